@@ -1,4 +1,4 @@
-"""What the chosen algorithms move in a step: payload between endpoints by boundary, and bytes on links. Exact
+"""Bytes that the chosen algorithms move in a step: payload between endpoints by boundary, and bytes on links. Exact
 counts."""
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _groups(pricing: Pricing, pattern: Pattern, role: int) -> NDArray[np.int32]:
 
 
 def payload_weights(pricing: Pricing, key: str) -> NDArray[np.float64]:
-    """Of each load of a pattern on a wire: payload per byte that a rank sends [num_wire_loads]."""
+    """Return for each load of a pattern on a wire the payload per byte that a rank sends [num_wire_loads]."""
     pattern = pricing.counted[key]
     wires = slice(0, pattern.num_wire_loads)
     used = algorithm_of(pricing.carrier(key)).shares_on(pricing.library, pricing.machine)

@@ -134,7 +134,7 @@ def _latest(places: Sequence[OpOnClass], seconds: Sequence[float], tolerance: fl
 
 
 class _Facts:
-    """What the links say of an op, looked up once for each op."""
+    """Attributes of a path's links, looked up once for each op."""
 
     def __init__(self, step: SimulatedStep) -> None:
         self.step = step

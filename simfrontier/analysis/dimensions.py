@@ -1,4 +1,5 @@
-"""What all ranks must send in a step, by parallel dimension: exact bytes as coded, and in the tensors' own types."""
+"""Bytes that all ranks must send in a step, by parallel dimension: exact bytes as coded, and in the tensors' own
+types."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class SentBytes:
 
     @property
     def share(self) -> Fraction | None:
-        """What is sent of the plain bytes: below 1 where messages shrink; None where nothing is sent."""
+        """Return the share of the plain bytes that is sent: below 1 where messages shrink; None where nothing is
+        sent."""
         return self.num_bytes / self.plain_bytes if self.plain_bytes else None
 
     def __add__(self, other: SentBytes) -> SentBytes:
@@ -59,8 +61,9 @@ def sent_by_dimension(schedule: Schedule) -> dict[Side, SentBytes]:
 
 
 def senders(op: Collective | Exchange, schedule: Schedule) -> Fraction:
-    """What one call's messages are multiplied by to give what all ranks send: pairs of an exchange; of a collective,
-    the ranks that take part (those of one role, or all where it spans roles) times the share that each sends."""
+    """Return the factor that one call's messages are multiplied by to give what all ranks send: pairs of an exchange;
+    of a collective, the ranks that take part (those of one role, or all where it spans roles) times the share that each
+    sends."""
     mesh = schedule.mesh
     if isinstance(op, Exchange):
         return Fraction(mesh.num_ranks, mesh[op.axis])

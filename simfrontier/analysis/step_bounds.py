@@ -62,7 +62,7 @@ def bounds(step: SimulatedStep) -> Bounds:
 
 
 def _longer(step: SimulatedStep) -> list[dict[int, Floats]]:
-    """Of each role, by number of the op, the sum over its calls of how many times as long they take as is usual
+    """Return for each role, by number of the op, the sum over its calls of how many times as long they take as is usual
     [num_classes]."""
     out = []
     for role, factors in zip(step.roles, step.call_factors or (), strict=True):
@@ -74,7 +74,7 @@ def _longer(step: SimulatedStep) -> list[dict[int, Floats]]:
 
 
 def _asked(pricing: Pricing, best: Floats, priced: PricedOp, groups: Iterable[int]) -> Floats:
-    """What an op asks of each link class, as so much of a link of the `best` capacity; endless where it stands
+    """Return what an op asks of each link class, as so much of a link of the `best` capacity; endless where it stands
     still. `groups`: those that run it."""
     out = np.zeros(len(best))
     for work in (priced.works[group] for group in groups):

@@ -1,4 +1,5 @@
-"""What a schedule must move across a boundary of the machine, whatever the algorithm: exact bytes per step, by part.
+"""Bytes that a schedule must move across a boundary of the machine, whatever the algorithm: exact bytes per step, by
+part.
 
 A boundary is named by the mesh axis that counts its units: `node` (what enters a node), `package` (what enters a
 package, from its own node or another), `gcd` (what a rank receives). The mesh's axes are nested in this order and ranks
@@ -72,8 +73,8 @@ def op_need(op: Collective | Exchange, schedule: Schedule, boundary: str) -> Fra
 
 
 def _crossings(op: Exchange, mesh: Mesh, boundary: str) -> Fraction:
-    """How many of an exchange's messages one way enter a unit, on the mean: of every pair one, or none where its ends
-    are in one unit."""
+    """Return how many of an exchange's messages one way enter a unit, on the mean: of every pair one, or none where its
+    ends are in one unit."""
     outer = mesh.names[: mesh.names.index(mesh.ordered((boundary,))[0]) + 1]
     num_pairs = Fraction(mesh.num_ranks, mesh[op.axis])
     return num_pairs / mesh.size(outer) if op.axis in outer else Fraction(0)
@@ -153,7 +154,7 @@ class MessageParts:
         }
 
     def of(self, op: Collective, name: str) -> Part:
-        """What the data of one tensor of an op counts as: `fallback`, `persisted` or `data`."""
+        """Return what the data of one tensor of an op counts as: `fallback`, `persisted` or `data`."""
         if op.name in GRADIENTS and self.quantised and self.tensors[name].weight not in self.quantised:
             return "fallback"
         if op.name == "publish" and len(self.whole) < len(self.weights) and self.tensors[name].weight in self.whole:

@@ -1,4 +1,4 @@
-"""What commands that print tables, sentences and JSON have in common: what a user named is shown as it is."""
+"""Tables, sentences and JSON on standard output; names that a user gave are shown as they are."""
 
 from __future__ import annotations
 

@@ -60,14 +60,14 @@ Dashboard = Annotated[bool, typer.Option("--dashboard", help="serve Dask's pages
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def place_of(jobs: int | None, scheduler: str | None, slurm: str | None, dashboard: bool, usual_jobs: int = 1) -> Place:
-    """Where calls are worked on, as the command line says. Raises InputError, also for two places at once."""
+    """Return where calls run, as the command line says. Raises InputError, also for two places at once."""
     from simfrontier.workers import Local, RunningScheduler, SlurmJobs, load_slurm
 
     chosen = {"--jobs": jobs, "--scheduler": scheduler, "--slurm": slurm}

@@ -1,4 +1,4 @@
-"""What the live page shows of a state: rates of all plans, and the step of one of them over time."""
+"""Answers of the live page for a state: rates of all plans, and the step of one of them over time."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Answerer:
             self._workers.close()
 
     def state(self, query: Mapping[str, str]) -> LiveState:
-        """What a link says. Raises InputError."""
+        """Parse the query of a link. Raises InputError."""
         return state_of(query, self.controls, self.plans)
 
     def answer(self, state: LiveState) -> bytes:
-        """What the page shows, as JSON. Raises SimfrontierError for a state that cannot be, and WorkerLostError at the
-        end."""
+        """Return what the page shows, as JSON. Raises SimfrontierError for a state that cannot be, and WorkerLostError
+        at the end."""
         key = (state.plan, *sorted(state.places.items()))
         if key not in self._known:
             try:

@@ -63,8 +63,8 @@ def app_of(answerer: Answerer) -> Starlette:
 
 
 def is_of_another_page(headers: Mapping[str, str]) -> bool:
-    """Whether a request comes from a page that this server did not send, by what browsers say of that: an origin other
-    than the host that is asked or, where no origin is sent, `Sec-Fetch-Site`."""
+    """Return whether a request comes from a page that this server did not send, by what browsers say of that: an origin
+    other than the host that is asked or, where no origin is sent, `Sec-Fetch-Site`."""
     is_foreign = headers.get("origin", own := f"http://{headers.get('host')}") != own
     return is_foreign or headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
 

@@ -1,4 +1,4 @@
-"""Where the controls of the live page stand: as a link, as settings of the scenario, as a scenario file."""
+"""Positions of the live page's controls: as a link, as settings of the scenario, as a scenario file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LiveState:
 
 
 def state_of(query: Mapping[str, str], controls: Sequence[Control], plans: Sequence[str]) -> LiveState:
-    """What a link says: the words of a control's value by its key. Raises InputError."""
+    """Parse the query of a link: the words of a control's value by its key. Raises InputError."""
     known = {control.key: control for control in controls}
     places: dict[str, int] = {}
     for key, text in query.items():

@@ -68,7 +68,7 @@ def _name(span: Span) -> str:
 
 
 def _memory(held: MemoryTimeline, kinds: Sequence[str]) -> dict[str, Any]:
-    """What is held from each time (µs) to the next, by kind, as the memory of a step is drawn."""
+    """Return what is held from each time (µs) to the next, by kind, as the memory of a step is drawn."""
     times, values = drawn_memory(held)
     return {
         "times": np.round(1e6 * times, 2).tolist(),

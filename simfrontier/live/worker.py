@@ -1,4 +1,4 @@
-"""What a worker process of the live page does: simulate the plans that are given to it, and show the step of one."""
+"""Worker process of the live page: simulate the plans that are given to it, and show the step of one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Worker:
         self._last: dict[str, tuple[LiveState, Simulated]] = {}
 
     def simulated(self, plan: str, state: LiveState) -> Simulated:
-        """Raises SimfrontierError for a state that cannot be."""
+        """Simulate a plan in a state. Raises SimfrontierError for a state that cannot be."""
         if plan in self._last and self._last[plan][0].places == state.places:
             return self._last[plan][1]
         if len(self.schedules.known) > MOST_SCHEDULES:
@@ -70,7 +70,7 @@ Work = Callable[[PerProcess[Worker], str, LiveState], Any]  # `outcome` or `step
 
 
 def outcome(worker: PerProcess[Worker], plan: str, state: LiveState) -> PlanOutcome:
-    """What is known of a plan."""
+    """Return the outcome of a plan."""
     return worker.here.simulated(plan, state).outcome
 
 

@@ -23,8 +23,9 @@ _BARE = 100  # less above and below a node without NICs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLayout:
-    """Where the devices and NICs of a node are drawn, and the radius of a device. `packages`: their devices, where they
-    have several; `network`: the heights of its bars; `has_switch`: a switch of the node stands at the centre."""
+    """Positions of the devices and NICs of a node in the drawing, and the radius of a device. `packages`: their
+    devices, where they have several; `network`: the heights of its bars; `has_switch`: a switch of the node stands at
+    the centre."""
 
     devices: tuple[Point, ...]
     nics: tuple[Point, ...]

@@ -145,7 +145,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def fitted_words(library: str, machines: Sequence[str], machine: str) -> str:
-    """That a library was fitted on other machines than this one; empty where it was fitted on none."""
+    """Say that a library was fitted on other machines than this one; empty where it was fitted on none."""
     return f"{library} was fitted on {listed(machines)}; nothing holds it on {machine}" if machines else ""
 
 

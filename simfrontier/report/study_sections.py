@@ -50,7 +50,7 @@ def headline(found: Findings, view: StudyView) -> Values:
 
 
 def _starred(published: Mapping[str, Any]) -> str:
-    """What the published points are."""
+    """Return the words for the published points."""
     ratios = published["ratios"]
     of = f"ratios, times the predicted rate of {ratios[0].plan}" if ratios else ""
     return " and ".join(filter(None, [of, "shares of the peak" if published["shares"] else ""]))

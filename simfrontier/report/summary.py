@@ -19,7 +19,7 @@ MOST_PLANS = 15  # that a few lines show
 
 
 def verdict(found: Headline) -> str:
-    """Which plan is the fastest at the largest size, by how much, and whether that is sure: one sentence."""
+    """Return one sentence: the fastest plan at the largest size, its lead, and whether that is sure."""
     return said("run", "verdict", found)[0]
 
 

@@ -156,7 +156,7 @@ def capacity(x: Sequence[Any], value: float) -> PlotTrace:
 
 
 def error_bars(bands: Sequence[tuple[float, float, float]], **more: Any) -> dict[str, Any]:
-    """What reaches from the middle of each (low, middle, high) to its ends."""
+    """Error bars from the middle of each (low, middle, high) to its ends."""
     above, below = [high - middle for _, middle, high in bands], [middle - low for low, middle, _ in bands]
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, **more}
 

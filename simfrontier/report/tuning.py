@@ -75,7 +75,7 @@ def write_tuning(outcome: TuningOutcome, new: Path, folder: Path, page: bool) ->
 
 
 def _asked(outcome: TuningOutcome) -> dict[str, Any]:
-    """What was asked of a search."""
+    """Return the arguments of a search."""
     return {
         "devices": outcome.devices,
         "batch": outcome.batch,

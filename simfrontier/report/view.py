@@ -76,7 +76,7 @@ class StudyView:
 
     @property
     def any_fits(self) -> bool:
-        """Whether any plan fits at any size."""
+        """Return whether any plan fits at any size."""
         return any(row["fits"] for rows in self.rows.values() for row in rows)
 
     def rows_at(self, size: int) -> list[Row]:
@@ -85,7 +85,7 @@ class StudyView:
 
     @cached_property
     def cases(self) -> Mapping[tuple[str, int], Case]:
-        """What each plan is at each size."""
+        """The case of each plan at each size."""
         return {(o.plan, o.devices): self.scenario.case(o.plan, o.devices) for o in self.study.outcomes}
 
     @cached_property
@@ -105,7 +105,7 @@ class StudyView:
 
     @property
     def nodes(self) -> int:
-        """Of the largest size."""
+        """Number of nodes at the largest size."""
         return int(self.drawn[0].row["nodes"])
 
     @cached_property
@@ -124,17 +124,17 @@ class StudyView:
 
     @cached_property
     def counts_tokens(self) -> bool:
-        """Whether rates are in tokens: samples of the model are sequences."""
+        """Return whether rates are in tokens: samples of the model are sequences."""
         return self.shapes[self.largest].sequence != 1
 
     @property
     def rate_unit(self) -> str:
-        """What rates of this study count, for titles: tokens/s per GCD."""
+        """Unit of the study's rates, for titles: tokens/s per GCD."""
         return f"{'tokens' if self.counts_tokens else 'samples'}/s per {self.device}"
 
     @cached_property
     def changed_settings(self) -> tuple[str, ...]:
-        """What was set on the command line that changes results."""
+        """Settings of the command line that change results."""
         settings = [setting for setting in self.scenario.settings if not setting.startswith(HARMLESS)]
         if self.study.fidelity != self.scenario.file.run.fidelity:
             settings.append(f"fidelity = {self.study.fidelity}")

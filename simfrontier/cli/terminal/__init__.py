@@ -1,1 +1,1 @@
-"""What verbs print: tables and sentences for a person, and the documents of --json for a program."""
+"""Output of verbs: tables and sentences for a person, and the documents of --json for a program."""

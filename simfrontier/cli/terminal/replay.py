@@ -58,6 +58,6 @@ def print_step(path: Path, digested: str, step: SimulatedStep, peaks: Sequence[P
 
 
 def _spent(spent: Exposure, step_s: float) -> list[str]:
-    """What the critical rank does with its step, what takes nothing left out."""
+    """Yield the parts of the critical rank's step, without those that take no time."""
     parts = [(name, float(getattr(spent, part))) for part, name in _PARTS.items()]
     return [f"  {name + ':':<33}{written(s, 's'):>10} {100 * s / step_s:5.1f} %" for name, s in parts if s > 0]

@@ -172,7 +172,7 @@ def _slowed(found: Mapping[str, Any], device: str) -> Table:
 
 
 def _environments(found: Environment) -> Iterator[str]:
-    """By plan the step time with other stacks and states of the library, relative to those assumed."""
+    """Yield by plan the step time with other stacks and states of the library, relative to those assumed."""
     where = f'With another stack, or library "{found.library}" in another state'
     yield f"{where}, step time on {found.devices:,} relative to what is assumed:"
     width = max(map(len, found.bands))

@@ -36,7 +36,7 @@ def study_document(study: SweepStudy, points: int, seconds: float) -> dict[str, 
 
 
 def sweep_document(outcome: SweepOutcome, answer: GoalAnswer | None) -> dict[str, Any]:
-    """What a data set holds: counts, the best of each plan, and the answer to its goal."""
+    """Return the content of a data set: counts, the best of each plan, and the answer to its goal."""
     counts = outcome.counts
     return {
         "study": outcome.study.name,
@@ -97,7 +97,7 @@ def _cells(best: BestRow) -> tuple[str, ...]:
 
 
 def _settings(study: SweepStudy, best: Sequence[BestRow]) -> Iterator[str]:
-    """What the axes say at the points of the best rows, without settings of other plans alone."""
+    """Yield the settings at the points of the best rows, without settings of other plans alone."""
     plans: dict[int, list[str]] = {}
     rows: dict[int, dict[str, Any]] = {}
     for each in best:

@@ -79,7 +79,7 @@ def _nics(topology: NodeTopology, placed: PlacedNics | None) -> Iterator[str]:
 
 
 def node_document(topology: NodeTopology, preferred: Sequence[int] = ()) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the same for programs."""
     placed = placed_nics(topology, preferred)
     device_of = {} if placed is None else dict(zip(placed.used, placed.device, strict=True))
     one = topology.arch.link_bytes_per_s
@@ -136,7 +136,7 @@ def slurm_lines(levels: SlurmLevels, source: str) -> Iterator[str]:
 
 
 def slurm_document(levels: SlurmLevels) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the same for programs."""
     return {
         "nodes": levels.num_nodes,
         "levels": [

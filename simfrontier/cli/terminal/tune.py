@@ -66,7 +66,7 @@ def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> 
 
 
 def _stacks(shown: Sequence[TunedPlan]) -> str:
-    """By which stack each plan runs: `deepspeed (1, 3), fsdp2 (2)`."""
+    """Return the stacks and the plans that run by them: `deepspeed (1, 3), fsdp2 (2)`."""
     places: dict[str, list[str]] = {}
     for place, plan in enumerate(shown, start=1):
         places.setdefault(plan.candidate.stack, []).append(str(place))

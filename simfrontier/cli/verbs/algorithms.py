@@ -46,7 +46,8 @@ def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matr
 
 
 def _where(by: Algorithm, kind: CollectiveKind) -> dict[str, str | bool]:
-    """By column; where a library may carry the call so, the table of its file that says it."""
+    """Return the matrix's cells by column; where a library may carry the call so, the table of its file that says
+    it."""
     cells = (
         by.said_in if kind in by.in_libraries else False,
         by.in_plans,

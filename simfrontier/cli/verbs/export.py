@@ -89,6 +89,6 @@ def _format_of(name: str) -> ExportFormat | None:
 
 
 def _ops(schedule: Schedule) -> str:
-    """How many ops a rank runs, or the ranks of all roles together."""
+    """Return the number of ops that a rank runs, or that the ranks of all roles together."""
     count = sum(len(call.ops) for role in schedule.roles for call in role.calls)
     return f"{count:,} ops" + (f" of {len(schedule.roles)} roles" if len(schedule.roles) > 1 else "")

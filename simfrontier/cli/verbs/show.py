@@ -92,7 +92,7 @@ def _show(schedule: Schedule, target: Path | None) -> None:
 
 
 def _volumes(scenario: Scenario, plan: str, size: int) -> Sequence[MoveBytes]:
-    """What each kind of move of a plan's step brings into a node."""
+    """Return the bytes that each kind of move of a plan's step brings into a node."""
     from simfrontier.analysis import moves_of
     from simfrontier.study import simulated
     from simfrontier.tuning import GridSearcher

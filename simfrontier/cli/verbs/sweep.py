@@ -139,7 +139,7 @@ def _write_page(folder: Path) -> None:
 
 
 def _time(seconds: float, place: Place) -> str:
-    """How long it takes; how long one has to wait only where the number of processes is known beforehand."""
+    """Return how long it takes; how long one has to wait only where the number of processes is known beforehand."""
     from simfrontier.workers import Local, SlurmJobs
 
     match place:

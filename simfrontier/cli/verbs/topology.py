@@ -138,7 +138,7 @@ def _show(
 
 
 def _sort(source: str) -> Sort:
-    """By its name, or else by its first sign."""
+    """Return the sort of a source by its name, or else by its first character."""
     from simfrontier.inputfile import open_input
     from simfrontier.machine import catalog
 
@@ -170,7 +170,8 @@ def _refuse_unused(source: str, sort: Sort, given: dict[str, object]) -> None:
 
 
 def _arch(source: str, given: str | None, version: int | None) -> DeviceArch:
-    """What a machine's devices are, by the option or by the machine. Raises InputError, also for another `version`."""
+    """Return what a machine's devices are, by the option or by the machine. Raises InputError, also for another
+    `version`."""
     from simfrontier.machine import catalog_name
     from simfrontier.topology import ARCHES, NONE, arch_named, arch_of_machine, unknown_arch
 
@@ -193,7 +194,7 @@ def _arch(source: str, given: str | None, version: int | None) -> DeviceArch:
 
 
 def _missing_base(arch: DeviceArch) -> str:
-    """What is said where no base is given: the machines of the catalog with such devices, or all of them."""
+    """Return the error where no base is given: the machines of the catalog with such devices, or all of them."""
     from simfrontier.machine import catalog
     from simfrontier.topology import NONE
 

@@ -45,7 +45,7 @@ FAINT = 0.3  # of collectives that are too small to be judged
 
 
 def kind_of(span: Span) -> str:
-    """Which colour an operation has."""
+    """Return the key of an operation's colour."""
     if span.axes:
         return span.kind.replace("_", "-") if span.kind in COLLECTIVES else OTHER
     if span.lane == "host":

@@ -64,7 +64,7 @@ def _key(part: TimePart) -> Key:
 
 
 def _colours(parts: Sequence[tuple[str, PathLevel]]) -> list[str]:
-    """Of kinds and levels, the largest first: by level, the darker the larger."""
+    """Return colours of kinds and levels, the largest first: by level, the darker the larger."""
     out, used = [], Counter[PathLevel]()
     for kind, level in parts:
         if kind in (WAIT, IDLE_TIME) or kind in _CODED:

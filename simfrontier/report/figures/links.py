@@ -1,4 +1,4 @@
-"""How busy the links of a job are over a step: a row per class, and the numbers that recolour the drawing of a node."""
+"""Utilisation of a job's links over a step: a row per class, and the numbers that recolour the drawing of a node."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]],
 
 
 def scale_end(highest: float) -> float:
-    """Where a scale of shares ends that holds this one."""
+    """Return the end of a scale of shares that holds this one."""
     return next((end for end in _ENDS if highest <= end), max(highest, 1.0))

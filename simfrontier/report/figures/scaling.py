@@ -61,7 +61,8 @@ def efficiencies(view: StudyView) -> Figure:
 
 
 def zoomed(rows: Rows) -> bool:
-    """Whether the axes start near the smallest value: only where that is not far below the largest, in both charts."""
+    """Return whether the axes start near the smallest value: only where that is not far below the largest, in both
+    charts."""
     for column in (RATE, _EFFICIENCY):
         values = [row[column] for own in rows.values() for row in own if row["fits"]]
         if min(values) <= _ZOOM_FROM * max(values):

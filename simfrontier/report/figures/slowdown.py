@@ -1,5 +1,5 @@
-"""What trouble costs: a bar for each case and plan, and for each plan a grid of nodes and positions, in the colour of
-the slowdown when that device lags."""
+"""Charts of degraded components: a bar for each case and plan, and for each plan a grid of nodes and positions, in the
+colour of the slowdown when that device lags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep's goal came to: shares of unknowns, the best point so far of a search, values of samples."""
+"""Charts of a sweep's goal: shares of unknowns, the best point so far of a search, values of samples."""
 
 from __future__ import annotations
 

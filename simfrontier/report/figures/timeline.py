@@ -39,7 +39,7 @@ _LANES = ("host", "compute", "gather", "reduce")
 
 
 def kind_of(span: Span) -> str:
-    """Which colour an operation has."""
+    """Return the key of an operation's colour."""
     if span.level:
         return f"communication {LEVEL_NAMES[span.level]}"
     if span.lane == "host":
@@ -61,7 +61,7 @@ class DrawnBar:
 
     @property
     def words(self) -> str:
-        """What a reader sees at the pointer."""
+        """Return the text at the pointer."""
         if len(self.spans) == 1:
             return describe(self.spans[0], self.start_s, self.end_s)
         took = f"{quantity(self.end_s - self.start_s, 's')} in all"
@@ -182,7 +182,7 @@ def op_name(span: Span) -> str:
 
 
 def describe(span: Span, start_s: float, end_s: float) -> str:
-    """What a reader sees of an operation: name, call, layer, micro-batch, time and bytes."""
+    """Return the text of an operation at the pointer: name, call, layer, micro-batch, time and bytes."""
     axes = f" over {span.axes}" if span.axes else ""
     return (
         f"<b>{op_name(span)}</b>{axes}<br>{span.call}, layer {span.layer}, micro-batch {span.micro}"

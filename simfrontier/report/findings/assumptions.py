@@ -1,4 +1,4 @@
-"""What a prediction rests on: every number of machine and library with its source, and the settings used."""
+"""Assumptions of a prediction: every number of machine and library with its source, and the settings used."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What an explanation lists: the largest parts of a step's time, the largest differences to another, and the change
-that helps most."""
+"""Parts of an explanation that are listed: the largest parts of a step's time, the largest differences to another, and
+the change that helps most."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _words(part: TimePart | PartDifference) -> str:
 
 
 def _num_listed(sizes: Sequence[float]) -> int:
-    """How many of these are listed: as many as make up 99 %, and never all but one."""
+    """Return how many of these are listed: as many as make up 99 %, and never all but one."""
     total, given = sum(sizes), 0.0
     for place, size in enumerate(sizes):
         if given >= LISTED_SHARE * total and len(sizes) - place > 1:

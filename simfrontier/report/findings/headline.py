@@ -1,4 +1,4 @@
-"""Which plan is fastest at the largest size of a study, by how much, and what holds the others back."""
+"""The fastest plan at the largest size of a study, its lead, and what holds the others back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure the ranking of plans is: what was sampled, and for each pair of plans how often one is faster."""
+"""Confidence in the ranking of plans: sampled errors, and the share of samples in which one plan is faster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Ranking:
 
 
 def ranking_of(view: StudyView) -> Ranking:
-    """How sure the ranking of a study's plans is, at every size at which any has samples."""
+    """Return the confidence in the ranking of a study's plans, at every size at which any has samples."""
     known = {size: outcomes for size in view.sizes if (outcomes := _with_samples(view, size))}
     sampled = [outcome.samples_s for outcomes in known.values() for outcome in outcomes]
     file = view.scenario.file

@@ -1,4 +1,4 @@
-"""How the ranks of a study's plans are laid out, and what searches for a grid compared."""
+"""Layout of the ranks of a study's plans, and the candidates of searches for a grid."""
 
 from __future__ import annotations
 

@@ -39,13 +39,13 @@ def sampled_share(first: PlanOutcome, second: PlanOutcome, work: float) -> tuple
 
 
 def too_close(ratio: float, faster_share: float | None) -> bool:
-    """Whether a ratio of rates, whichever of the two is the faster one, is too near 1 to call: by less than the model's
-    own error of a step, whatever samples say that err in the same way for all plans, or with fewer than `SURE` of the
-    samples agreeing."""
+    """Return whether a ratio of rates, whichever of the two is the faster one, is too near 1 to call: by less than the
+    model's own error of a step, whatever samples say that err in the same way for all plans, or with fewer than `SURE`
+    of the samples agreeing."""
     is_near = max(ratio, 1 / ratio) - 1 < mean_step_error()
     return is_near or (faster_share is not None and max(faster_share, 1 - faster_share) < SURE)
 
 
 def work_ratio(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> float:
-    """How many times as many sequences a step of the first plan has."""
+    """Return the ratio of the sequences of a step, of the first plan to the second."""
     return view.samples_of(first) / view.samples_of(second)

@@ -1,4 +1,4 @@
-"""How the comparison of plans depends on settings that are unknown, one at a time and the same for all plans."""
+"""Sensitivity of the comparison of plans to unknown settings, one at a time and the same for all plans."""
 
 from __future__ import annotations
 

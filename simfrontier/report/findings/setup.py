@@ -1,4 +1,4 @@
-"""What a study simulated: the machine, the models and the work of a step."""
+"""Setup of a study: the machine, the models and the work of a step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simfrontier.scenario import Scenario
 
 
 def setup_of(view: StudyView) -> dict[str, Any]:
-    """What a study simulated.
+    """Return the machine, models, batches and settings of a study.
 
     By number of devices: `models` with `num_parameters`, one (of the largest) where all are alike, and `samples`,
     sequences of a step, empty where plans of one size differ. `micro_batch` and `grad_accum`: by plan, ascending;

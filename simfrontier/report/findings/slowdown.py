@@ -1,4 +1,4 @@
-"""What degraded components cost, by plan: in each case, with any one device lagging, and with any one link of each
+"""Slowdown by degraded components, by plan: in each case, with any one device lagging, and with any one link of each
 class."""
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class SlowedKind:
 
 
 def slowdown_of(result: Slowdown | None) -> dict[str, Any] | None:
-    """What was simulated. `plans`: those that fit; `devices` and `links`: the kinds of each plan; `table`: by label
-    and plan the slowdown in words, of all cases and then at worst with any one device or link lagging. `left_out`: how
-    many kinds were not simulated, as there are too many."""
+    """Return the slowdowns that were simulated. `plans`: those that fit; `devices` and `links`: the kinds of each plan;
+    `table`: by label and plan the slowdown in words, of all cases and then at worst with any one device or link
+    lagging. `left_out`: how many kinds were not simulated, as there are too many."""
     if result is None:
         return None
     fitting = {one.plan: one for one in result.plans if one.healthy is not None}
@@ -107,7 +107,7 @@ def _numbers(step_s: float | None, slowdown: float | None) -> dict[str, Cell]:
 
 
 def _link_word(link_class: str) -> str:
-    """What one of the machine's links of a class is called."""
+    """Return the word for one of the machine's links of a class."""
     names = {"hbm": "memory", "nic": "NIC", "global": "pair of groups (global links)"}
     return names.get(link_class, f"{link_class} link")
 

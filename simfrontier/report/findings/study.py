@@ -23,7 +23,7 @@ from simfrontier.report.view import StudyView
 from simfrontier.wholefile import write_whole
 
 Findings: TypeAlias = Mapping[str, Any]
-"""What the page of a study says in its sections of these names, None where it has nothing to say: `setup`, what was
+"""Findings of a study by the names of its page's sections, None where there are none: `setup`, what was
 simulated; `rows`, the rows of results by plan; and what is worked out from them."""
 
 

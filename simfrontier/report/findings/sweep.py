@@ -1,4 +1,4 @@
-"""What the rows of a sweep say: what was swept and refused, the best row of each plan and size, the Pareto front."""
+"""Findings of a sweep's rows: what was swept and refused, the best row of each plan and size, the Pareto front."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ class SweepFindings:
         return self.ran.loc[kept]
 
     def settings_of(self, row: Row, plan: str | None = None) -> list[str]:
-        """What the point of a row sets, of axes on which points differ: `micro batch 4`. `plan`: without settings of
-        other plans."""
+        """Return the settings of a row's point, of axes on which points differ: `micro batch 4`. `plan`: without
+        settings of other plans."""
         axes = [axis for axis in self.varied if plan is None or is_of_plan(axis.key, plan)]
         return [f"{axis.quantity.title} {axis.in_words(row[axis.column])}" for axis in axes]
 
     def settings_at(self, point: int) -> list[str]:
-        """What a point sets, of axes on which points differ."""
+        """Return the settings of a point, of axes on which points differ."""
         rows = self.rows[self.rows["point"] == point].head(1).to_dict("records")
         return self.settings_of(rows[0]) if rows else []
 
@@ -169,7 +169,7 @@ def _axes(rows: pd.DataFrame) -> tuple[SweptAxis, ...]:
 
 
 def _refused(rows: pd.DataFrame) -> tuple[Row, ...]:
-    """What was refused by its reason, the most frequent first."""
+    """Return refused rows by reason, the most frequent first."""
     made = [
         {"reason": str(reason), "num_rows": len(own), "points": tuple(own["point"].unique().tolist())}
         for reason, own in rows.groupby(ERROR)

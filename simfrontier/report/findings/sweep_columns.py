@@ -42,7 +42,7 @@ def axis_quantities(keys: Iterable[str], kinds: Mapping[str, Unit]) -> dict[str,
 
 
 def _meaning(key: str) -> str:
-    """What a key of a scenario means; of numbers of machines and libraries, where they are told."""
+    """Return the meaning of a key of a scenario; of numbers of machines and libraries, where they are told."""
     parts = key.split(".")
     if parts[0] == "at" and len(parts) > 2:
         parts = parts[2:]

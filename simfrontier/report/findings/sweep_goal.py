@@ -74,6 +74,6 @@ def _without(why: str) -> SweptGoal:
 
 
 def _names(keys: Sequence[str], axes: Mapping[str, Column]) -> dict[str, str]:
-    """In words; by their keys where two would be told alike."""
+    """Return the titles of unknowns; their keys where two have the same title."""
     words = {key: axes[key].title for key in keys}
     return words if len(set(words.values())) == len(words) else {key: key for key in keys}

@@ -1,4 +1,4 @@
-"""How full the links of an average node are, by class, at the largest size."""
+"""Utilisation of an average node's links by class, at the largest size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search has found beside its outcome: what became of all plans, how good estimates were, who is faster."""
+"""Findings of a search: what became of all plans, errors of estimates, and plans that are faster."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class TuningFindings:
 
     @property
     def counts_tokens(self) -> bool:
-        """Whether rates are in tokens: samples of the model are sequences."""
+        """Return whether rates are in tokens: samples of the model are sequences."""
         return self.outcome.scenario.at(self.outcome.devices).sequence != 1
 
     @property
     def tokens_per_s(self) -> float:
-        """Of the best, over all devices; samples of a model without a sequence."""
+        """Rate of the best plan over all devices; samples of a model without a sequence."""
         sequence = self.outcome.scenario.at(self.outcome.devices).sequence
         return self.outcome.batch * sequence / self.outcome.best.step_s
 
@@ -60,14 +60,14 @@ class TuningFindings:
 
     @cached_property
     def lead(self) -> float | None:
-        """By what share the best is faster than the next simulated plan; None where there is none."""
+        """Return by what share the best is faster than the next simulated plan; None where there is none."""
         best, *others = self.outcome.simulated
         return others[0].step_s / best.step_s - 1.0 if others else None
 
     @cached_property
     def fates(self) -> dict[str, int]:
-        """How many plans of the space do not fit into memory, the library cannot run, cannot be faster than the best,
-        were only estimated, and were simulated; they sum to all."""
+        """Count the plans of the space that do not fit into memory, the library cannot run, cannot be faster than the
+        best, were only estimated, and were simulated; they sum to all."""
         it = self.outcome
         counts = {"too_big": it.too_big + len(it.misfits), "faulty": it.faulty, "ruled_out": it.ruled_out}
         left = it.total - sum(counts.values()) - len(it.simulated)
@@ -80,7 +80,7 @@ class TuningFindings:
 
     @property
     def peak_errors(self) -> Range:
-        """The same of memory."""
+        """Return the same for memory."""
         return _ends(one.peak_bytes / plan.estimate.peak_bytes for plan, one in self._both)
 
     @property
@@ -109,17 +109,17 @@ class TuningFindings:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the best is the fastest by more than is too close to call."""
+        """Return whether the best is the fastest by more than is too close to call."""
         return self.lead is not None and not too_close(1.0 + self.lead, self.chance)
 
     @property
     def leads(self) -> bool:
-        """Whether the best is faster than the next by more than what counts as equal."""
+        """Return whether the best is faster than the next by more than what counts as equal."""
         return self.lead is not None and self.lead >= CLOSE
 
     def behind(self, own: OwnPlan) -> float | None:
-        """By what share a plan of the scenario takes longer than the best (negative: shorter); 0 where they are as
-        fast, None where it was not simulated."""
+        """Return by what share a plan of the scenario takes longer than the best (negative: shorter); 0 where they are
+        as fast, None where it was not simulated."""
         if own.simulated is None:
             return None
         apart = own.simulated.step_s / self.outcome.best.step_s - 1.0
@@ -127,7 +127,7 @@ class TuningFindings:
 
 
 def kind_of(candidate: Candidate) -> str:
-    """What sort of layout a plan has, one of `KINDS`."""
+    """Return the kind of a plan's layout, one of `KINDS`."""
     piped = int(candidate.value("pipeline")) > 1
     match candidate.family:
         case "axonn":
