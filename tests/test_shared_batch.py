@@ -78,7 +78,7 @@ def test_the_line_of_assumptions_says_it_and_the_first_line_has_no_warning() -> 
     view = StudyView(study=run_study(scenario({"zero3": {}, "pipe": PIPE})))
     assert headline_of(view).unequal_batches == {}
     setup = findings_of(view)["setup"]
-    assert setup.batch_by_default and set(setup.samples.values()) == {8}
+    assert setup["batch_by_default"] and set(setup["samples"].values()) == {8}
     assert "steps of 8 sequences for every plan (by default)" in assumed(setup)
     view = StudyView(study=run_study(scenario({"zero3": {}, "pipe": PIPE}, training={"batch": 32})))
     assert "by default" not in assumed(findings_of(view)["setup"])
