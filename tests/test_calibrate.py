@@ -68,7 +68,7 @@ def test_a_log_becomes_a_table(tmp_path: Path) -> None:
     assert call.residual is None
     assert (calibration.where, calibration.when) == ("node0, node1", "2024-10-03")
     assert calibration.how == "simfrontier calibrate all_gather_perf.log --out out.toml"
-    line = next(line for line in done.out.splitlines() if line.startswith("all_gather"))
+    line = next(line for line in done.out.splitlines() if line.startswith(" all_gather"))
     assert " ".join(line.split()) == "all_gather 4 2 4 3 1.049 MB to 16.78 MB 98.31 µs to 702.4 µs –"
     assert done.out.endswith(f"Written: {tmp_path}/out.toml; a scenario names it as library.calibration\n")
 

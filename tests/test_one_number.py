@@ -45,7 +45,7 @@ def test_every_place_shows_the_same_rate(name: str, tmp_path: Path) -> None:
     page = (tmp_path / "run" / "index.html").read_text(encoding="utf-8")
     found = json.loads((tmp_path / "run" / "findings.json").read_text(encoding="utf-8"))
     for plan, rate in wanted.items():
-        assert f"{plan} {number(rate)} (" in words or f"{number(rate)} │" in words
+        assert f"{plan} {number(rate)} (" in words or f" {number(rate)} " in words
         assert number(rate) in page
         assert [row[RATE] for row in found["rows"][plan]] == [rate]
 

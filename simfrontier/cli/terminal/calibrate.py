@@ -18,6 +18,7 @@ from simfrontier.units import counted, written
 
 LEAST_WIDTH = 108  # names of parameters are long, and no use in pieces
 _PARAMETERS = ("parameter", "value", "90 % interval", "in the file")
+_CALLS = ("kind", "ranks", "nodes", "packages", "points", "bytes", "seconds", "residual")
 _FAR = ("", "points", "mean error", "90th pct", "farthest", "spread")
 
 # ── for a program ──
@@ -95,10 +96,7 @@ def print_calibration(calibration: Calibration, out: Path, lines: Sequence[str])
     typer.echo(calibration.title)
     typer.echo(f"where: {calibration.where}")
     typer.echo(f"when: {calibration.when}")
-    form = "{:<15} {:>5} {:>5} {:>8} {:>6}  {:<22} {:<22} {:>8}"
-    typer.echo(form.format("kind", "ranks", "nodes", "packages", "points", "bytes", "seconds", "residual"))
-    for call in calibration.calls:
-        typer.echo(form.format(*_call_cells(call)))
+    console().print(grid(None, _CALLS, map(_call_cells, calibration.calls), left=("kind", "bytes", "seconds")))
     if calibration.machine or calibration.library:
         machine = counted(len(calibration.machine), "number")
         typer.echo(f"and {machine} of a machine, {len(calibration.library)} of a library")
@@ -107,12 +105,13 @@ def print_calibration(calibration: Calibration, out: Path, lines: Sequence[str])
     typer.echo(f"Written: {out}; a scenario names it as library.calibration")
 
 
-def _call_cells(call: CallTable) -> tuple[object, ...]:
+def _call_cells(call: CallTable) -> tuple[str, ...]:
     first, last = call.points[0], call.points[-1]
     sizes = f"{written(first.bytes, 'bytes')} to {written(last.bytes, 'bytes')}"
     times = f"{written(first.seconds, 's')} to {written(last.seconds, 's')}".replace(" us", " µs")
     residual = "–" if call.residual is None else f"{100 * call.residual:.1f} %"
-    return call.kind, call.ranks, call.nodes, call.packages, len(call.points), sizes, times, residual
+    counts = map(str, (call.ranks, call.nodes, call.packages, len(call.points)))
+    return call.kind, *counts, sizes, times, residual
 
 
 def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
-from simfrontier.cli.console import console
+from simfrontier.cli.console import console, grid
 from simfrontier.report import (
     NOT_RUN,
     NOTHING,
@@ -30,6 +28,8 @@ from simfrontier.report import (
 from simfrontier.units import times
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from simfrontier.experiments import Environment
     from simfrontier.report import PublishedFigure
 
@@ -68,25 +68,10 @@ def print_run(found: Findings, view: StudyView, folder: Path, page: bool) -> Non
     screen.print(f"{text}results.csv, {more}findings.json, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
 
 
-def _table(title: str, heads: Sequence[str], rows: Mapping[str, Sequence[str]]) -> Table:
-    """A table of numbers by row; the first row is bold where its name is that of a base line."""
-    table = Table(*heads[:1], title=title)
-    for head in heads[1:]:
-        table.add_column(head, justify="right")
-    for place, (name, cells) in enumerate(rows.items()):
-        table.add_row(name, *cells, style="bold" if place == 0 else "")
-    return table
-
-
 def _rates(found: Findings, view: StudyView) -> Table:
-    table = Table(title=f"{view.scenario.file.title}: {view.rate_unit} ({view.study.fidelity})")
-    table.add_column("plan", no_wrap=True, min_width=max(map(len, view.rows)))
-    table.add_column("stack", no_wrap=True)
-    for size in view.sizes:
-        table.add_column(str(size), justify="right")
-    for plan, cells in rate_cells(view).items():
-        table.add_row(plan, found["setup"]["stacks"][plan], *cells)
-    return table
+    title = f"{view.scenario.file.title}: {view.rate_unit} ({view.study.fidelity})"
+    rows = [(plan, found["setup"]["stacks"][plan], *cells) for plan, cells in rate_cells(view).items()]
+    return grid(title, ("plan", "stack", *map(str, view.sizes)), rows, left=("plan", "stack"), gap=2)
 
 
 def _setup(found: Findings, view: StudyView) -> Iterator[str]:
@@ -137,12 +122,12 @@ def _varied(found: Mapping[str, Any], at: Mapping[str, Any]) -> Table:
     def cell(value: float | None) -> str:
         return "too big" if value is None else number(value) if is_one else f"{value:.3f}"
 
-    rows = {"the documented defaults": [cell(value) for value in at["default"]["compared"].values()]}
+    rows = [("the documented defaults", *map(cell, at["default"]["compared"].values()))]
     if at["published"]:
-        rows["published"] = [cell(at["published"][plan]) if plan in at["published"] else "" for plan in plans]
-    for one in at["varied"]:
-        rows[f"{one['setting']} = {one['value']}"] = [cell(value) for value in one["compared"].values()]
-    return _table(f"{title} at {at['devices']} devices ({found['fidelity']})", ("setting", *plans), rows)
+        rows.append(("published", *(cell(at["published"][plan]) if plan in at["published"] else "" for plan in plans)))
+    rows += [(f"{one['setting']} = {one['value']}", *map(cell, one["compared"].values())) for one in at["varied"]]
+    title = f"{title} at {at['devices']} devices ({found['fidelity']})"
+    return grid(title, ("setting", *plans), rows, words=("setting",), gap=2, styles=["bold"])
 
 
 def _print_slowdown(found: Mapping[str, Any], device: str) -> None:
@@ -160,15 +145,12 @@ def _print_slowdown(found: Mapping[str, Any], device: str) -> None:
 def _slowed(found: Mapping[str, Any], device: str) -> Table:
     """Slowdown by plan: each case, then any one device, then any one link of each class, at its worst."""
     plans = found["plans"]
-    rows = {"a healthy step": [quantity(found["healthy"][plan].step_s, "s") for plan in plans]}
+    rows = [("a healthy step", *(quantity(found["healthy"][plan].step_s, "s") for plan in plans))]
     for row in found["cases"]:
-        rows[row["label"]] = [NOTHING if value is None else times(value) for value in row["slowdown"].values()]
-    for label, by_plan in worst_rows(found, device):
-        rows[label] = [by_plan.get(plan, NOTHING) for plan in plans]
+        rows.append((row["label"], *(NOTHING if value is None else times(value) for value in row["slowdown"].values())))
+    rows += [(label, *(of.get(plan, NOTHING) for plan in plans)) for label, of in worst_rows(found, device)]
     title = f"A step with trouble over a healthy one, at {found['num_devices']} devices ({found['fidelity']})"
-    table = _table(title, ("trouble", *plans), rows)
-    table.rows[len(found["cases"])].end_section = True
-    return table
+    return grid(title, ("trouble", *plans), rows, words=("trouble",), gap=2, styles=["bold"])
 
 
 def _environments(found: Environment) -> Iterator[str]:
