@@ -30,7 +30,7 @@ class Answerer:
         self.controls: Sequence[Control] = controls_of(scenario)
         self.plans = tuple(scenario.plans)
         self._number = min(jobs or os.cpu_count() or 1, MOST_WORKERS, len(self.plans))
-        self._workers = Workers(Local(jobs=self._number))
+        self._workers = Workers(Local(jobs=max(2, self._number)))  # one alone would work in this process
         self._worker, self._is_open = PerProcess(Worker, scenario), True
         self._likely = ""  # the plan whose step was shown last
         self._known: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()

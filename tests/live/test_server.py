@@ -183,7 +183,7 @@ def test_what_a_process_did_that_is_ended_from_outside_is_done_by_another() -> N
     with served(TOY, "--devices", SIZE, "--plans", "zero3") as started:
         before = started.answer()
         workers = workers_of(started.process.pid)
-        assert len(workers) == 1
+        assert len(workers) == 2
         for worker in workers:
             os.kill(worker, signal.SIGKILL)
         after = started.answer({"engine.overlap": "false"})
