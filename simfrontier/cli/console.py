@@ -53,12 +53,12 @@ def grid(
     return table
 
 
-def say(verb: str, name: str, *found: object, before: str = "", style: str = "") -> None:
-    """Print the sentences that a macro of the verb's texts makes of findings."""
+def say(verb: str, name: str, *found: object, before: str = "", style: str = "", soft_wrap: bool = True) -> None:
+    """Print the sentences that a macro of the verb's texts makes of findings; without `soft_wrap` broken into lines."""
     from simfrontier.report import said
 
     for sentence in said(verb, name, *found):
-        console().print(before + sentence, style=style, soft_wrap=True)
+        console().print(before + sentence, style=style, soft_wrap=soft_wrap)
 
 
 def say_written(out: Path | None) -> None:

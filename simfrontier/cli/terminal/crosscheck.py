@@ -63,9 +63,9 @@ def print_check(check: CrossCheck, out: Path | None) -> None:
             screen.print(f"{each.plan}: {each.num_different:,} operations differ:", style="bold")
             say("crosscheck", "differences", each, before="  ")
     screen.print(_steps(check))
-    say("crosscheck", "lead", found, style="bold")
-    say("crosscheck", "findings", found, before="– ")
-    say("crosscheck", "bounds", found, style="dim")
+    say("crosscheck", "lead", found, style="bold", soft_wrap=False)
+    say("crosscheck", "findings", found, before="– ", soft_wrap=False)
+    say("crosscheck", "bounds", found, style="dim", soft_wrap=False)
     say_written(out)
 
 

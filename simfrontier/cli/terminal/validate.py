@@ -184,8 +184,8 @@ def print_validation(done: Validation, out: Path | None) -> None:
         styles = ["" if each.holds else "bold red" for each in done.judged_bounds]
         title = "what tables are held to"
         console().print(grid(title, _BOUNDS_HEAD, rows, words=("series",), left=("which",), gap=0, styles=styles))
-    say("validate", "lead", done, style="bold")
-    say("validate", "findings", done, before="– ")
+    say("validate", "lead", done, style="bold", soft_wrap=False)
+    say("validate", "findings", done, before="– ", soft_wrap=False)
     say_written(out)
 
 
