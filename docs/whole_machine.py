@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from simfrontier.report.findings.scaling import ScaledPlan
 from simfrontier.report.scaling import scaling_drawing
 from simfrontier.report.theme import marks
+from simfrontier.report.view import RATE as DRAWN
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "whole-machine.svg"
@@ -56,9 +56,8 @@ def _sizes(table: Table) -> Sequence[int]:
     return [size for size in sizes if size in (64, 256, 1024, 4096, 16384, 75264)]
 
 
-def _scaled(row: Row) -> ScaledPlan:
-    missing = row["error"] or ("" if row["fits"] else "does not fit")
-    return ScaledPlan(devices=row["devices"], misfit=missing, rate=row[RATE])
+def _scaled(row: Row) -> Row:
+    return {"devices": row["devices"], "fits": row["fits"] and not row["error"], DRAWN: row[RATE]}
 
 
 def rates(table: Table, sizes: Sequence[int]) -> str:

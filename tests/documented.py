@@ -3,7 +3,6 @@ sentence that it stands in."""
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -73,43 +72,38 @@ def study(results: Results) -> dict[str, Any]:
     GPT-NeoX's TFLOPS. Predictions of what was published."""
     findings = findings_of(results)
     headline = findings["headline"]
-    largest = {plan: sizes[-1] for plan, sizes in findings["scaling"].items() if sizes[-1]["rate"]}
-    rows = {(row["plan"], int(row["devices"])): row for row in rows_of(results)}
-    columns = {plan: rows[plan, one["devices"]] for plan, one in largest.items()}
-    steps = {one["plan"]: one for one in findings["time"]["steps"][str(headline["devices"])] if one["fits"]}
+    largest = {plan: rows[-1] for plan, rows in findings["rows"].items() if rows[-1]["fits"]}
     return {
         **_rates("rate", largest, dict.fromkeys(largest, 1.0)),
-        **_rates("neox", largest, {plan: _per_token(row, "neox_tflops_per_device") for plan, row in columns.items()}),
-        "tflops": {plan: float(row["tflops_per_device"]) for plan, row in columns.items()},
-        "mfu": {plan: 100 * float(row["mfu"]) for plan, row in columns.items()},
-        "hfu": {plan: 100 * float(row["hfu"]) for plan, row in columns.items() if row["hfu"]},
-        "step": {plan: one["step_s"] for plan, one in largest.items()},
-        "nominal_step": {plan: one["nominal_step_s"] for plan, one in largest.items()},
-        "compute": {plan: one["parts_s"]["compute"] for plan, one in steps.items()},
-        "peak_gb": {one["plan"]: one["peak_bytes"] / 1e9 for one in findings["memory"]["peaks"]},
+        **_rates("neox", largest, {plan: _per_token(row, "neox_tflops_per_device") for plan, row in largest.items()}),
+        "tflops": {plan: row["tflops_per_device"] for plan, row in largest.items()},
+        "mfu": {plan: 100 * row["mfu"] for plan, row in largest.items()},
+        "hfu": {plan: 100 * row["hfu"] for plan, row in largest.items() if row["hfu"]},
+        "step": {plan: row["step_time_s"] for plan, row in largest.items()},
+        "nominal_step": {plan: row["step_time_nominal_s"] for plan, row in largest.items()},
+        "compute": {plan: row["compute_time_s"] for plan, row in largest.items()},
+        "peak_gb": {plan: rows[-1]["peak_memory_bytes"] / 1e9 for plan, rows in findings["rows"].items()},
         "best": _best(headline),
         **_published(findings["published"]),
         "varied": _varied(findings["sensitivity"], findings["published"]),
     }
 
 
-def _per_token(row: Mapping[str, str], column: str) -> float:
+def _per_token(row: Mapping[str, Any], column: str) -> float:
     """How much of a column goes with a token per second and device."""
-    return float(row[column]) / float(row["tokens_per_s_per_device"])
+    return float(row[column] or "nan") / float(row["tokens_per_s_per_device"])
 
 
 def _rates(
     name: str, largest: Mapping[str, Mapping[str, Any]], per_token: Mapping[str, float]
 ) -> dict[str, dict[str, float]]:
     """Median, 90 % interval and nominal value of what goes with the tokens per second of plans."""
-    scaled = {
-        name: {plan: per_token[plan] * one["rate"] for plan, one in largest.items()},
-        f"{name}_nominal": {plan: per_token[plan] * one["nominal_rate"] for plan, one in largest.items()},
+    ends = {"": "", "_nominal": "_nominal", "_low": "_p05", "_high": "_p95"}
+    columns = {f"{name}{end}": f"tokens_per_s_per_device{suffix}" for end, suffix in ends.items()}
+    return {
+        end: {plan: per_token[plan] * row[column] for plan, row in largest.items() if row[column] is not None}
+        for end, column in columns.items()
     }
-    for end in ("low", "high"):
-        sampled = {plan: one["sampled_rate"] for plan, one in largest.items() if one["sampled_rate"]}
-        scaled[f"{name}_{end}"] = {plan: per_token[plan] * one[end] for plan, one in sampled.items()}
-    return scaled
 
 
 def _best(headline: Mapping[str, Any]) -> dict[str, float]:
@@ -117,7 +111,7 @@ def _best(headline: Mapping[str, Any]) -> dict[str, float]:
     ahead = headline["ahead"]
     made = {"step_error": 100 * headline["step_error"]}
     if ahead:
-        made |= {"lead": 100 * ahead[0]["lead"], "faster": 100 * ahead[0]["faster_share"]}
+        made |= {"lead": 100 * (ahead[0]["ratio"]["median"] - 1), "faster": 100 * ahead[0]["faster_share"]}
     return made
 
 
@@ -165,12 +159,6 @@ def searched(results: Results) -> dict[str, Any]:
         "best_gb": best["peak_memory_bytes"] / 1e9,
         "own_s": {one["plan"]: one["step_time_s"] for one in said["own"]},
     }
-
-
-def rows_of(results: Results) -> list[dict[str, str]]:
-    """The rows of a study's table, as text."""
-    with (results.folder / "results.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def findings_of(results: Results) -> dict[str, Any]:

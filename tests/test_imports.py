@@ -53,7 +53,7 @@ PUBLIC: dict[str, set[str]] = {
     "machine": {"Device", "Matmul"},
     "measured": {"Line", "read_lines"},
     "network": {"box"},
-    "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans", "rows_csv", "versions"},
+    "report": {"CompressedPlan", "Section", "StudyView", "compressed_plans", "rows_csv"},
     "simulation": {"CallKey", "recipes_of"},
     "scenario": {"GridJob", "GridOrder", "ScenarioFile", "ScenarioKeys"},
     "schedule": {

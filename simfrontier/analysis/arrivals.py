@@ -1,4 +1,5 @@
-"""Who waited for whom: in collectives and exchanges, rank classes that were ready for those that came last."""
+"""Waits of ranks for each other: in collectives and exchanges, rank classes that were ready for those that came
+last."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class WhoWaited:
 
 
 def who_waited(step: SimulatedStep) -> WhoWaited:
-    """Who waited for whom in a step, of one role or several."""
+    """Return who waited for whom in a step, of one role or several."""
     count = step.pricing.folding.num_rank_classes
     kernels = _Kernels(step)
     least = _LEAST * step.step_s

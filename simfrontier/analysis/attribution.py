@@ -99,13 +99,13 @@ def why_faster(time_a: TimeSpent, time_b: TimeSpent, name_b: str) -> str:
 
 
 def compute_equal(parts: Sequence[PartDifference]) -> bool:
-    """Whether the kernels of both take as long, with nothing beside them."""
+    """Return whether the kernels of both take as long, with nothing beside them."""
     kernels = [each for each in parts if each.spent == "compute" and each.kind != SLOWED]
     return bool(kernels) and all(is_equal(each) for each in kernels)
 
 
 def is_equal(part: PartDifference) -> bool:
-    """Whether it takes as long in both, but for rounding."""
+    """Return whether it takes as long in both, but for rounding."""
     return abs(part.seconds) <= EQUAL * max(part.a_s, part.b_s)
 
 
@@ -129,7 +129,7 @@ def _by_key(time: TimeSpent) -> dict[Key, TimePart]:
 
 
 def _both_ways(less: list[PartDifference], more: list[PartDifference], step_s: float) -> str:
-    """Of steps that take as long: what cancels out, if it is worth a word."""
+    """Return what cancels out between steps that take as long, if it is worth a word."""
     worth = [[each for each in way if abs(each.seconds) >= 10 * SAME * step_s] for way in (less, more)]
     return f": {_terms(worth[0])}, for {_terms(worth[1])}" if all(worth) else ""
 

@@ -1,9 +1,8 @@
-"""What the chosen algorithms move in a step: payload between endpoints by boundary, and bytes on links. Exact
+"""Bytes that the chosen algorithms move in a step: payload between endpoints by boundary, and bytes on links. Exact
 counts."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -11,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.analysis.volumes import MessageParts, op_need
+from simfrontier.analysis.volumes import MessageParts, counted_messages, op_need
 from simfrontier.collectives import algorithm as algorithm_of, exchanged_bytes, message_bytes, sent_share
 from simfrontier.cost import Pricing
 from simfrontier.network import Pattern, ResourceKind
 from simfrontier.records import dataclass
-from simfrontier.schedule import DIRECT, Collective, Compute, Exchange, Op, members_of
+from simfrontier.schedule import DIRECT, Collective, Exchange
 from simfrontier.simulation import SimulatedStep
 
 BOUNDARIES = ("package", "intra_node", "inter_node")
@@ -34,38 +33,13 @@ class Traffic:
         return float(self.num_bytes[boundary][part])
 
 
-def instances(step: SimulatedStep) -> list[tuple[int, Op, int]]:
-    """Every distinct op of each role, by its number, with how often it runs in the step."""
-    out = []
-    for number, role in enumerate(step.schedule.roles):
-        blocks = {call.block: call.ops for call in role.calls}
-        times = Counter(call.block for call in role.calls)
-        counts: dict[int, int] = {}
-        ops: dict[int, Op] = {}
-        for block, often in times.items():
-            for op in blocks[block]:
-                counts[op.number] = counts.get(op.number, 0) + often
-                ops[op.number] = op
-        out += [(number, ops[op], count) for op, count in counts.items()]
-    return out
-
-
-def messages(step: SimulatedStep) -> list[tuple[int, Collective | Exchange, int]]:
-    """The same for what moves between ranks; what several roles share counts for the first of them alone."""
-    return [
-        (role, op, count)
-        for role, op, count in instances(step)
-        if not isinstance(op, Compute) and role == min(members_of(op, step.schedule), default=role)
-    ]
-
-
 def traffic(step: SimulatedStep) -> Traffic:
     """Counted from the patterns' edges and loads; `on_link` is in wire bytes of payload, not divided by shares. Of
     several roles each counts for its own ranks."""
     pricing, parts = step.pricing, MessageParts(step.schedule)
     totals = {boundary: dict.fromkeys(PARTS, Fraction(0)) for boundary in BOUNDARIES}
     volume: dict[tuple[str, int | None], float] = {}
-    for role, op, count in messages(step):
+    for role, op, count in counted_messages(step.schedule):
         sizes = parts.bytes_of(op)
         for boundary, per_byte in zip(BOUNDARIES, sent_per_byte(op, pricing, role), strict=True):
             if per_byte:
@@ -98,7 +72,7 @@ def _groups(pricing: Pricing, pattern: Pattern, role: int) -> NDArray[np.int32]:
 
 
 def payload_weights(pricing: Pricing, key: str) -> NDArray[np.float64]:
-    """Of each load of a pattern on a wire: payload per byte that a rank sends [num_wire_loads]."""
+    """Return for each load of a pattern on a wire the payload per byte that a rank sends [num_wire_loads]."""
     pattern = pricing.counted[key]
     wires = slice(0, pattern.num_wire_loads)
     used = algorithm_of(pricing.carrier(key)).shares_on(pricing.library, pricing.machine)
@@ -150,7 +124,7 @@ def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
     over roles; `need` and `link` are of an average node."""
     pricing, schedule = step.pricing, step.schedule
     result: dict[tuple[str, ...], MoveBytes] = {}
-    for role, op, count in messages(step):
+    for role, op, count in counted_messages(step.schedule):
         algorithm: str
         if isinstance(op, Exchange):
             size, algorithm = int(pricing.volume_bytes(op)), DIRECT

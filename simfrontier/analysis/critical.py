@@ -113,9 +113,10 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
         start_s = min(now, walk.times(place).start_s)
         links.append(facts.link(walk, place, start_s, now))
         now = start_s
-        place = _last_ready(walk, place, tolerance)
+        met = walk.met(place)
+        place = _latest(met, [walk.times(each).ready_s for each in met], tolerance)
         before = walk.before(place)
-        previous = _last_ended(walk, before, tolerance)
+        previous = _latest(before, [walk.times(each).end_s for each in before], tolerance) if before else None
         end_s = 0.0 if previous is None else walk.times(previous).end_s
         if now - end_s > tolerance:
             links.append(facts.wait(walk, place, end_s, now))
@@ -126,20 +127,6 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
     return CriticalPath(links=tuple(reversed(links)), step_s=step_s)
 
 
-def _last_ready(walk: Predecessors, place: OpOnClass, tolerance: float) -> OpOnClass:
-    """Of all participants in an op, the one that was ready last; the place itself if none was later."""
-    met = walk.met(place)
-    if len(met) == 1:
-        return place
-    return _latest(met, [walk.times(each).ready_s for each in met], tolerance)
-
-
-def _last_ended(walk: Predecessors, before: list[OpOnClass], tolerance: float) -> OpOnClass | None:
-    if not before:
-        return None
-    return _latest(before, [walk.times(each).end_s for each in before], tolerance)
-
-
 def _latest(places: Sequence[OpOnClass], seconds: Sequence[float], tolerance: float) -> OpOnClass:
     """The first of those whose time is the latest, but for rounding."""
     most = max(seconds)
@@ -147,7 +134,7 @@ def _latest(places: Sequence[OpOnClass], seconds: Sequence[float], tolerance: fl
 
 
 class _Facts:
-    """What the links say of an op, looked up once for each op."""
+    """Attributes of a path's links, looked up once for each op."""
 
     def __init__(self, step: SimulatedStep) -> None:
         self.step = step
@@ -175,22 +162,8 @@ class _Facts:
 
     def wait(self, walk: Predecessors, place: OpOnClass, start_s: float, end_s: float) -> PathLink:
         """Time in which a rank waits for what no op says."""
-        op, call = walk.op(place), walk.call(place)
-        return PathLink(
-            name=op.name,
-            kind=WAIT,
-            axes=(),
-            level="device",
-            lane=op.lane,
-            call=call.label,
-            layer=call.layer,
-            micro=call.micro,
-            role=walk.role_name(place),
-            rank=self.first_rank[place.cls],
-            start_s=start_s,
-            end_s=end_s,
-            alone_s=0.0,
-        )
+        link = self.link(walk, place, start_s, end_s)
+        return replace(link, kind=WAIT, axes=(), level="device", alone_s=0.0)
 
     def _level(self, op: Op) -> tuple[tuple[str, ...], PathLevel]:
         if op.number not in self.levels:

@@ -1,18 +1,19 @@
-"""What all ranks must send in a step, by parallel dimension: exact bytes as coded, and in the tensors' own types."""
+"""Bytes that all ranks must send in a step, by parallel dimension: exact bytes as coded, and in the tensors' own
+types."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final, Literal, get_args
 
+from simfrontier.analysis.volumes import counted_messages
 from simfrontier.codecs import Plain
 from simfrontier.collectives import exchanged_bytes, message_bytes, sent_part, whole_side, wire_of
 from simfrontier.plan import OF_PURPOSE
 from simfrontier.records import dataclass
-from simfrontier.schedule import RING, Collective, Compute, Exchange, Schedule, axis_of_roles, members_of
+from simfrontier.schedule import RING, Collective, Exchange, Schedule, axis_of_roles
 
 Side = Literal["dp", "tp", "pp", "zero", "other"]
 SIDES: Final[tuple[Side, ...]] = get_args(Side)
@@ -29,7 +30,8 @@ class SentBytes:
 
     @property
     def share(self) -> Fraction | None:
-        """What is sent of the plain bytes: below 1 where messages shrink; None where nothing is sent."""
+        """Return the share of the plain bytes that is sent: below 1 where messages shrink; None where nothing is
+        sent."""
         return self.num_bytes / self.plain_bytes if self.plain_bytes else None
 
     def __add__(self, other: SentBytes) -> SentBytes:
@@ -50,7 +52,7 @@ def sent_by_dimension(schedule: Schedule) -> dict[Side, SentBytes]:
     2 (n - 1)/n of its coded S. Codings per hop count at their coded size as well.
     """
     out: dict[Side, SentBytes] = {side: SentBytes() for side in SIDES}
-    for op, count in _moves(schedule):
+    for _, op, count in counted_messages(schedule):
         side = _OF_NAME.get(op.name, "other")
         times = count * senders(op, schedule)
         coded, plain = _sizes(op, schedule)
@@ -59,8 +61,9 @@ def sent_by_dimension(schedule: Schedule) -> dict[Side, SentBytes]:
 
 
 def senders(op: Collective | Exchange, schedule: Schedule) -> Fraction:
-    """What one call's messages are multiplied by to give what all ranks send: pairs of an exchange; of a collective,
-    the ranks that take part (those of one role, or all where it spans roles) times the share that each sends."""
+    """Return the factor that one call's messages are multiplied by to give what all ranks send: pairs of an exchange;
+    of a collective, the ranks that take part (those of one role, or all where it spans roles) times the share that each
+    sends."""
     mesh = schedule.mesh
     if isinstance(op, Exchange):
         return Fraction(mesh.num_ranks, mesh[op.axis])
@@ -79,15 +82,3 @@ def _sizes(op: Collective | Exchange, schedule: Schedule) -> tuple[int, int]:
     coded = message_bytes(op, tensors, mesh)
     bare = {name: replace(op, codec=Plain(tensors[name].dtype), per_hop=False) for name, *_ in whole_side(op)}
     return coded, sum(wire_of(bare[ref.name], tensors[ref.name], mesh)[0] for ref in whole_side(op))
-
-
-def _moves(schedule: Schedule) -> Iterator[tuple[Collective | Exchange, int]]:
-    """What moves between ranks in every stored block of each role, with the block's calls; what roles share is the
-    first one's."""
-    for number, role in enumerate(schedule.roles):
-        blocks = {call.block: call.ops for call in role.calls}
-        calls = Counter(call.block for call in role.calls)
-        for block, ops in blocks.items():
-            for op in ops:
-                if not isinstance(op, Compute) and number == min(members_of(op, schedule), default=number):
-                    yield op, calls[block]

@@ -1,4 +1,4 @@
-"""Where a step's time goes on its critical rank: kernels, communication that they do not hide, by level, and the
+"""Breakdown of a step's time on its critical rank: kernels, communication that they do not hide, by level, and the
 rest."""
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Exposure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimePart:
-    """What one kind of op takes of a step, over the same axes and across the same boundary; `level` is `device` for
+    """Time of a step spent on one kind of op, over the same axes and across the same boundary; `level` is `device` for
     work of a rank by itself. `spent`: the field of `Exposure` that it is a part of: kernels, or what they do not hide;
     `calls`: ops that have any of it.
 
@@ -68,7 +68,7 @@ class TimePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeSpent:
-    """Where a step of `step_s` seconds goes, the largest part first; the seconds of all parts sum to `step_s`."""
+    """Breakdown of a step of `step_s` seconds, the largest part first; the seconds of all parts sum to `step_s`."""
 
     parts: tuple[TimePart, ...]
     step_s: float
@@ -124,7 +124,7 @@ class _Sweep:
         self.lengths: Floats = np.diff(self.times, append=self.times[-1])
 
     def in_order(self, order: tuple[Spent, ...] = _ORDER) -> Iterator[tuple[Spent, Ints, NDArray[np.bool_]]]:
-        """What a moment may be spent on, its ops, and the moments that it takes; these are taken then."""
+        """Yield what a moment may be spent on, its ops, and the moments that it takes; these are taken then."""
         for spent in order:
             mine = np.flatnonzero(self.kinds == _ORDER.index(spent))
             change = np.bincount(np.searchsorted(self.times, self.begin[mine]), minlength=len(self.times))
@@ -134,7 +134,7 @@ class _Sweep:
             yield spent, mine, active
 
     def seconds_of_each(self, mine: Ints, active: NDArray[np.bool_]) -> Floats:
-        """How the moments that some ops take are dealt among them: each to the one that began first."""
+        """Divide the moments that some ops take among them: each to the one that began first."""
         seconds = np.zeros(len(mine))
         order = np.lexsort((mine, self.begin[mine]))
         begin, end = self.begin[mine][order], self.end[mine][order]
@@ -146,7 +146,7 @@ class _Sweep:
 
 
 def _place(op: Op, step: SimulatedStep) -> int:
-    """Where the op's time stands in the order; behind all, ops of the host, and pauses: nothing is
+    """Return the place of the op's time in the order; behind all, ops of the host, and pauses: nothing is
     spent on these."""
     if isinstance(op, Compute):
         if op.kind == PAUSE.name:
@@ -156,7 +156,7 @@ def _place(op: Op, step: SimulatedStep) -> int:
 
 
 def _kernels(step: SimulatedStep, mine: Ints, whole_s: float) -> Iterator[TimePart]:
-    """Of kernels that take `whole_s` together: what they take alone, by kind, and the rest."""
+    """Yield the parts of kernels that take `whole_s` together: what they take alone, by kind, and the rest."""
     pricing, alone = step.pricing, dict[int, float]()
     seconds: dict[str, list[float]] = {}
     longer = step.times_as_long

@@ -1,4 +1,4 @@
-"""How busy the links of a job are over a step, by link class: the bytes of every call spread evenly over its time."""
+"""Utilisation of a job's links over a step, by link class: the bytes of every call spread evenly over its time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LinkUse:
     capacity: Mapping[str, float]
 
     def share(self, name: str) -> Floats:
-        """Of the capacity that a class, or a link, uses in each part."""
+        """Return the share of its capacity that a class, or a link, uses in each part."""
         return self.num_bytes[name] / (self.part_s * self.capacity[name])
 
 
@@ -51,8 +51,8 @@ def by_class(use: LinkUse, machine: Machine) -> LinkUse:
 def link_use(
     step: SimulatedStep, moved: Traffic, by: Literal["class", "name"] = "class", num_parts: int = NUM_PARTS
 ) -> LinkUse:
-    """Of a step that moves so many bytes. A call of a group counts at the time of the group's lowest rank, its bytes at
-    an even rate from the call's start to its end (the simulator's own rates are not kept)."""
+    """Return the use of links in a step that moves so many bytes. A call of a group counts at the time of the group's
+    lowest rank, its bytes at an even rate from the call's start to its end (the simulator's own rates are not kept)."""
     pricing = step.pricing
     names, group = _groups(step, by)
     edges = np.linspace(0.0, step.step_s, num_parts + 1)
@@ -87,7 +87,7 @@ def link_use(
 
 
 def shares_of_node(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, Floats]:
-    """Of what each link of an average node can carry, the share that it uses in each part; `use`: by name, of a job on
+    """Return the share of its capacity that each link of an average node uses in each part; `use`: by name, of a job on
     so many nodes. Over the whole step they are on average the utilisations of `node_links`."""
     wires = {wire.name: wire.bytes_per_s for wire in machine.node.links}
     return {
@@ -96,7 +96,7 @@ def shares_of_node(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, 
 
 
 def spread(start: Floats, end: Floats, amount: Floats, edges: Floats) -> Floats:
-    """How much falls between each two edges, if each amount is spread evenly from its start to its end."""
+    """Return how much falls between each two edges, if each amount is spread evenly from its start to its end."""
     num = len(edges) - 1
     first = np.clip(np.searchsorted(edges, start, "right") - 1, 0, num - 1)
     last = np.clip(np.searchsorted(edges, end, "left") - 1, first, num - 1)

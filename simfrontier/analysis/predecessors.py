@@ -44,8 +44,8 @@ class _Role:
 
 
 class Predecessors:
-    """Of a simulated step of one role or several. Roles are looked at when a place of theirs is asked for, in the nodes
-    in which they were simulated, so that a walk through a long program costs what it visits."""
+    """Predecessors of the ops of a simulated step. Roles are looked at when a place of theirs is asked for, in the
+    nodes in which they were simulated, so that a walk through a long program costs what it visits."""
 
     def __init__(self, step: SimulatedStep) -> None:
         self.step, self.pricing = step, step.pricing
@@ -86,7 +86,7 @@ class Predecessors:
         return OpTimes(since + float(ready), since + float(start), since + float(end))
 
     def work(self, place: OpOnClass) -> OpWork:
-        """What the op asks of the machine, on the class of ranks at that place."""
+        """Return what the op asks of the machine, on the class of ranks at that place."""
         work = self.pricing.work_of(self.op(place), place.cls)
         if self.step.call_factors is None:
             return work
@@ -110,7 +110,7 @@ class Predecessors:
         return [place, *(OpOnClass(role, cls, self.step.nodes.node(key, role)) for role, cls in roles)]
 
     def before(self, place: OpOnClass) -> list[OpOnClass]:
-        """What the op had to wait for on its own rank class, the op before it in its lane first."""
+        """Return what the op had to wait for on its own rank class, the op before it in its lane first."""
         role = self._role(place.role)
         if place.inner is not None:
             inner = self._before_inside(role, place)[place.inner]
@@ -142,7 +142,7 @@ class Predecessors:
         return OpOnClass(number, cls, node, int(len(ends) - 1 - np.argmax(ends[::-1])))
 
     def _before_inside(self, role: _Role, place: OpOnClass) -> list[list[int]]:
-        """What the ops of a call wait for inside it; the same wherever the call stands."""
+        """Return what the ops of a call wait for inside it; the same wherever the call stands."""
         part = role.role_timeline.segmented
         segment = part.segment(place.node)
         if segment not in self._inner:

@@ -1,4 +1,4 @@
-"""Which rank classes of a step a trace file shows, and in what pieces."""
+"""Selection of a step's rank classes for a trace file, and the pieces in which they are shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ShownRanks:
 
     @property
     def notes(self) -> dict[str, str]:
-        """What the file leaves out, if anything."""
+        """Notes on what the file leaves out, if anything."""
         folding, out = self.step.pricing.folding, {}
         if any(walk.by_call for walk in self.walks):
             out["by_call"] = "all processes but the first show the calls of their stage as one span each"

@@ -1,4 +1,4 @@
-"""What a step spends on softmaxes: those of attention in memory, and the loss with its collectives, on one rank."""
+"""Softmaxes of a step: those of attention in memory, and the loss with its collectives, on one rank."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Softmaxes:
 
 
 def softmaxes(step: SimulatedStep) -> Softmaxes | None:
-    """Of the critical rank if it has the loss, else of the first that has it; of a model without a cross-entropy over
-    classes, of the critical rank. None where there is neither loss nor softmax."""
+    """Return the softmaxes of the critical rank if it has the loss, else of the first that has it; of a model without a
+    cross-entropy over classes, of the critical rank. None where there is neither loss nor softmax."""
     for cls in (step.critical, *range(step.pricing.folding.num_rank_classes)):
         walk = Walk(step=step, cls=cls)
         if any(op.kind == LOSS.name for op in walk.ops):
@@ -108,7 +108,7 @@ def _of_loss(schedule: Schedule) -> frozenset[str]:
 
 
 def _part(op: Op, of_loss: frozenset[str]) -> str:
-    """Which part of the softmaxes an op is of; empty where it is of none."""
+    """Return the part of the softmaxes that an op is of; empty where it is of none."""
     if isinstance(op, Collective):
         return "calls" if op.src[0].name in of_loss else ""
     if isinstance(op, Compute) and op.kind == "softmax":

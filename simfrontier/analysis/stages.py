@@ -1,4 +1,4 @@
-"""What the stages of a pipeline do in a step: forwards, backwards and exchanges by micro-batch, the bubble, and the
+"""Stages of a pipeline over a step: forwards, backwards and exchanges by micro-batch, the bubble, and the
 memory of each stage."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OUTSIDE = "embedding and head"  # states and activations that are not of a layer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpan:
-    """What a stage is at from `start_s` to `end_s`: a forward or backward of micro-batch `micro` (recomputation, and
+    """Activity of a stage from `start_s` to `end_s`: a forward or backward of micro-batch `micro` (recomputation, and
     collectives inside the stage and waits for them, included), an exchange of it with a neighbour, or the end of the
     step.
 
@@ -151,7 +151,8 @@ def _held(peak: Peak, schedule: Schedule) -> dict[str, int]:
 
 
 def _spans(role_timeline: RoleTimeline, cls: int, step_s: float) -> Iterator[StageSpan]:
-    """What a rank class does on its lane `compute`, and exchanges beside it; what follows without a break is one."""
+    """Yield the activities of a rank class on its lane `compute`, and exchanges beside it; what follows without a break
+    is one."""
     pieces = list(_pieces(role_timeline, cls))
     for _, group in groupby(_numbered(pieces, step_s), key=lambda each: each[0]):
         mine = [span for _, span in group]
@@ -213,5 +214,5 @@ def _pieces(role_timeline: RoleTimeline, cls: int) -> Iterator[StageSpan]:
 
 
 def _meets_others(op: Op, role: Role) -> bool:
-    """Whether other stages take part in the op."""
+    """Return whether other stages take part in the op."""
     return isinstance(op, Exchange) or (isinstance(op, Collective) and role.at is not None and role.at[0] in op.axes)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from simfrontier.analysis.bytes_moved import instances
+from simfrontier.analysis.volumes import counted_ops
 from simfrontier.arrays import Floats
 from simfrontier.cost import PricedOp, Pricing
 from simfrontier.network import ResourceKind
@@ -41,7 +41,7 @@ def bounds(step: SimulatedStep) -> Bounds:
     wire = np.zeros(pricing.folding.num_link_classes)
     best = np.max([state.folding.capacity for state in states], axis=0)
     longer = None if step.call_factors is None else _longer(step)
-    for role, op, count in instances(step):
+    for role, op, count in counted_ops(step.schedule):
         priced = pricing.of(op)
         if op.number not in known:
             each = [[state.least_s(work) for work in state.of(op).works] for state in states]
@@ -62,7 +62,7 @@ def bounds(step: SimulatedStep) -> Bounds:
 
 
 def _longer(step: SimulatedStep) -> list[dict[int, Floats]]:
-    """Of each role, by number of the op, the sum over its calls of how many times as long they take as is usual
+    """Return for each role, by number of the op, the sum over its calls of how many times as long they take as is usual
     [num_classes]."""
     out = []
     for role, factors in zip(step.roles, step.call_factors or (), strict=True):
@@ -74,7 +74,7 @@ def _longer(step: SimulatedStep) -> list[dict[int, Floats]]:
 
 
 def _asked(pricing: Pricing, best: Floats, priced: PricedOp, groups: Iterable[int]) -> Floats:
-    """What an op asks of each link class, as so much of a link of the `best` capacity; endless where it stands
+    """Return what an op asks of each link class, as so much of a link of the `best` capacity; endless where it stands
     still. `groups`: those that run it."""
     out = np.zeros(len(best))
     for work in (priced.works[group] for group in groups):

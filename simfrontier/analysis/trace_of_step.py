@@ -61,7 +61,7 @@ def _memory(number: int, walk: Walk) -> Counter:
 
 
 def _links(step: SimulatedStep, moved: Traffic) -> Iterator[Counter]:
-    """Of every link class that carries anything; 0 from the end of the step on."""
+    """Yield the use of every link class that carries anything; 0 from the end of the step on."""
     use = link_use(step, moved)
     if not use.num_bytes:
         return

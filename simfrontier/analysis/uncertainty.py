@@ -30,7 +30,7 @@ QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """What is known to be uncertain, as standard deviations of log time; 0 where it is not known.
+    """Known uncertainties, as standard deviations of log time; 0 where it is not known.
 
     `law`: of the library's law, and of single calls. `speed_sd`: between devices of the machine. `matmul_sd`: of the
     law of matrix products. `call_sd`: of a kernel on a device, from one launch to the next.
@@ -43,24 +43,13 @@ class Spread:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is anything to sample."""
-        law = self.law
-        return (
-            max(
-                law.model_sd,
-                law.small_sd,
-                law.run_sd,
-                self.speed_sd,
-                self.matmul_sd,
-                self.call_sd,
-                *law.of_kind.values(),
-            )
-            > 0.0
-        )
+        """Return whether there is anything to sample."""
+        of_law = (self.law.model_sd, self.law.small_sd, self.law.run_sd, *self.law.of_kind.values())
+        return max(*of_law, self.speed_sd, self.matmul_sd, self.call_sd) > 0.0
 
 
 def spread_of(machine: Machine, library: Library) -> Spread:
-    """What machine and library say about their own uncertainty."""
+    """Return the uncertainties that a machine and a library state."""
     return Spread(
         law=library.residual or Residual(model_sd=0.0, run_sd=0.0),
         speed_sd=machine.device.speed_sd,
@@ -132,7 +121,7 @@ def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, se
 
 
 def _slowest_of_run(step: SimulatedStep, plan: str, draws: Draws, role: int, run: int) -> Floats:
-    """How much longer the slowest member of each rank class of a role takes for a run of kernels, in standard
+    """Return how much longer the slowest member of each rank class of a role takes for a run of kernels, in standard
     deviations [num_rank_classes of the role, num_samples]: of m members at -ln(1 - p) = E / m, as `slowest`."""
     from scipy.special import ndtri
 
@@ -156,7 +145,7 @@ def _noise(part: SegmentedProgram, plan: str, devices: int, draws: Draws) -> Flo
 
 
 def slowest(rank_class: NDArray[np.integer], representative: NDArray[np.integer], draws: Draws) -> Floats:
-    """How slow the slowest device of each rank class is, in standard deviations [num_rank_classes, num_samples].
+    """Return how slow the slowest device of each rank class is, in standard deviations [num_rank_classes, num_samples].
 
     Of n devices, of which each is slower than z with probability p(z), the slowest is at -ln(1 - p) = E / n, with E
     exponential of mean 1, as (1 - p)^n is uniform. Which rank that is, is uniform too. E and that rank are drawn once
@@ -231,7 +220,7 @@ def _error_of_pairs(op: Exchange, step: SimulatedStep, spread: Spread, draws: Dr
 
 
 def _error(step: SimulatedStep, spread: Spread, draws: Draws, kind: tuple[str | int, ...], size: int) -> Floats:
-    """How far the law is off for a kind of call with messages of that size, in its standard deviations."""
+    """Return how far the law is off for a kind of call with messages of that size, in its standard deviations."""
     common = draws.of("call", step.schedule.mesh.num_ranks, *kind)
     own = draws.of("call", step.schedule.mesh.num_ranks, *kind, size)
     share = spread.law.common_share

@@ -1,4 +1,5 @@
-"""What a schedule must move across a boundary of the machine, whatever the algorithm: exact bytes per step, by part.
+"""Bytes that a schedule must move across a boundary of the machine, whatever the algorithm: exact bytes per step, by
+part.
 
 A boundary is named by the mesh axis that counts its units: `node` (what enters a node), `package` (what enters a
 package, from its own node or another), `gcd` (what a rank receives). The mesh's axes are nested in this order and ranks
@@ -10,12 +11,12 @@ With several roles units differ; the mean over them is reported, since each role
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 
 from simfrontier.collectives import Part, exchanged_bytes, message_bytes, padding_of, whole_side, wire_of
 from simfrontier.records import dataclass
-from simfrontier.schedule import Collective, Compute, Exchange, Mesh, Schedule, axis_of_roles, members_of
+from simfrontier.schedule import Collective, Compute, Exchange, Mesh, Op, Schedule, axis_of_roles, members_of
 
 GRADIENTS = ("gradient", "step_reduction")  # the moves of gradients, to the accumulator and to the optimizer
 Key = tuple[str, str, Part]
@@ -72,8 +73,8 @@ def op_need(op: Collective | Exchange, schedule: Schedule, boundary: str) -> Fra
 
 
 def _crossings(op: Exchange, mesh: Mesh, boundary: str) -> Fraction:
-    """How many of an exchange's messages one way enter a unit, on the mean: of every pair one, or none where its ends
-    are in one unit."""
+    """Return how many of an exchange's messages one way enter a unit, on the mean: of every pair one, or none where its
+    ends are in one unit."""
     outer = mesh.names[: mesh.names.index(mesh.ordered((boundary,))[0]) + 1]
     num_pairs = Fraction(mesh.num_ranks, mesh[op.axis])
     return num_pairs / mesh.size(outer) if op.axis in outer else Fraction(0)
@@ -94,15 +95,12 @@ def step_needs(schedule: Schedule) -> RequiredBytes:
     """
     mesh, parts = schedule.mesh, MessageParts(schedule)
     out: dict[Key, Fraction] = {}
-    for op, count in _moves(schedule):
+    for _, op, count in counted_messages(schedule):
         sizes: Mapping[Part, Fraction] = parts.bytes_of(op)
         for boundary in mesh.names:
             if isinstance(op, Exchange):
-                each = Fraction(
-                    sum(exchanged_bytes(op, schedule.tensors, schedule.mesh)),
-                    max(exchanged_bytes(op, schedule.tensors, schedule.mesh)),
-                )
-                per_byte = count * each * _crossings(op, mesh, boundary)
+                both_ways = exchanged_bytes(op, schedule.tensors, mesh)
+                per_byte = count * Fraction(sum(both_ways), max(both_ways)) * _crossings(op, mesh, boundary)
             else:
                 per_byte = count * need_per_byte(op, mesh, boundary) * _share_of_units(op, schedule)
             for part, size in sizes.items():
@@ -112,16 +110,28 @@ def step_needs(schedule: Schedule) -> RequiredBytes:
     return RequiredBytes(num_bytes=out)
 
 
-def _moves(schedule: Schedule) -> Iterator[tuple[Collective | Exchange, int]]:
-    """Every distinct op between ranks, role by role, with how often it runs; what roles share is the first one's."""
+def counted_ops(schedule: Schedule) -> list[tuple[int, Op, int]]:
+    """Return every distinct op of each role, behind the role's number, with how often it runs in a step."""
+    out = []
     for number, role in enumerate(schedule.roles):
         blocks = {call.block: call.ops for call in role.calls}
-        runs: Counter[int] = Counter()
-        for block, count in Counter(call.block for call in role.calls).items():
-            runs.update({op: count * times for op, times in Counter(op.number for op in blocks[block]).items()})
-        for op in {op.number: op for block in blocks.values() for op in block}.values():
-            if not isinstance(op, Compute) and number == min(members_of(op, schedule), default=number):
-                yield op, runs[op.number]
+        counts: Counter[int] = Counter()
+        ops: dict[int, Op] = {}
+        for block, often in Counter(call.block for call in role.calls).items():
+            for op in blocks[block]:
+                counts[op.number] += often
+                ops[op.number] = op
+        out += [(number, ops[op], count) for op, count in counts.items()]
+    return out
+
+
+def counted_messages(schedule: Schedule) -> list[tuple[int, Collective | Exchange, int]]:
+    """The same for ops between ranks; what several roles share counts for the first of them alone."""
+    return [
+        (role, op, count)
+        for role, op, count in counted_ops(schedule)
+        if not isinstance(op, Compute) and role == min(members_of(op, schedule), default=role)
+    ]
 
 
 class MessageParts:
@@ -144,7 +154,7 @@ class MessageParts:
         }
 
     def of(self, op: Collective, name: str) -> Part:
-        """What the data of one tensor of an op counts as: `fallback`, `persisted` or `data`."""
+        """Return what the data of one tensor of an op counts as: `fallback`, `persisted` or `data`."""
         if op.name in GRADIENTS and self.quantised and self.tensors[name].weight not in self.quantised:
             return "fallback"
         if op.name == "publish" and len(self.whole) < len(self.weights) and self.tensors[name].weight in self.whole:

@@ -1,4 +1,4 @@
-"""What a step gathers or sums over all samples for later steps, call by call, and the reductions of its gradients."""
+"""Calls of a step that gather or sum over all samples for later steps, and the reductions of its gradients."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Gathers:
 
     @property
     def held_s(self) -> float:
-        """How long they hold the rank's work up."""
+        """Return how long they hold the rank's work up."""
         return sum(call.seconds for call in self.calls if call.holds)
 
 
 def gathers(step: SimulatedStep) -> Gathers | None:
-    """Of a step whose model keeps something from step to step that all ranks fill; None for others."""
+    """Return the calls of a step whose model keeps something from step to step that all ranks fill; None for others."""
     calls = tuple(_calls(step))
     if not calls:
         return None

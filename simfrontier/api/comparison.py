@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from simfrontier.errors import InputError, nearest
 from simfrontier.records import dataclass
-from simfrontier.report import StudyFindings, StudyView, findings_of
+from simfrontier.report import Findings, StudyView, findings_of, headline_of
 from simfrontier.scenario import Scenario
 from simfrontier.study import PlanOutcome, Study
 
@@ -40,7 +40,7 @@ class Comparison:
         return self.study.outcomes
 
     @cached_property
-    def findings(self) -> StudyFindings:
+    def findings(self) -> Findings:
         """Contents of the page as typed values, as in findings.json."""
         return findings_of(self.view)
 
@@ -49,7 +49,7 @@ class Comparison:
         """One sentence: the fastest plan at the largest size and its lead, or that it is too close to call."""
         from simfrontier.report import verdict
 
-        return verdict(self.findings.headline)
+        return verdict(headline_of(self.view))
 
     def frame(self) -> pd.DataFrame:
         """Return a row per plan and size with the columns of results.csv (seconds, bytes, TFLOPS per device). Columns
@@ -69,7 +69,7 @@ class Comparison:
 
         if kind not in get_args(Kind):
             raise InputError(f"figure {kind!r}: {nearest(kind, get_args(Kind))}")
-        return go.Figure(chart(self.findings, self.view, kind, self._drawn(plan)), layout_template="plotly_white")
+        return go.Figure(chart(self.view, kind, self._drawn(plan)), layout_template="plotly_white")
 
     def timeline(self, plan: str | None = None) -> go.Figure:
         """Return the timeline of a step of a plan (default: the fastest) at the largest size, stream by stream."""
@@ -85,19 +85,18 @@ class Comparison:
         """Return the chart of rates as SVG on white."""
         from simfrontier.report import scaling_drawing
 
-        return scaling_drawing(
-            self.findings.scaling, self.view.marks, self.view.device, self.view.rate_unit, paper="#ffffff"
-        )
+        view = self.view
+        return scaling_drawing(view.rows, view.marks, view.device, view.rate_unit, paper="#ffffff")
 
     def __repr__(self) -> str:
         from simfrontier.report import summary_text
 
-        return summary_text(self.findings, self.view)
+        return summary_text(headline_of(self.view), self.view)
 
     def _repr_html_(self) -> str:
         from simfrontier.report import summary_html
 
-        return summary_html(self.findings, self.view)
+        return summary_html(headline_of(self.view), self.view)
 
     def _drawn(self, plan: str | None) -> PlanOutcome:
         """Return the outcome of a plan (default: the fastest) at the largest size."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,13 @@ def console() -> Console:
 
 
 def grid(
-    title: str | None, heads: Sequence[str], words: Collection[str], left: Collection[str] = (), gap: int = 1
+    title: str | None,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]] = (),
+    words: Collection[str] = (),
+    left: Collection[str] = (),
+    gap: int = 1,
+    styles: Iterable[str] = (),
 ) -> Table:
     """Return a table for the terminal. Columns of `words` are aligned left and may wrap, those of `left` are only
     aligned left; all others are numbers."""
@@ -40,29 +47,32 @@ def grid(
         is_words = head in words
         justify = "left" if is_words or head in left else "right"
         table.add_column(head, justify=justify, no_wrap=not is_words, overflow="fold")  # type: ignore[arg-type]
+    for cells, style in zip(rows, chain(styles, repeat("")), strict=False):
+        table.add_row(*cells, style=style)
     return table
 
 
-def say(
-    verb: str,
-    name: str,
-    *found: object,
-    before: str = "",
-    style: str = "",
-    soft_wrap: bool = False,
-    screen: Console | None = None,
-) -> None:
+def say(verb: str, name: str, *found: object, before: str = "", style: str = "", soft_wrap: bool = True) -> None:
     """Print the sentences that a macro of the verb's templates renders from findings."""
     from simfrontier.report import said
 
     for sentence in said(verb, name, *found):
-        (screen or console()).print(before + sentence, style=style, soft_wrap=soft_wrap)
+        console().print(before + sentence, style=style, soft_wrap=soft_wrap)
 
 
 def say_written(out: Path | None) -> None:
     """Print the path of the page, if one was written."""
     if out is not None:
         console().print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+
+
+def write_page(folder: Path, verb: str, files: Mapping[str, str]) -> None:
+    """Write the page of a verb, and what is beside it, by name. Raises InputError where that cannot be done."""
+    from simfrontier.wholefile import filled, write_whole
+
+    with filled(folder) as new:
+        for name, text in files.items():
+            write_whole(new / name, text)
 
 
 def print_json(document: object) -> None:

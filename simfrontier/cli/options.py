@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -96,13 +97,11 @@ def load(
     return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, sizes_of(devices), laid_out)
 
 
-def refuse_options(file: Path, given: dict[str, str | list[str] | None]) -> None:
+def refuse(given: Mapping[str, object], why: str) -> None:
     """Raise InputError for options that select schedules of a scenario if the file is a schedule."""
     for option, value in given.items():
-        if value:
-            raise InputError(
-                f"got {value!r} for {file}, a schedule; allowed: only with a scenario (TOML)", where=option
-            )
+        if value not in (None, False, []):
+            raise InputError(f"got {str(value) if isinstance(value, Path) else value!r} {why}", where=option)
 
 
 def names_of(option: str, text: str | None, example: str) -> tuple[str, ...]:

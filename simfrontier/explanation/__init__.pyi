@@ -2,7 +2,6 @@ from .explanation import (
     DoesNotFitError as DoesNotFitError,
     Explanation as Explanation,
     PlanComparison as PlanComparison,
-    RankedPlan as RankedPlan,
     TriedChange as TriedChange,
 )
 from .run import explain as explain

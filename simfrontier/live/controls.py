@@ -1,4 +1,4 @@
-"""What can be moved on the live page: settings of a scenario with the values that each may take."""
+"""Controls of the live page: settings of a scenario with the values that each may take."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Control:
     at: int
 
     def place(self, places: Mapping[str, int]) -> int:
-        """Where it stands among these."""
+        """Return its position among these."""
         return places.get(self.key, self.at)
 
 
@@ -50,7 +50,7 @@ def controls_of(scenario: Scenario) -> tuple[Control, ...]:
 
 
 def has(table: Any, path: Sequence[str]) -> bool:
-    """Whether a table of a document says something at that path."""
+    """Return whether a table of a document says something at that path."""
     return not path or (isinstance(table, Mapping) and path[0] in table and has(table[path[0]], path[1:]))
 
 
@@ -67,7 +67,8 @@ def _all(scenario: Scenario) -> Iterator[Control]:
     yield _control(
         "model.checkpointing", "activation checkpointing", "choice", levels, levels, file.model.checkpointing
     )
-    yield _switch("engine.overlap", "overlap of communication and computation", file.engine.overlap)
+    overlap = "engine.overlap", "communication beside computation"
+    yield _control(*overlap, "switch", (False, True), ("off", "on"), file.engine.overlap)
     library, given = scenario.library.name, file.library.name
     found = tuple(
         dict.fromkeys([given or library, scenario.machine.library, *environments_of(scenario.machine.library)])
@@ -103,10 +104,6 @@ def _control(key: str, label: str, kind: Kind, values: Sequence[Any], words: Seq
     )
 
 
-def _switch(key: str, label: str, own: bool) -> Control:
-    return Control(key=key, label=label, kind="switch", values=(False, True), words=("off", "on"), at=int(own))
-
-
 def _stack_words(name: str, runs: Sequence[str], plans: Collection[str]) -> str:
     """A stack, with the plans that it runs where these are not all; the others are simulated as if it did. Empty: the
     scenario names none."""
@@ -118,7 +115,7 @@ def _stack_words(name: str, runs: Sequence[str], plans: Collection[str]) -> str:
 
 
 def own_words(scenario: Scenario) -> dict[str, str]:
-    """By the keys of the controls that begin with the library's values: how much these are."""
+    """Return the library's own values in words, by the keys of the controls that begin with them."""
     known = {each.key: float(each.value) for each in scenario.library.provenance()}
     share, hop = known.get(SHARE.removeprefix(OVERRIDES)), known.get(HOP.removeprefix(OVERRIDES))
     words = {SHARE: None if share is None else f"{100 * share:.3g} %", HOP: None if hop is None else quantity(hop, "s")}

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 import threading
 import time
-from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
-from hashlib import sha256
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.errors import InputError, SimfrontierError, Terminated
-from simfrontier.live.ahead import LookAhead
 from simfrontier.live.answer import Answerer
 from simfrontier.live.state import scenario_file, shown
 from simfrontier.report import live_page
@@ -28,7 +23,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 HOST: Final = "127.0.0.1"  # other machines are not answered
-_SCRIPT: Final = re.compile(r"<script[^>]*>(.*?)</script>", re.DOTALL)
 
 
 def app_of(answerer: Answerer) -> Starlette:
@@ -36,73 +30,43 @@ def app_of(answerer: Answerer) -> Starlette:
     `/scenario.toml` the state as a scenario file."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
-    from starlette.middleware.base import BaseHTTPMiddleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
-    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+    from starlette.responses import HTMLResponse, JSONResponse, Response
     from starlette.routing import Route
 
-    scenario, ahead = answerer.scenario, LookAhead(answerer)
-    moves = {control.key: [shown(value) for value in control.values] for control in answerer.controls}
-    page = live_page(scenario, answerer.controls, moves)
-    headers = {"X-Frame-Options": "DENY", "Content-Security-Policy": content_policy(page)}
+    scenario, controls, turn = answerer.scenario, answerer.controls, threading.Lock()
+    page = live_page(scenario, controls, {each.key: [shown(value) for value in each.values] for each in controls})
 
-    async def start(_: Request) -> Response:
-        return HTMLResponse(page)
+    def answer(query: dict[str, str]) -> Response:
+        with turn:
+            return Response(answerer.answer(answerer.state(query)), media_type="application/json")
 
-    async def answer(request: Request) -> Response:
-        return await _made(
-            partial(Response, media_type="application/json"), lambda query: ahead.answer(answerer.state(query)), request
-        )
-
-    async def file(request: Request) -> Response:
-        def text(query: dict[str, str]) -> str:
-            return scenario_file(scenario, answerer.controls, answerer.state(query))
-
+    def file(query: dict[str, str]) -> Response:
+        text = scenario_file(scenario, controls, answerer.state(query))
         kept = {"Content-Disposition": f'attachment; filename="{scenario.name}-live.toml"'}
-        return await _made(partial(PlainTextResponse, media_type="application/toml", headers=kept), text, request)
+        return Response(text, media_type="application/toml", headers=kept)
 
-    async def _made(response: Callable[[Any], Response], work: Callable[..., Any], request: Request) -> Response:
-        try:
-            return response(await asyncio.to_thread(work, dict(request.query_params)))
-        except SimfrontierError as error:
-            return JSONResponse({"error": str(error)}, status_code=422)
+    def route(path: str, work: Callable[[dict[str, str]], Response]) -> Route:
+        async def respond(request: Request) -> Response:
+            if is_of_another_page(request.headers):
+                return Response("only the page that this server shows may ask", status_code=403)
+            try:
+                return await asyncio.to_thread(work, dict(request.query_params))
+            except SimfrontierError as error:
+                return JSONResponse({"error": str(error)}, status_code=422)
 
-    routes = [Route("/", start), Route("/answer", answer), Route("/scenario.toml", file)]
+        return Route(path, respond)
 
-    async def of_own_page(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        if is_of_another_page(request.headers):
-            return PlainTextResponse("only the page that this server shows may ask", status_code=403)
-        response = await call_next(request)
-        response.headers.update(headers)
-        return response
-
-    # A page of another site is not answered: neither one whose name leads to this address, nor one that asks here.
-    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
-    return Starlette(routes=routes, middleware=[hosts, Middleware(BaseHTTPMiddleware, dispatch=of_own_page)])
+    routes = [route("/", lambda _: HTMLResponse(page)), route("/answer", answer), route("/scenario.toml", file)]
+    # A page of another site whose name leads to this address is not answered.
+    return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])])
 
 
 def is_of_another_page(headers: Mapping[str, str]) -> bool:
-    """Whether a request comes from a page that this server did not send, by what browsers say of that: an origin, with
-    its port, other than the host that is asked; or, where no origin is sent as for a picture, `Sec-Fetch-Site`."""
+    """Return whether a request comes from a page that this server did not send, by what browsers say of that: an origin
+    other than the host that is asked or, where no origin is sent, `Sec-Fetch-Site`."""
     is_foreign = headers.get("origin", own := f"http://{headers.get('host')}") != own
     return is_foreign or headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
-
-
-def content_policy(page: str) -> str:
-    """The Content-Security-Policy of a page: its own scripts, styles that stand in it, answers of this server, and
-    nothing from elsewhere; no other page may frame it."""
-    scripts = (b64encode(sha256(script.encode()).digest()).decode() for script in _SCRIPT.findall(page))
-    allowed = {
-        "default-src": "'none'",
-        "script-src": " ".join(f"'sha256-{each}'" for each in scripts),
-        "style-src": "'unsafe-inline'",  # drawings of answers have widths and colours of their own
-        "img-src": "data:",
-        "connect-src": "'self'",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-        "frame-ancestors": "'none'",
-    }
-    return "; ".join(f"{kind} {sources}" for kind, sources in allowed.items())
 
 
 def serve(scenario: Scenario, port: int, announce: Callable[[str], None]) -> None:

@@ -1,9 +1,8 @@
-"""Where the controls of the live page stand: as a link, as settings of the scenario, as a scenario file."""
+"""Positions of the live page's controls: as a link, as settings of the scenario, as a scenario file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from simfrontier.errors import InputError, nearest
@@ -22,14 +21,9 @@ class LiveState:
     places: Mapping[str, int]
     plan: str = ""
 
-    def moved(self, control: Control, place: int) -> LiveState:
-        """The same with a control at another place."""
-        others = {key: at for key, at in self.places.items() if key != control.key}
-        return replace(self, places=others if place == control.at else {**others, control.key: place})
-
 
 def state_of(query: Mapping[str, str], controls: Sequence[Control], plans: Sequence[str]) -> LiveState:
-    """What a link says: the words of a control's value by its key. Raises InputError."""
+    """Parse the query of a link: the words of a control's value by its key. Raises InputError."""
     known = {control.key: control for control in controls}
     places: dict[str, int] = {}
     for key, text in query.items():

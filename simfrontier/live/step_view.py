@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from simfrontier.analysis import DRAWN_PARTS, link_use, node_links, traffic
-from simfrontier.arrays import Floats
 from simfrontier.machine import Machine
 from simfrontier.report import (
     MEMORY_COLOURS,
@@ -19,6 +18,7 @@ from simfrontier.report import (
     kind_of,
     lanes_of,
     node_drawing,
+    op_name,
 )
 from simfrontier.schedule import Peak
 from simfrontier.simulation import MemoryTimeline, SimulatedStep, Walk, fullest, spans_of
@@ -64,20 +64,14 @@ def _spans(spans: Sequence[Span]) -> dict[str, Any]:
 
 
 def _name(span: Span) -> str:
-    own = span.name if span.name.startswith(span.kind) or span.kind == span.name else f"{span.kind} {span.name}"
-    return f"{own}{f' over {span.axes}' if span.axes else ''}, {span.call}, layer {span.layer}"
+    return f"{op_name(span)}{f' over {span.axes}' if span.axes else ''}, {span.call}, layer {span.layer}"
 
 
 def _memory(held: MemoryTimeline, kinds: Sequence[str]) -> dict[str, Any]:
-    """What is held from each time (µs) to the next, by kind, as the memory of a step is drawn."""
+    """Return what is held from each time (µs) to the next, by kind, as the memory of a step is drawn."""
     times, values = drawn_memory(held)
     return {
         "times": np.round(1e6 * times, 2).tolist(),
-        "held": [_whole(values[kind]) for kind in kinds],
+        "held": [np.rint(values[kind]).astype(np.int64).tolist() for kind in kinds],
         "peak_bytes": held.peak_bytes,
     }
-
-
-def _whole(values: Floats) -> list[int]:
-    out: list[int] = np.rint(values).astype(np.int64).tolist()
-    return out

@@ -1,8 +1,7 @@
-"""What a worker process of the live page does: simulate the plans that are given to it, and show the step of one."""
+"""Worker process of the live page: simulate the plans that are given to it, and show the step of one."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -16,7 +15,6 @@ from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, advised
 from simfrontier.workers import PerProcess
 
 MOST_SCHEDULES: Final = 40  # that a worker keeps
-LEAST_PRIORITY: Final = 19  # of what nobody has asked for (nice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +36,7 @@ class Worker:
         self._last: dict[str, tuple[LiveState, Simulated]] = {}
 
     def simulated(self, plan: str, state: LiveState) -> Simulated:
-        """Raises SimfrontierError for a state that cannot be."""
+        """Simulate a plan in a state. Raises SimfrontierError for a state that cannot be."""
         if plan in self._last and self._last[plan][0].places == state.places:
             return self._last[plan][1]
         if len(self.schedules.known) > MOST_SCHEDULES:
@@ -72,7 +70,7 @@ Work = Callable[[PerProcess[Worker], str, LiveState], Any]  # `outcome` or `step
 
 
 def outcome(worker: PerProcess[Worker], plan: str, state: LiveState) -> PlanOutcome:
-    """What is known of a plan."""
+    """Return the outcome of a plan."""
     return worker.here.simulated(plan, state).outcome
 
 
@@ -80,9 +78,3 @@ def step_of(worker: PerProcess[Worker], plan: str, state: LiveState) -> dict[str
     """The step of a plan as the page draws it."""
     found = worker.here.simulated(plan, state)
     return step_view(worker.here.base.machine, plan, found.step, found.built.peaks)
-
-
-def beside(work: Work, worker: PerProcess[Worker], plan: str, state: LiveState) -> Any:
-    """One of these, at the lowest priority, which this process has from here on."""
-    os.setpriority(os.PRIO_PROCESS, 0, LEAST_PRIORITY)
-    return work(worker, plan, state)

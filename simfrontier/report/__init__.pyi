@@ -1,40 +1,28 @@
-from .accuracy import (
-    calibration_page as calibration_page,
-    write_runs_page as write_runs_page,
-    write_validation_page as write_validation_page,
-)
-from .crosscheck import write_crosscheck_page as write_crosscheck_page
-from .explanation import write_explanation_page as write_explanation_page
+from .accuracy import calibration_page as calibration_page, runs_page as runs_page, validation_page as validation_page
+from .crosscheck import crosscheck_page as crosscheck_page
+from .explanation import explanation_page as explanation_page
 from .figures.breakdown import PARTS as PARTS
 from .figures.links import WHOLE as WHOLE, drawn_use as drawn_use
 from .figures.memory import drawn_memory as drawn_memory
-from .figures.timeline import SPAN_COLOURS as SPAN_COLOURS, kind_of as kind_of, lanes_of as lanes_of
+from .figures.timeline import SPAN_COLOURS as SPAN_COLOURS, kind_of as kind_of, lanes_of as lanes_of, op_name as op_name
 from .findings.compression import CompressedPlan as CompressedPlan, compressed_plans as compressed_plans
 from .findings.crosscheck import crosscheck_findings as crosscheck_findings
 from .findings.explanation import (
     EQUAL as EQUAL,
     LITTLE as LITTLE,
     first_that_fits as first_that_fits,
-    moving as moving,
     shares_of as shares_of,
     shown_differences as shown_differences,
     shown_parts as shown_parts,
 )
 from .findings.headline import headline_of as headline_of
 from .findings.published import PublishedFigure as PublishedFigure
-from .findings.samples import sampled_rate as sampled_rate
-from .findings.sensitivity import Variations as Variations, VariedAtSize as VariedAtSize
-from .findings.slowdown import (
-    SlowdownFindings as SlowdownFindings,
-    link_word as link_word,
-    slowdown_rows as slowdown_rows,
-    times_between as times_between,
-)
-from .findings.study import StudyFindings as StudyFindings, findings_of as findings_of, write_findings as write_findings
-from .findings.tuning import TuningFindings as TuningFindings, tuning_findings as tuning_findings
-from .goodput import write_goodput as write_goodput
+from .findings.slowdown import slowdown_rows as slowdown_rows, worst_rows as worst_rows
+from .findings.study import Findings as Findings, findings_of as findings_of, write_findings as write_findings
+from .findings.tuning import TuningFindings as TuningFindings
+from .goodput import goodput_csv as goodput_csv, goodput_page as goodput_page
 from .live import live_page as live_page
-from .manifest import versions as versions, write_manifest as write_manifest
+from .manifest import write_manifest as write_manifest
 from .node import node_drawing as node_drawing
 from .page import study_page as study_page, write_page as write_page
 from .phrases import (
@@ -57,6 +45,7 @@ from .sections import Section as Section
 from .summary import (
     assumed as assumed,
     chart as chart,
+    rate_cells as rate_cells,
     summary_html as summary_html,
     summary_text as summary_text,
     verdict as verdict,
@@ -70,10 +59,10 @@ from .table import (
 )
 from .theme import MEMORY_COLOURS as MEMORY_COLOURS
 from .troubles import troubles_in_short as troubles_in_short
-from .tuning_files import (
+from .tuning import (
     BEST as BEST,
     TUNING_FILES as TUNING_FILES,
     tuning_document as tuning_document,
     write_tuning as write_tuning,
 )
-from .view import StudyView as StudyView, nominal_step_s as nominal_step_s, rate as rate, step_s as step_s
+from .view import StudyView as StudyView, result_row as result_row

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from simfrontier.accuracy import FitOutcome, RunsValidation, Validation, load_parameters
 from simfrontier.collectives import Calibration
 from simfrontier.report.figures.residuals import (
@@ -15,9 +13,8 @@ from simfrontier.report.figures.residuals import (
 )
 from simfrontier.report.figures.series import series_figure
 from simfrontier.report.findings.rows import charts_of
-from simfrontier.report.manifest import versions
 from simfrontier.report.render import page_of
-from simfrontier.wholefile import write_whole
+from simfrontier.study import versions
 
 
 def validation_page(done: Validation) -> str:
@@ -37,21 +34,15 @@ def validation_page(done: Validation) -> str:
     )
 
 
-def write_validation_page(done: Validation, path: Path) -> None:
-    """Write the page of a validation. Raises InputError where the file cannot be written."""
-    write_whole(path, validation_page(done))
-
-
-def write_runs_page(done: RunsValidation, path: Path) -> None:
-    """Write the page of training runs. Raises InputError where the file cannot be written."""
-    page = page_of(
+def runs_page(done: RunsValidation) -> str:
+    """The page of training runs as text."""
+    return page_of(
         "runs",
         done=done,
         figures={"all runs": runs_figure(done.predicted)} if done.predicted else {},
         parameters=load_parameters().parameters,
         versions=versions(),
     )
-    write_whole(path, page)
 
 
 def calibration_page(done: FitOutcome, calibration: Calibration) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from simfrontier.report.figures.crosscheck import scatter_figure, steps_figure, timelines_figure
 from simfrontier.report.findings.crosscheck import crosscheck_findings
-from simfrontier.report.manifest import versions
 from simfrontier.report.render import as_html, page_of
 from simfrontier.report.theme import Figure, marks
+from simfrontier.study import versions
 from simfrontier.trace import Comparison, CrossCheck, deltas
-from simfrontier.wholefile import write_whole
 
 MAX_BARS = 24_000  # on all timelines: more ranks are drawn while there are fewer
 
@@ -30,11 +27,6 @@ def crosscheck_page(check: CrossCheck) -> str:
         added={name: as_html(section) for name, (_, section) in added.items()},
         versions=versions(),
     )
-
-
-def write_crosscheck_page(check: CrossCheck, path: Path) -> None:
-    """Write the page. Raises InputError where the file cannot be written."""
-    write_whole(path, crosscheck_page(check))
 
 
 def _timelines(comparison: Comparison, max_bars: int) -> dict[str, Figure]:

@@ -1,4 +1,4 @@
-"""What drawings of links have in common: lines with words, labels, and the scale of colours with its key."""
+"""Parts of drawings of links: lines with words, labels, and the scale of colours with its key."""
 
 from __future__ import annotations
 

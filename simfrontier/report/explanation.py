@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from simfrontier.explanation import Explanation
 from simfrontier.report.figures.explanation import (
     changes_figure,
@@ -21,9 +19,8 @@ from simfrontier.report.findings.explanation import (
     shown_differences,
     shown_parts,
 )
-from simfrontier.report.manifest import versions
 from simfrontier.report.render import page_of
-from simfrontier.wholefile import write_whole
+from simfrontier.study import versions
 
 
 def explanation_page(it: Explanation) -> str:
@@ -52,8 +49,3 @@ def explanation_page(it: Explanation) -> str:
         figures=figures,
         versions=versions(),
     )
-
-
-def write_explanation_page(explanation: Explanation, path: Path) -> None:
-    """Write the page. Raises InputError where the file cannot be written."""
-    write_whole(path, explanation_page(explanation))

@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from simfrontier.study import Study, inputs, scenario_digest, versions
+from simfrontier.study import Study, inputs, versions
 from simfrontier.wholefile import write_whole
-
-__all__ = ["inputs", "manifest", "scenario_digest", "versions", "write_manifest"]
 
 
 def manifest(study: Study) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 from simfrontier.analysis import LinkLoad, NodeLinks
 from simfrontier.machine import BUS, SWITCH, Machine
@@ -22,8 +23,9 @@ _BARE = 100  # less above and below a node without NICs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLayout:
-    """Where the devices and NICs of a node are drawn, and the radius of a device. `packages`: their devices, where they
-    have several; `network`: the heights of its bars; `has_switch`: a switch of the node stands at the centre."""
+    """Positions of the devices and NICs of a node in the drawing, and the radius of a device. `packages`: their
+    devices, where they have several; `network`: the heights of its bars; `has_switch`: a switch of the node stands at
+    the centre."""
 
     devices: tuple[Point, ...]
     nics: tuple[Point, ...]
@@ -49,17 +51,6 @@ class NodeLayout:
         if end == SWITCH:
             return self.centre
         return self.nics[int(end.removeprefix("nic"))] if end.startswith("nic") else self.devices[int(end)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnBus:
-    """What all devices share: a box in the middle with a line from each of them."""
-
-    name: str
-    colour: str
-    width: float
-    utilisation: float
-    words: str
 
 
 def layout(machine: Machine) -> NodeLayout:
@@ -105,7 +96,7 @@ def _nics(machine: Machine, points: list[Point]) -> tuple[Point, ...]:
 
 def node_drawing(machine: Machine, loads: NodeLinks, full: float, title: str) -> str:
     """The SVG of one node. `full` is the utilisation at the dark end of the colour scale."""
-    where, bus = layout(machine), None
+    where, bus = layout(machine), dict[str, Any]()  # what all devices share: a box in the middle
     pairs: dict[tuple[str, str], list[LinkLoad]] = {}
     for load in loads.links:
         pairs.setdefault((min(load.src, load.dst), max(load.src, load.dst)), []).append(load)
@@ -115,7 +106,9 @@ def node_drawing(machine: Machine, loads: NodeLinks, full: float, title: str) ->
     for (a, b), both in pairs.items():
         width = widths[both[0].link_class]
         if a == BUS:
-            bus = _bus(both[0], width, full)
+            load = both[0]
+            look = {"colour": _shade(load, full), "width": width, "words": _words(load)}
+            bus = {"name": load.name, "utilisation": load.utilisation, **look}
             continue
         start, end = where.line(a, b)
         for number, load in enumerate(both):
@@ -132,11 +125,6 @@ def node_drawing(machine: Machine, loads: NodeLinks, full: float, title: str) ->
             )
         labels.append(_label(both, start, end))
     return render("drawings/node.svg.j2", title=title, where=where, links=links, labels=labels, bus=bus)
-
-
-def _bus(load: LinkLoad, width: float, full: float) -> DrawnBus:
-    shade, words = _shade(load, full), _words(load)
-    return DrawnBus(name=load.name, colour=shade, width=width, utilisation=load.utilisation, words=words)
 
 
 def _shade(load: LinkLoad, full: float) -> str:

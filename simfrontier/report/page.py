@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simfrontier.records import dataclass
 from simfrontier.report import study_sections as values
-from simfrontier.report.findings.study import StudyFindings, findings_of
+from simfrontier.report.findings.study import Findings, findings_of
 from simfrontier.report.render import page_of, render
 from simfrontier.report.sections import with_added
 from simfrontier.report.view import Searches, StudyView
@@ -25,7 +25,7 @@ class StudySection:
     them: the study has no such section."""
 
     title: str
-    values: Callable[[StudyFindings, StudyView], Mapping[str, Any] | None]
+    values: Callable[[Findings, StudyView], Mapping[str, Any] | None]
 
 
 SECTIONS: Mapping[str, StudySection] = {
@@ -55,33 +55,39 @@ def page(study: Study, sensitivity: Sensitivity | None = None, searches: Searche
     return study_page(findings_of(view), view)
 
 
-def write_page(found: StudyFindings, view: StudyView, path: Path) -> None:
+def write_page(found: Findings, view: StudyView, path: Path) -> None:
     """Write the page of a study's findings. Raises InputError where the file cannot be written."""
     write_whole(path, study_page(found, view))
 
 
-def study_page(found: StudyFindings, view: StudyView) -> str:
+def study_page(found: Findings, view: StudyView) -> str:
     """Return the page of a study's findings, with the sections of extras."""
     sections = {name: section(name, found, view) for name in SECTIONS}
     contents, with_extras = with_added({name: one.title for name, one in SECTIONS.items()}, sections, view)
-    return page_of("run", setup=found.setup, scenario=view.scenario, contents=contents, made=with_extras)
+    return page_of("run", setup=found["setup"], scenario=view.scenario, contents=contents, made=with_extras)
 
 
-def section(name: str, found: StudyFindings, view: StudyView) -> str:
-    """Return a section as HTML, empty where the study has none. Every template is given the word for a device, the
-    sizes and the largest of them, whether devices differ in speed, the unit of rates, and the colours of the plans."""
+def section(name: str, found: Findings, view: StudyView) -> str:
+    """Return a section as HTML, empty where the study has none.
+
+    Every template is given the study's `view`, `setup` and `rows` (those of the largest size as `largest`), the word
+    for a device, the sizes and the largest of them, the fastest plan (`shown`), whether devices differ in speed, the
+    unit of rates, and the colours of the plans."""
     known = SECTIONS[name].values(found, view)
-    if known is None:
+    if not known:
         return ""
-    return render(
-        "section.html.j2",
-        name=name,
-        title=SECTIONS[name].title,
-        device=view.device,
-        sizes=view.sizes,
-        size=view.largest,
-        differ=bool(view.scenario.machine.device.speed_sd),
-        marks=view.marks,
-        unit=view.rate_unit,
-        **known,
-    )
+    common = {
+        "view": view,
+        "scenario": view.scenario,
+        "setup": found["setup"],
+        "rows": view.rows,
+        "largest": view.rows_at(view.largest),
+        "device": view.device,
+        "sizes": view.sizes,
+        "size": view.largest,
+        "shown": view.ranked[0].plan if view.ranked else None,
+        "differ": bool(view.scenario.machine.device.speed_sd),
+        "marks": view.marks,
+        "unit": view.rate_unit,
+    }
+    return render("section.html.j2", name=name, title=SECTIONS[name].title, **(common | dict(known)))

@@ -34,7 +34,7 @@ def quantity(value: float, unit: str) -> str:
         whole = isinstance(value, int) or "." not in written(value, unit)
         return written(value, unit) if whole else number(float(f"{value:.4g}"))
     size, name = scaled(value, unit)
-    return f"{_three_digits(size)}{_BLANK}{_with_micro(name)}"
+    return f"{_three_digits(size)}{_BLANK}{name.replace('us', 'µs')}"
 
 
 def in_unit(value: float, unit: str) -> str:
@@ -55,10 +55,6 @@ def _three_digits(value: float) -> str:
     """A whole number as it is, any other with three digits, of the four that `exactly` shows."""
     shown = f"{value:.4g}"
     return number(float(shown)) if "." in shown else shown
-
-
-def _with_micro(name: str) -> str:
-    return name.replace("us", "µs")
 
 
 def binary(num_bytes: float) -> str:
@@ -149,7 +145,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def fitted_words(library: str, machines: Sequence[str], machine: str) -> str:
-    """That a library was fitted on other machines than this one; empty where it was fitted on none."""
+    """Say that a library was fitted on other machines than this one; empty where it was fitted on none."""
     return f"{library} was fitted on {listed(machines)}; nothing holds it on {machine}" if machines else ""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.report import phrases
-from simfrontier.report.findings.slowdown import times_between
+from simfrontier.report.findings.rows import row_name
 from simfrontier.report.plotly_js import library, packed
 from simfrontier.report.troubles import spread_sources, troubles_in_short
 from simfrontier.units import counted, times
@@ -19,15 +19,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    from simfrontier.measured import Row
-
 _TEMPLATES = Path(__file__).parent / "templates"
 _CHARTS_LEVEL = 1  # of gzip: level 6 takes twice the time for a seventh of the size
-_PHRASES = (  # functions that are filters of the same name
-    *("as_percent", "binary", "distance", "exactly", "fitted_words", "in_samples", "in_words", "listed", "number"),
-    *("options", "percent", "percent_up", "quantity", "setting", "short_percent", "signed", "signed_seconds"),
-    "three_digits",
-)
 
 
 def render(template: str, folder: Path | None = None, /, **values: Any) -> Markup:
@@ -82,7 +75,7 @@ def environment(folder: Path | None) -> Environment:
     )
     made.globals["said"] = partial(said, folder=folder)
     made.globals["asset"] = lambda name: as_html((_TEMPLATES / name).read_text(encoding="utf-8"))
-    made.filters |= {name: getattr(phrases, name) for name in _PHRASES}
+    made.filters |= {name: each for name, each in vars(phrases).items() if name.islower() and callable(each)}
     made.filters |= {
         "bytes": lambda value: phrases.quantity(value, "bytes"),
         "coded": coded,
@@ -92,22 +85,15 @@ def environment(folder: Path | None) -> Environment:
         "packed_json": packed_json,
         "percents": lambda ends: phrases.percent_between(*ends),
         "ratio": lambda value: f"{value:.3f}",
-        "row_name": _row_name,
+        "row_name": row_name,
         "seconds": lambda value: phrases.quantity(value, "s"),
         "sizes": lambda shape: {name: getattr(shape, name) for name in sizes_of(shape)},
         "spread_sources": spread_sources,
         "times": times,
-        "times_between": times_between,
         "to": phrases.between,
         "troubles_in_short": troubles_in_short,
     }
     return made
-
-
-def _row_name(row: Row) -> str:
-    from simfrontier.report.findings.rows import row_name  # pages of runs need no measured tables
-
-    return row_name(row)
 
 
 def packed_json(value: object) -> str:

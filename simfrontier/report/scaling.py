@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import log2
 
-from simfrontier.records import dataclass
-from simfrontier.report.findings.scaling import ScaledPlan
 from simfrontier.report.render import render
 from simfrontier.report.theme import PlanMark, nice_ticks
+from simfrontier.report.view import RATE, Rows
 
 _WIDTH, _HEIGHT = 640.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 130.0, 12.0, 40.0
 _LABEL_HEIGHT = 15.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnPlan:
-    """A plan's line, the outline of its band (empty without samples), and its name at the end of the line."""
-
-    plan: str
-    colour: str
-    line: tuple[tuple[float, float], ...]
-    band: tuple[tuple[float, float], ...]
-    label_y: float
-
-
-def scaling_drawing(
-    scaling: Mapping[str, Sequence[ScaledPlan]], marks: Mapping[str, PlanMark], device: str, unit: str, paper: str = ""
-) -> str:
+def scaling_drawing(rows: Rows, marks: Mapping[str, PlanMark], device: str, unit: str, paper: str = "") -> str:
     """Rates (in `unit`) against devices (logarithmic), a line per plan through the medians of its samples within their
     band; empty where nothing fits. Colours of text and axes are those of what is around it, or black on `paper`."""
-    fitting = {plan: [one for one in outcomes if not one.misfit] for plan, outcomes in scaling.items()}
-    fitting = {plan: outcomes for plan, outcomes in fitting.items() if outcomes}
+    known = {plan: [row for row in own if row["fits"]] for plan, own in rows.items()}
+    fitting = {plan: own for plan, own in known.items() if own}
     if not fitting:
         return ""
-    sizes = sorted({one.devices for outcomes in fitting.values() for one in outcomes})
-    highest = max(
-        max(one.sampled_rate.high if one.sampled_rate else 0.0, one.rate or 0.0)
-        for outcomes in fitting.values()
-        for one in outcomes
-    )
-    ticks = nice_ticks(highest)
+    every = [row for own in fitting.values() for row in own]
+    sizes = sorted({row["devices"] for row in every})
+    ticks = nice_ticks(max(row.get(f"{RATE}_p95") or row[RATE] for row in every))
     span = log2(sizes[-1] / sizes[0]) or 1.0
 
     def place(devices: int, value: float) -> tuple[float, float]:
@@ -50,25 +32,22 @@ def scaling_drawing(
         y = _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1.0 - value / ticks[-1])
         return round(x, 1), round(y, 1)
 
-    lines = {plan: tuple(place(one.devices, one.rate or 0.0) for one in outcomes) for plan, outcomes in fitting.items()}
-    labels = _apart({plan: line[-1][1] for plan, line in lines.items()})
-    drawn = []
-    for plan, outcomes in fitting.items():
-        known = [(one.devices, one.sampled_rate) for one in outcomes if one.sampled_rate]
-        low = [place(devices, band.low) for devices, band in known]
-        high = [place(devices, band.high) for devices, band in known]
-        drawn.append(
-            DrawnPlan(
-                plan=plan,
-                colour=marks[plan].colour,
-                line=lines[plan],
-                band=(*low, *reversed(high)),
-                label_y=labels[plan],
-            )
-        )
+    def line(plan: str, column: str) -> list[tuple[float, float]]:
+        return [place(row["devices"], row[column]) for row in fitting[plan] if row.get(column)]
+
+    labels = _apart({plan: line(plan, RATE)[-1][1] for plan in fitting})
     return render(
         "drawings/scaling.svg.j2",
-        plans=drawn,
+        plans=[
+            {
+                "plan": plan,
+                "colour": marks[plan].colour,
+                "line": line(plan, RATE),
+                "band": [*line(plan, f"{RATE}_p05"), *reversed(line(plan, f"{RATE}_p95"))],
+                "label_y": labels[plan],
+            }
+            for plan in fitting
+        ],
         sizes=[(size, place(size, 0.0)) for size in sizes],
         ticks=[(tick, place(sizes[0], tick)[1]) for tick in ticks],
         device=device,

@@ -8,12 +8,11 @@ from typing import Final
 from simfrontier.experiments import OFF_BY, REPLAY
 from simfrontier.report.figures.sweep import front_charts, heat_maps, parallel_coordinates
 from simfrontier.report.figures.sweep_goal import samples_figure, search_figure, shares_figure
-from simfrontier.report.findings.sweep import SweepFindings, SweptAxis, sweep_findings
+from simfrontier.report.findings.sweep import RATE, SweepFindings, SweptAxis, sweep_findings
 from simfrontier.report.findings.sweep_goal import SweptGoal
-from simfrontier.report.findings.sweep_rows import RATE
-from simfrontier.report.manifest import versions
 from simfrontier.report.render import page_of
 from simfrontier.report.theme import Figure, marks
+from simfrontier.study import versions
 from simfrontier.sweep import GOAL, ROWS, measure_next
 from simfrontier.wholefile import write_whole
 
@@ -58,7 +57,7 @@ def sweep_page(found: SweepFindings) -> str:
 def axis_values(axis: SweptAxis) -> str:
     """The values of an axis in words: all of a few, the first of many texts, the ends of many numbers."""
     count = len(axis.values)
-    if axis.is_number and count > FEW_NUMBERS:
+    if axis.quantity.is_number and count > FEW_NUMBERS:
         return f"{axis.in_words(axis.values[0])} to {axis.in_words(axis.values[-1])}: {count:,} values"
     listed = ", ".join(map(axis.in_words, axis.values[:FEW_TEXTS]))
     return f"{listed} and {count - FEW_TEXTS:,} more" if count > FEW_TEXTS else listed
@@ -72,5 +71,5 @@ def goal_figure(goal: SweptGoal | None) -> Figure | None:
     if answer.indices is not None:
         return shares_figure(answer.indices, goal.names) if answer.indices.sd else None
     if answer.kind == "search":
-        return search_figure(answer, goal.quantity, goal.in_words)
-    return samples_figure(answer, goal.quantity) if answer.kind == "samples" else None
+        return search_figure(goal, answer)
+    return samples_figure(goal, answer) if answer.kind == "samples" else None

@@ -79,6 +79,11 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
     return {"title": {"text": title, "standoff": 8}, "automargin": True, "zeroline": False, **more}
 
 
+def plan_labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The plans of rows of results as labels of bars; of one that does not fit with a word on that."""
+    return [row["plan"] if row["fits"] else f"{row['plan']}<br>(does not fit)" for row in rows]
+
+
 def rows(labels: Sequence[str]) -> dict[str, Any]:
     """A vertical axis of names, the first on top."""
     return {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": list(labels)}
@@ -88,6 +93,15 @@ def bar(name: str, labels: Sequence[Any], values: Sequence[float | None], colour
     """Horizontal bars, a row for each label."""
     fixed = {"type": "bar", "orientation": "h", "name": name}
     return {**fixed, "y": list(labels), "x": list(values), "marker": {"color": colour}, **more}
+
+
+def spans(
+    name: str, rows: Sequence[int], starts: Sequence[float], ends: Sequence[float], colour: str, **more: Any
+) -> PlotTrace:
+    """Horizontal bars from a start to an end, in rows of these numbers."""
+    lengths = [end - start for start, end in zip(starts, ends, strict=True)]
+    look = {"marker": {"color": colour, "line": {"width": 0}}}
+    return bar(name, rows, lengths, colour, base=list(starts)) | look | more
 
 
 def bars(name: str, labels: Sequence[str], values: Sequence[float | None], colour: str, unit: str) -> PlotTrace:
@@ -142,7 +156,7 @@ def capacity(x: Sequence[Any], value: float) -> PlotTrace:
 
 
 def error_bars(bands: Sequence[tuple[float, float, float]], **more: Any) -> dict[str, Any]:
-    """What reaches from the middle of each (low, middle, high) to its ends."""
+    """Error bars from the middle of each (low, middle, high) to its ends."""
     above, below = [high - middle for _, middle, high in bands], [middle - low for low, middle, _ in bands]
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, **more}
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simfrontier.records import dataclass
-from simfrontier.report.phrases import NOT_RUN, TOO_BIG
 from simfrontier.report.theme import PlanMark, marks
 from simfrontier.scenario import Case, PublishedTable, Scenario
 from simfrontier.study import PlanOutcome, Study
@@ -21,13 +19,19 @@ if TYPE_CHECKING:
     from simfrontier.tuning import TriedGrid
 
 Searches: TypeAlias = "Mapping[tuple[str, int], Sequence[TriedGrid]]"
+Row: TypeAlias = Mapping[str, Any]
+"""A row of results.csv by the names of its columns, None where a cell is empty; see `result_row`."""
+Rows: TypeAlias = Mapping[str, Sequence[Row]]
+"""Rows by plan, sizes ascending."""
+RATE: Final = "tokens_per_s_per_device"  # what plans are ranked and drawn by
+STEP: Final = "step_time_s"
 HARMLESS = ("run.devices = ", "uncertainty.")  # settings that leave every rate as it is
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyView:
-    """A study as the page sees it, with the variations of what is unknown, if any were run, what other environments
-    would change, what trouble costs, if that was asked for, and the candidates of its searches by plan and size."""
+    """A study and what was simulated besides: variations of what is unknown, other environments, degraded components,
+    and the candidates of its searches by plan and size."""
 
     study: Study
     sensitivity: Sensitivity | None = None
@@ -60,17 +64,28 @@ class StudyView:
         """ "GCD" or "device"."""
         return self.scenario.machine.device_word
 
-    @property
-    def devices(self) -> str:
-        return f"{self.device}s"
-
     def at(self, size: int) -> list[PlanOutcome]:
         """Outcomes of all plans at a size, in the scenario's order."""
         return [outcome for outcome in self.study.outcomes if outcome.devices == size]
 
     @cached_property
+    def rows(self) -> Rows:
+        """The rows of results of each plan at every size."""
+        outcomes = sorted(self.study.outcomes, key=lambda outcome: outcome.devices)
+        return {plan: [result_row(each) for each in outcomes if each.plan == plan] for plan in self.plans}
+
+    @property
+    def any_fits(self) -> bool:
+        """Return whether any plan fits at any size."""
+        return any(row["fits"] for rows in self.rows.values() for row in rows)
+
+    def rows_at(self, size: int) -> list[Row]:
+        """The rows of all plans at a size, in the scenario's order."""
+        return [row for rows in self.rows.values() for row in rows if row["devices"] == size]
+
+    @cached_property
     def cases(self) -> Mapping[tuple[str, int], Case]:
-        """What each plan is at each size."""
+        """The case of each plan at each size."""
         return {(o.plan, o.devices): self.scenario.case(o.plan, o.devices) for o in self.study.outcomes}
 
     @cached_property
@@ -90,7 +105,7 @@ class StudyView:
 
     @property
     def nodes(self) -> int:
-        """Of the largest size."""
+        """Number of nodes at the largest size."""
         return int(self.drawn[0].row["nodes"])
 
     @cached_property
@@ -109,17 +124,17 @@ class StudyView:
 
     @cached_property
     def counts_tokens(self) -> bool:
-        """Whether rates are in tokens: samples of the model are sequences."""
+        """Return whether rates are in tokens: samples of the model are sequences."""
         return self.shapes[self.largest].sequence != 1
 
     @property
     def rate_unit(self) -> str:
-        """What rates of this study count, for titles: tokens/s per GCD."""
+        """Unit of the study's rates, for titles: tokens/s per GCD."""
         return f"{'tokens' if self.counts_tokens else 'samples'}/s per {self.device}"
 
     @cached_property
     def changed_settings(self) -> tuple[str, ...]:
-        """What was set on the command line that changes results."""
+        """Settings of the command line that change results."""
         settings = [setting for setting in self.scenario.settings if not setting.startswith(HARMLESS)]
         if self.study.fidelity != self.scenario.file.run.fidelity:
             settings.append(f"fidelity = {self.study.fidelity}")
@@ -132,31 +147,29 @@ def comparable(scenario: Scenario) -> PublishedTable | None:
     return None if was_set else scenario.file.published
 
 
+def result_row(outcome: PlanOutcome) -> Row:
+    """Return the row of an outcome with its rate (`RATE`) at the nominal step and at the ends of the 90 % interval of
+    its samples (columns `_nominal`, `_p05` and `_p95`), None where there is none."""
+    row = {column: None if cell == "" else cell for column, cell in outcome.row.items()}
+    steps = {"nominal": "step_time_nominal_s", "p05": "step_time_p95_s", "p95": "step_time_p05_s"}
+    for name, column in steps.items():
+        known = row["fits"] and row[column] is not None
+        row[f"{RATE}_{name}"] = rate(outcome) * step_s(outcome) / float(outcome.row[column]) if known else None
+    return row
+
+
 def rate(outcome: PlanOutcome) -> float:
-    """Tokens per second and device of an outcome that fits, at its median step (samples, where a model has no tokens):
-    what plans are ranked and drawn by, whether they recompute or not."""
-    return float(outcome.row["tokens_per_s_per_device"])
+    """Tokens per second and device of an outcome that fits, at its median step (samples, where a model has no
+    tokens)."""
+    return float(outcome.row[RATE])
 
 
 def step_s(outcome: PlanOutcome) -> float:
     """Seconds of the median step of an outcome that fits."""
-    return float(outcome.row["step_time_s"])
-
-
-def nominal_step_s(outcome: PlanOutcome) -> float:
-    """Seconds of its step without variation between devices and errors of models."""
-    return float(outcome.row["step_time_nominal_s"])
+    return float(outcome.row[STEP])
 
 
 def published_tflops(outcome: PlanOutcome) -> float:
     """TFLOPS per device as published rates of GPTs count them (GPT-NeoX's metric); of other models their own."""
     published = outcome.row["neox_tflops_per_device"]
     return float(outcome.row["tflops_per_device"] if published == "" else published)
-
-
-def rate_among(rates: Mapping[str, float], plan: str) -> tuple[float | None, str]:
-    """The rate of a plan, and why there is none: it was not run, or does not fit; empty where there is one."""
-    known = rates.get(plan)
-    if known is None:
-        return None, NOT_RUN
-    return (None, TOO_BIG) if math.isnan(known) else (known, "")

@@ -1,5 +1,5 @@
 from .advice import advice_on as advice_on, shortage as shortage
-from .columns import BAND as BAND, COLUMNS as COLUMNS, RESULTS as RESULTS, Better as Better, Cell as Cell, Unit as Unit
+from .columns import BAND as BAND, COLUMNS as COLUMNS, RESULTS as RESULTS, Cell as Cell, Column as Column, Unit as Unit
 from .export_format import ExportFormat as ExportFormat
 from .neighbour import neighbour_of as neighbour_of
 from .outcome import PlanOutcome as PlanOutcome, advised as advised, outcome_of as outcome_of, run_case as run_case

@@ -10,7 +10,7 @@ from .device_arch import (
 from .machine_file import machine_text as machine_text
 from .nearest_nics import PlacedNics as PlacedNics, placed_nics as placed_nics, way as way
 from .node_reader import read_node as read_node
-from .node_topology import MOST_MBIT as MOST_MBIT, NodeTopology as NodeTopology, TopologyNic as TopologyNic
+from .node_topology import MOST_MBIT as MOST_MBIT, NodeTopology as NodeTopology
 from .of_machine import through_cpus as through_cpus, topology_of as topology_of
 from .switch_levels import SlurmLevels as SlurmLevels, slurm_levels as slurm_levels
 from .to_machine import machine_document as machine_document

@@ -41,10 +41,10 @@ def waits(view: StudyView, found: StudyGathers) -> Figure:
     for plan, by_size in found.waits_s.items():
         sizes, mark = sorted(by_size), view.marks[plan]
         look = {"color": mark.colour, "symbol": mark.symbol, "size": 9}
-        hover = f"<b>{text(plan)}</b><br>%{{x:,}} {view.devices}: %{{y:.3~g}} ms<extra></extra>"
+        hover = f"<b>{text(plan)}</b><br>%{{x:,}} {view.device}s: %{{y:.3~g}} ms<extra></extra>"
         own = {"line": {"color": mark.colour}, "marker": look, "hovertemplate": hover}
         traces.append(scatter(plan, sizes, [1e3 * by_size[size] for size in sizes], "lines+markers", **own))
-    x = axis(f"{view.devices}", type="log", tickvals=list(view.sizes), ticktext=[f"{size:,}" for size in view.sizes])
+    x = axis(f"{view.device}s", type="log", tickvals=list(view.sizes), ticktext=[f"{size:,}" for size in view.sizes])
     return figure(traces, x, axis("waited for per step (ms)", rangemode="tozero"), 320)
 
 

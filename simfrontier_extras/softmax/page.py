@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simfrontier.report import versions
 from simfrontier.report.render import page_of
+from simfrontier.study import versions
 from simfrontier.wholefile import write_whole
 from simfrontier_extras.softmax.figures import MARKS, NAMES, charts
 from simfrontier_extras.softmax.findings import SoftmaxRatesFindings

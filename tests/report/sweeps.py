@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simfrontier.report.findings.sweep_columns import KNOWN
+from simfrontier.study import COLUMNS
 from simfrontier.sweep import load_study, run_sweep
 from simfrontier.workers import Local
 from tests.invoke import TOY
 
+KNOWN = tuple(dict.fromkeys(("point", "digest", "scenario", *COLUMNS, "error")))  # columns of every sweep
 NIC = "machine.overrides.link_classes.nic.bytes_per_s"
 SCENARIO = TOY.read_text(encoding="utf-8").partition("[plans.")[0] + "[plans.zero3]\n[plans.zero1]\n"
 STUDY = f"""

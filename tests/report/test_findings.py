@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -11,38 +10,35 @@ import pytest
 
 from simfrontier.experiments import Sensitivity, VariedRates
 from simfrontier.report import write_findings
+from simfrontier.report.figures.breakdown import PARTS
 from simfrontier.report.figures.pipeline import IDLE_NAME, NAMES, lanes
-from simfrontier.report.findings.breakdown import breakdown_of
 from simfrontier.report.findings.headline import headline_of
-from simfrontier.report.findings.memory import memory_use
 from simfrontier.report.findings.pairs import pairs_of
-from simfrontier.report.findings.pipeline import pipelines_of
 from simfrontier.report.findings.published import PublishedFigure, published_of
 from simfrontier.report.findings.study import findings_of
-from simfrontier.report.page import SECTIONS
 from simfrontier.report.view import StudyView, published_tflops, rate
 from tests.report.studies import piped, study
 from tests.some import some
 
 
 def test_the_parts_of_each_nominal_step_sum_to_it() -> None:
-    found = breakdown_of(StudyView(study=study()))
-    steps = [step for size in found.steps for step in found.steps[size]]
+    steps = [row for rows in StudyView(study=study()).rows.values() for row in rows]
     assert len(steps) == 6  # three plans at two sizes
     for step in steps:
-        assert step.parts_s is not None and step.nominal_step_s is not None and step.bound_s is not None
-        assert sum(step.parts_s.values()) == pytest.approx(step.nominal_step_s, rel=1e-9)
-        assert step.bound_s <= step.nominal_step_s * (1 + 1e-9)
+        parts_s = sum(step[part.column] for part in PARTS.values())
+        assert parts_s == pytest.approx(step["step_time_nominal_s"], rel=1e-9)
+        assert step["bound_s"] <= step["step_time_nominal_s"] * (1 + 1e-9)
 
 
 def test_the_headline_has_the_plans_in_the_order_of_their_rates() -> None:
     found = headline_of(StudyView(study=study()))
     rates = {o.plan: rate(o) for o in study().outcomes if o.devices == 8}
     best, *others = sorted(rates, key=lambda plan: -rates[plan])
-    assert found.best is not None and found.best.plan == best and found.best.rate == rates[best]
-    assert [one.plan for one in found.ahead] == others
+    assert found.best is not None and found.best["plan"] == best
+    assert found.best["tokens_per_s_per_device"] == rates[best]
+    assert [one.other for one in found.ahead] == others
     assert [1 + one.lead for one in found.ahead] == pytest.approx([rates[best] / rates[plan] for plan in others])
-    assert [one.plan for one in found.limits] == others
+    assert [one["plan"] for one in found.limits] == others
 
 
 def test_nothing_is_best_where_nothing_fits() -> None:
@@ -51,28 +47,22 @@ def test_nothing_is_best_where_nothing_fits() -> None:
 
 
 def test_the_peak_is_the_sum_of_what_is_held() -> None:
-    for peak in some(memory_use(StudyView(study=study())).peaks):
-        assert sum(peak.held_bytes.values()) == peak.peak_bytes
+    view = StudyView(study=study())
+    for plan, held in some(findings_of(view)["memory"].items()):
+        assert sum(held.values()) == view.rows[plan][-1]["peak_memory_bytes"]
 
 
 @pytest.mark.parametrize("memory_bytes", [0.0, 1e3])
-def test_findings_are_read_back_from_json_as_they_were(tmp_path: Path, memory_bytes: float) -> None:
-    done = study(memory_bytes)
-    view = StudyView(study=done)
+def test_findings_are_read_back_from_json_with_the_rows_of_results(tmp_path: Path, memory_bytes: float) -> None:
+    view = StudyView(study=study(memory_bytes))
     found = findings_of(view)
     write_findings(found, view, tmp_path / "findings.json")
     read = json.loads((tmp_path / "findings.json").read_text())
-    told = {name: section for name, section in asdict(found).items() if name != "slowdown"}
-    assert read == json.loads(json.dumps(told, allow_nan=False))
-    empty = {"ranks", "sensitivity", "environment", "pipeline"}
-    assert {name for name, section in read.items() if section is None} == empty
-    assert set(read) == {*SECTIONS, "setup"} - {"compression", "links", "slowdown"}  # links: with traffic
-    steps = {
-        (step["plan"], int(size)): step["nominal_step_s"] for size, row in read["time"]["steps"].items() for step in row
-    }
-    assert steps == {
-        (o.plan, o.devices): o.row["step_time_nominal_s"] if o.row["fits"] else None for o in done.outcomes
-    }
+    assert {name for name, section in read.items() if section is None} == {"ranks", "sensitivity", "environment"}
+    assert set(read) == set(found) - {"slowdown"}
+    for outcome in view.study.outcomes:
+        (row,) = [row for row in read["rows"][outcome.plan] if row["devices"] == outcome.devices]
+        assert {column: "" if row[column] is None else row[column] for column in outcome.row} == outcome.row
 
 
 def test_a_pair_is_the_ratio_of_its_rates_within_paired_samples() -> None:
@@ -89,6 +79,9 @@ def test_a_pair_is_the_ratio_of_its_rates_within_paired_samples() -> None:
         tuple(np.quantile(samples["ddp"] / samples["zero3"], (0.05, 0.95)))
     )
     assert one.faster_share == pytest.approx(float(np.mean(samples["zero3"] < samples["ddp"])))
+
+
+# ── error bars ──
 
 
 PEAK = 2e12  # flop/s of a toy device
@@ -112,10 +105,10 @@ def view(varied: Sensitivity | None = None) -> StudyView:
     return StudyView(study=done, sensitivity=varied, searches=searches)
 
 
-def shares(seen: StudyView) -> tuple[PublishedFigure, ...]:
+def shares(seen: StudyView) -> list[PublishedFigure]:
     found = published_of(seen)
     assert found is not None
-    return found.shares
+    return list(found["shares"])
 
 
 def test_a_share_is_the_hardwares_operations_over_the_nominal_peak() -> None:
@@ -133,13 +126,16 @@ def test_a_share_is_the_hardwares_operations_over_the_nominal_peak() -> None:
     assert known["pipe", 8].published == 0.025 and known["pipe", 4].published == 0.05
 
 
-def piped_view() -> StudyView:
+def view_ranks() -> StudyView:
     done, _, searches = piped()
     return StudyView(study=done, searches=searches)
 
 
+# ── pipelines ──
+
+
 def test_the_lanes_hold_every_forward_and_backward_with_its_number() -> None:
-    (outcome,) = piped_view().piped
+    (outcome,) = view_ranks().piped
     assert outcome.stages is not None
     drawn = {trace["name"]: trace for trace in lanes(outcome.stages)["data"]}
     assert drawn[IDLE_NAME]["y"] == [0, 1] and len(set(drawn[IDLE_NAME]["x"])) == 1
@@ -152,11 +148,12 @@ def test_the_lanes_hold_every_forward_and_backward_with_its_number() -> None:
 
 def test_the_bubble_stands_beside_its_closed_form() -> None:
     """Two stages, four micro-batches: (2 - 1) / (4 + 2 - 1) = 20 %."""
-    (found,) = pipelines_of(piped_view())
-    known = found.stages
-    assert (found.plan, len(known.stages), known.num_micro, known.chunks) == ("pipe", 2, 4, 1)
-    assert found.closed_form == pytest.approx(0.2)
-    assert found.bubble == pytest.approx(sum(one.bubble_s / known.pipeline_s for one in known.stages) / 2)
+    (outcome,) = view_ranks().piped
+    known = outcome.stages
+    assert known is not None
+    assert (outcome.plan, len(known.stages), known.num_micro, known.chunks) == ("pipe", 2, 4, 1)
+    assert known.closed_form == pytest.approx(0.2)
+    assert known.bubble == pytest.approx(sum(one.bubble_s / known.pipeline_s for one in known.stages) / 2)
     for one in known.stages:
         spent_s = one.forward_s + one.backward_s + one.exchange_s + one.bubble_s
         assert 0.9 * known.pipeline_s < spent_s <= known.pipeline_s * (1 + 1e-9)

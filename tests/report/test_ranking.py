@@ -12,18 +12,20 @@ import numpy.typing as npt
 import pytest
 
 from simfrontier.accuracy import mean_step_error
+from simfrontier.report.figures.scaling import rates, step_times
 from simfrontier.report.findings.headline import headline_of
 from simfrontier.report.findings.ranking import Ranking, ranking_of
-from simfrontier.report.findings.scaling import scaling_of
 from simfrontier.report.findings.study import findings_of
 from simfrontier.report.page import section
 from simfrontier.report.phrases import percent
 from simfrontier.report.summary import verdict
-from simfrontier.report.view import StudyView, rate, step_s
+from simfrontier.report.theme import Figure
+from simfrontier.report.view import RATE, StudyView, rate, step_s
 from simfrontier.scenario import scenario_of
-from simfrontier.study import PlanOutcome, run_study
+from simfrontier.study import PlanOutcome, Study, run_study
 from tests.facts import says
 from tests.report.studies import study
+from tests.some import some
 
 
 def plain(text: str) -> str:
@@ -37,7 +39,11 @@ def headline(view: StudyView) -> str:
 
 def ranking_words(found: Ranking, view: StudyView) -> str:
     """The section on the ranking in words."""
-    return plain(section("probability", replace(findings_of(view), probability=found), view))
+    return plain(section("probability", {**findings_of(view), "probability": found}, view))
+
+
+def outcome(plan: str, size: int = 8, of: Study | None = None) -> PlanOutcome:
+    return next(o for o in (of or study()).outcomes if (o.plan, o.devices) == (plan, size))
 
 
 def middle_of(samples_s: list[float]) -> dict[str, float]:
@@ -60,6 +66,9 @@ def with_samples(samples_s: dict[str, list[float]]) -> StudyView:
     return StudyView(study=replace(study(), outcomes=made))
 
 
+# ── words ──
+
+
 def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
     fastest, second, slowest = study().outcomes[1::2]
     assert fastest.devices == 8
@@ -67,9 +76,9 @@ def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
         {fastest.plan: [1.0, 1.0, 2.0, 1.0], second.plan: [2.0, 2.0, 1.0, 2.0], slowest.plan: [3.0] * 4}
     )
     found = headline_of(view)
-    assert found.best is not None and found.best.plan == fastest.plan
+    assert found.best is not None and found.best["plan"] == fastest.plan
     assert found.too_close == (second.plan,)
-    assert (found.ahead[0].plan, found.ahead[0].faster_share, found.ahead[0].num_samples) == (second.plan, 0.75, 4)
+    assert (found.ahead[0].other, found.ahead[0].faster_share, found.ahead[0].num_samples) == (second.plan, 0.75, 4)
     assert says(headline(view), fastest.plan, second.plan, "too close to call")
     ranking = ranking_of(view)
     assert ranking.ranked[8] == (fastest.plan, second.plan, slowest.plan) and ranking.num_samples == 4
@@ -88,8 +97,8 @@ def test_a_lead_below_the_models_own_error_is_too_close_to_call_though_all_sampl
     fast = np.linspace(1.0, 1.5, 100)
     view = with_samples({"ddp": fast.tolist(), "zero3": (fast * (1 + lead)).tolist(), "zeropp": [9.0] * 100})
     found = headline_of(view)
-    assert found.best is not None and found.best.plan == "ddp"
-    assert (found.ahead[0].plan, found.ahead[0].faster_share) == ("zero3", 1.0)
+    assert found.best is not None and found.best["plan"] == "ddp"
+    assert (found.ahead[0].other, found.ahead[0].faster_share) == ("zero3", 1.0)
     assert found.ahead[0].lead == pytest.approx(lead, rel=1e-9)
     assert found.too_close == (("zero3",) if is_near else ())
     assert says(headline(view), "ddp and zero3", "too close to call") == is_near
@@ -97,6 +106,41 @@ def test_a_lead_below_the_models_own_error_is_too_close_to_call_though_all_sampl
     assert says(headline(view), "ddp", "faster in more than 99 % of the samples") != is_near
     words = ranking_words(ranking_of(view), view)
     assert ("≈ &gt; 99 %" in " ".join(words.split())) == is_near
+
+
+# ── tables and charts ──
+
+
+def drawn_of(figure: Figure, plan: str) -> dict[str, dict[str, Any]]:
+    """The traces of a plan, which a click on its name hides together."""
+    traces = [trace for trace in figure["data"] if trace["legendgroup"] == plan]
+    kinds = {"line": "mode", "band": "fill", "nominal": "hovertext"}
+    found = {
+        kind: next(t for t in traces if key in t and (kind != "line" or "+" in t["mode"]))
+        for kind, key in kinds.items()
+    }
+    assert len(traces) == 3 and [t["name"] for t in traces] == [plan] * 3
+    assert [kind for kind in found if found[kind].get("showlegend", True)] == ["line"]
+    return found
+
+
+def test_lines_run_through_medians_inside_their_band_and_nominal_steps_are_faint_marks() -> None:
+    view = StudyView(study=study())
+    for plan in some(view.plans):
+        for figure, is_rate in ((rates(view), True), (step_times(view), False)):
+            drawn = drawn_of(figure, plan)
+            band = drawn["band"]["y"]
+            for place, size in enumerate((2, 8)):
+                row = outcome(plan, size).row
+                work = float(row["tokens_per_s_per_device"]) * float(row["step_time_s"])
+                seconds = [float(row[f"step_time_{end}_s"]) for end in ("p05", "p50", "p95")]
+                low, middle, high = sorted(work / s for s in seconds) if is_rate else seconds
+                assert drawn["line"]["y"][place] == pytest.approx(middle, rel=1e-12)
+                # The outline goes along the low ends and comes back along the high ones.
+                assert (band[place], band[-1 - place]) == pytest.approx((low, high), rel=1e-12)
+                nominal_s = float(row["step_time_nominal_s"])
+                assert drawn["nominal"]["y"][place] == pytest.approx(work / nominal_s if is_rate else nominal_s)
+            assert drawn["nominal"]["marker"]["color"].startswith("rgba(")
 
 
 SEQUENCES = {"short": 8, "long": 512}  # of a step
@@ -127,11 +171,11 @@ def steps() -> dict[str, npt.NDArray[np.float64]]:
 
 def test_the_longer_step_that_trains_more_is_the_fastest_everywhere() -> None:
     assert ranking_of(view()).ranked[8] == ("long", "short")
-    drawn = {plan: one.rate for plan, (one,) in scaling_of(view()).items()}
+    drawn = {plan: row[RATE] for plan, (row,) in view().rows.items()}
     medians = {plan: 32 * SEQUENCES[plan] / np.median(samples_s) / 8 for plan, samples_s in steps().items()}
     assert drawn == pytest.approx(medians, rel=1e-12)
     found = headline_of(view())
-    assert found.best is not None and found.best.plan == "long" and found.best.rate == drawn["long"]
+    assert found.best is not None and found.best["plan"] == "long" and found.best[RATE] == drawn["long"]
     (ahead,) = found.ahead
-    assert (ahead.plan, ahead.faster_share, ahead.too_close) == ("short", 1.0, False)
+    assert (ahead.other, ahead.faster_share, ahead.too_close) == ("short", 1.0, False)
     assert 1 + ahead.lead == pytest.approx(medians["long"] / medians["short"], rel=1e-12)

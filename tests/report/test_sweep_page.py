@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
+from simfrontier.errors import InputError
 from simfrontier.report import write_sweep_page
-from simfrontier.report.findings.sweep import pareto_front, sweep_findings
-from simfrontier.report.findings.sweep_rows import MEMORY, RATE
+from simfrontier.report.findings.sweep import MEMORY, RATE, pareto_front, sweep_findings
 from simfrontier.report.sweep import goal_figure
 from simfrontier.sweep import goal_answer, load_study, read_goal, read_rows, run_sweep, write_goal
 from simfrontier.workers import Local
 from tests.invoke import invoke
-from tests.report.sweeps import NIC, SCENARIO, STUDY, made_up, refused, sampled, toy_sweep, write
+from tests.report.sweeps import NIC, SCENARIO, STUDY, goal, indices, made_up, refused, sampled, toy_sweep, write
 from tests.report.test_page import Page, figures_of
 
 SECTIONS = ("headline", "swept", "best", "parallel", "heat", "front", "reading")
@@ -31,6 +31,10 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page_of_folder(folder: Path) -> Page:
     write_sweep_page(folder)
     return Page((folder / "index.html").read_text(encoding="utf-8"))
+
+
+def said_of(page: Page, section: str) -> str:
+    return page.section(section).replace("\u00a0", " ")
 
 
 def charts(page: Page, name: str) -> dict[str, Any]:
@@ -48,6 +52,21 @@ def test_the_page_has_every_section_and_needs_no_network(toy: Path) -> None:
     assert all(each.startswith(("#", "data:,")) for each in page.loaded)
     assert "http" not in text[: text.index("</main>")]
     assert page.library.startswith("/**") and "plotly" in page.library[:200]
+
+
+def test_the_page_says_what_was_swept_and_what_is_best(toy: Path) -> None:
+    page, rows = page_of_folder(toy), read_rows(toy).to_pylist()
+    swept = said_of(page, "swept")
+    for words in ("link classes nic", "500 MB/s, 1 GB/s, 4 GB/s", NIC, "micro batch", "1, 2", "overlap", "no, yes"):
+        assert words in swept
+    assert "run.devices 8, 16 uncertainty.samples 0" in swept
+    best = max(rows, key=lambda row: row["tokens_per_s"])
+    said = said_of(page, "headline")
+    assert said.startswith(f"In short {best['plan']} on 16 devices is fastest at point {best['point']}:")
+    assert f"{best['tokens_per_s']:,.0f} tokens per second" in said
+    assert f"{1e3 * best['step_time_s']:.3g} ms a step" in said
+    assert "12 points" in said and "48 rows" in said
+    assert said_of(page, "best").count("link classes nic 4 GB/s, micro batch 2, overlap yes") == 4
 
 
 def test_charts_are_valid_figures_of_the_rows(toy: Path) -> None:
@@ -83,6 +102,20 @@ def test_names_that_look_like_html_are_text(tmp_path: Path) -> None:
     assert page.section("swept").count(evil) >= 2
     drawn = json.dumps(figures_of(page))
     assert "<script" not in drawn and "&lt;script&gt;" in drawn
+
+
+# ── what cannot be read ──
+
+
+def said(folder: Path) -> str:
+    """The one line about a folder; no page is left."""
+    with pytest.raises(InputError) as caught:
+        write_sweep_page(folder)
+    assert "\n" not in str(caught.value) and not (folder / "index.html").exists()
+    return str(caught.value)
+
+
+# ── the verb ──
 
 
 def test_the_verb_writes_the_page_and_makes_it_anew_from_the_folder_alone(tmp_path: Path) -> None:
@@ -125,7 +158,10 @@ def test_what_does_not_fit_is_neither_best_nor_on_the_front(tmp_path: Path) -> N
     assert found.best["point"].tolist() == [0, 2]
     assert set(found.fronts["toy", 16]["point"]) <= {0, 2}
     assert (found.num_points, found.num_unfit, found.num_refused) == (3, 1, 0)
-    assert [(each.reason, each.num_rows, each.points) for each in found.refused] == [("no such mesh", 1, (2,))]
+    assert found.refused == ({"reason": "no such mesh", "num_rows": 1, "points": (2,)},)
+
+
+A, B, C = (f"machine.overrides.host.number_{axis}_s" for axis in "abc")
 
 
 def swept(folder: Path, document: Any) -> Path:
@@ -147,6 +183,21 @@ def drawn(folder: Path) -> dict[str, Any]:
     figure = goal_figure(sweep_findings(folder).goal)
     assert figure is not None
     return {trace["name"]: trace for trace in figure["data"]}
+
+
+def test_unknowns_are_told_with_shares_and_what_to_measure_next(tmp_path: Path) -> None:
+    folder = swept(tmp_path / "of", goal("samples", indices=indices({B: 0.75, A: 0.19})))
+    said = section(folder)
+    assert "Measure host number b next: by itself it explains 75 % of the variance (65 to 85 %)" in said
+    assert "the standard deviation falls from 2 s to 1 s on average" in said  # 2 s times the root of 0.25
+    assert "Next comes host number a, with 19 %" in said and "(16 of 32 rounds)" in said
+    assert f"host number b 75.0 % (65.0 to 85.0 %) 80.0 % (70.0 to 90.0 %) 1 s {B}" in said
+    traces = drawn(folder)
+    first = traces["by itself"]
+    assert first["y"] == ["host number b", "host number a"] and first["x"] == pytest.approx([75.0, 19.0])
+    assert first["error_x"]["array"] == pytest.approx([10.0, 10.0])
+    assert traces["if all else is known"]["x"] == pytest.approx([80.0, 24.0])
+    assert B in first["hovertext"][0]
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:

@@ -72,6 +72,9 @@ def lead(done: Validation) -> str:
     return sentence
 
 
+# ── charts ──
+
+
 def test_points_lie_at_their_times_and_pathologies_are_a_trace_of_their_own() -> None:
     drawn = {
         trace["name"]: trace

@@ -87,7 +87,10 @@ def test_ways_through_cpus_are_told(tmp_path: Path) -> None:
             "--version: got 1, allowed: 2, which has xgmi elements, as gfx90a devices need",
         ),
         (("frontier", "--arch", "gfx9a"), '--arch: got "gfx9a"; did you mean "gfx90a"?'),
-        (("frontier", "--base", "frontier"), "--base: not for frontier, a machine; allowed: --out, --arch, --version"),
+        (
+            ("frontier", "--base", "frontier"),
+            "--base: got 'frontier' for frontier, a machine; allowed: --out, --arch, --version",
+        ),
         (
             ("toy-quad",),
             "--arch: missing: what the devices of toy-quad are is not known; "

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.table import Table
 
 from simfrontier.accuracy import FitOutcome, Parameter, error_summary
 from simfrontier.cli.console import console, grid, say
@@ -19,7 +18,8 @@ from simfrontier.units import counted, written
 
 LEAST_WIDTH = 108  # names of parameters are long, and no use in pieces
 _PARAMETERS = ("parameter", "value", "90 % interval", "in the file")
-_FAR = ("points", "mean error", "90th pct", "farthest", "spread")
+_CALLS = ("kind", "ranks", "nodes", "packages", "points", "bytes", "seconds", "residual")
+_FAR = ("", "points", "mean error", "90th pct", "farthest", "spread")
 
 # ── for a program ──
 
@@ -97,10 +97,9 @@ def print_calibration(calibration: Calibration, out: Path, lines: Sequence[str])
     typer.echo(calibration.title)
     typer.echo(f"where: {calibration.where}")
     typer.echo(f"when: {calibration.when}")
-    form = "{:<15} {:>5} {:>5} {:>8} {:>6}  {:<22} {:<22} {:>8}"
-    typer.echo(form.format("kind", "ranks", "nodes", "packages", "points", "bytes", "seconds", "residual"))
-    for call in calibration.calls:
-        typer.echo(form.format(*_call_cells(call)))
+    screen = console()
+    screen.width = max(screen.width, LEAST_WIDTH)
+    screen.print(grid(None, _CALLS, map(_call_cells, calibration.calls), left=("kind", "bytes", "seconds")))
     if calibration.machine or calibration.library:
         machine = counted(len(calibration.machine), "number")
         typer.echo(f"and {machine} of a machine, {len(calibration.library)} of a library")
@@ -109,12 +108,13 @@ def print_calibration(calibration: Calibration, out: Path, lines: Sequence[str])
     typer.echo(f"Written: {out}; a scenario names it as library.calibration")
 
 
-def _call_cells(call: CallTable) -> tuple[object, ...]:
+def _call_cells(call: CallTable) -> tuple[str, ...]:
     first, last = call.points[0], call.points[-1]
     sizes = f"{written(first.bytes, 'bytes')} to {written(last.bytes, 'bytes')}"
     times = f"{written(first.seconds, 's')} to {written(last.seconds, 's')}".replace(" us", " µs")
     residual = "–" if call.residual is None else f"{100 * call.residual:.1f} %"
-    return call.kind, call.ranks, call.nodes, call.packages, len(call.points), sizes, times, residual
+    counts = map(str, (call.ranks, call.nodes, call.packages, len(call.points)))
+    return call.kind, *counts, sizes, times, residual
 
 
 def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()) -> None:
@@ -123,23 +123,15 @@ def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path,
     screen = console()
     screen.width = max(screen.width, LEAST_WIDTH)
     screen.print(f"{calibration.title} ({calibration.when})", soft_wrap=True)
-    screen.print(_table(_PARAMETERS, (_parameter_cells(one) for one in done.parameters)))
-    screen.print(
-        _table(("", *_FAR), (("".join(said("calibrate", "line", one)), *_far_cells(one.far)) for one in done.lines))
-    )
+    screen.print(grid(None, _PARAMETERS, map(_parameter_cells, done.parameters), left=_PARAMETERS[:1]))
+    lines = (("".join(said("calibrate", "line", one)), *_far_cells(one.far)) for one in done.lines)
+    screen.print(grid(None, _FAR, lines, left=_FAR[:1]))
     screen.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
-    say("calibrate", "lead", done, style="bold", screen=screen)
-    say("calibrate", "findings", done, before="– ", screen=screen)
+    say("calibrate", "lead", done, style="bold")
+    say("calibrate", "findings", done, before="– ")
     for text in left_out:
-        screen.print(f"– {text}", soft_wrap=True, markup=False, highlight=False)
+        screen.print(f"– {text}", soft_wrap=True)
     screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = grid(None, heads, words=(), left=heads[:1])
-    for cells in rows:
-        table.add_row(*cells)
-    return table
 
 
 def _parameter_cells(one: Parameter) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from simfrontier.report import crosscheck_findings, number, quantity, said
 from simfrontier.trace import Comparison, CrossCheck, Delta, deltas, step_times
 
 MAX_ROWS, MAX_LOCAL = 10, 4  # of a plan's collectives and local work on the console
-Names = tuple[str, ...]
 
 
 # ── for a program ──
@@ -62,27 +61,27 @@ def print_check(check: CrossCheck, out: Path | None) -> None:
         screen.print(_calls(each))
         if each.differences:
             screen.print(f"{each.plan}: {each.num_different:,} operations differ:", style="bold")
-            say("crosscheck", "differences", each, before="  ", soft_wrap=True)
+            say("crosscheck", "differences", each, before="  ")
     screen.print(_steps(check))
-    say("crosscheck", "lead", found, style="bold")
-    say("crosscheck", "findings", found, before="– ")
-    say("crosscheck", "bounds", found, style="dim")
+    say("crosscheck", "lead", found, style="bold", soft_wrap=False)
+    say("crosscheck", "findings", found, before="– ", soft_wrap=False)
+    say("crosscheck", "bounds", found, style="dim", soft_wrap=False)
     say_written(out)
 
 
 def _calls(comparison: Comparison) -> Table:
     several = deltas(comparison)
     shown = [delta for delta in several if delta.is_collective]
+    rows: list[tuple[str, ...]] = []
+    for delta in shown[:MAX_ROWS]:
+        waits = (quantity(delta.sim_wait_s, "s"), quantity(delta.real_wait_s, "s"))
+        rows.append((_name(delta), quantity(delta.message_bytes, "bytes"), *_times(delta), *waits))
+    if len(shown) > MAX_ROWS:
+        rows.append((f"and {len(shown) - MAX_ROWS} more (--json, --out)",))
+    local = [(delta.kind, "", *_times(delta)) for delta in several if not delta.is_collective][:MAX_LOCAL]
     title = f"{comparison.plan}: calls on {len(comparison.by_rank):,} ranks, medians, the longest in all first"
     heads = ("call", "message", "calls", "sim", "real", "ratio", "waits sim", "real")
-    table = grid(title, heads, words=("call",))
-    for delta in shown[:MAX_ROWS]:
-        table.add_row(_name(delta), quantity(delta.message_bytes, "bytes"), *_times(delta), *_waits(delta))
-    if len(shown) > MAX_ROWS:
-        table.add_row(f"and {len(shown) - MAX_ROWS} more (--json, --out)")
-    for delta in [delta for delta in several if not delta.is_collective][:MAX_LOCAL]:
-        table.add_row(delta.kind, "", *_times(delta), style="dim")
-    return table
+    return grid(title, heads, [*rows, *local], words=("call",), styles=[*[""] * len(rows), *["dim"] * len(local)])
 
 
 def _name(delta: Delta) -> str:
@@ -90,19 +89,16 @@ def _name(delta: Delta) -> str:
     return f"{delta.name} {delta.kind} {delta.axes}{size}"
 
 
-def _times(delta: Delta) -> Names:
+def _times(delta: Delta) -> tuple[str, ...]:
     return f"{delta.calls:,}", quantity(delta.sim_s, "s"), quantity(delta.real_s, "s"), number(delta.ratio)
 
 
-def _waits(delta: Delta) -> Names:
-    return quantity(delta.sim_wait_s, "s"), quantity(delta.real_wait_s, "s")
-
-
 def _steps(check: CrossCheck) -> Table:
-    table = grid("steps", ("plan", "sim", "real", "interquartile", "ratio", "operations", "differ"), words=("plan",))
+    rows = []
     for each in check.comparisons:
         step = step_times(each)
         noise = "–" if step.real_iqr_s is None else quantity(step.real_iqr_s, "s")
         times = (quantity(step.sim_s, "s"), quantity(step.real_s, "s"), noise, number(step.ratio))
-        table.add_row(each.plan, *times, f"{len(each.pairs):,}", f"{each.num_different:,}")
-    return table
+        rows.append((each.plan, *times, f"{len(each.pairs):,}", f"{each.num_different:,}"))
+    heads = ("plan", "sim", "real", "interquartile", "ratio", "operations", "differ")
+    return grid("steps", heads, rows, words=("plan",))

@@ -6,15 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from simfrontier.cli.console import console, grid, say, say_written
-from simfrontier.explanation import Explanation, PlanComparison, RankedPlan
+from simfrontier.explanation import Explanation, PlanComparison
 from simfrontier.report import (
     EQUAL,
     LITTLE,
     first_that_fits,
-    moving,
     options,
     percent,
     quantity,
@@ -36,21 +33,20 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
         "parts": [asdict(part) for part in explanation.time.parts],
         "changes": [asdict(change) for change in explanation.changes],
         "against": _comparison(explanation.against),
-        "ranking": [_ranked(each) for each in explanation.ranking],
+        "ranking": [
+            {
+                "plan": each.plan,
+                "step_s": each.time.step_s,
+                "samples": each.samples,
+                "parts": [asdict(part) for part in each.time.parts],
+                "next": _comparison(each.next),
+            }
+            for each in explanation.ranking
+        ],
         "left_out": dict(explanation.left_out),
         "waits": asdict(explanation.waits),
         "note": explanation.note,
         "links": [asdict(link) for link in explanation.path.links],
-    }
-
-
-def _ranked(it: RankedPlan) -> dict[str, Any]:
-    return {
-        "plan": it.plan,
-        "step_s": it.time.step_s,
-        "samples": it.samples,
-        "parts": [asdict(part) for part in it.time.parts],
-        "next": _comparison(it.next),
     }
 
 
@@ -73,37 +69,42 @@ def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
 def print_explanation(it: Explanation, out: Path | None) -> None:
     """Print tables and sentences."""
     screen = console()
-    shares = shares_of(it.time)
-    say("explain", "headline", it, shares, before=f"{it.title} ({it.fidelity}). ", soft_wrap=True)
+    say("explain", "headline", it, shares_of(it.time), before=f"{it.title} ({it.fidelity}). ")
     if it.kept:
-        screen.print(f"Found by its search and kept in all changes: {options(it.kept)}", soft_wrap=True)
-    table = grid(f"Where a step of {it.plan} goes", ("what", "time", "of the step", "ops"), words=("what",))
-    for part in shown_parts(it.time.parts):
-        num_ops = f"{part.calls:,}" if part.calls else ""
-        table.add_row(part.words, quantity(part.seconds, "s"), percent(part.seconds / it.step_s), num_ops)
-    table.add_row("the step", quantity(it.step_s, "s"), percent(1.0), "", style="bold")
-    screen.print(table)
+        screen.print(f"Its search has found, and all changes keep: {options(it.kept)}", soft_wrap=True)
+    _print_parts(it)
     _print_waits(it)
     if it.changes:
         _print_changes(it)
     if it.against is not None:
-        screen.print(_difference_table(it, it.against))
+        _print_differences(it, it.against)
     if len(it.ranking) > 1:
-        screen.print(_ranking_table(it))
-    say("explain", "against", it, soft_wrap=True)
-    say("explain", "left_out", it, style="dim", soft_wrap=True)
+        _print_ranking(it)
+    say("explain", "against", it)
+    say("explain", "left_out", it, style="dim")
     say_written(out)
+
+
+def _print_parts(it: Explanation) -> None:
+    rows = []
+    for part in shown_parts(it.time.parts):
+        num_ops = f"{part.calls:,}" if part.calls else ""
+        rows.append((part.words, quantity(part.seconds, "s"), percent(part.seconds / it.step_s), num_ops))
+    styles = [*[""] * len(rows), "bold"]
+    rows.append(("the step", quantity(it.step_s, "s"), percent(1.0), ""))
+    heads = ("what", "time", "of the step", "ops")
+    console().print(grid(f"Where a step of {it.plan} goes", heads, rows, words=("what",), styles=styles))
 
 
 def _print_waits(it: Explanation) -> None:
     screen = console()
     if it.waits.pairs and it.waits.longest_s >= LITTLE * it.step_s:
         heads = ("waiting", "for", "each", "no kernel", "calls", "in")
-        table = grid("Waiting for other ranks", heads, words=("waiting", "for", "in"))
+        rows = []
         for pair in it.waits.pairs:
             each = (quantity(pair.seconds, "s"), quantity(pair.exposed_s, "s"), f"{pair.calls:,}")
-            table.add_row(pair.waiting, pair.late, *each, pair.names[0])
-        screen.print(table)
+            rows.append((pair.waiting, pair.late, *each, pair.names[0]))
+        screen.print(grid("Who waited for whom to arrive", heads, rows, words=("waiting", "for", "in")))
         if it.waits.left_out:
             screen.print(f"And {it.waits.left_out:,} other pairs.", style="dim")
     screen.print(f"{it.waits.sentence}.", soft_wrap=True)
@@ -113,45 +114,42 @@ def _print_waits(it: Explanation) -> None:
 
 def _print_changes(it: Explanation) -> None:
     screen = console()
-    shown, still = moving(it.changes), moving(it.changes, moves=False)
+    shown = [change for change in it.changes if abs(change.share) >= LITTLE]
+    still = ", ".join(change.label for change in it.changes if abs(change.share) < LITTLE)
     if shown:
-        heads = ("", "change", "step", "saved", "of the step", "note")
-        table = grid("Possible improvements, each simulated", heads, words=("change", "note"))
-        for number, change in enumerate(shown, start=1):
-            cells = (quantity(change.step_s, "s"), signed_seconds(change.saved_s), signed(change.share), change.note)
-            style = "" if change.fits and change.saved_s > 0.0 else "dim"
-            table.add_row(f"{number}", change.label, *cells, style=style)
-        screen.print(table)
+        rows = []
+        for number, one in enumerate(shown, start=1):
+            cells = (quantity(one.step_s, "s"), signed_seconds(one.saved_s), signed(one.share))
+            rows.append((f"{number}", one.label, *cells, one.note))
+        styles = ["" if one.fits and one.saved_s > 0.0 else "dim" for one in shown]
+        heads, title = ("", "change", "step", "saved", "of the step", "note"), "What would help, each simulated again"
+        screen.print(grid(title, heads, rows, words=("change", "note"), styles=styles))
     best = first_that_fits(it.changes)
-    moves = best is not None and best.share >= LITTLE
-    say("explain", "help", it, best, moves, style="bold", soft_wrap=True)
+    say("explain", "help", it, best, best is not None and best.share >= LITTLE, style="bold")
     if still:
-        text = ", ".join(change.label for change in still)
-        screen.print(f"Less than 0.1 % either way: {text}.", style="dim", soft_wrap=True)
+        screen.print(f"Less than 0.1 % either way: {still}.", style="dim", soft_wrap=True)
     if shown:
         screen.print("To repeat one, pass its settings to `simfrontier run`:", style="dim")
     for number, change in enumerate(shown, start=1):
         screen.print(f"{number:>3}  {options(change.settings)}", style="dim", soft_wrap=True)
 
 
-def _difference_table(it: Explanation, other: PlanComparison) -> Table:
-    heads = ("what", it.plan, other.plan, "difference")
-    table = grid(f"{it.plan} against {other.plan}: where their steps go", heads, words=("what",))
-    for each in shown_differences(other.differences):
-        difference = EQUAL if each.is_equal else signed_seconds(each.seconds)
-        table.add_row(each.words, quantity(each.a_s, "s"), quantity(each.b_s, "s"), difference)
-    whole = (it.step_s, other.step_s)
-    sums = (*(quantity(step_s, "s") for step_s in whole), signed_seconds(whole[0] - whole[1]))
-    table.add_row("the step", *sums, style="bold")
-    return table
+def _print_differences(it: Explanation, other: PlanComparison) -> None:
+    shown = [
+        (each.words, each.a_s, each.b_s, EQUAL if each.is_equal else signed_seconds(each.seconds))
+        for each in shown_differences(other.differences)
+    ]
+    shown.append(("the step", it.step_s, other.step_s, signed_seconds(it.step_s - other.step_s)))
+    rows = [(words, quantity(a_s, "s"), quantity(b_s, "s"), apart) for words, a_s, b_s, apart in shown]
+    title, heads = f"{it.plan} against {other.plan}: where their steps go", ("what", it.plan, other.plan, "difference")
+    console().print(grid(title, heads, rows, words=("what",), styles=[*[""] * (len(rows) - 1), "bold"]))
 
 
-def _ranking_table(it: Explanation) -> Table:
-    heads = ("plan", "step", "compute", "exposed", "than the next")
-    table = grid(f"The {len(it.ranking)} plans, each against the next best", heads, words=("plan",))
+def _print_ranking(it: Explanation) -> None:
+    rows = []
     for each in it.ranking:
-        time = each.time
-        parts = (time.step_s, time.compute_s, time.step_s - time.compute_s)
-        difference = "" if each.next is None else signed_seconds(time.step_s - each.next.step_s)
-        table.add_row(each.plan, *(quantity(part_s, "s") for part_s in parts), difference)
-    return table
+        step_s, compute_s = each.time.step_s, each.time.compute_s
+        difference = "" if each.next is None else signed_seconds(step_s - each.next.step_s)
+        rows.append((each.plan, *(quantity(s, "s") for s in (step_s, compute_s, step_s - compute_s)), difference))
+    heads = ("plan", "step", "compute", "exposed", "than the next")
+    console().print(grid(f"The {len(it.ranking)} plans, each against the next best", heads, rows, words=("plan",)))

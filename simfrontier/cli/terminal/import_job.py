@@ -96,10 +96,8 @@ def _spent(answer: dict[str, float]) -> str:
 def _table(times: Sequence[CallTimes], num_ranks: int) -> None:
     heads = ("collective", "over", "ranks", "message", "calls", "measured", "simulated", "ratio")
     title = "" if any(each.holds_waiting for each in times) else ", without waiting for others"
-    table = grid(f"Collectives{title} (medians)", heads, ("over",), ("collective",))
-    for each in times[:MOST_ROWS]:
-        ratio = each.simulated_s / each.measured_s if each.measured_s else float("inf")
-        table.add_row(
+    rows = [
+        (
             each.kind,
             "all" if each.num_ranks == num_ranks else "+".join(each.axes),
             f"{each.num_ranks:,}",
@@ -107,8 +105,10 @@ def _table(times: Sequence[CallTimes], num_ranks: int) -> None:
             f"{each.calls:,}",
             written(each.measured_s, "s") + (" with waiting" if each.holds_waiting else ""),
             written(each.simulated_s, "s"),
-            f"{ratio:.2f}",
+            f"{each.simulated_s / each.measured_s if each.measured_s else float('inf'):.2f}",
         )
-    console().print(table)
+        for each in times[:MOST_ROWS]
+    ]
+    console().print(grid(f"Collectives{title} (medians)", heads, rows, words=("over",), left=("collective",)))
     if len(times) > MOST_ROWS:
         typer.echo(f"and {len(times) - MOST_ROWS} other sizes (--json has all)")

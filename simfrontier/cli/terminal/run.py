@@ -2,172 +2,159 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
-
-from simfrontier.cli.console import console
+from simfrontier.cli.console import console, grid
 from simfrontier.report import (
     NOT_RUN,
     NOTHING,
     SLOWDOWN_FILE,
+    Findings,
+    StudyView,
     assumed,
     distance,
     fitted_words,
-    link_word,
     number,
     percent,
     percent_between,
     quantity,
-    times_between,
+    rate_cells,
     troubles_in_short,
     verdict,
+    worst_rows,
 )
-from simfrontier.scenario import Scenario
-from simfrontier.study import Study
 from simfrontier.units import times
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from simfrontier.experiments import Environment
-    from simfrontier.report import PublishedFigure, SlowdownFindings, StudyFindings, Variations, VariedAtSize
+    from simfrontier.report import PublishedFigure
 
 
-def print_run(found: StudyFindings, study: Study, folder: Path, page: bool) -> None:
+def print_run(found: Findings, view: StudyView, folder: Path, page: bool) -> None:
     """Print the results of a run written to `folder`."""
-    screen = console()
-    screen.print(_rates(found, study))
-    screen.print(verdict(found.headline), soft_wrap=True)
-    screen.print(f"Assumed: {assumed(found.setup)}.", soft_wrap=True)
-    if not found.setup.nodes.is_usual:
-        screen.print(f"Nodes: {found.setup.nodes.words(max(found.setup.sizes))}.", soft_wrap=True)
-    if wrong := study.scenario.file.perturbation:
-        word = found.setup.device_word
-        screen.print(f"Degraded components: {troubles_in_short(wrong, word)}.", soft_wrap=True)
-    if words := study.scenario.beside_words:
-        screen.print(f"Beside this job: {words}.", soft_wrap=True)
-    for line in _grids(found):
+    screen, scenario = console(), view.scenario
+    screen.print(_rates(found, view))
+    screen.print(verdict(found["headline"]), soft_wrap=True)
+    for line in (*_setup(found, view), *_grids(found), *_bands(found, view)):
         screen.print(line, soft_wrap=True)
-    for line in _bands(found):
-        screen.print(line, soft_wrap=True)
-    if found.setup.fitted_on:
-        text = fitted_words(found.setup.library, found.setup.fitted_on, found.setup.machine)
-        screen.print(f"{text}.", soft_wrap=True)
-    for plan, outcomes in found.scaling.items():
-        big = [one for one in outcomes if one.misfit]
-        if big:
-            sizes = ", ".join(str(one.devices) for one in big)
-            text = f"– {plan} does not fit on {sizes}; on {big[-1].devices} it {big[-1].misfit}."
-            screen.print(text, style="dim", soft_wrap=True)
-    for plan, words in found.headline.advice.items():
+    if fitted := fitted_words(found["setup"]["library"], found["setup"]["fitted_on"], found["setup"]["machine"]):
+        screen.print(f"{fitted}.", soft_wrap=True)
+    for line in _misfits(view):
+        screen.print(line, style="dim", soft_wrap=True)
+    for plan, words in found["headline"].advice.items():
         screen.print(f"– {plan}: {words}.", style="dim", soft_wrap=True)
-    if found.sensitivity is not None:
-        for at in reversed(found.sensitivity.sizes):
-            screen.print(_varied(found.sensitivity, at))
-            screen.print(at.strongest + ".")
-        for required in found.sensitivity.required:
-            screen.print(required.sentence + ".")
-    if found.slowdown is not None:
-        _print_slowdown(found.slowdown, screen, found.setup.device_word)
-    if found.environment is not None:
-        for line in _environments(found.environment):
-            screen.print(line, soft_wrap=True)
-    if found.sensitivity is None and _lacks_plans(study.scenario):
-        screen.print("Sensitivity is left out: it needs all plans that the scenario compares.")
-    for line in _published(found):
+    varied, slowdown = found["sensitivity"], found["slowdown"]
+    for at in reversed(varied["sizes"] if varied else ()):
+        screen.print(_varied(varied, at))
+        screen.print(at["strongest"] + ".")
+    for sentence in varied["required"] if varied else ():
+        screen.print(sentence + ".")
+    if slowdown:
+        _print_slowdown(slowdown, view.device)
+    for line in _environments(found["environment"]) if found["environment"] else ():
+        screen.print(line, soft_wrap=True)
+    figures = scenario.file.published
+    lacks_plans = figures is not None and not {*figures.ratios} <= {*scenario.plans}
+    if varied is None and scenario.file.sensitivity is None and lacks_plans:
+        screen.print("What is unknown is not varied here: that takes all the plans that the scenario compares.")
+    for line in _published(found, bool(scenario.machine.device.speed_sd)):
         screen.print(line, soft_wrap=True)
     text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
-    more = f"{SLOWDOWN_FILE}, " if found.slowdown is not None else ""
+    more = f"{SLOWDOWN_FILE}, " if slowdown else ""
     screen.print(f"{text}results.csv, {more}findings.json, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
 
 
-def _lacks_plans(scenario: Scenario) -> bool:
-    """Return whether the run leaves out plans that the scenario compares with published ones."""
-    figures = scenario.file.published
-    return scenario.file.sensitivity is None and figures is not None and not {*figures.ratios} <= {*scenario.plans}
+def _rates(found: Findings, view: StudyView) -> Table:
+    title = f"{view.scenario.file.title}: {view.rate_unit} ({view.study.fidelity})"
+    rows = [(plan, found["setup"]["stacks"][plan], *cells) for plan, cells in rate_cells(view).items()]
+    return grid(title, ("plan", "stack", *map(str, view.sizes)), rows, left=("plan", "stack"), gap=2)
 
 
-def _published(found: StudyFindings) -> Iterator[str]:
-    """Yield a line per published share of the peak and per ratio, with the prediction and its range."""
-    published = found.published
-    if published is None or not published.judged:
-        return
-    for share in published.shares:
-        message = f"{share.plan} on {share.devices:,}: published {100 * share.published:g}\u00a0% of the peak"
-        if share.predicted is None:
-            yield f"{message}, {share.state}"
-            continue
-        slowest = f" with the slowest of {share.devices:,}" if found.probability.errors.speed_sd else ""
-        sampled = f", 90 % interval {percent_between(*share.sampled)}{slowest}" if share.sampled else ""
-        unknown = f", {percent_between(*share.unknown)} over unknown settings" if share.unknown else ""
-        yield f"{message}, predicted {percent(share.predicted)}{sampled}{unknown}"
-    called = "prediction with these settings" if published.changed_settings else "default prediction"
-    for ratio in published.ratios[1:]:
-        yield _ratio(ratio, published.ratios[0], called)
+def _setup(found: Findings, view: StudyView) -> Iterator[str]:
+    setup, scenario = found["setup"], view.scenario
+    yield f"Assumed: {assumed(setup)}."
+    if not setup["nodes"].is_usual:
+        yield f"Nodes: {setup['nodes'].words(view.largest)}."
+    if wrong := scenario.file.perturbation:
+        yield f"Degraded components: {troubles_in_short(wrong, view.device)}."
+    if words := scenario.beside_words:
+        yield f"Beside this job: {words}."
 
 
-def _ratio(ratio: PublishedFigure, first: PublishedFigure, called: str) -> str:
-    name = f"{ratio.plan} : {first.plan}"
-    if ratio.predicted is None:
-        states = [(one.plan, f"{'was ' if one.state == NOT_RUN else ''}{one.state}") for one in (ratio, first)]
-        why = " and ".join(f"{plan} {state}" for plan, state in states if state)
-        return f"{name} was published as {ratio.published:g}; there is no prediction, because {why}."
-    ranges = {"90 % interval": ratio.sampled, "over unknown settings": ratio.unknown}
-    parts = "; ".join(f"{what} {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
-    far, within = distance(ratio.predicted, ratio.published), f" ({parts})" if parts else ""
-    far += " to" if far.startswith("equal") else ""
-    return f"The {called} of {name} is {ratio.predicted:.3f}{within}, {far} the published {ratio.published:g}."
+def _grids(found: Findings) -> Iterator[str]:
+    """A line per search: the grid that it found, and among how many."""
+    for search in found["ranks"]["searches"] if found["ranks"] else ():
+        grid = ", ".join(f"{name.lower()} {value}" for name, value in search["taken"].items())
+        yield f"{search['plan']} on {search['devices']:,}: {grid} (best of {len(search['candidates']):,})"
 
 
-def _rates(found: StudyFindings, study: Study) -> Table:
-    table = Table(title=f"{study.scenario.file.title}: {found.headline.rate_unit} ({study.fidelity})")
-    table.add_column("plan", no_wrap=True, min_width=max(map(len, found.scaling)))
-    table.add_column("stack", no_wrap=True)
-    sizes = study.scenario.file.run.devices
-    for size in sizes:
-        table.add_column(str(size), justify="right")
-    for plan, outcomes in found.scaling.items():
-        rates = {one.devices: one.rate for one in outcomes}
-        table.add_row(
-            plan,
-            found.setup.stacks[plan],
-            *(NOTHING if (rate := rates[size]) is None else number(rate) for size in sizes),
-        )
-    return table
-
-
-def _grids(found: StudyFindings) -> Iterator[str]:
-    """Yield a line per search: the grid that it found, and the number of candidates."""
-    for search in found.ranks.searches if found.ranks else ():
-        grid = ", ".join(f"{name.lower()} {value}" for name, value in search.taken.items())
-        yield f"{search.plan} on {search.devices:,}: {grid} (best of {len(search.candidates):,})"
-
-
-def _bands(found: StudyFindings) -> Iterator[str]:
-    """Yield, at the largest size, the median of each plan's rate, its 90 % interval and the nominal value; nothing
-    without samples."""
-    size = max(found.setup.sizes)
-    last = {plan: outcomes[-1] for plan, outcomes in found.scaling.items()}
-    sampled = [(plan, one) for plan, one in last.items() if one.devices == size and one.sampled_rate]
+def _bands(found: Findings, view: StudyView) -> Iterator[str]:
+    """At the largest size, the median of each plan's rate, its 90 % interval and the nominal value; nothing without
+    samples."""
+    rate = "tokens_per_s_per_device"
+    sampled = [row for row in view.rows_at(view.largest) if row[f"{rate}_p05"]]
     if sampled:
-        yield f"{found.headline.rate_unit} on {size:,}: median, 90 % interval, nominal (no variation, no model errors):"
-    width = max((len(plan) for plan, _ in sampled), default=0)
-    for plan, one in sampled:
-        if one.nominal_rate is not None and (band := one.sampled_rate) is not None:
-            ends = (
-                f"{number(band.median)} ({number(band.low)} to {number(band.high)}), nominal {number(one.nominal_rate)}"
-            )
-            waits = found.time.waiting.get(plan)
-            waiting = (
-                f"; {quantity(waits.in_step_s.median, 's')} of the step is waiting for stragglers" if waits else ""
-            )
-            yield f"  {plan:<{width}}  {ends}{waiting}"
+        yield f"{view.rate_unit} on {view.largest:,}: median, 90 % interval, nominal (no variation, no model errors):"
+    width = max((len(row["plan"]) for row in sampled), default=0)
+    for row in sampled:
+        median, low, high, nominal = (number(row[f"{rate}{end}"]) for end in ("", "_p05", "_p95", "_nominal"))
+        waits = found["waiting"].get(row["plan"])
+        waiting = f"; {quantity(waits['in_step_s'][1], 's')} of the step waits for slow ones" if waits else ""
+        yield f"  {row['plan']:<{width}}  {median} ({low} to {high}), nominal {nominal}{waiting}"
+
+
+def _misfits(view: StudyView) -> Iterator[str]:
+    for plan, rows in view.rows.items():
+        if big := [row for row in rows if not row["fits"]]:
+            sizes = ", ".join(str(row["devices"]) for row in big)
+            yield f"– {plan} does not fit on {sizes}; on {big[-1]['devices']} it {big[-1]['note']}."
+
+
+def _varied(found: Mapping[str, Any], at: Mapping[str, Any]) -> Table:
+    """Ratios of the compared plans to the first under every variation; rates where one plan is looked at."""
+    plans, is_one = found["plans"], len(found["plans"]) == 1
+    title = "Tokens/s per device" if is_one else f"Relative to {plans[0]}"
+
+    def cell(value: float | None) -> str:
+        return "too big" if value is None else number(value) if is_one else f"{value:.3f}"
+
+    rows = [("the documented defaults", *map(cell, at["default"]["compared"].values()))]
+    if at["published"]:
+        rows.append(("published", *(cell(at["published"][plan]) if plan in at["published"] else "" for plan in plans)))
+    rows += [(f"{one['setting']} = {one['value']}", *map(cell, one["compared"].values())) for one in at["varied"]]
+    title = f"{title} at {at['devices']} devices ({found['fidelity']})"
+    return grid(title, ("setting", *plans), rows, words=("setting",), gap=2, styles=["bold"])
+
+
+def _print_slowdown(found: Mapping[str, Any], device: str) -> None:
+    screen = console()
+    screen.print(_slowed(found, device))
+    for sentence in found["sentences"]:
+        screen.print(f"{sentence}.", soft_wrap=True)
+    if found["verdict"]:
+        screen.print(f"{found['verdict']}.", style="bold", soft_wrap=True)
+    if found["left_out"]:
+        text = f"{found['left_out']:,} kinds of {device}s and links, those with the fewest members, were not simulated."
+        screen.print(text, style="dim")
+
+
+def _slowed(found: Mapping[str, Any], device: str) -> Table:
+    """Slowdown by plan: each case, then any one device, then any one link of each class, at its worst."""
+    plans = found["plans"]
+    rows = [("a healthy step", *(quantity(found["healthy"][plan].step_s, "s") for plan in plans))]
+    for row in found["cases"]:
+        rows.append((row["label"], *(NOTHING if value is None else times(value) for value in row["slowdown"].values())))
+    rows += [(label, *(of.get(plan, NOTHING) for plan in plans)) for label, of in worst_rows(found, device)]
+    title = f"A step with trouble over a healthy one, at {found['num_devices']} devices ({found['fidelity']})"
+    return grid(title, ("trouble", *plans), rows, words=("trouble",), gap=2, styles=["bold"])
 
 
 def _environments(found: Environment) -> Iterator[str]:
-    """Yield the step time of each plan with other stacks and library states, relative to the assumed ones."""
+    """Yield by plan the step time with other stacks and states of the library, relative to those assumed."""
     where = f'With another stack, or library "{found.library}" in another state'
     yield f"{where}, step time on {found.devices:,} relative to the assumed one:"
     width = max(map(len, found.bands))
@@ -190,51 +177,33 @@ def _between(found: Environment, key: str, plan: str) -> str:
     return f"{name} {', '.join(filter(None, parts))}" if tried else ""
 
 
-def _print_slowdown(found: SlowdownFindings, screen: Console, device: str) -> None:
-    screen.print(_slowed(found, device))
-    for sentence in found.sentences:
-        screen.print(f"{sentence}.", soft_wrap=True)
-    if found.verdict:
-        screen.print(f"{found.verdict}.", style="bold", soft_wrap=True)
-    if found.left_out:
-        text = f"{found.left_out:,} kinds of {device}s and links, those with the fewest members, were not simulated."
-        screen.print(text, style="dim")
+def _published(found: Findings, differ: bool) -> Iterator[str]:
+    """A line per published share of the peak and per ratio, with the prediction and its range."""
+    published = found["published"]
+    if published is None or not published["judged"]:
+        return
+    for share in published["shares"]:
+        message = f"{share.plan} on {share.devices:,}: published {100 * share.published:g}\u00a0% of the peak"
+        if share.predicted is None:
+            yield f"{message}, {share.state}"
+            continue
+        slowest = f" with the slowest of {share.devices:,}" if differ else ""
+        sampled = f", 90 % interval {percent_between(*share.sampled)}{slowest}" if share.sampled else ""
+        unknown = f", {percent_between(*share.unknown)} over what is unknown" if share.unknown else ""
+        yield f"{message}, predicted {percent(share.predicted)}{sampled}{unknown}"
+    called = "prediction with these settings" if published["changed_settings"] else "default prediction"
+    for ratio in published["ratios"][1:]:
+        yield _ratio(ratio, published["ratios"][0], called)
 
 
-def _slowed(found: SlowdownFindings, device: str) -> Table:
-    """Return the table of slowdowns by plan: each case, any one device, and any one link of each class at its worst."""
-    table = Table(title=f"Step time relative to a healthy machine, {found.num_devices} devices ({found.fidelity})")
-    table.add_column("degraded")
-    for plan in found.plans:
-        table.add_column(plan, justify="right")
-    table.add_row("a healthy step", *(quantity(found.healthy_s[plan], "s") for plan in found.plans), style="bold")
-    for row in found.cases:
-        cells = (NOTHING if value is None else times(value) for value in row.slowdown.values())
-        table.add_row(row.label, *cells, end_section=row is found.cases[-1])
-    if found.lagging_devices:
-        ranges = (found.lagging_devices[plan] for plan in found.plans)
-        table.add_row(f"any one {device} at {found.device_factor:g}", *map(times_between, ranges))
-    for name, by_plan in found.lagging_links.items():
-        cells = (times_between(by_plan[plan]) if plan in by_plan else NOTHING for plan in found.plans)
-        table.add_row(f"any one {link_word(name)} at {found.link_factor:g}", *cells)
-    return table
-
-
-def _varied(found: Variations, at: VariedAtSize) -> Table:
-    """Return the table of ratios to the first plan under every variation, or of rates if there is a single plan."""
-    is_one = len(found.plans) == 1
-    title = "Tokens/s per device" if is_one else f"Relative to {found.plans[0]}"
-    table = Table(title=f"{title} at {at.devices} devices ({found.fidelity})")
-    table.add_column("setting")
-    for plan in found.plans:
-        table.add_column(plan, justify="right")
-
-    def cell(value: float | None) -> str:
-        return "does not fit" if value is None else number(value) if is_one else f"{value:.3f}"
-
-    table.add_row("the documented defaults", *map(cell, at.default.compared.values()), style="bold")
-    if at.published:
-        table.add_row("published", *(cell(at.published[plan]) if plan in at.published else "" for plan in found.plans))
-    for one in at.varied:
-        table.add_row(f"{one.setting} = {one.value}", *map(cell, one.compared.values()))
-    return table
+def _ratio(ratio: PublishedFigure, first: PublishedFigure, called: str) -> str:
+    name = f"{ratio.plan} : {first.plan}"
+    if ratio.predicted is None:
+        states = [(one.plan, f"{'was ' if one.state == NOT_RUN else ''}{one.state}") for one in (ratio, first)]
+        why = " and ".join(f"{plan} {state}" for plan, state in states if state)
+        return f"{name} was published as {ratio.published:g}; there is no prediction, because {why}."
+    ranges = {"90 % interval": ratio.sampled, "over what is unknown": ratio.unknown}
+    parts = "; ".join(f"{what} {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
+    far, within = distance(ratio.predicted, ratio.published), f" ({parts})" if parts else ""
+    far += " to" if far.startswith("equal") else ""
+    return f"The {called} of {name} is {ratio.predicted:.3f}{within}, {far} the published {ratio.published:g}."

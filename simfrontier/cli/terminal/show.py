@@ -7,24 +7,28 @@ from collections.abc import Sequence
 import typer
 
 from simfrontier.analysis import MoveBytes
+from simfrontier.cli.console import console, grid
 from simfrontier.machine import Machine
 from simfrontier.network import RouteTable
 from simfrontier.units import counted, written
 
+LEAST_WIDTH = 120  # names of moves and sizes are no use in pieces
 MOST_NODES = 16  # whose groups are printed
 
 
-def print_volumes(plan: str, size: int, moves: Sequence[MoveBytes]) -> None:
+def print_volumes(plan: str, devices: int, moves: Sequence[MoveBytes]) -> None:
     """Print the bytes that each kind of move needs to bring into a node in a step, and those that the algorithm
     brings."""
-    typer.echo(f"{plan} on {size}: bytes per step into each node")
-    by = max((len(moved.algorithm) for moved in moves), default=0)
-    form = f"{{:<15}} {{:<16}} {{:<18}} {{:<10}} {{:<{max(by, 7)}}} {{:>6}} {{:>10}} {{:>10}} {{:>10}}"
-    typer.echo(form.format("move", "kind", "over", "codec", "by", "calls", "messages", "need", "link"))
+    heads = ("move", "kind", "over", "codec", "by", "calls", "messages", "need", "link")
+    rows = []
     for moved in moves:
         sizes = (moved.message_bytes, moved.need, moved.link)
-        cells = (moved.name, moved.kind, "+".join(moved.axes), moved.codec, moved.algorithm, moved.calls)
-        typer.echo(form.format(*cells, *("–" if value is None else written(float(value), "bytes") for value in sizes)))
+        cells = (moved.name, moved.kind, "+".join(moved.axes), moved.codec, moved.algorithm, f"{moved.calls}")
+        rows.append((*cells, *("–" if size is None else written(float(size), "bytes") for size in sizes)))
+    table = grid(f"{plan} on {devices}: bytes per step into each node", heads, rows, left=heads[:5])
+    screen = console()
+    screen.width = max(screen.width, LEAST_WIDTH)
+    screen.print(table)
     typer.echo("need: what any algorithm must bring in; link: what this one brings in (scales and padding included).")
 
 

@@ -79,19 +79,13 @@ def print_sweep(outcome: SweepOutcome, answer: GoalAnswer | None, has_page: bool
     if best:
         named = len(study.sources) > 1
         heads = (*(["scenario"] if named else ()), "plan", "devices", "tokens/s", "step", "point")
-        table = grid(f"{study.file.title}: the best of each plan", heads, set(), {"scenario", "plan"}, gap=2)
-        for row in best:
-            table.add_row(*([row.scenario] if named else ()), *_cells(row))
-        screen.print(table)
-        for line in _settings(study, best):
-            screen.print(line, soft_wrap=True)
-    for line in _sentences(outcome):
-        screen.print(line, soft_wrap=True)
-    rows = f"{outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')})"
+        rows = [(*([each.scenario] if named else ()), *_cells(each)) for each in best]
+        screen.print(grid(f"{study.file.title}: the best of each plan", heads, rows, left=("scenario", "plan"), gap=2))
+    written = f"{outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')})"
     page = ", index.html (open it in a browser)" if has_page else ""
-    screen.print(f"Written: {rows}, manifest.json{page}", soft_wrap=True)
-    for each in _goal(study, answer) if answer is not None else ():
-        screen.print(each, soft_wrap=True)
+    goal = _goal(study, answer) if answer is not None else ()
+    for line in (*_settings(study, best), *_sentences(outcome), f"Written: {written}, manifest.json{page}", *goal):
+        screen.print(line, soft_wrap=True)
     if outcome.ended:
         screen.print(f"{outcome.ended}.", soft_wrap=True)
 
@@ -111,14 +105,11 @@ def _settings(study: SweepStudy, best: Sequence[BestRow]) -> Iterator[str]:
         plans.setdefault(each.row["point"], []).append(each.plan)
     for point, row in sorted(rows.items()):
         keys = [key for key in study.keys if any(is_of_plan(key, plan) for plan in plans[point])]
-        words = [f"{key} = {_shown(row[f'axis:{key}'])}" for key in keys]
+        values = {key: row[f"axis:{key}"] for key in keys}
+        words = [f"{key} = {f'{each:.4g}' if isinstance(each, float) else each}" for key, each in values.items()]
         more = f" and {len(words) - MANY} more" if len(words) > MANY else ""
         if words:
             yield f"Point {point:,}: {', '.join(words[:MANY])}{more}."
-
-
-def _shown(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _sentences(outcome: SweepOutcome) -> Iterator[str]:
@@ -140,16 +131,12 @@ def _goal(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
         return
     if answer.indices is not None:
         found = answer.indices
-        table = grid(
-            f"Shares of the variance of {answer.words}, with 90 % intervals in brackets",
-            ("unknown", "by itself", "with all others known"),
-            {"unknown"},
-            {"unknown"},
-            gap=2,
-        )
-        for each in found.unknowns:
-            table.add_row(each.key, _share(each.first, each.first_interval), _share(each.total, each.total_interval))
-        yield table
+        rows = [
+            (each.key, _share(each.first, each.first_interval), _share(each.total, each.total_interval))
+            for each in found.unknowns
+        ]
+        title = f"What explains {answer.words}: shares of its variance, in brackets 90 % intervals"
+        yield grid(title, ("unknown", "by itself", "if all else is known"), rows, words=("unknown",), gap=2)
         left = "" if found.num_rounds == found.num_planned else f" of {found.num_planned:,}"
         yield (
             f"{answer.words}: mean {number(found.mean)}, standard deviation {number(found.sd)} over unknown settings "

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from simfrontier.topology import MOST_MBIT, NodeTopology, PlacedNics, SlurmLevels, TopologyNic, placed_nics, way
+from simfrontier.topology import MOST_MBIT, NodeTopology, PlacedNics, SlurmLevels, placed_nics, way
 from simfrontier.units import counted, written
 
 PROGRAM = {"nvlink": "NCCL", "xgmi": "RCCL"}
@@ -66,22 +66,16 @@ def _nics(topology: NodeTopology, placed: PlacedNics | None) -> Iterator[str]:
         return
     yield f"NICs (a package is {counted(placed.devices_per_package, 'device')}):"
     where = {
-        nic: f"on device {device} ({way(topology.devices[device].place, nic.place)}{_as_near(others)})"
+        nic: f"on device {device} ({way(topology.devices[device].place, nic.place)}"
+        f"{'; as near to ' if others else ''}{', '.join(map(str, others))})"
         for nic, device, others in zip(placed.used, placed.device, placed.as_near, strict=True)
     }
     for nic in topology.nics:
+        speed = "not known" if nic.bytes_per_s is None else written(nic.bytes_per_s, "bytes/s")
         place = where.get(nic, "not used: slower, further, or a package's second")
-        yield f"  {nic.dev:<4}{nic.name or nic.busid:<14}{_speed(nic):<12}{place}"
-    for speed in sorted({nic.mbit_per_s for nic in topology.nics if nic.mbit_per_s and nic.bytes_per_s is None}):
-        yield f"speed of a NIC not believed: {speed} Mbit/s, allowed: up to {MOST_MBIT:,}"
-
-
-def _speed(nic: TopologyNic) -> str:
-    return "not known" if nic.bytes_per_s is None else written(nic.bytes_per_s, "bytes/s")
-
-
-def _as_near(others: Sequence[int]) -> str:
-    return f"; as near to {', '.join(map(str, others))}" if others else ""
+        yield f"  {nic.dev:<4}{nic.name or nic.busid:<14}{speed:<12}{place}"
+    for mbit in sorted({nic.mbit_per_s for nic in topology.nics if nic.mbit_per_s and nic.bytes_per_s is None}):
+        yield f"speed of a NIC not believed: {mbit} Mbit/s, allowed: up to {MOST_MBIT:,}"
 
 
 def node_document(topology: NodeTopology, preferred: Sequence[int] = ()) -> dict[str, Any]:

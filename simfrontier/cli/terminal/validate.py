@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-from rich.table import Table
 
 from simfrontier.accuracy import (
     BoundedRate,
@@ -174,21 +172,20 @@ def _run_row(row: Residual[Run]) -> dict[str, Any]:
 
 def print_validation(done: Validation, out: Path | None) -> None:
     """Print the table of errors and the summary."""
-    screen = console()
-    table = grid("predicted / measured − 1, all sizes", _HEAD, words=("table",), left=("which",), gap=0)
+    rows, styles = [], []
     for summary in done.summaries:
         for place, (words, errors) in enumerate(summary.lines):
-            name = summary.name if place == 0 else ""
-            style = "dim" if words == "fitted" else "bold" if "+" in words else ""
-            table.add_row(name, words.replace(" + ", "\n+ ") or NOTHING, *_cells(errors), style=style)
-    screen.print(table)
+            rows.append(("" if place else summary.name, words.replace(" + ", "\n+ ") or NOTHING, *_cells(errors)))
+            styles.append("dim" if words == "fitted" else "bold" if "+" in words else "")
+    title = "predicted / measured − 1, all sizes"
+    console().print(grid(title, _HEAD, rows, words=("table",), left=("which",), gap=0, styles=styles))
     if done.judged_bounds:
-        bounds = grid("what tables are held to", _BOUNDS_HEAD, words=("series",), left=("which",), gap=0)
-        for each in done.judged_bounds:
-            bounds.add_row(each.bound.series, *_bound_cells(each), style="" if each.holds else "bold red")
-        screen.print(bounds)
-    say("validate", "lead", done, style="bold")
-    say("validate", "findings", done, before="– ")
+        rows = [(each.bound.series, *_bound_cells(each)) for each in done.judged_bounds]
+        styles = ["" if each.holds else "bold red" for each in done.judged_bounds]
+        title = "what tables are held to"
+        console().print(grid(title, _BOUNDS_HEAD, rows, words=("series",), left=("which",), gap=0, styles=styles))
+    say("validate", "lead", done, style="bold", soft_wrap=False)
+    say("validate", "findings", done, before="– ", soft_wrap=False)
     say_written(out)
 
 
@@ -196,8 +193,14 @@ def print_runs(done: RunsValidation, out: Path | None) -> None:
     """Print the tables of errors, the worst runs, and those without a prediction."""
     screen = console()
     if done.overall is not None:
-        screen.print(_runs(done, done.overall))
-        screen.print(_worst(done))
+        rows = [("all", *_run_cells(done.overall)), *_run_rows(done)]
+        title = f"{done.title}: predicted / measured − 1"
+        screen.print(grid(title, _RUNS_HEAD, rows, words=("runs",), styles=["bold"]))
+        worst = [
+            (each.row.title, each.row.unit, f"{each.measured:.4g}", f"{each.prediction.value:.4g}", signed(each.error))
+            for each in done.worst()
+        ]
+        screen.print(grid("the farthest off", _WORST, worst, words=("run", "unit")))
     if done.memory is not None:
         off = done.memory
         memory = f"Memory of {counted(off.count, 'run')} that state it: {percent(off.mean_abs)} off on average"
@@ -214,37 +217,23 @@ def _bound_cells(judged: JudgedBound) -> tuple[str, ...]:
     bound, errors = judged.bound, judged.errors
     means = (percent(errors.mean_abs) if errors else NOTHING, percent(bound.mean_abs))
     p90s = (percent(errors.p90_abs) if errors else NOTHING, percent(bound.p90_abs)) if bound.p90_abs else ("", "")
-    count = f"{errors.count:,}" if errors else "0"
-    return (", ".join(judged.uses), count, *(*means, *p90s))
+    return (", ".join(judged.uses), f"{errors.count if errors else 0:,}", *means, *p90s)
 
 
 def _cells(errors: Errors | None) -> tuple[str, ...]:
     if errors is None:
         return ("0", *[NOTHING] * 5)
     off = (signed(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), signed(errors.worst.error))
-    shown = (*off, percent(errors.covered))
-    return (f"{errors.count:,}", *shown)
+    return (f"{errors.count:,}", *off, percent(errors.covered))
 
 
-def _runs(done: RunsValidation, overall: Errors) -> Table:
+def _run_rows(done: RunsValidation) -> Iterator[tuple[str, ...]]:
     """Return the table of errors of all runs, and by machine, system and size if there are several."""
-    table = grid(f"{done.title}: predicted / measured − 1", _RUNS_HEAD, words=("runs",), gap=1)
-    table.add_row("all", *_run_cells(overall), style="bold")
     for what, group in (("machine", done.by("machine")), ("system", done.by("system")), ("size", done.by_size())):
         for place, (name, errors) in enumerate(group.items() if len(group) > 1 else ()):
-            table.add_row(f"{name} ({what})" if place == 0 else name, *_run_cells(errors))
-    return table
+            yield f"{name} ({what})" if place == 0 else name, *_run_cells(errors)
 
 
 def _run_cells(errors: Errors) -> tuple[str, ...]:
     off = (percent(errors.mean_abs), percent(errors.median_abs), signed(errors.bias))
-    return (f"{errors.count:,}", *(*off, percent(errors.covered), percent(errors.width)))
-
-
-def _worst(done: RunsValidation) -> Table:
-    """Return the table of the runs with the largest errors."""
-    worst = grid("the farthest off", _WORST, words=("run", "unit"), gap=1)
-    for each in done.worst():
-        shown = (f"{each.measured:.4g}", f"{each.prediction.value:.4g}", signed(each.error))
-        worst.add_row(each.row.title, each.row.unit, *shown)
-    return worst
+    return (f"{errors.count:,}", *off, percent(errors.covered), percent(errors.width))

@@ -84,9 +84,7 @@ def calibrate(
         _fit(data, out, page or out.with_suffix(".html"), setup, labels, machines, least, json, place)
         return
     of_a_fit = {"--min-bytes": min_bytes, "--page": page, "--scheduler": scheduler, "--slurm": slurm}
-    for option, value in of_a_fit.items():
-        if value is not None:
-            raise InputError(f"{option}: got {str(value)!r} for tables of times; allowed: only with a fit (--fit)")
+    options.refuse(of_a_fit, "for tables of times; allowed: only with a fit (--fit)")
     if len(machines) > 1:
         raise InputError(f"--machine: got {machine!r} for tables of times; allowed: one machine")
     _tables(data, out, setup, labels, json)

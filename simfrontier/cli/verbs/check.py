@@ -34,7 +34,8 @@ def check(
     if scenario.suffix == ".json":
         from simfrontier.schedule import load as load_schedule
 
-        options.refuse_options(scenario, {"--set": set_, "--plans": plans, "--devices": devices})
+        of_a_scenario = {"--set": set_, "--plans": plans, "--devices": devices}
+        options.refuse(of_a_scenario, f"for {scenario}, a schedule; allowed: only with a scenario (TOML)")
         cases = [(str(scenario), load_schedule(scenario, yes_large), capacity)]
     else:
         from simfrontier.forecast import forecast_check

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from simfrontier.cli import options
-from simfrontier.cli.console import print_json
+from simfrontier.cli.console import print_json, write_page
 
 
 def crosscheck(
@@ -29,17 +29,16 @@ def crosscheck(
     """Compare simulated and real traces of the same schedules. Exit code 1 if they differ; 0 if they agree, or if
     messages are too small or real steps too noisy to judge."""
     from simfrontier.cli.terminal.crosscheck import crosscheck_document, print_check
-    from simfrontier.report import write_crosscheck_page
+    from simfrontier.report import crosscheck_page
     from simfrontier.trace import crosscheck_of
-    from simfrontier.wholefile import ensure_writable, filled
+    from simfrontier.wholefile import ensure_writable
 
     least = options.num_bytes("--min-bytes", min_bytes)
     if out is not None:
         ensure_writable(out)
     check = crosscheck_of(sim, real, least, tolerance)
     if out is not None:
-        with filled(out) as new:
-            write_crosscheck_page(check, new / "index.html")
+        write_page(out, "crosscheck", {"index.html": crosscheck_page(check)})
     if json:
         print_json(crosscheck_document(check))
     else:

@@ -9,7 +9,7 @@ import typer
 
 from simfrontier.cli import options
 from simfrontier.cli.bar import progress
-from simfrontier.cli.console import print_json
+from simfrontier.cli.console import print_json, write_page
 from simfrontier.cli.large import announce
 
 
@@ -38,8 +38,8 @@ def explain(
     from simfrontier.cli.terminal.explain import explanation_document, print_explanation
     from simfrontier.explanation import explain as explanation_of
     from simfrontier.forecast import forecast_explain
-    from simfrontier.report import write_explanation_page
-    from simfrontier.wholefile import ensure_writable, filled
+    from simfrontier.report import explanation_page
+    from simfrontier.wholefile import ensure_writable
 
     plan, against = options.one_plan("--plan", plan), options.one_plan("--against", against)
     place = options.place_of(jobs, scheduler, slurm, dashboard)
@@ -59,8 +59,7 @@ def explain(
             progress=lambda stage, total: report(stage, total=total),
         )
     if out is not None:
-        with filled(out) as new:
-            write_explanation_page(explanation, new / "index.html")
+        write_page(out, "explain", {"index.html": explanation_page(explanation)})
     if json:
         print_json(explanation_document(explanation))
     else:

@@ -9,7 +9,7 @@ import typer
 
 from simfrontier.cli import options
 from simfrontier.cli.bar import progress
-from simfrontier.cli.console import console, grid, print_json, say, say_written
+from simfrontier.cli.console import console, grid, print_json, say, say_written, write_page
 from simfrontier.cli.large import announce
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def goodput(
     failures."""
     from simfrontier.forecast import forecast_run
     from simfrontier.goodput import find_goodput, goodput_rows
-    from simfrontier.report import write_goodput
-    from simfrontier.wholefile import ensure_writable, filled
+    from simfrontier.report import goodput_csv, goodput_page
+    from simfrontier.wholefile import ensure_writable
 
     loaded = options.load(scenario, set_, plans, devices)
     announce(forecast_run(loaded, fidelity, False, False), str(scenario), yes_large)
@@ -41,8 +41,8 @@ def goodput(
     with progress("simulating", len(loaded.plans) * len(loaded.file.run.devices)) as report:
         found = find_goodput(loaded, fidelity, report)
     if out is not None:
-        with filled(out) as new:
-            write_goodput(found, new)
+        table = {"goodput.csv": goodput_csv(found)} if found.yields else {}
+        write_page(out, "goodput", {"index.html": goodput_page(found), **table})
     if json:
         document = {
             "scenario": loaded.name,
@@ -63,24 +63,22 @@ def goodput(
 def _print(found: Goodput) -> None:
     from simfrontier.report import quantity
 
-    screen = console()
-    heads = ["plan", "devices", "step", "fails", "saved", "useful", "simulated", "steps", "tokens"]
+    heads = ["plan", "devices", "step", "fails", "saved", "useful", "played", "steps", "tokens"]
     title = f"{found.scenario.file.title}: goodput ({found.fidelity}); time between failures (h) and saves (min),\n"
-    title += "useful time in closed form and by Monte Carlo (%), useful steps and tokens (1e9) per day"
-    table = grid(title, heads, words=(), left=("plan",))
-    for each in found.yields:
-        played = "" if each.played is None else f"{100 * each.played.useful:.2f}±{100 * each.played.error:.2f}"
-        cells = [
+    title += "useful time by the closed form and played at random (%), useful steps and tokens (1e9) a day"
+    rows = [
+        (
             each.plan,
             f"{each.step.devices:,}",
             quantity(each.step.step_s, "s"),
             f"{each.between_s / 3600:.3g}",
             f"{each.interval_s / 60:.3g}",
             f"{100 * each.shares.useful:.2f}",
-            played,
+            "" if each.played is None else f"{100 * each.played.useful:.2f}±{100 * each.played.error:.2f}",
             f"{each.steps_per_day:,.1f}",
             f"{each.tokens_per_day / 1e9:.4g}",
-        ]
-        table.add_row(*cells)
-    screen.print(table)
-    say("goodput", "summary", found, screen=screen, soft_wrap=True)
+        )
+        for each in found.yields
+    ]
+    console().print(grid(title, heads, rows, left=("plan",)))
+    say("goodput", "summary", found)

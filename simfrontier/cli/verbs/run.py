@@ -13,7 +13,7 @@ from simfrontier.cli.console import print_json
 from simfrontier.cli.large import announce
 
 if TYPE_CHECKING:
-    from simfrontier.report import StudyFindings, StudyView
+    from simfrontier.report import Findings, StudyView
     from simfrontier.scenario import Scenario
     from simfrontier.simulation import Fidelity
     from simfrontier.workers import Place
@@ -77,10 +77,10 @@ def run_scenario(
         form = rows if slow is None else {"results": rows, "slowdown": list(slowdown_rows(slow))}
         print_json(form)
     else:
-        print_run(found, view.study, folder, page)
+        print_run(found, view, folder, page)
 
 
-def _write(found: StudyFindings, view: StudyView, folder: Path, page: bool) -> None:
+def _write(found: Findings, view: StudyView, folder: Path, page: bool) -> None:
     from simfrontier.report import SLOWDOWN_FILE, write_findings, write_manifest, write_results, write_slowdown
     from simfrontier.trace import write_perfetto
 

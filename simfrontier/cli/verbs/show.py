@@ -48,9 +48,8 @@ def show(
         loaded = options.load(scenario, set_, None, devices)
         print_routes(loaded.machine, _routes(loaded, save))
     elif scenario.suffix == ".json" and not volumes:
-        options.refuse_options(
-            scenario, {"--set": set_, "--plan": plan, "--devices": None if devices is None else str(devices)}
-        )
+        of_a_scenario = {"--set": set_, "--plan": plan, "--devices": None if devices is None else str(devices)}
+        options.refuse(of_a_scenario, f"for {scenario}, a schedule; allowed: only with a scenario (TOML)")
         _show(_of_file(scenario, yes_large), save)
     else:
         from simfrontier.forecast import forecast_show

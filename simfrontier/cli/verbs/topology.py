@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from simfrontier.cli import options
 from simfrontier.cli.console import print_json
 from simfrontier.errors import InputError, nearest, shown
 
@@ -158,15 +159,14 @@ def _refuse_unused(source: str, sort: Sort, given: dict[str, object]) -> None:
     """Raise InputError for options of another kind of source."""
     taken = {"xml": ("--out", "--base"), "machine": ("--out", "--arch", "--version"), "slurm": ()}[sort]
     called = {"xml": "a topology XML", "machine": "a machine", "slurm": "Slurm's file of switches"}[sort]
-    for option, value in given.items():
-        if value is not None and option not in taken:
-            raise InputError(f"not for {source}, {called}; allowed: {', '.join(taken) or 'none'}", where=option)
+    unused = {option: value for option, value in given.items() if option not in taken}
+    options.refuse(unused, f"for {source}, {called}; allowed: {', '.join(taken) or 'none'}")
     if given["--base"] is not None and given["--out"] is None:
         raise InputError("of the machine file that --out names, which is missing", where="--base")
 
 
 def _arch(source: str, given: str | None, version: int | None) -> DeviceArch:
-    """Return the architecture of a machine's devices, by the option or the machine. Raises InputError, also for another
+    """Return what a machine's devices are, by the option or by the machine. Raises InputError, also for another
     `version`."""
     from simfrontier.machine import catalog_name
     from simfrontier.topology import ARCHES, NONE, arch_named, arch_of_machine, unknown_arch

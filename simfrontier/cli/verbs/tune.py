@@ -125,16 +125,14 @@ def tune(
         print_tuning(outcome, folder, SHOWN if top is None else top, page is not False)
 
 
-def _grid_order(fidelity: str, options: Mapping[str, object]) -> GridOrder:
+def _grid_order(fidelity: str, of_a_search: Mapping[str, object]) -> GridOrder:
     """Return the order of that name in which grids are listed. Raises InputError for an unknown name, or for options of
     a search."""
     from simfrontier.scenario import grid_orders
 
     if fidelity not in grid_orders():
         raise InputError(f"got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *grid_orders()))}", where="--fidelity")
-    for option, value in options.items():
-        if value:
-            raise InputError(f"means nothing with --fidelity {fidelity}; allowed: only in the search", where=option)
+    options.refuse(of_a_search, f"with --fidelity {fidelity}; allowed: only in the search")
     return grid_orders()[fidelity]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simfrontier.cli import options
-from simfrontier.cli.console import print_json
+from simfrontier.cli.console import print_json, write_page
 from simfrontier.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,24 +61,24 @@ def validate(
     from simfrontier.cli.terminal.validate import print_runs, print_validation, runs_document, tables_document
     from simfrontier.machine import load_machine
     from simfrontier.measured import Setup
-    from simfrontier.report import write_runs_page, write_validation_page
-    from simfrontier.wholefile import ensure_writable, filled
+    from simfrontier.report import runs_page, validation_page
+    from simfrontier.wholefile import ensure_writable
 
     place = options.place_of(jobs, scheduler, slurm, dashboard)
     if machine is not None and machine.endswith(".toml"):
         load_machine(machine)
     setup = Setup(machine=machine, library=library, devices=devices, nodes=nodes, packages=packages)
     own = [*(files or ()), *(data or ())]
-    _refuse_options(own, {**asdict(setup), "harness": harness}, cross)
+    of_times = {f"--{option}": value for option, value in {**asdict(setup), "harness": harness}.items()}
+    _refuse_options(own, of_times, cross)
     if out is not None:
         ensure_writable(out)
-    tables, runs = _validated(own, setup, harness, cross, place)
+    tables, runs = _validated(own, setup, harness, of_times, cross, place)
     if out is not None:
-        with filled(out) as new:
-            if tables is not None:
-                write_validation_page(tables, new / "index.html")
-            if runs is not None:
-                write_runs_page(runs, new / ("index.html" if tables is None else "runs.html"))
+        pages = {} if tables is None else {"index.html": validation_page(tables)}
+        if runs is not None:
+            pages["runs.html" if pages else "index.html"] = runs_page(runs)
+        write_page(out, "validate", pages)
     if json and tables is not None:
         print_json(tables_document(tables) | ({} if runs is None else {"runs": runs_document(runs)}))
     elif json and runs is not None:
@@ -92,7 +92,12 @@ def validate(
 
 
 def _validated(
-    own: Sequence[Path], setup: Setup, harness: str | None, cross: bool | None, place: Place
+    own: Sequence[Path],
+    setup: Setup,
+    harness: str | None,
+    of_times: Mapping[str, object],
+    cross: bool | None,
+    place: Place,
 ) -> tuple[Validation | None, RunsValidation | None]:
     """Compare the tables and training runs of the user's files, or all shipped ones."""
     from simfrontier.accuracy import (
@@ -106,7 +111,7 @@ def _validated(
     from simfrontier.workers import Workers, for_calls
 
     if any(map(is_of_runs, own)):
-        _refuse_times(own, {**asdict(setup), "harness": harness})
+        _refuse_times(own, of_times)
         runs = [run for path in own for run in read_runs(path)]
         numbered = [replace(run, number=number) for number, run in enumerate(runs)]
         with Workers(for_calls(place, len(numbered))) as workers:
@@ -121,9 +126,8 @@ def _validated(
 
 def _refuse_options(own: Sequence[Path], of_files: Mapping[str, object], cross: bool | None) -> None:
     """Raise InputError for options of files without files, or of the shipped tables with files."""
-    for option, value in of_files.items():
-        if value is not None and not own:
-            raise InputError(f"--{option}: got {value!r} without --data; allowed: only beside a file of your own")
+    if not own:
+        options.refuse(of_files, "without --data; allowed: only beside a file of your own")
     if cross is not None and own:
         option = "--cross" if cross else "--no-cross"
         raise InputError(
@@ -138,6 +142,4 @@ def _refuse_times(own: Sequence[Path], of_times: Mapping[str, object]) -> None:
     for path in own:
         if not is_of_runs(path):
             raise InputError(f"{path}: times beside a table of training runs; allowed: files of one sort")
-    for option, value in of_times.items():
-        if value is not None:
-            raise InputError(f"--{option}: got {value!r} beside training runs, whose columns say all; allowed: without")
+    options.refuse(of_times, "beside training runs, whose columns say all; allowed: without")

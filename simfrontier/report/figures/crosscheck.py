@@ -45,7 +45,7 @@ FAINT = 0.3  # of collectives that are too small to be judged
 
 
 def kind_of(span: Span) -> str:
-    """Which colour an operation has."""
+    """Return the key of an operation's colour."""
     if span.axes:
         return span.kind.replace("_", "-") if span.kind in COLLECTIVES else OTHER
     if span.lane == "host":
@@ -57,23 +57,16 @@ def kind_of(span: Span) -> str:
 
 def steps_figure(steps: Sequence[PlanStepTimes]) -> Figure:
     """Step times of the plans, simulated beside real; half the interquartile range of iterations as error bars."""
-    plans = [text(step.plan) for step in steps]
     spread = [(step.real_iqr_s or 0.0) / 2 for step in steps]
-    traces: list[dict[str, Any]] = [
-        {"name": "simulated", "y": [s.sim_s for s in steps], "marker": {"color": SIM}},
-        {
-            "name": "real",
-            "y": [s.real_s for s in steps],
-            "marker": {"color": REAL},
-            "error_y": {"type": "data", "array": spread, "visible": any(spread), "color": LINE},
-        },
+    errors = {"error_y": {"type": "data", "array": spread, "visible": any(spread), "color": LINE}}
+    traces = [
+        {"type": "bar", "name": name, "x": [text(step.plan) for step in steps], "y": times, "marker": {"color": colour}}
+        | {"hovertemplate": f"%{{x}}: %{{y:.4~s}}s<extra>{name}</extra>", **more}
+        for name, colour, times, more in (
+            ("simulated", SIM, [step.sim_s for step in steps], {}),
+            ("real", REAL, [step.real_s for step in steps], errors),
+        )
     ]
-    for trace in traces:
-        trace |= {
-            "type": "bar",
-            "x": plans,
-            "hovertemplate": f"%{{x}}: %{{y:.4~s}}s<extra>{trace['name']}</extra>",
-        }
     y = axis("step time", rangemode="tozero", **SECONDS)
     return figure(traces, axis("plan", type="category"), y, 360, barmode="group")
 
@@ -97,15 +90,12 @@ def scatter_figure(check: CrossCheck, marks: Mapping[str, PlanMark]) -> Figure:
                 | {"legendgroup": kind, "showlegend": False}
             )
             kinds[kind] = None
-    if not everything:
-        everything = [1e-6, 1.0]
-    low, high = min(everything) / 1.5, max(everything) * 1.5
+    low, high = min(everything, default=1e-6) / 1.5, max(everything, default=1.0) * 1.5
     legend = [_entry(kind, COLOURS[kind], "circle", kind) for kind in kinds]
     if len(check.comparisons) > 1:
         legend += [_entry(text(each.plan), INK, marks[each.plan].symbol) for each in check.comparisons]
-    traces = [*_lines(low, high, check.verdict.tolerance), *traces, *legend]
     x, y = (axis(f"{which} time of the call (s)", **LOG_SECONDS) for which in ("simulated", "real"))
-    return figure(traces, x, y, 560)
+    return figure([*_lines(low, high, check.verdict.tolerance), *traces, *legend], x, y, 560)
 
 
 def _calls(comparison: Comparison) -> dict[str, list[list[OpPair]]]:

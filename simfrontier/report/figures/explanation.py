@@ -3,6 +3,7 @@ and the steps from one plan's time to another's."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape as text
 
@@ -14,6 +15,7 @@ from simfrontier.analysis import (
     CriticalPath,
     PathLevel,
     Spent,
+    TimePart,
     TimeSpent,
     op_words,
     part_words,
@@ -51,85 +53,81 @@ PathKey = tuple[str, tuple[str, ...], PathLevel]
 def colours_of(times: Sequence[TimeSpent]) -> dict[Key | None, str]:
     """A colour for each of the largest parts of these steps, by level; of the rest together (None)."""
     size: dict[Key, float] = {}
-    for time in times:
-        for part in time.parts:
-            key = (part.spent, part.kind, part.axes, part.level)
-            size[key] = max(size.get(key, 0.0), part.seconds)
+    for part in (part for time in times for part in time.parts):
+        size[_key(part)] = max(size.get(_key(part), 0.0), part.seconds)
     chosen = sorted(size, key=lambda each: (-size[each], each))[:MOST_PARTS]
     return {**dict(zip(chosen, _colours([(kind, level) for _, kind, _, level in chosen]), strict=True)), None: _REST}
 
 
+def _key(part: TimePart) -> Key:
+    return part.spent, part.kind, part.axes, part.level
+
+
 def _colours(parts: Sequence[tuple[str, PathLevel]]) -> list[str]:
-    """Of kinds and levels, the largest first: by level, the darker the larger."""
-    out, used = [], dict[str, int]()
+    """Return colours of kinds and levels, the largest first: by level, the darker the larger."""
+    out, used = [], Counter[PathLevel]()
     for kind, level in parts:
         if kind in (WAIT, IDLE_TIME) or kind in _CODED:
             out.append(CODEC if kind in _CODED else IDLE)
-            continue
-        shades = _SHADES[level]
-        out.append(shades[min(used.get(level, 0), len(shades) - 1)])
-        used[level] = used.get(level, 0) + 1
+        else:
+            out.append(_SHADES[level][min(used[level], len(_SHADES[level]) - 1)])
+            used[level] += 1
     return out
-
-
-def name_of(key: Key | None) -> str:
-    return OTHER if key is None else part_words(*key)
 
 
 def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[Key | None, str]) -> Figure:
     """A bar per plan, stacked by part, aligned at the start."""
-    names = list(times)
-    summed = {name: _by_colour(time, colours) for name, time in times.items()}
+    seconds = {name: Counter[Key | None]() for name in times}
+    for name, time in times.items():
+        for part in time.parts:
+            seconds[name][_key(part) if _key(part) in colours else None] += part.seconds  # type: ignore[assignment]
     traces = []
     for key, colour in colours.items():
-        seconds = [summed[name].get(key, 0.0) for name in names]
-        if any(seconds):
-            words = [
-                f"<b>{text(name)}</b><br>{text(name_of(key))}: {quantity(part_s, 's')}, "
-                f"{percent(part_s / times[name].step_s)}"
-                for name, part_s in zip(names, seconds, strict=True)
-            ]
-            traces.append(told_bars(name_of(key), names, seconds, colour, words))
-    height = 210 + 56 * len(names)
-    x, y = axis("time of one step", **SECONDS), axis("", **rows(names))
-    return figure(traces, x, y, height, barmode="stack", bargap=0.3)
+        own = {name: float(seconds[name][key]) for name in times}
+        title = OTHER if key is None else part_words(*key)
+        words = [
+            f"<b>{text(name)}</b><br>{text(title)}: {quantity(part_s, 's')}, {percent(part_s / times[name].step_s)}"
+            for name, part_s in own.items()
+        ]
+        if any(own.values()):
+            traces.append(told_bars(title, list(own), list(own.values()), colour, words))
+    x, y = axis("time of one step", **SECONDS), axis("", **rows(list(times)))
+    return figure(traces, x, y, 210 + 56 * len(times), barmode="stack", bargap=0.3)
 
 
 def strip_figure(path: CriticalPath) -> Figure:
     """The parts of the critical path along the step's time: each bin's share of every part."""
-    largest = [(part.kind, part.axes, part.level) for part in path.parts()][:MOST_PARTS]
+    largest: list[PathKey] = [(part.kind, part.axes, part.level) for part in path.parts()][:MOST_PARTS]
     shades = _colours([(kind, level) for kind, _, level in largest])
-    colours: dict[PathKey | None, str] = {**dict(zip(largest, shades, strict=True)), None: _REST}
     edges = np.linspace(0.0, path.step_s, NUM_BINS + 1)
     width = path.step_s / NUM_BINS
-    middles = (edges[:-1] + width / 2).tolist()
     traces = []
-    for key, colour in colours.items():
-        shares = _in_bins(path, key, colours, edges) / width
+    for key, colour in zip((*largest, None), (*shades, _REST), strict=True):
+        shares, title = _in_bins(path, key, largest, edges) / width, OTHER if key is None else op_words(*key)
         if shares.any():
-            traces.append(
-                {
-                    "type": "bar",
-                    "name": _path_name(key),
-                    "x": middles,
-                    "y": shares.tolist(),
-                    "width": width,
-                    "marker": {"color": colour, "line": {"width": 0}},
-                    "hovertemplate": f"%{{y:.0%}} {text(_path_name(key))}<extra>%{{x:.4~s}}s</extra>",
-                }
-            )
+            marker = {"color": colour, "line": {"width": 0}}
+            hover = f"%{{y:.0%}} {text(title)}<extra>%{{x:.4~s}}s</extra>"
+            bars = {"type": "bar", "name": title, "x": (edges[:-1] + width / 2).tolist(), "y": shares.tolist()}
+            traces.append({**bars, "width": width, "marker": marker, "hovertemplate": hover})
     x = axis("time since the start of the step", range=[0, path.step_s], **SECONDS)
     y = axis("", range=[0, 1], showticklabels=False, fixedrange=True, showgrid=False)
     return figure(traces, x, y, 300, barmode="stack", bargap=0, dragmode="zoom")
 
 
+def _in_bins(path: CriticalPath, key: PathKey | None, largest: Sequence[PathKey], edges: Floats) -> Floats:
+    """Seconds of a part in each bin: differences of its total up to each edge."""
+    own = [(link.kind, link.axes, link.level) for link in path.links]
+    is_own = np.array([(each if each in largest else None) == key for each in own], bool)
+    lengths = np.array([link.seconds for link in path.links])
+    so_far = np.concatenate([[0.0], np.cumsum(np.where(is_own, lengths, 0.0))])
+    return np.diff(np.interp(edges, [0.0, *(link.end_s for link in path.links)], so_far))
+
+
 def changes_figure(explanation: Explanation) -> Figure:
     """A bar per change, the seconds that it saves; hollow where it does not fit into memory."""
-    by_kind = {kind: [change for change in explanation.changes if change.kind == kind] for kind in _CHANGES}
     traces = []
-    for kind, changes in by_kind.items():
-        name, colour = _CHANGES[kind]
-        if changes:
+    for kind, (name, colour) in _CHANGES.items():
+        if changes := [change for change in explanation.changes if change.kind == kind]:
             fill = [colour if change.fits else "rgba(0,0,0,0)" for change in changes]
             labels, saved = [change.label for change in changes], [change.saved_s for change in changes]
             marker = {"color": fill, "line": {"color": colour, "width": 1}}
@@ -202,26 +200,3 @@ def _hover(change: TriedChange) -> str:
         f"<b>{text(change.label)}</b><br>step {quantity(change.step_s, 's')}, saved {signed_seconds(change.saved_s)} "
         f"({percent(change.share)}){note}<br>{'<br>'.join(map(text, change.settings[:4]))}"
     )
-
-
-def _path_name(key: PathKey | None) -> str:
-    return OTHER if key is None else op_words(*key)
-
-
-def _by_colour(time: TimeSpent, colours: Mapping[Key | None, str]) -> dict[Key | None, float]:
-    out: dict[Key | None, float] = {}
-    for part in time.parts:
-        own: Key = (part.spent, part.kind, part.axes, part.level)
-        key = own if own in colours else None
-        out[key] = out.get(key, 0.0) + part.seconds
-    return out
-
-
-def _in_bins(path: CriticalPath, key: PathKey | None, colours: Mapping[PathKey | None, str], edges: Floats) -> Floats:
-    """Seconds of a part in each bin: differences of its total up to each edge."""
-    own = [(link.kind, link.axes, link.level) for link in path.links]
-    is_own = np.array([(each if each in colours else None) == key for each in own], bool)
-    ends = np.array([link.end_s for link in path.links])
-    lengths = np.array([link.seconds for link in path.links])
-    so_far = np.concatenate([[0.0], np.cumsum(np.where(is_own, lengths, 0.0))])
-    return np.diff(np.interp(edges, np.concatenate([[0.0], ends]), so_far))

@@ -8,7 +8,7 @@ from html import escape
 from typing import Final
 
 from simfrontier.goodput import Goodput, Shares, Yield
-from simfrontier.report.theme import CODEC, COMPUTE, Figure, PlanMark, axis, bars, figure, scatter
+from simfrontier.report.theme import CODEC, COMPUTE, Figure, PlanMark, axis, bars, figure, points, scatter
 
 NAMES: Final[Mapping[str, tuple[str, str]]] = {  # of shares: words, colours
     "useful": ("useful steps", COMPUTE),
@@ -25,18 +25,9 @@ def tokens_figure(found: Goodput, marks: Mapping[str, PlanMark], device: str) ->
     for plan in dict.fromkeys(each.plan for each in found.yields):
         mine, mark = found.of(plan), marks[plan]
         sizes = [each.step.devices for each in mine]
-        look = {"line": {"color": mark.colour}, "marker": {"color": mark.colour, "symbol": mark.symbol, "size": 9}}
-        traces.append(
-            scatter(
-                plan,
-                sizes,
-                [each.tokens_per_day / 1e9 for each in mine],
-                "lines+markers",
-                hovertext=[_words(each) for each in mine],
-                hovertemplate="%{hovertext}<extra></extra>",
-                **look,
-            )
-        )
+        look = {"mode": "lines+markers", "line": {"color": mark.colour}, "hovertemplate": "%{hovertext}<extra></extra>"}
+        tokens, words = [each.tokens_per_day / 1e9 for each in mine], list(map(_words, mine))
+        traces.append(points(plan, sizes, tokens, mark.colour, mark.symbol, words, {"size": 9}, **look))
         without = [each.tokens_per_day / each.shares.useful / 1e9 for each in mine]
         traces.append(
             scatter(f"{plan}, nothing fails", sizes, without, "lines", line={"color": mark.colour, "dash": "dot"})
@@ -52,16 +43,8 @@ def tokens_figure(found: Goodput, marks: Mapping[str, PlanMark], device: str) ->
 def shares_figure(found: Goodput) -> Figure:
     """A bar per plan and size: where all time goes, in per cent."""
     labels = [f"{each.plan} on {each.step.devices:,}" for each in found.yields]
-    traces = [
-        bars(
-            NAMES[each.name][0],
-            labels,
-            [getattr(one.shares, each.name) for one in found.yields],
-            NAMES[each.name][1],
-            "%",
-        )
-        for each in fields(Shares)
-    ]
+    shares = {each.name: [getattr(one.shares, each.name) for one in found.yields] for each in fields(Shares)}
+    traces = [bars(NAMES[name][0], labels, values, NAMES[name][1], "%") for name, values in shares.items()]
     x = axis("share of all time", range=[0, 1], tickformat=".0%")
     return figure(traces, x, axis("", autorange="reversed"), 150 + 34 * len(labels), barmode="stack", bargap=0.3)
 

@@ -1,9 +1,9 @@
-"""How busy the links of a job are over a step: a row per class, and the numbers that recolour the drawing of a node."""
+"""Utilisation of a job's links over a step: a row per class, and the numbers that recolour the drawing of a node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -41,9 +41,13 @@ def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]],
         area = scatter(name, (), (), "lines", yaxis=f"y{place}", showlegend=False, hovertemplate=hover, **look)
         traces.append(area | {"x": times, "y": packed(np.append(share, 0.0))})
         top = 1.0 - (number * (_ROW + _TITLE) + _TITLE) / height
-        rows[f"yaxis{place}"] = _row(top, top - _ROW / height, scale_end(float(share.max())))
+        end = scale_end(float(share.max()))
+        ends = {"range": [0, end], "tickvals": [0, end / 2, end], "ticktext": ["0", "", f"{100 * end:g} %"]}
+        rows[f"yaxis{place}"] = axis("", domain=[max(top - _ROW / height, 0.0), top], fixedrange=True, **ends)
         mean, most = percent(float(share.mean())), percent(float(share.max()))
-        titles.append(_title(f"<b>{name}</b>: {mean} on average, {most} at most", top))
+        at = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom"}
+        words = f"<b>{name}</b>: {mean} on average, {most} at most"
+        titles.append({"text": words, "showarrow": False, "align": "left", **at})
     x = axis("time since the start of the step", range=[0, step_s], hoverformat=".4~s", anchor="free", **SECONDS)
     meta = {"links": node, "whole": WHOLE, "step": step_s, "full": full, "stops": STOPS}
     more = {"annotations": titles, "meta": meta, "hovermode": "x unified", "hoversubplots": "axis", "dragmode": "zoom"}
@@ -51,15 +55,5 @@ def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]],
 
 
 def scale_end(highest: float) -> float:
-    """Where a scale of shares ends that holds this one."""
+    """Return the end of a scale of shares that holds this one."""
     return next((end for end in _ENDS if highest <= end), max(highest, 1.0))
-
-
-def _row(top: float, bottom: float, full: float) -> dict[str, Any]:
-    ends = {"range": [0, full], "tickvals": [0, full / 2, full], "ticktext": ["0", "", f"{100 * full:g} %"]}
-    return axis("", domain=[max(bottom, 0.0), top], fixedrange=True, **ends)
-
-
-def _title(words: str, top: float) -> dict[str, Any]:
-    place = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom"}
-    return {"text": words, "showarrow": False, "align": "left", **place}

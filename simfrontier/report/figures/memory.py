@@ -28,8 +28,8 @@ MOST_CHANGES: Final = 2000  # of what is held, that are drawn; it is more than t
 
 
 def drawn_memory(held: MemoryTimeline) -> tuple[Floats, Mapping[str, Floats]]:
-    """What is held from each time to the next, by kind; of more changes than are drawn, the one of each stretch at
-    which the most is held."""
+    """Return what is held from each time to the next, by kind; of more changes than are drawn, the one of each stretch
+    at which the most is held."""
     if len(held.times) <= MOST_CHANGES:
         return held.times, held.held
     total = np.sum(list(held.held.values()), axis=0)

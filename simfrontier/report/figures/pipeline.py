@@ -15,10 +15,10 @@ from simfrontier.report.theme import (
     Figure,
     PlotTrace,
     axis,
-    bar,
     capacity,
     figure,
     lanes_axis,
+    spans,
 )
 
 IDLE_NAME = "idle (bubble)"
@@ -36,8 +36,8 @@ _BAR, _BESIDE = (0.84, -0.42), (0.16, 0.26)  # width and offset in a lane; excha
 def lanes(stages: Stages) -> Figure:
     """A row per stage, one trace per colour; behind them the pipeline's time, grey where nothing covers it."""
     rows = [stage.stage for stage in stages.stages]
-    whole = [(row, 0.0, stages.pipeline_s) for row in rows]
-    traces = [_trace(IDLE_NAME, IDLE, _BAR, whole) | {"hoverinfo": "skip"}, *_bars(stages)]
+    whole = _trace(IDLE_NAME, IDLE, _BAR, rows, [0.0] * len(rows), [stages.pipeline_s] * len(rows))
+    traces = [whole | {"hoverinfo": "skip"}, *_bars(stages)]
     x = axis("time since the start of the step", range=[0, stages.step_s], **SECONDS)
     height = 150 + max(22, min(46, 480 // len(rows))) * len(rows)
     more = {"barmode": "overlay", "dragmode": "zoom", "uniformtext": {"minsize": 8, "mode": "hide"}}
@@ -47,36 +47,34 @@ def lanes(stages: Stages) -> Figure:
 def _bars(stages: Stages) -> Iterator[PlotTrace]:
     for kind, name in NAMES.items():
         for beside in (False, True):
-            spans = [
+            found = [
                 (stage.stage, span)
                 for stage in stages.stages
                 for span in stage.spans
                 if span.kind == kind and span.beside == beside and span.end_s > span.start_s
             ]
-            if not spans:
+            if not found:
                 continue
-            words: PlotTrace = {"hovertext": [_hover(*each) for each in spans]}
+            words: PlotTrace = {"hovertext": [_hover(*each) for each in found]}
             words["hovertemplate"] = f"%{{hovertext}}<extra>{name}</extra>"
             if kind in ("forward", "backward"):
-                words |= {"text": [str(span.micro) for _, span in spans], "textposition": "inside"}
-            title, place = (f"{name}, overlapped", _BESIDE) if beside else (name, _BAR)
-            times = [(stage, span.start_s, span.end_s) for stage, span in spans]
-            yield _trace(title, COLOURS[kind], place, times) | words
+                words |= {"text": [str(span.micro) for _, span in found], "textposition": "inside"}
+            title, place = (f"{name}, beside the rest", _BESIDE) if beside else (name, _BAR)
+            rows, starts = [stage for stage, _ in found], [span.start_s for _, span in found]
+            yield _trace(title, COLOURS[kind], place, rows, starts, [span.end_s for _, span in found]) | words
 
 
-def _trace(name: str, colour: str, place: tuple[float, float], times: Sequence[tuple[int, float, float]]) -> PlotTrace:
-    """Bars of (stage, start, end)."""
-    width, offset = place
-    lengths = [end_s - start_s for _, start_s, end_s in times]
-    return bar(name, [stage for stage, _, _ in times], lengths, colour) | {
-        "base": [start_s for _, start_s, _ in times],
-        "width": width,
-        "offset": offset,
-        "marker": {"color": colour, "line": {"width": 0}},
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "textfont": {"color": "#ffffff", "size": 11},
-    }
+def _trace(
+    name: str,
+    colour: str,
+    place: tuple[float, float],
+    rows: Sequence[int],
+    starts: Sequence[float],
+    ends: Sequence[float],
+) -> PlotTrace:
+    """Bars of stages."""
+    look = {"insidetextanchor": "middle", "textangle": 0, "textfont": {"color": "#ffffff", "size": 11}}
+    return spans(name, rows, starts, ends, colour, width=place[0], offset=place[1], **look)
 
 
 def _hover(stage: int, span: StageSpan) -> str:

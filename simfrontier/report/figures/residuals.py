@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape as text
 from textwrap import wrap
+from typing import Any
 
 from simfrontier.accuracy import PredictedRun, Residual, Use
 from simfrontier.measured import CallRow, Row
@@ -46,18 +47,13 @@ MAX_TICKS = 12
 
 def agreement_figure(rows: Sequence[Residual[Row]]) -> Figure:
     """Measured against predicted times of rows that have both, on two logarithmic axes of seconds."""
-    seconds = [s for row in rows if row.prediction for s in (row.measured, row.prediction.value) if s]
+    known = [row for row in rows if row.measured and row.prediction]
+    seconds = [s for row in known for s in (row.measured, row.prediction and row.prediction.value) if s]
     ends = min(seconds) / 1.5, max(seconds) * 1.5
-    traces = _level_lines(ends)
-    for use, mark in USE_MARKS.items():
-        several = [(row, row.prediction) for row in rows if row.use == use and row.measured]
-        known = [(made.value, row.measured, hover(row)) for row, made in several if made is not None]
-        if known:
-            predicted, measured, words = zip(*known, strict=True)
-            look = {"size": 7, "opacity": 0.75}
-            traces.append(points(USE_NAMES[use], predicted, measured, mark.colour, mark.symbol, words, look))
+    values = [None if row.prediction is None else row.prediction.value for row in known]
+    traces = _points_by_use(known, values, [row.measured for row in known], list(map(hover, known)))
     x, y = (axis(f"{which} time (s)", **LOG_SECONDS) for which in ("predicted", "measured"))
-    return figure(traces, x, y, 540)
+    return figure([*_level_lines(ends), *traces], x, y, 540)
 
 
 def errors_figure(rows: Sequence[Residual[Row]]) -> Figure:
@@ -66,36 +62,36 @@ def errors_figure(rows: Sequence[Residual[Row]]) -> Figure:
     for use, mark in USE_MARKS.items():
         errors = [clipped(row.error, FARTHEST) for row in rows if row.use == use and row.error is not None]
         if errors:
-            traces.append(
-                {
-                    "type": "histogram",
-                    "name": USE_NAMES[use],
-                    "x": errors,
-                    "xbins": {"start": -FARTHEST, "end": FARTHEST + STEP, "size": STEP},
-                    "marker": {"color": mark.colour},
-                    "hovertemplate": f"%{{x}} %: %{{y:,}}<extra>{USE_NAMES[use]}</extra>",
-                }
-            )
+            bins = {"start": -FARTHEST, "end": FARTHEST + STEP, "size": STEP}
+            trace = {"type": "histogram", "name": USE_NAMES[use], "x": errors, "xbins": bins}
+            words = f"%{{x}} %: %{{y:,}}<extra>{USE_NAMES[use]}</extra>"
+            traces.append({**trace, "marker": {"color": mark.colour}, "hovertemplate": words})
     x = axis(f"predicted / measured − 1 (%), those beyond ± {FARTHEST:g} % in the last bars")
     return figure(traces, x, axis("rows"), 380, barmode="stack", bargap=0.06)
 
 
 def residual_figure(rows: Sequence[Residual[CallRow]]) -> Figure:
     """Error of every point over its bytes, on a logarithmic axis."""
-    traces = []
-    for use, mark in USE_MARKS.items():
-        several = [row for row in rows if row.use == use and row.error is not None]
-        if several:
-            sizes = [row.row.num_bytes for row in several]
-            errors = [clipped(row.error, FAR) for row in several]
-            words = [f"{text(row_name(row.row))}: {signed(row.error)}" for row in several]
-            look = {"size": 7, "opacity": 0.75}
-            traces.append(points(USE_NAMES[use], sizes, errors, mark.colour, mark.symbol, words, look))
-    every = [size for trace in traces for size in trace["x"]]
-    ticks = powers_of_two(min(every), max(every), MAX_TICKS)
+    known = [row for row in rows if row.error is not None]
+    sizes = [row.row.num_bytes for row in known]
+    words = [f"{text(row_name(row.row))}: {signed(row.error)}" for row in known]
+    traces = _points_by_use(known, sizes, [clipped(row.error, FAR) for row in known], words)
+    ticks = powers_of_two(min(sizes), max(sizes), MAX_TICKS)
     x = axis("message (bytes)", type="log", tickvals=ticks, ticktext=[binary(tick) for tick in ticks])
     y = axis("predicted / measured − 1 (%)", range=[-1.05 * FAR, 1.05 * FAR], zeroline=True, zerolinecolor=LINE)
     return figure(traces, x, y, 420)
+
+
+def _points_by_use(
+    rows: Sequence[Residual[Any]], x: Sequence[float | None], y: Sequence[float | None], words: Sequence[str]
+) -> list[PlotTrace]:
+    """Points of rows, marked by whether the fits had seen them."""
+    look, traces = {"size": 7, "opacity": 0.75}, []
+    for use, mark in USE_MARKS.items():
+        if own := [place for place, row in enumerate(rows) if row.use == use]:
+            across, up, told = ([values[place] for place in own] for values in (x, y, words))
+            traces.append(points(USE_NAMES[use], across, up, mark.colour, mark.symbol, told, look))  # type: ignore[arg-type]
+    return traces
 
 
 def runs_figure(rows: Sequence[PredictedRun]) -> Figure:

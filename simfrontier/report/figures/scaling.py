@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from math import log10
 from typing import Any
 
 from simfrontier.records import dataclass
-from simfrontier.report.findings.scaling import ScaledPlan
 from simfrontier.report.phrases import number
 from simfrontier.report.theme import INK, Figure, PlanMark, PlotTrace, axis, error_bars, faint, figure, points, scatter
+from simfrontier.report.view import RATE, Row, Rows, StudyView
 
-Scaling = Mapping[str, Sequence[ScaledPlan]]
 _HEIGHT = 460
 _BAND_OPACITY = 0.13
 _REACH = 0.5  # how far beyond the simulated values the axis follows published points, in lengths of their range
 _ZOOM_FROM = 0.4  # an axis starts at zero unless the smallest value is above this share of the largest
+_EFFICIENCY = "scaling_efficiency"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,94 +29,83 @@ class PublishedPoint:
     words: str
 
 
-def rates(
-    found: Scaling, marks: Mapping[str, PlanMark], device: str, unit: str, published: Sequence[PublishedPoint] = ()
-) -> Figure:
-    """Rates (in `unit`) against devices, one line per plan through the medians of its samples within their 90 %
-    interval, with a faint mark at the nominal value; `published` figures are stars,
-    with their values in the legend."""
-    short = unit.partition(" ")[0]
-    lines = _lines(found, marks, device, "rate", unit, f"%{{y:.4~g}} {short}")
-    return _banded(found, lines, marks, device, "sampled_rate", "nominal_rate", short, published)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Banded:
+    """A column that is drawn with its 90 % interval and its nominal value, in a unit: the columns of these."""
+
+    median: str
+    low: str
+    high: str
+    nominal: str
+    unit: str
 
 
-def step_times(found: Scaling, marks: Mapping[str, PlanMark], device: str) -> Figure:
+def rates(view: StudyView, published: Sequence[PublishedPoint] = ()) -> Figure:
+    """Rates against devices, one line per plan through the medians of its samples within their 90 % interval, with a
+    faint mark at the nominal value; `published` figures are stars, with their values in the legend."""
+    unit = view.rate_unit.partition(" ")[0]
+    shown = _Banded(median=RATE, low=f"{RATE}_p05", high=f"{RATE}_p95", nominal=f"{RATE}_nominal", unit=unit)
+    return _banded(view, shown, _lines(view, RATE, view.rate_unit, f"%{{y:.4~g}} {unit}"), published)
+
+
+def step_times(view: StudyView) -> Figure:
     """Seconds of a step against devices, as `rates`."""
-    lines = _lines(found, marks, device, "step_s", "step time (s)", "%{y:.4~g} s")
-    return _banded(found, lines, marks, device, "sampled_step_s", "nominal_step_s", "s")
+    names = {end: f"step_time_{column}_s" for end, column in (("low", "p05"), ("high", "p95"), ("nominal", "nominal"))}
+    lines = _lines(view, "step_time_s", "step time (s)", "%{y:.4~g} s")
+    return _banded(view, _Banded(median="step_time_s", unit="s", **names), lines)
 
 
-def efficiencies(found: Scaling, marks: Mapping[str, PlanMark], device: str) -> Figure:
+def efficiencies(view: StudyView) -> Figure:
     """Scaling efficiency in per cent against devices, one line per plan."""
-    return _lines(found, marks, device, "efficiency", "scaling efficiency (%)", "%{y:.1f} %", 100.0)
+    return _lines(view, _EFFICIENCY, "scaling efficiency (%)", "%{y:.1f} %", 100.0)
 
 
-def zoomed(found: Scaling) -> bool:
-    """Whether the axes start near the smallest value: only where that is not far below the largest, in both charts."""
-    for column in ("rate", "efficiency"):
-        values = [getattr(one, column) for plan in found.values() for one in plan if not one.misfit]
+def zoomed(rows: Rows) -> bool:
+    """Return whether the axes start near the smallest value: only where that is not far below the largest, in both
+    charts."""
+    for column in (RATE, _EFFICIENCY):
+        values = [row[column] for own in rows.values() for row in own if row["fits"]]
         if min(values) <= _ZOOM_FROM * max(values):
             return False
     return True
 
 
-def _lines(
-    found: Scaling,
-    marks: Mapping[str, PlanMark],
-    device: str,
-    column: str,
-    title: str,
-    hover: str,
-    scale: float = 1.0,
-) -> Figure:
+def _lines(view: StudyView, column: str, title: str, hover: str, scale: float = 1.0) -> Figure:
     traces = []
-    for plan, outcomes in found.items():
-        fitting = [one for one in outcomes if not one.misfit]
-        if not fitting:
-            continue
-        mark = marks[plan]
-        traces.append(
-            scatter(
-                plan,
-                [one.devices for one in fitting],
-                [scale * getattr(one, column) for one in fitting],
-                "lines+markers",
-                legendgroup=plan,
-                line={"color": mark.colour, "width": 2.5},
-                marker={"symbol": mark.symbol, "size": 9, "color": mark.colour},
-                hovertemplate=f"<b>{escape(plan)}</b><br>%{{x:,}} {device}s<br>{hover}<extra></extra>",
+    for plan, rows in view.rows.items():
+        fitting, mark = [row for row in rows if row["fits"]], view.marks[plan]
+        if fitting:
+            traces.append(
+                scatter(
+                    plan,
+                    [row["devices"] for row in fitting],
+                    [scale * row[column] for row in fitting],
+                    "lines+markers",
+                    legendgroup=plan,
+                    line={"color": mark.colour, "width": 2.5},
+                    marker={"symbol": mark.symbol, "size": 9, "color": mark.colour},
+                    hovertemplate=f"<b>{escape(plan)}</b><br>%{{x:,}} {view.device}s<br>{hover}<extra></extra>",
+                )
             )
-        )
-    sizes = _sizes(found)
+    sizes = list(view.sizes)
     ticks: dict[str, Any] = {"type": "log", "tickvals": sizes, "ticktext": [f"{size:,}" for size in sizes]}
     if len(sizes) == 1:  # an axis that fits itself to one size would pull its marks far apart
         ticks["range"] = [log10(sizes[0]) - 0.5, log10(sizes[0]) + 0.5]
-    x = axis(f"{device}s (log scale)", **ticks)
-    return figure(traces, x, axis(title, rangemode="normal" if zoomed(found) else "tozero"), _HEIGHT)
+    x = axis(f"{view.device}s (log scale)", **ticks)
+    return figure(traces, x, axis(title, rangemode="normal" if zoomed(view.rows) else "tozero"), _HEIGHT)
 
 
-def _banded(
-    found: Scaling,
-    lines: Figure,
-    marks: Mapping[str, PlanMark],
-    device: str,
-    sampled: str,
-    nominal: str,
-    unit: str,
-    published: Sequence[PublishedPoint] = (),
-) -> Figure:
+def _banded(view: StudyView, shown: _Banded, lines: Figure, published: Sequence[PublishedPoint] = ()) -> Figure:
     """The lines with what belongs to each, which goes away with it: the band of its samples, a faint mark at the
     nominal value, and what was published of it."""
     behind, before = [], []
-    for plan, outcomes in found.items():
-        known = [one for one in outcomes if getattr(one, sampled)]
+    for plan, rows in view.rows.items():
+        known, mark = [row for row in rows if row[shown.low]], view.marks[plan]
         if known:
-            behind.append(_band(plan, known, marks[plan].colour, sampled, len(_sizes(found)) == 1))
-            behind.append(_nominal(plan, known, marks[plan], device, sampled, nominal, unit))
-    for plan in found:
-        points_of = [point for point in published if point.plan == plan]
-        if points_of:
-            before.append(_published(plan, points_of, marks[plan].colour))
+            behind.append(_band(plan, known, mark.colour, shown, len(view.sizes) == 1))
+            behind.append(_nominal(plan, known, mark, view.device, shown))
+        if points_of := [point for point in published if point.plan == plan]:
+            before.append(_published(plan, points_of, mark.colour))
     layout = lines["layout"]
     if before:  # stars far outside would press all else together; their values stand in the legend
         simulated = [value for trace in (*behind, *lines["data"]) for value in trace["y"]]
@@ -126,43 +115,32 @@ def _banded(
     return {"data": [*behind, *lines["data"], *before], "layout": layout}
 
 
-def _band(plan: str, outcomes: Sequence[ScaledPlan], colour: str, sampled: str, is_one: bool) -> PlotTrace:
+def _band(plan: str, rows: Sequence[Row], colour: str, shown: _Banded, is_one: bool) -> PlotTrace:
     """The 90 % interval: an area, or of one size a bar."""
-    bands = [getattr(one, sampled) for one in outcomes]
-    sizes = [one.devices for one in outcomes]
+    sizes = [row["devices"] for row in rows]
     fixed: dict[str, Any] = {"legendgroup": plan, "showlegend": False, "hoverinfo": "skip"}
     if is_one:
-        ends = [(band.low, band.median, band.high) for band in bands]
-        bars = error_bars(ends, thickness=2, width=4, color=colour)
-        return scatter(plan, sizes, [band.median for band in bands], marker={"color": colour}, error_y=bars, **fixed)
-    edge = [*(band.low for band in bands), *(band.high for band in reversed(bands))]
+        ends = [(row[shown.low], row[shown.median], row[shown.high]) for row in rows]
+        bars, medians = error_bars(ends, thickness=2, width=4, color=colour), [median for _, median, _ in ends]
+        return scatter(plan, sizes, medians, marker={"color": colour}, error_y=bars, **fixed)
+    edge = [*(row[shown.low] for row in rows), *(row[shown.high] for row in reversed(rows))]
     look = {"fill": "toself", "fillcolor": faint(colour, _BAND_OPACITY), "line": {"width": 0}}
     return scatter(plan, [*sizes, *reversed(sizes)], edge, "lines", **look, **fixed)
 
 
-def _nominal(
-    plan: str,
-    outcomes: Sequence[ScaledPlan],
-    mark: PlanMark,
-    device: str,
-    sampled: str,
-    nominal: str,
-    unit: str,
-) -> PlotTrace:
+def _nominal(plan: str, rows: Sequence[Row], mark: PlanMark, device: str, shown: _Banded) -> PlotTrace:
     """The nominal value (no variation between devices, no errors of models): a small open mark, with the samples in
     words."""
-    words = []
-    for one in outcomes:
-        band, value = getattr(one, sampled), number(getattr(one, nominal))
-        words.append(
-            f"<b>{escape(plan)}</b>, {one.devices:,} {device}s<br>"
-            f"nominal: {value} {unit}<br>"
-            f"median: {number(band.median)} (90 % interval {number(band.low)} to {number(band.high)}) {unit}"
-        )
+    words = [
+        f"<b>{escape(plan)}</b>, {row['devices']:,} {device}s<br>nominal: {number(row[shown.nominal])} {shown.unit}<br>"
+        f"median: {number(row[shown.median])} (90 % interval {number(row[shown.low])} to {number(row[shown.high])}) "
+        f"{shown.unit}"
+        for row in rows
+    ]
     return points(
         plan,
-        [one.devices for one in outcomes],
-        [getattr(one, nominal) for one in outcomes],
+        [row["devices"] for row in rows],
+        [row[shown.nominal] for row in rows],
         faint(mark.colour, 0.55),
         "line-ew-open",
         words,
@@ -185,7 +163,3 @@ def _published(plan: str, shown: Sequence[PublishedPoint], colour: str) -> PlotT
         legendgroup=plan,
         hovertemplate="%{hovertext}<extra></extra>",
     )
-
-
-def _sizes(found: Scaling) -> list[int]:
-    return sorted({one.devices for outcomes in found.values() for one in outcomes})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from textwrap import wrap
+from typing import Any
 
-from simfrontier.report.findings.sensitivity import Variations, Varied, VariedAtSize
 from simfrontier.report.theme import Figure, PlanMark, PlotTrace, axis, figure, scatter
 
 _WRAP = 26  # characters of a line beside the chart
@@ -16,18 +16,19 @@ _DEFAULT = "documented defaults"
 _PUBLISHED = "published"
 
 
-def dots(found: Variations, at_size: VariedAtSize, marks: Mapping[str, PlanMark], unit: str) -> Figure:
+def dots(found: Mapping[str, Any], at_size: Mapping[str, Any], marks: Mapping[str, PlanMark], unit: str) -> Figure:
     """A row per variation, a dot per plan, a dotted line at the plan's default, a star at its published value."""
-    published, is_one = at_size.published, len(found.plans) == 1
-    varied = sorted(at_size.varied, key=lambda one: -_moved(found, at_size.default, one))
-    rows = {_DEFAULT: at_size.default, **{_wrapped(one): one for one in varied}}
+    published, first, is_one = at_size["published"], found["plans"][0], len(found["plans"]) == 1
+    default = at_size["default"]["compared"]
+    varied = sorted(at_size["varied"], key=lambda one: -_moved(found["compared"], default, one["compared"]))
+    rows = {_DEFAULT: default, **{_wrapped(one): one["compared"] for one in varied}}
     names = [*([_PUBLISHED] if published else []), *rows]
     traces: list[PlotTrace] = []
     shapes = []
-    for plan in found.compared:
-        mark, base = marks[plan], at_size.default.compared[plan]
-        title = plan if is_one else f"{plan} : {found.plans[0]}"
-        known = {name: one.compared[plan] for name, one in rows.items() if one.compared[plan] is not None}
+    for plan in found["compared"]:
+        mark, base = marks[plan], default[plan]
+        title = plan if is_one else f"{plan} : {first}"
+        known = {name: compared[plan] for name, compared in rows.items() if compared[plan] is not None}
         look = {"color": mark.colour, "symbol": mark.symbol, "size": 11}
         hover = f"%{{y}}<br>{escape(title)} = %{{x:.4~g}}<extra></extra>"
         own = {"legendgroup": plan, "hovertemplate": hover}
@@ -41,24 +42,19 @@ def dots(found: Variations, at_size: VariedAtSize, marks: Mapping[str, PlanMark]
             look = {"color": mark.colour, "symbol": "star", "size": 15}
             own["hovertemplate"] = f"published {escape(title)} = %{{x:.4~g}}<extra></extra>"
             traces.append(scatter(f"{title}, published", [published[plan]], [_PUBLISHED], marker=look, **own))
-    y = axis(
-        "", type="category", categoryorder="array", categoryarray=names, range=[len(names) - 0.5, -0.5], showgrid=True
-    )
+    ends = [len(names) - 0.5, -0.5]
+    y = axis("", type="category", categoryorder="array", categoryarray=names, range=ends, showgrid=True)
     y["tickfont"] = {"size": 12}
-    what = unit if is_one else f"{unit} relative to {found.plans[0]}"
-    return figure(traces, axis(what), y, 150 + _row_height(names) * len(names), shapes=shapes)
+    height = 16 + _LINE * max(name.count("<br>") + 1 for name in names)  # of every row, as the longest name needs it
+    what = unit if is_one else f"{unit} relative to {first}"
+    return figure(traces, axis(what), y, 150 + height * len(names), shapes=shapes)
 
 
-def _row_height(names: Sequence[str]) -> int:
-    """Pixels that the longest of the names needs: all rows are as high."""
-    return 16 + _LINE * max(name.count("<br>") + 1 for name in names)
-
-
-def _moved(found: Variations, default: Varied, one: Varied) -> float:
-    pairs = [(one.compared[plan], default.compared[plan]) for plan in found.compared]
+def _moved(plans: tuple[str, ...], default: Mapping[str, float | None], one: Mapping[str, float | None]) -> float:
+    pairs = [(one[plan], default[plan]) for plan in plans]
     return max((abs(math.log(now / base)) for now, base in pairs if now and base), default=math.inf)
 
 
-def _wrapped(one: Varied) -> str:
+def _wrapped(one: Mapping[str, Any]) -> str:
     """A setting and its value broken into lines, for the side of a chart."""
-    return "<br>".join(map(escape, wrap(f"{one.setting} = {one.value}", _WRAP)))
+    return "<br>".join(map(escape, wrap(f"{one['setting']} = {one['value']}", _WRAP)))

@@ -25,6 +25,7 @@ from simfrontier.report.theme import (
     marks,
     points,
     powers_of_two,
+    scatter,
 )
 
 LEAST_ERROR, MOST_ERROR = 30.0, 100.0  # per cent that the axis of errors shows at least and at most
@@ -64,8 +65,8 @@ def _series(
     beyond `far` at the edge."""
     made = {stands.size: row.prediction for stands, row in several if row.prediction is not None}
     name = name if made else f"{name} (no model)"
-    common: PlotTrace = {"type": "scatter", "legendgroup": name, "showlegend": False, "name": name}
-    traces = [common | each for each in _predicted(made, mark.colour)]
+    common: PlotTrace = {"legendgroup": name, "showlegend": False}
+    traces = [each | common for each in _predicted(name, made, mark.colour)]
     for is_open in (False, True):
         shown = [(stands.size, row) for stands, row in several if (row.use == "pathology") == is_open]
         if not shown:
@@ -80,42 +81,21 @@ def _series(
     return traces
 
 
-def _predicted(made: Mapping[float, Prediction], colour: str) -> list[PlotTrace]:
-    """The line of predictions by size, above its band."""
+def _predicted(name: str, made: Mapping[float, Prediction], colour: str) -> list[PlotTrace]:
+    """The line of predictions by size, above its band; of a single one a dash, with its interval as an error bar."""
     known = [(size, each) for size, each in made.items() if each.has_interval]
+    sizes, values = [size for size, _ in known], [each.value for each in made.values()]
     if len(made) == 1:
-        return [_dash(*next(iter(made.items())), colour, bool(known))]
-    sizes = [size for size, _ in known]
-    band = {
-        "mode": "lines",
-        "x": [*sizes, *reversed(sizes)],
-        "y": [*(each.high for _, each in known), *(each.low for _, each in reversed(known))],
-        "fill": "toself",
-        "fillcolor": faint(colour, BAND),
-        "line": {"width": 0, "color": colour},
-        "hoverinfo": "skip",
-    }
-    line = {
-        "mode": "lines",
-        "x": list(made),
-        "y": [each.value for each in made.values()],
-        "line": {"color": colour, "width": 1.8},
-        "hoverinfo": "skip",
-    }
+        mark = {"symbol": "line-ew", "size": 22, "color": colour, "line": {"color": colour, "width": 2.5}}
+        ends = [(each.low, each.value, each.high) for _, each in known]
+        dash = scatter(name, list(made), values, marker=mark, hoverinfo="skip")
+        bar = error_bars(ends, color=faint(colour, BAR), thickness=6, width=0)
+        return [dash | ({"error_y": bar} if known else {})]
+    edge = [*(each.high for _, each in known), *(each.low for _, each in reversed(known))]
+    look = {"fill": "toself", "fillcolor": faint(colour, BAND), "line": {"width": 0, "color": colour}}
+    band = scatter(name, [*sizes, *reversed(sizes)], edge, "lines", hoverinfo="skip", **look)
+    line = scatter(name, list(made), values, "lines", line={"color": colour, "width": 1.8}, hoverinfo="skip")
     return [*([band] if len(known) > 1 else []), *([line] if made else [])]
-
-
-def _dash(size: float, made: Prediction, colour: str, has_interval: bool) -> PlotTrace:
-    """A single prediction: a short dash, and its interval as an error bar."""
-    bar = error_bars([(made.low, made.value, made.high)], color=faint(colour, BAR), thickness=6, width=0)
-    return {
-        "mode": "markers",
-        "x": [size],
-        "y": [made.value],
-        "marker": {"symbol": "line-ew", "size": 22, "color": colour, "line": {"color": colour, "width": 2.5}},
-        "hoverinfo": "skip",
-        **({"error_y": bar} if has_interval else {}),
-    }
 
 
 def _farthest(rows: Sequence[Residual[Row]]) -> float:

@@ -1,15 +1,14 @@
-"""What trouble costs: a bar for each case and plan, and for each plan a grid of nodes and positions, in the colour of
-the slowdown when that device lags."""
+"""Charts of degraded components: a bar for each case and plan, and for each plan a grid of nodes and positions, in the
+colour of the slowdown when that device lags."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from simfrontier.report.findings.slowdown import SlowdownFindings
 from simfrontier.report.theme import Figure, PlanMark, axis, figure, packed, rows, told_bars
 from simfrontier.units import times
 
@@ -21,21 +20,21 @@ _SCALE: Final = ((0.0, "#FBEFD9"), (0.25, "#F2C14E"), (0.5, "#E07A3F"), (0.75, "
 _LEAST: Final = 0.01  # that the scale of colours spans
 
 
-def case_bars(found: SlowdownFindings, marks: Mapping[str, PlanMark]) -> Figure:
+def case_bars(found: Mapping[str, Any], marks: Mapping[str, PlanMark]) -> Figure:
     """A row per case, a bar per plan: by how much of a healthy step a step is longer."""
-    labels = [row.label for row in found.cases]
+    cases, plans = found["cases"], found["plans"]
     traces = []
-    for plan in found.plans:
-        known = [(row, value) for row in found.cases if (value := row.slowdown[plan]) is not None]
+    for plan in plans:
+        known = [(row, value) for row in cases if (value := row["slowdown"][plan]) is not None]
         words = [
-            f"<b>{escape(plan)}</b>, {escape(row.label)}: {times(value)}<br>{escape(row.why[plan])}"
+            f"<b>{escape(plan)}</b>, {escape(row['label'])}: {times(value)}<br>{escape(row['why'][plan])}"
             for row, value in known
         ]
-        shown = [row.label for row, _ in known]
         longer = [100.0 * (value - 1.0) for _, value in known]
-        traces.append(told_bars(plan, shown, longer, marks[plan].colour, words))
+        traces.append(told_bars(plan, [row["label"] for row, _ in known], longer, marks[plan].colour, words))
+    labels = [row["label"] for row in cases]
     x, y = axis("longer than a healthy step (%)", zeroline=True), axis("", **rows(labels))
-    return figure(traces, x, y, 130 + (16 + 15 * len(found.plans)) * len(labels), barmode="group", bargap=0.25)
+    return figure(traces, x, y, 130 + (16 + 15 * len(plans)) * len(labels), barmode="group", bargap=0.25)
 
 
 def device_grids(result: Slowdown, device: str) -> dict[str, Figure]:

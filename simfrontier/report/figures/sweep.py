@@ -11,9 +11,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.records import dataclass
-from simfrontier.report.findings.sweep import Row, SweepFindings, SweptAxis
+from simfrontier.report.findings.sweep import MEMORY, RATE, RESULTS_SHOWN, Row, SweepFindings, SweptAxis
 from simfrontier.report.findings.sweep_columns import QUANTITIES
-from simfrontier.report.findings.sweep_rows import MEMORY, RATE, RESULTS_SHOWN
 from simfrontier.report.phrases import in_unit
 from simfrontier.report.theme import BYTES, INK, LINE, Figure, PlanMark, PlotTrace, axis, decades, figure, points
 
@@ -77,7 +76,7 @@ def _coordinate(found: SweepFindings, column: pd.Series) -> _Coordinate:
     if quantity.unit in ("text", "truth"):
         texts = list(of.values) if of else found.values_of(name)
         words = {float(at): escape(of.in_words(text) if of else text) for at, text in enumerate(texts)}
-        return _Coordinate(title=quantity.words, places=[texts.index(each) for each in column], ticks=words)
+        return _Coordinate(title=quantity.title, places=[texts.index(each) for each in column], ticks=words)
     told = of.in_words if of else partial(in_unit, unit=quantity.unit)
     values = column.tolist()
     low, high, different = min(values), max(values), sorted(set(values))
@@ -85,9 +84,9 @@ def _coordinate(found: SweepFindings, column: pd.Series) -> _Coordinate:
         room = (high / low) ** 0.06  # ticks nearer to the ends are in the way of theirs
         between = [tick for tick in decades(low, high) if low * room < tick < high / room]
         ticks = {log10(value): told(value) for value in (low, *between, high)}
-        return _Coordinate(title=quantity.words, places=[log10(value) for value in values], ticks=ticks)
+        return _Coordinate(title=quantity.title, places=[log10(value) for value in values], ticks=ticks)
     some = different if len(different) <= FEW else [low + part * (high - low) / 4 for part in range(5)]
-    return _Coordinate(title=quantity.words, places=values, ticks={value: told(value) for value in some})
+    return _Coordinate(title=quantity.title, places=values, ticks={value: told(value) for value in some})
 
 
 def heat_maps(found: SweepFindings) -> dict[str, Figure]:
@@ -121,7 +120,7 @@ def _heat_map(rows: pd.DataFrame, across: SweptAxis, up: SweptAxis) -> Figure:
         "xgap": 2,
         "ygap": 2,
         "colorscale": SCALE,
-        "colorbar": _bar(QUANTITIES[RATE].words),
+        "colorbar": _bar(QUANTITIES[RATE].title),
     }
     height = 190 + 34 * min(max(len(up.values), 4), 16)
     return figure([trace], _steps(across), _steps(up), height)
@@ -130,13 +129,13 @@ def _heat_map(rows: pd.DataFrame, across: SweptAxis, up: SweptAxis) -> Figure:
 def _steps(of: SweptAxis) -> dict[str, Any]:
     """A side of a heat map: the values of an axis at even distances."""
     ticks = {float(at): escape(of.in_words(value)) for at, value in enumerate(of.values)}
-    return axis(escape(of.quantity.words), showgrid=False, **_ticks(ticks))
+    return axis(escape(of.quantity.title), showgrid=False, **_ticks(ticks))
 
 
 def _words_of_cell(row: Row | None, across: SweptAxis, up: SweptAxis) -> str:
     if row is None:
         return "no plan ran"
-    settings = (f"{each.quantity.words} {each.in_words(row[each.column])}" for each in (across, up))
+    settings = (f"{each.quantity.title} {each.in_words(row[each.column])}" for each in (across, up))
     best = f"<b>{in_unit(row[RATE], 'number')}</b> by {escape(row['plan'])}, point {row['point']:,}"
     return "<br>".join([best, *map(escape, settings)])
 
@@ -166,12 +165,12 @@ def _front_chart(found: SweepFindings, rows: pd.DataFrame, front: pd.DataFrame, 
     stairs = {"mode": "lines+markers", "line": {"color": LINE, "width": 1.5, "shape": "hv"}}
     ring = {"size": 13, "line": {"width": 2, "color": INK}}
     traces.append(marked("Pareto front", front, INK, "circle-open", ring, **stairs))
-    x = axis(f"{QUANTITIES[MEMORY].words}: less is better", **BYTES)
-    return figure(traces, x, axis(f"{QUANTITIES[RATE].words}: more is better"), 520, hovermode="closest")
+    x = axis(f"{QUANTITIES[MEMORY].title}: less is better", **BYTES)
+    return figure(traces, x, axis(f"{QUANTITIES[RATE].title}: more is better"), 520, hovermode="closest")
 
 
 def _words_of_row(found: SweepFindings, row: Row) -> str:
-    results = (f"{QUANTITIES[name].words}: {in_unit(row[name], QUANTITIES[name].unit)}" for name in (MEMORY, RATE))
+    results = (f"{QUANTITIES[name].title}: {in_unit(row[name], QUANTITIES[name].unit)}" for name in (MEMORY, RATE))
     lines = [f"<b>point {row['point']:,}</b>", *map(escape, found.settings_of(row, row["plan"])), *results]
     return "<br>".join(lines)
 

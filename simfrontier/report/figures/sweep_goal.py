@@ -1,13 +1,13 @@
-"""What a sweep's goal came to: shares of unknowns, the best point so far of a search, values of samples."""
+"""Charts of a sweep's goal: shares of unknowns, the best point so far of a search, values of samples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 from simfrontier.report.findings.sweep import SWEEP_DRAWN
-from simfrontier.report.findings.sweep_columns import Quantity
+from simfrontier.report.findings.sweep_goal import SweptGoal
 from simfrontier.report.phrases import percent, percent_between
 from simfrontier.report.theme import (
     COMPUTE,
@@ -26,7 +26,6 @@ from simfrontier.report.theme import (
 )
 from simfrontier.sweep import GoalAnswer, Indices
 
-Told = Callable[[float], str]  # a value of the goal in words
 TOTAL: Final = "#E0A458"
 LOG_FROM: Final = 4.0  # an axis is logarithmic where the largest value is so many times the smallest
 
@@ -52,12 +51,12 @@ def shares_figure(found: Indices, names: Mapping[str, str]) -> Figure:
     return figure(traces, x, axis("", **rows(labels)), 120 + 44 * len(labels), barmode="group", bargap=0.3)
 
 
-def search_figure(answer: GoalAnswer, quantity: Quantity, told: Told) -> Figure:
+def search_figure(goal: SweptGoal, answer: GoalAnswer) -> Figure:
     """Values of points in the order in which they were asked for, and the best so far as steps."""
     known = [(point, value) for point, value in enumerate(answer.values) if value is not None]
     every = -(-len(known) // SWEEP_DRAWN) if known else 1
     shown = [(point, value) for point, value in known if point % every == 0 or point == answer.best_point]
-    hover = [f"<b>point {point:,}</b><br>{escape(told(value))}" for point, value in shown]
+    hover = [f"<b>point {point:,}</b><br>{escape(goal.in_words(value))}" for point, value in shown]
     marks = points(
         "a point", [point for point, _ in shown], [value for _, value in shown], LINE, "circle", hover,
         {"size": 7, "opacity": 0.75},
@@ -72,20 +71,14 @@ def search_figure(answer: GoalAnswer, quantity: Quantity, told: Told) -> Figure:
                 [answer.best],
                 "#D55E00",
                 "star",
-                [f"<b>point {answer.best_point:,}</b>, the best<br>{escape(told(answer.best))}"],
+                [f"<b>point {answer.best_point:,}</b>, the best<br>{escape(goal.in_words(answer.best))}"],
                 {"size": 15},
             )
         )
-    y = axis(quantity.words, **_spread([value for _, value in known]), **unit_ticks(quantity.unit))
+    values = [value for _, value in known]
+    is_wide = 0.0 < LOG_FROM * min(values, default=0.0) < max(values, default=0.0)
+    y = axis(goal.title, **({"type": "log"} if is_wide else {}), **unit_ticks(goal.unit))
     return figure(traces, axis("point, in the order of the search"), y, 400, hovermode="closest")
-
-
-def _spread(values: Sequence[float]) -> dict[str, Any]:
-    """The type of an axis of these values."""
-    low, high = min(values, default=0.0), max(values, default=0.0)
-    if not (low > 0.0 and high > LOG_FROM * low):
-        return {}
-    return {"type": "log"}
 
 
 def _steps(steps: Sequence[tuple[int, float]]) -> PlotTrace:
@@ -96,7 +89,7 @@ def _steps(steps: Sequence[tuple[int, float]]) -> PlotTrace:
     return scatter("the best so far", x, y, "lines", line=look, hoverinfo="skip")
 
 
-def samples_figure(answer: GoalAnswer, quantity: Quantity) -> Figure:
+def samples_figure(goal: SweptGoal, answer: GoalAnswer) -> Figure:
     """Histogram of the samples, with their mean and the standard deviation about it."""
     drawn: PlotTrace = {
         "type": "histogram",
@@ -110,6 +103,6 @@ def samples_figure(answer: GoalAnswer, quantity: Quantity) -> Figure:
     whole = {"yref": "paper", "y0": 0, "y1": 1}
     middle = {"type": "line", "x0": mean, "x1": mean, "line": {"color": "#D55E00", "width": 2.5, "dash": "dash"}}
     band = {"type": "rect", "x0": mean - sd, "x1": mean + sd, "fillcolor": faint(LINE, 0.18), "line": {"width": 0}}
-    x = axis(f"{quantity.words}; dashed: mean; shaded: ± standard deviation", **unit_ticks(quantity.unit))
+    x = axis(f"{goal.title}; dashed: mean; shaded: ± standard deviation", **unit_ticks(goal.unit))
     shapes = [middle | whole, band | whole | {"layer": "below"}]
     return figure([drawn], x, axis("samples"), 380, bargap=0.04, shapes=shapes)

@@ -16,10 +16,10 @@ from simfrontier.report.theme import (
     Figure,
     PlotTrace,
     axis,
-    bar,
     faint,
     figure,
     lanes_axis,
+    spans,
 )
 from simfrontier.schedule import is_product
 from simfrontier.trace import Mark, Span, TraceFile
@@ -39,7 +39,7 @@ _LANES = ("host", "compute", "gather", "reduce")
 
 
 def kind_of(span: Span) -> str:
-    """Which colour an operation has."""
+    """Return the key of an operation's colour."""
     if span.level:
         return f"communication {LEVEL_NAMES[span.level]}"
     if span.lane == "host":
@@ -61,7 +61,7 @@ class DrawnBar:
 
     @property
     def words(self) -> str:
-        """What a reader sees at the pointer."""
+        """Return the text at the pointer."""
         if len(self.spans) == 1:
             return describe(self.spans[0], self.start_s, self.end_s)
         took = f"{quantity(self.end_s - self.start_s, 's')} in all"
@@ -72,11 +72,10 @@ class DrawnBar:
 def bars(file: TraceFile) -> Figure:
     """The first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait. Of more
     than MOST, those that are too short to be seen are joined. A line across all lanes for each mark."""
-    trace = file.first
-    spans = trace.spans[0]
-    longest = max((span.end_s for span in spans), default=0.0)
-    lanes, drawn = lanes_of(spans), bars_of(spans, kind_of)
-    if len(spans) > MOST:
+    ops = file.first.spans[0]
+    longest = max((span.end_s for span in ops), default=0.0)
+    lanes, drawn = lanes_of(ops), bars_of(ops, kind_of)
+    if len(ops) > MOST:
         by_lane = ([each for each in drawn if each.spans[0].lane == lane] for lane in lanes)
         drawn = [each for mine in by_lane for each in joined(mine, SHORT * longest)]
     traces = list(lane_bars(drawn, lanes, SPAN_COLOURS).values())
@@ -126,26 +125,26 @@ def _by_kind(short: Sequence[DrawnBar]) -> Iterator[DrawnBar]:
     for kind in dict.fromkeys(each.kind for each in short):
         mine = [each for each in short if each.kind == kind]
         end_s = at_s + sum(each.end_s - each.start_s for each in mine)
-        spans = tuple(span for each in mine for span in each.spans)
-        yield DrawnBar(spans=spans, kind=kind, start_s=at_s, end_s=end_s, until_s=max(each.until_s for each in mine))
+        whole = tuple(span for each in mine for span in each.spans)
+        yield DrawnBar(spans=whole, kind=kind, start_s=at_s, end_s=end_s, until_s=max(each.until_s for each in mine))
         at_s = end_s
 
 
-def lanes_of(spans: Iterable[Span]) -> list[str]:
+def lanes_of(ops: Iterable[Span]) -> list[str]:
     """The lanes that ops are on, in the order in which they are drawn."""
-    there = {span.lane for span in spans}
+    there = {span.lane for span in ops}
     lanes = [lane for lane in _LANES if lane in there]
     return lanes + sorted(there - set(lanes))
 
 
-def bars_of(spans: Iterable[Span], kind: Callable[[Span], str]) -> list[DrawnBar]:
+def bars_of(ops: Iterable[Span], kind: Callable[[Span], str]) -> list[DrawnBar]:
     """A bar for each span, and one for each wait before it."""
     made = []
 
     def add(kind: str, span: Span, start_s: float, end_s: float) -> None:
         made.append(DrawnBar(spans=(span,), kind=kind, start_s=start_s, end_s=end_s, until_s=end_s))
 
-    for span in spans:
+    for span in ops:
         if span.level and span.start_s - span.ready_s > 1e-12:
             add(WAIT, span, span.ready_s, span.start_s)
         add(kind(span), span, span.start_s, span.end_s)
@@ -158,33 +157,34 @@ def lane_bars(drawn: Iterable[DrawnBar], lanes: Sequence[str], colours: Mapping[
     for each in drawn:
         parts[each.kind].append(each)
     row = {lane: number for number, lane in enumerate(lanes)}
+    # A touch short of opaque: Plotly widens opaque bars to a whole pixel, so that thousands of short ones would hide
+    # what is between them.
     return {
-        name: bar(
+        name: spans(
             name,
             [row[each.spans[0].lane] for each in mine],
-            [each.end_s - each.start_s for each in mine],
-            colours[name],
-            base=[each.start_s for each in mine],
+            [each.start_s for each in mine],
+            [each.end_s for each in mine],
+            faint(colours[name], 0.99),
             width=0.78,
             offset=-0.39,
+            hovertext=[each.words for each in mine],
+            hovertemplate=f"%{{hovertext}}<extra>{name}</extra>",
         )
-        | {
-            # A touch short of opaque: Plotly widens opaque bars to a whole pixel, so that thousands of short ones would
-            # hide what is between them.
-            "marker": {"color": faint(colours[name], 0.99), "line": {"width": 0}},
-            "hovertext": [each.words for each in mine],
-            "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>",
-        }
         for name, mine in parts.items()
         if mine
     }
 
 
+def op_name(span: Span) -> str:
+    """An operation's kind and name."""
+    return span.name if span.name.startswith(span.kind) else f"{span.kind} {span.name}"
+
+
 def describe(span: Span, start_s: float, end_s: float) -> str:
-    """What a reader sees of an operation: name, call, layer, micro-batch, time and bytes."""
-    name = span.name if span.name.startswith(span.kind) or span.kind == span.name else f"{span.kind} {span.name}"
+    """Return the text of an operation at the pointer: name, call, layer, micro-batch, time and bytes."""
     axes = f" over {span.axes}" if span.axes else ""
     return (
-        f"<b>{name}</b>{axes}<br>{span.call}, layer {span.layer}, micro-batch {span.micro}"
+        f"<b>{op_name(span)}</b>{axes}<br>{span.call}, layer {span.layer}, micro-batch {span.micro}"
         f"<br>{quantity(end_s - start_s, 's')} from {quantity(start_s, 's')}<br>{quantity(span.num_bytes, 'bytes')}"
     )

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from simfrontier.report.findings.traffic import Traffic
-from simfrontier.report.phrases import TOO_BIG
-from simfrontier.report.theme import BYTES, LEVEL_COLOURS, LEVEL_NAMES, Figure, axis, bars, figure, rows
+from collections.abc import Sequence
 
-PARTS = {  # in the order of the stack: name and colour
+from simfrontier.report.theme import (
+    BYTES,
+    LEVEL_COLOURS,
+    LEVEL_NAMES,
+    Figure,
+    axis,
+    bars,
+    figure,
+    plan_labels,
+    rows as row_axis,
+)
+from simfrontier.report.view import Row
+
+PARTS = {  # of columns bytes_PART, in the order of the stack: name and colour
     **{level: (LEVEL_NAMES[level], LEVEL_COLOURS[level]) for level in ("package", "intra_node", "inter_node")},
     "scales": ("scales of codecs", "#8E6BBF"),
     "padding": ("padding", "#B9B9B3"),
@@ -15,13 +26,13 @@ PARTS = {  # in the order of the stack: name and colour
 }
 
 
-def traffic_bars(found: Traffic) -> Figure:
-    """Stacked horizontal bars of bytes per device, in the levels' colours."""
-    labels = [plan.plan if plan.fits else f"{plan.plan}<br>({TOO_BIG})" for plan in found.plans]
+def traffic_bars(rows: Sequence[Row], device: str) -> Figure:
+    """Stacked horizontal bars of bytes per device, in the levels' colours, of rows of one size."""
+    labels = plan_labels(rows)
     traces = [
-        bars(name, labels, [plan.sent_bytes[part] / found.devices for plan in found.plans], colour, "B")
+        bars(name, labels, [row[f"bytes_{part}"] / row["devices"] for row in rows], colour, "B")
         for part, (name, colour) in PARTS.items()
-        if any(plan.sent_bytes[part] for plan in found.plans)
+        if any(row[f"bytes_{part}"] for row in rows)
     ]
-    x = axis(f"sent per {found.device_word} and step", **BYTES)
-    return figure(traces, x, axis("", **rows(labels)), 150 + 46 * len(found.plans), barmode="stack", bargap=0.35)
+    x, y = axis(f"sent per {device} and step", **BYTES), axis("", **row_axis(labels))
+    return figure(traces, x, y, 150 + 46 * len(rows), barmode="stack", bargap=0.35)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape as text
 from typing import Any
 
-from simfrontier.report.figures.breakdown import step_bars
-from simfrontier.report.findings.breakdown import StepParts
+from simfrontier.report.figures.breakdown import PARTS, step_bars
 from simfrontier.report.findings.tuning import KINDS, TuningFindings, kind_of
 from simfrontier.report.phrases import as_percent, between, quantity
 from simfrontier.report.theme import (
@@ -119,27 +118,13 @@ def _stars(own: Sequence[tuple[OwnPlan, SimulatedPlan]]) -> PlotTrace:
 
 def _capacity(capacity_bytes: float, is_far: bool) -> dict[str, Any]:
     """A line at the memory of a device; where all plans take far less, the words alone."""
-    words = f"memory of a device: {quantity(capacity_bytes, 'bytes')}"
-    label = {
-        "xref": "paper",
-        "x": 1,
-        "xanchor": "right",
-        **({"yref": "paper", "y": 1, "yanchor": "top"} if is_far else {"y": capacity_bytes, "yanchor": "bottom"}),
-        "text": f"{words}, far above" if is_far else words,
-        "showarrow": False,
-        "font": {"color": CAPACITY, "size": 12},
-    }
+    words = f"memory of a device: {quantity(capacity_bytes, 'bytes')}{', far above' if is_far else ''}"
+    place = {"yref": "paper", "y": 1, "yanchor": "top"} if is_far else {"y": capacity_bytes, "yanchor": "bottom"}
+    label = {"xref": "paper", "x": 1, "xanchor": "right", **place, "text": words, "showarrow": False}
+    label["font"] = {"color": CAPACITY, "size": 12}
     dashes = {"dash": "dash", "width": 2, "color": CAPACITY}
-    drawn = {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "y0": capacity_bytes,
-        "y1": capacity_bytes,
-        "line": dashes,
-    }
-    return {"shapes": [] if is_far else [drawn], "annotations": [label]}
+    ends = {"xref": "paper", "x0": 0, "x1": 1, "y0": capacity_bytes, "y1": capacity_bytes}
+    return {"shapes": [] if is_far else [{"type": "line", **ends, "line": dashes}], "annotations": [label]}
 
 
 def order(found: TuningFindings) -> Figure:
@@ -162,7 +147,8 @@ def order(found: TuningFindings) -> Figure:
     ends = [end for _, (low, _, high) in bands for end in (low, high)] + steps
     width = (max(ends) - min(ends)) or 0.1 * max(ends)
     x = axis("time of one step", range=[min(ends) - 0.04 * width, max(ends) + 0.16 * width], **SECONDS)
-    return figure(traces, x, _rows(labels), 120 + 40 * len(labels), annotations=notes, hovermode="closest")
+    y = axis("", **rows(labels), tickfont={"size": 11})
+    return figure(traces, x, y, 120 + 40 * len(labels), annotations=notes, hovermode="closest")
 
 
 def _medians(bands: Sequence[tuple[str, Band]]) -> PlotTrace:
@@ -200,18 +186,12 @@ def against_estimates(found: TuningFindings) -> Figure:
 
 def parts(found: TuningFindings) -> Figure:
     """Stacked bars of the parts of each simulated plan's step, the fastest on top."""
-    plans = found.outcome.simulated
+    named = zip(_labels(found.outcome.simulated), found.outcome.simulated, strict=True)
     return step_bars(
         [
-            StepParts(
-                plan=label,
-                devices=found.outcome.devices,
-                fits=True,
-                nominal_step_s=plan.nominal_s,
-                bound_s=plan.estimate.floor_s,
-                parts_s=plan.simulated.parts,
-            )
-            for label, plan in zip(_labels(plans), plans, strict=True)
+            {"plan": label, "fits": True, "bound_s": plan.estimate.floor_s}
+            | {part.column: plan.simulated.parts[key] for key, part in PARTS.items()}
+            for label, plan in named
             if plan.simulated
         ]
     )
@@ -236,7 +216,3 @@ def _labels(plans: Sequence[TunedPlan]) -> list[str]:
     """Plans as labels of rows, on two lines."""
     named = enumerate((plan.candidate for plan in plans), start=1)
     return [f"{place}. {text(one.layout)}<br>{text(one.of_the_batch)}" for place, one in named]
-
-
-def _rows(labels: Sequence[str]) -> dict[str, Any]:
-    return axis("", **rows(labels), tickfont={"size": 11})

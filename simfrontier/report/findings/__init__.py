@@ -1,1 +1,1 @@
-"""What a study says, as values: names, numbers and units, without sentences. Pages and JSON are made from them."""
+"""Findings as values: names, numbers and units, without sentences. Pages and JSON are made from them."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from simfrontier.analysis import SIDES, SentBytes, Side, sent_by_dimension
 from simfrontier.plan import DIMENSIONS, PLAIN, MegatronOptions
 from simfrontier.records import dataclass
-from simfrontier.report.view import StudyView, comparable, rate
+from simfrontier.report.view import RATE, StudyView, comparable
 from simfrontier.study import schedule_of_case
 
 _OF_CODECS: Final = ("compression", "compress_from", "compress_per_hop", "message_dtype")
-_SIDE_NAMES: Final[Mapping[Side, str]] = {
+SIDE_NAMES: Final[Mapping[Side, str]] = {
     "dp": "gradients (dp)",
     "tp": "inside layers (tp)",
     "pp": "between stages (pp)",
@@ -46,74 +46,40 @@ class CompressedPlan:
     published_gain: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GainGroup:
-    """Gains of plans with one type of messages over one baseline at one size, by plan."""
+def compression_of(view: StudyView) -> dict[str, Any] | None:
+    """The plans with tensor and pipeline parallelism at the largest size, and the bytes that they send; None where no
+    plan compresses or widens its messages.
 
-    message_type: str
-    baseline: str
-    devices: int
-    gains: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
-    """Bytes that all ranks send in a step, and what they are of the same messages in the model's own type."""
-
-    num_bytes: float
-    share: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyCompression:
-    """The plans with tensor and pipeline parallelism of a study that compresses or widens messages, at the largest
-    size.
-
-    `idle`: plans that compress and have no gain. `least_bytes`: below which all of them send messages as they are;
-    None where they differ, or compress all. `sides`: the kinds of messages that are worth a column; `sent`: by plan
-    and kind.
+    `gains`: of plans with one type of messages over one baseline at one size; `least_bytes`: below which all of them
+    send messages as they are, None where they differ, or compress all; `sides`: the kinds of messages that are worth a
+    column; `sent`: by plan and kind, `sent_in_all` together.
     """
-
-    device_word: str
-    devices: int
-    plans: tuple[CompressedPlan, ...]
-    gains: tuple[GainGroup, ...]
-    idle: tuple[CompressedPlan, ...]
-    least_bytes: int | None
-    sides: tuple[Side, ...]
-    sent: Mapping[str, Mapping[Side, Sent]]
-    sent_in_all: Mapping[str, Sent]
-
-    @property
-    def side_names(self) -> tuple[str, ...]:
-        return tuple(_SIDE_NAMES[side] for side in self.sides)
-
-
-def compression_of(view: StudyView) -> StudyCompression | None:
-    """The findings, or None where no plan compresses or widens its messages."""
     options = _options(view)
     if all(each.compressed is None for each in options.values()):
         return None
     plans = compressed_plans(view)
     cases = {plan: view.cases[plan, view.largest] for plan in options}
-    bytes_of = {plan: sent_by_dimension(schedule_of_case(view.scenario, case)) for plan, case in cases.items()}
-    in_all = {plan: sum(sent.values(), SentBytes()) for plan, sent in bytes_of.items()}
+    sent = {plan: sent_by_dimension(schedule_of_case(view.scenario, case)) for plan, case in cases.items()}
+    in_all = {plan: sum(own.values(), SentBytes()) for plan, own in sent.items()}
     from_bytes = {options[one.plan].compress_from for one in plans if not one.is_plain}
-    return StudyCompression(
-        device_word=view.device,
-        devices=view.largest,
-        plans=plans,
-        gains=tuple(_gain_groups(plans)),
-        idle=tuple(one for one in plans if not one.is_plain and one.gain is None),
-        least_bytes=(from_bytes.pop() or None) if len(from_bytes) == 1 else None,
-        sides=tuple(
+    gains: dict[tuple[str, str | None, int | None], dict[str, float]] = {}
+    for one in plans:
+        if not one.is_plain and one.gain is not None:
+            gains.setdefault((one.message_type, one.baseline, one.gain_devices), {})[one.plan] = one.gain
+    return {
+        "plans": plans,
+        "gains": [
+            {"message_type": key[0], "baseline": key[1], "devices": key[2], "gains": gains[key]} for key in gains
+        ],
+        "least_bytes": (from_bytes.pop() or None) if len(from_bytes) == 1 else None,
+        "sides": [
             side
             for side in SIDES
-            if any(sent[side].num_bytes > _SEEN * in_all[plan].num_bytes for plan, sent in bytes_of.items())
-        ),
-        sent={plan: {side: _sent(sent[side]) for side in SIDES} for plan, sent in bytes_of.items()},
-        sent_in_all={plan: _sent(each) for plan, each in in_all.items()},
-    )
+            if any(own[side].num_bytes > _SEEN * in_all[plan].num_bytes for plan, own in sent.items())
+        ],
+        "sent": {plan: {side: _sent(each) for side, each in own.items()} for plan, own in sent.items()},
+        "sent_in_all": {plan: _sent(each) for plan, each in in_all.items()},
+    }
 
 
 def compressed_plans(view: StudyView) -> tuple[CompressedPlan, ...]:
@@ -173,10 +139,10 @@ def _but_for_codecs(options: MegatronOptions) -> MegatronOptions:
 
 def _gain(view: StudyView, plan: str, baseline: str | None) -> tuple[int | None, float | None]:
     """(the largest size at which a plan and its baseline fit, how much faster it is there)."""
-    fitting = {(o.plan, o.devices): rate(o) for o in view.study.outcomes if o.row["fits"]}
-    for size in reversed(view.sizes):
-        if baseline is not None and (plan, size) in fitting and (baseline, size) in fitting:
-            return size, fitting[plan, size] / fitting[baseline, size] - 1
+    if baseline is not None:
+        for row, base in reversed(list(zip(view.rows[plan], view.rows[baseline], strict=True))):
+            if row["fits"] and base["fits"]:
+                return row["devices"], row[RATE] / base[RATE] - 1
     return None, None
 
 
@@ -187,14 +153,6 @@ def _published(view: StudyView, plan: str, baseline: str | None) -> float | None
     return ratios[plan] / ratios[baseline] - 1 if plan != baseline and plan in ratios and baseline in ratios else None
 
 
-def _gain_groups(plans: tuple[CompressedPlan, ...]) -> Iterator[GainGroup]:
-    groups: dict[tuple[str, str, int], dict[str, float]] = {}
-    for one in plans:
-        if not one.is_plain and one.gain is not None and one.baseline is not None and one.gain_devices is not None:
-            groups.setdefault((one.message_type, one.baseline, one.gain_devices), {})[one.plan] = one.gain
-    for (message_type, baseline, devices), gains in groups.items():
-        yield GainGroup(message_type=message_type, baseline=baseline, devices=devices, gains=gains)
-
-
-def _sent(sent: SentBytes) -> Sent:
-    return Sent(num_bytes=float(sent.num_bytes), share=None if sent.share is None else float(sent.share))
+def _sent(sent: SentBytes) -> dict[str, float | None]:
+    """Bytes that all ranks send in a step, and their share of the same messages in the model's own type."""
+    return {"num_bytes": float(sent.num_bytes), "share": None if sent.share is None else float(sent.share)}

@@ -1,4 +1,4 @@
-"""What a cross-check comes to: how many operations were compared, and the order of the plans on both sides."""
+"""Findings of a cross-check: how many operations were compared, and the order of the plans on both sides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from simfrontier.trace import CALIBRATION, CrossCheck, PlanStepTimes, step_times
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossCheckFindings:
-    """What follows from a cross-check. `num_operations`: compared, counted on every rank; `noisy`: plans whose real
+    """Findings of a cross-check. `num_operations`: compared, counted on every rank; `noisy`: plans whose real
     steps vary too much to be judged; `uncalibrated`: machines of simulations that rest on no calibration; `sim_order`
     and `real_order`: plans, the fastest first."""
 
@@ -22,7 +22,7 @@ class CrossCheckFindings:
 
 
 def crosscheck_findings(check: CrossCheck) -> CrossCheckFindings:
-    """What follows from a cross-check."""
+    """Return the findings of a cross-check."""
     steps = tuple(map(step_times, check.comparisons))
     return CrossCheckFindings(
         check=check,

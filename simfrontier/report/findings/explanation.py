@@ -1,14 +1,14 @@
-"""What an explanation lists: the largest parts of a step's time, the largest differences to another, and the changes
-that move a step."""
+"""Parts of an explanation that are listed: the largest parts of a step's time, the largest differences to another, and
+the change that helps most."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import fsum
+from typing import NamedTuple
 
 from simfrontier.analysis import SLOWED, PartDifference, TimePart, TimeSpent, is_equal, part_words
 from simfrontier.explanation import TriedChange
-from simfrontier.records import dataclass
 
 LISTED_SHARE = 0.99  # of a step is listed part by part
 LITTLE = 1e-3  # of a step: changes that move it less are only named
@@ -18,8 +18,7 @@ COMPUTE = "compute"
 OTHER_COMPUTE = "all other compute"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownPart:
+class ShownPart(NamedTuple):
     """A part of a step's time as it is shown; the last may be all that is left."""
 
     words: str
@@ -27,8 +26,7 @@ class ShownPart:
     calls: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownDifference:
+class ShownDifference(NamedTuple):
     """Seconds of a part of a plan's step and of another's; the last may be all that is left. `is_equal`: but for
     rounding."""
 
@@ -42,8 +40,7 @@ class ShownDifference:
         return self.a_s - self.b_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepShares:
+class StepShares(NamedTuple):
     """A step in short: the share of it in which kernels run, the exposed share (all else), and the largest exposed part
     in words ("" where nothing is exposed) with its own share."""
 
@@ -57,22 +54,16 @@ def shares_of(time: TimeSpent) -> StepShares:
     """A step in short."""
     largest = next((part for part in time.parts if part.spent != "compute"), None)
     compute = time.compute_s / time.step_s
-    return StepShares(
-        compute=compute,
-        exposed=1.0 - compute,
-        largest="" if largest is None else _words(largest),
-        largest_share=0.0 if largest is None else largest.seconds / time.step_s,
-    )
+    words, share = ("", 0.0) if largest is None else (_words(largest), largest.seconds / time.step_s)
+    return StepShares(compute, 1.0 - compute, words, share)
 
 
 def shown_parts(parts: Sequence[TimePart]) -> list[ShownPart]:
     """The largest parts until 99 % of the step are listed, and the rest as one; the seconds sum to the step."""
     num_listed = _num_listed([part.seconds for part in parts])
-    shown = [ShownPart(words=_words(part), seconds=part.seconds, calls=part.calls) for part in parts[:num_listed]]
+    shown = [ShownPart(_words(part), part.seconds, part.calls) for part in parts[:num_listed]]
     if rest := parts[num_listed:]:
-        shown.append(
-            ShownPart(words=OTHER, seconds=sum(part.seconds for part in rest), calls=sum(part.calls for part in rest))
-        )
+        shown.append(ShownPart(OTHER, sum(part.seconds for part in rest), sum(part.calls for part in rest)))
     return shown
 
 
@@ -85,23 +76,13 @@ def shown_differences(parts: Sequence[PartDifference]) -> list[ShownDifference]:
     num_listed = _num_listed([abs(part.seconds) for part in rest])
     shown = []
     if equal:
-        words = COMPUTE if len(equal) == len(kernels) else OTHER_COMPUTE
         seconds = fsum(part.a_s for part in equal)
-        shown.append(ShownDifference(words=words, a_s=seconds, b_s=seconds, is_equal=True))
-    shown += [
-        ShownDifference(words=_words(part), a_s=part.a_s, b_s=part.b_s, is_equal=is_equal(part))
-        for part in rest[:num_listed]
-    ]
+        words = COMPUTE if len(equal) == len(kernels) else OTHER_COMPUTE
+        shown.append(ShownDifference(words, seconds, seconds, is_equal=True))
+    shown += [ShownDifference(_words(part), part.a_s, part.b_s, is_equal(part)) for part in rest[:num_listed]]
     if left := rest[num_listed:]:
-        shown.append(
-            ShownDifference(words=OTHER, a_s=fsum(part.a_s for part in left), b_s=fsum(part.b_s for part in left))
-        )
+        shown.append(ShownDifference(OTHER, fsum(part.a_s for part in left), fsum(part.b_s for part in left)))
     return shown
-
-
-def moving(changes: Sequence[TriedChange], moves: bool = True) -> list[TriedChange]:
-    """The changes that move the step, or those that do not."""
-    return [change for change in changes if (abs(change.share) >= LITTLE) == moves]
 
 
 def first_that_fits(changes: Sequence[TriedChange]) -> TriedChange | None:
@@ -114,7 +95,7 @@ def _words(part: TimePart | PartDifference) -> str:
 
 
 def _num_listed(sizes: Sequence[float]) -> int:
-    """How many of these are listed: as many as make up 99 %, and never all but one."""
+    """Return how many of these are listed: as many as make up 99 %, and never all but one."""
     total, given = sum(sizes), 0.0
     for place, size in enumerate(sizes):
         if given >= LISTED_SHARE * total and len(sizes) - place > 1:

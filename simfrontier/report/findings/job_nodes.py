@@ -1,4 +1,4 @@
-"""Where the nodes of a job lie in the machine's network, at every size."""
+"""Placement of a job's nodes in the machine's network, at every size."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from simfrontier.machine import Machine, compressed
 from simfrontier.network import groups_of_job
 from simfrontier.records import dataclass
+from simfrontier.units import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesOfJob:
-    """How the job gets its nodes; `in_groups`: by number of devices, how many nodes are in each group (dragonfly) or
+    """Placement of a job's nodes. `in_groups`: by number of devices, how many nodes are in each group (dragonfly) or
     under each leaf (fat tree) that has any, in the order of the groups; empty on a machine that has none. `listed`: by
     number of devices, the nodes by name or number, where the scenario lists them; `seed`: where they are random."""
 
@@ -24,7 +25,7 @@ class NodesOfJob:
 
     @property
     def is_usual(self) -> bool:
-        """Whether it goes without saying: the first nodes of the machine, all in one group."""
+        """Return whether it goes without saying: the first nodes of the machine, all in one group."""
         return self.placement == "contiguous" and all(len(counts) <= 1 for counts in self.in_groups.values())
 
     def words(self, devices: int) -> str:
@@ -35,14 +36,13 @@ class NodesOfJob:
         if not counts:
             return text
         low, high = min(counts), max(counts)
-        each = str(low) if low == high else f"{low} to {high}"
-        groups = self.group_word if len(counts) == 1 else {"group": "groups", "leaf": "leaves"}[self.group_word]
-        nodes = f"{sum(counts):,} node{'s' if sum(counts) > 1 else ''} in {len(counts)} {groups}"
-        return f"{text}, {nodes}" if len(counts) == 1 else f"{text}, {nodes}, {each} in each"
+        groups = counted(len(counts), self.group_word, {"group": "groups", "leaf": "leaves"}[self.group_word])
+        text = f"{text}, {counted(sum(counts), 'node')} in {groups}"
+        return text if len(counts) == 1 else f"{text}, {low if low == high else f'{low} to {high}'} in each"
 
 
 def nodes_of_job(machine: Machine, sizes: Sequence[int]) -> NodesOfJob:
-    """Where the nodes lie at these numbers of devices."""
+    """Return the placement of the nodes at these numbers of devices."""
     job, has_groups = machine.job_nodes, machine.dragonfly is not None or machine.fat_tree is not None
     names = job.names or tuple(map(str, job.listed))
     in_groups, listed = {}, {}

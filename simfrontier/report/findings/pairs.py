@@ -12,7 +12,7 @@ from simfrontier.study import PlanOutcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """How fast a plan is against another on that many devices: the ratio of their rates, the share of `num_samples`
+    """Comparison of two plans at one size: the ratio of their rates, the share of `num_samples`
     paired samples in which it is faster (None: nothing was sampled), and whether that is `too_close` to call."""
 
     devices: int
@@ -22,6 +22,11 @@ class Pair:
     faster_share: float | None
     num_samples: int
     too_close: bool
+
+    @property
+    def lead(self) -> float:
+        """Return the relative lead of the plan over the other (0.05: 5 % faster)."""
+        return self.ratio.median - 1.0
 
 
 def pairs_of(view: StudyView) -> tuple[Pair, ...]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from simfrontier.records import dataclass
-from simfrontier.report.findings.samples import Sampled, sampled_rate, sampled_ratio, work_ratio
+from simfrontier.report.findings.samples import sampled_ratio, work_ratio
 from simfrontier.report.findings.sensitivity import setting_of
 from simfrontier.report.phrases import NOT_RUN, TOO_BIG
-from simfrontier.report.view import StudyView, comparable, published_tflops, rate, rate_among
+from simfrontier.report.view import RATE, StudyView, comparable, published_tflops, rate, result_row
 from simfrontier.scenario import PublishedTable
+from simfrontier.study import PlanOutcome
 
 Range = tuple[float, float]
 
@@ -33,103 +35,89 @@ class PublishedFigure:
     first: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """`judged`: the figures are of the machine that is simulated. `ratios`: of rates per device to that of the first of
-    them, all at one size. `varied`: what is unknown and varied."""
-
-    source: str
-    judged: bool
-    changed_settings: tuple[str, ...]
-    ratios: tuple[PublishedFigure, ...]
-    shares: tuple[PublishedFigure, ...]
-    efficiencies: tuple[PublishedFigure, ...]
-    peak_flops_per_s: float
-    precision: str
-    varied: tuple[str, ...]
-
-
-def published_of(view: StudyView) -> Published | None:
-    """The prediction beside the figures of a study's scenario; None where it has none."""
+def published_of(view: StudyView) -> dict[str, Any] | None:
+    """The prediction beside the figures of a study's scenario; None where it has none. `judged`: whether they are of
+    the machine that is simulated. `ratios`: of rates per device to that of the first of them, all at one size.
+    `varied`: the settings that are varied, without their units."""
     figures = view.scenario.file.published
     if figures is None:
         return None
-    return Published(
-        source=figures.source,
-        judged=comparable(view.scenario) is not None,
-        changed_settings=view.changed_settings,
-        ratios=_ratios(view, figures),
-        shares=tuple(
+    varied = () if view.sensitivity is None else view.sensitivity.varied
+    return {
+        "source": figures.source,
+        "judged": comparable(view.scenario) is not None,
+        "changed_settings": view.changed_settings,
+        "ratios": _ratios(view, figures),
+        "shares": [
             _share(view, plan, int(size), percentage / 100)
             for plan, sizes in figures.percent_of_peak.items()
             for size, percentage in sizes.items()
-        ),
-        efficiencies=tuple(_efficiency(view, figures, plan, value) for plan, value in figures.efficiency.items()),
-        peak_flops_per_s=view.scenario.at(view.largest).peak_flops_per_s,
-        precision=view.scenario.precision.model,
-        varied=_varied(view),
-    )
+        ],
+        "efficiencies": [_efficiency(view, figures, plan, value) for plan, value in figures.efficiency.items()],
+        "peak_flops_per_s": view.scenario.at(view.largest).peak_flops_per_s,
+        "precision": view.scenario.precision.model,
+        "varied": list(dict.fromkeys(setting_of(one)[0] for one in varied)),
+    }
 
 
-def _ratios(view: StudyView, figures: PublishedTable) -> tuple[PublishedFigure, ...]:
+def _state(outcome: PlanOutcome | None) -> str:
+    """Why there is no prediction; empty where there is one."""
+    return NOT_RUN if outcome is None else "" if outcome.row["fits"] else TOO_BIG
+
+
+def _ratios(view: StudyView, figures: PublishedTable) -> list[PublishedFigure]:
     """At the size of the variations, where there are any."""
     if not figures.ratios:
-        return ()
+        return []
     varied, first, made = view.sensitivity, next(iter(figures.ratios)), []
     size = view.largest if varied is None else varied.devices
-    fitting = {o.plan: o for o in view.at(size) if o.row["fits"]}
-    tflops = {o.plan: math.nan for o in view.at(size)} | ({} if varied is None else dict(varied.default.tflops))
-    tflops |= {plan: published_tflops(o) for plan, o in fitting.items()}
-    bands = ratio_bands(view, size, first)
+    outcomes = {o.plan: o for o in view.at(size)}
+    of_default = {} if varied is None else dict(varied.default.tflops)  # plans that only the variations have
+    tflops = of_default | {plan: published_tflops(o) if o.row["fits"] else math.nan for plan, o in outcomes.items()}
     for plan, published in figures.ratios.items():
-        _, state = rate_among(tflops, plan)
-        sampled = bands.get(plan)
+        outcome = outcomes.get(plan)
         ratio = tflops.get(plan, math.nan) / tflops.get(first, math.nan)
+        is_varied = outcome is None and plan in of_default
         made.append(
             PublishedFigure(
                 plan=plan,
                 devices=size,
                 published=published,
                 predicted=ratio if math.isfinite(ratio) else None,
-                state=state,
-                sampled=None if sampled is None else (sampled.low, sampled.high),
+                state=("" if math.isfinite(tflops[plan]) else TOO_BIG) if is_varied else _state(outcome),
+                sampled=None if plan == first else _sampled_ratio(view, outcome, outcomes.get(first)),
                 unknown=None if plan == first else ratio_over_unknown(view, plan, first),
-                rate=rate(fitting[plan]) if plan in fitting else None,
+                rate=rate(outcome) if outcome is not None and outcome.row["fits"] else None,
             )
         )
-    return tuple(made)
+    return made
 
 
-def ratio_bands(view: StudyView, size: int, first: str) -> dict[str, Sampled]:
-    """The paired samples of each plan's rate over the first plan's; plans without samples are not in it."""
-    sampled = {o.plan: o for o in view.at(size) if o.samples_s is not None}
-    if first not in sampled:
-        return {}
-    base = sampled[first]
-    per_token = {plan: published_tflops(o) / rate(o) for plan, o in sampled.items()}  # recomputed ones count
-    return {
-        plan: sampled_ratio(o, base, work_ratio(view, o, base) * per_token[plan] / per_token[first])
-        for plan, o in sampled.items()
-        if plan != first
-    }
+def _sampled_ratio(view: StudyView, outcome: PlanOutcome | None, first: PlanOutcome | None) -> Range | None:
+    """The 90 % interval of the ratio of two plans' TFLOPS, as published, over paired samples; None without samples."""
+    if outcome is None or first is None or outcome.samples_s is None or first.samples_s is None:
+        return None
+    per_token = (published_tflops(outcome) / rate(outcome)) / (published_tflops(first) / rate(first))
+    band = sampled_ratio(outcome, first, work_ratio(view, outcome, first) * per_token)
+    return band.low, band.high
 
 
 def _share(view: StudyView, plan: str, size: int, published: float) -> PublishedFigure:
     outcome = next((o for o in view.at(size) if o.plan == plan), None)
     if outcome is None or not outcome.row["fits"]:
-        state = NOT_RUN if outcome is None else TOO_BIG
-        return PublishedFigure(plan=plan, devices=size, published=published, predicted=None, state=state)
-    peak = view.scenario.at(size).peak_flops_per_s / 1e12
-    sampled = sampled_rate(outcome, published_tflops)
+        return PublishedFigure(plan=plan, devices=size, published=published, predicted=None, state=_state(outcome))
+    row = result_row(outcome)
+    predicted = published_tflops(outcome) / (view.scenario.at(size).peak_flops_per_s / 1e12)
+    low, high = (row[f"{RATE}_{end}"] for end in ("p05", "p95"))
     return PublishedFigure(
         plan=plan,
         devices=size,
         published=published,
-        predicted=published_tflops(outcome) / peak,
+        predicted=predicted,
         state="",
-        sampled=None if sampled is None else (sampled.low / peak, sampled.high / peak),
+        sampled=None if low is None else (predicted * low / row[RATE], predicted * high / row[RATE]),
         unknown=share_over_unknown(view, plan, size),
-        rate=rate(outcome),
+        rate=row[RATE],
     )
 
 
@@ -173,10 +161,3 @@ def _efficiency(view: StudyView, figures: PublishedTable, plan: str, published: 
         state=state,
         first=first or None,
     )
-
-
-def _varied(view: StudyView) -> tuple[str, ...]:
-    """Names of the settings that are varied, without their units."""
-    if view.sensitivity is None:
-        return ()
-    return tuple(dict.fromkeys(setting_of(one)[0] for one in view.sensitivity.varied))

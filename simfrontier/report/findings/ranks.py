@@ -1,12 +1,11 @@
-"""How the ranks of a study's plans are laid out, and what searches for a grid compared."""
+"""Layout of the ranks of a study's plans, and the candidates of searches for a grid."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simfrontier.plan import Options, TensorOptions
-from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView
 from simfrontier.scenario import Case
 
@@ -17,64 +16,18 @@ AXES = {"x": "X", "y": "Y", "z": "Z", "tensor": "tensor", "stage": "stages"}  # 
 DATA = "data"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankGrid:
-    """One plan at one size. `ranks`: how many there are along each part of its grid, of a product of `devices`;
-    `samples`: sequences of a step; `num_candidates`: of the search that found it, None where none was run here."""
-
-    plan: str
-    devices: int
-    model: str
-    ranks: Mapping[str, int]
-    chunks: int
-    micro_batch: int
-    grad_accum: int
-    samples: int
-    is_searched: bool
-    num_candidates: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A grid that a search tried, with all else in which its candidates differ; no replicas where it does not divide
-    the devices. Its sequences per second at fidelity `analytic`, or why it has none."""
-
-    options: Mapping[str, str | int | None]
-    samples_per_s: float | None
-    misfit: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridSearch:
-    """A search: the grid that it took, and all that it tried, the best first and those without a rate last. `by`: the
-    model of communication that proposed them, or empty where every combination was tried."""
-
-    plan: str
-    devices: int
-    by: str
-    taken: Mapping[str, str | int | None]
-    candidates: tuple[Candidate, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankGrids:
-    """The grids of all plans at all sizes, and the searches that found them. `axes`: parts of the grid that any plan
-    has beside data; stages only where there is more than one."""
-
-    axes: tuple[str, ...]
-    grids: tuple[RankGrid, ...]
-    searches: tuple[GridSearch, ...]
-
-
-def rank_grids(view: StudyView) -> RankGrids:
-    """The grids of a study's plans, by plan and size."""
-    grids = tuple(_grid(view, plan, case) for (plan, _), case in view.cases.items())
-    most = {name: max(grid.ranks.get(name, 0) for grid in grids) for name in AXES.values()}
-    return RankGrids(
-        axes=tuple(name for name in AXES.values() if most[name] > (name == AXES["stage"])),
-        grids=grids,
-        searches=tuple(_search(view, plan, size, tried) for (plan, size), tried in view.searches.items()),
-    )
+def rank_grids(view: StudyView) -> dict[str, Any] | None:
+    """The grids of all plans at all sizes, and the searches that found them; None where no plan has a grid. `axes`:
+    parts of the grid that any plan has beside data; stages only where there is more than one."""
+    if not view.searches and not any(isinstance(case.options, TensorOptions) for case in view.cases.values()):
+        return None
+    grids = [_grid(view, plan, case) for (plan, _), case in view.cases.items()]
+    most = {name: max(grid["ranks"].get(name, 0) for grid in grids) for name in AXES.values()}
+    return {
+        "axes": [name for name in AXES.values() if most[name] > (name == AXES["stage"])],
+        "grids": grids,
+        "searches": [_search(view, plan, size, tried) for (plan, size), tried in view.searches.items()],
+    }
 
 
 def ranks_along(case: Case) -> dict[str, int]:
@@ -85,40 +38,41 @@ def ranks_along(case: Case) -> dict[str, int]:
     return counts | {DATA: _left(case.devices, counts.values())}
 
 
-def _grid(view: StudyView, plan: str, case: Case) -> RankGrid:
+def _grid(view: StudyView, plan: str, case: Case) -> dict[str, Any]:
+    """One plan at one size. `ranks`: along each part of its grid; `samples`: sequences of a step; `num_candidates`: of
+    the search that found it, None where none was run here."""
     tried = view.searches.get((plan, case.devices))
-    return RankGrid(
-        plan=plan,
-        devices=case.devices,
-        model=case.shape.name,
-        ranks=ranks_along(case),
-        chunks=case.chunks,
-        micro_batch=case.micro_batch,
-        grad_accum=case.grad_accum,
-        samples=case.samples,
-        is_searched=tried is not None or plan in view.scenario.at(case.devices).searches,
-        num_candidates=None if tried is None else len(tried),
-    )
+    return {
+        "plan": plan,
+        "devices": case.devices,
+        "model": case.shape.name,
+        "ranks": ranks_along(case),
+        "chunks": case.chunks,
+        "micro_batch": case.micro_batch,
+        "grad_accum": case.grad_accum,
+        "samples": case.samples,
+        "is_searched": tried is not None or plan in view.scenario.at(case.devices).searches,
+        "num_candidates": None if tried is None else len(tried),
+    }
 
 
-def _search(view: StudyView, plan: str, size: int, tried: Sequence[TriedGrid]) -> GridSearch:
-    differing = _differing(tried)
-    return GridSearch(
-        plan=plan,
-        devices=size,
-        by=view.scenario.at(size).searches[plan].by or "",
-        taken=_columns(view.scenario.resolved_options[plan, size], size, differing),
-        candidates=tuple(
-            Candidate(options=_columns(one.options, size, differing), samples_per_s=one.rate, misfit=one.why)
-            for one in sorted(tried, key=lambda one: -one.rate if one.rate is not None else 1.0)
-        ),
-    )
-
-
-def _differing(tried: Sequence[TriedGrid]) -> list[str]:
-    """Keys in which the candidates differ."""
+def _search(view: StudyView, plan: str, size: int, tried: Sequence[TriedGrid]) -> dict[str, Any]:
+    """A search: the grid that it took, and all that it tried, the best first and those without a rate last, by what
+    they differ in: sequences per second at fidelity `analytic`, or why there is no rate. `by`: the model of
+    communication that proposed them, or empty where every combination was tried."""
     tables = [_table(one.options) for one in tried]
-    return [key for key in tables[0] if any(table[key] != tables[0][key] for table in tables)]
+    differing = [key for key in tables[0] if any(table[key] != tables[0][key] for table in tables)]
+    best_first = sorted(tried, key=lambda one: -one.rate if one.rate is not None else 1.0)
+    return {
+        "plan": plan,
+        "devices": size,
+        "by": view.scenario.at(size).searches[plan].by or "",
+        "taken": _columns(view.scenario.resolved_options[plan, size], size, differing),
+        "candidates": [
+            {"options": _columns(one.options, size, differing), "samples_per_s": one.rate, "misfit": one.why}
+            for one in best_first
+        ],
+    }
 
 
 def _table(options: Options) -> Mapping[str, object]:
@@ -126,8 +80,8 @@ def _table(options: Options) -> Mapping[str, object]:
 
 
 def _columns(options: Options, size: int, differing: Sequence[str]) -> dict[str, str | int | None]:
-    """The grid of a candidate on so many devices by the names of its parts, then all else in which candidates
-    differ."""
+    """The grid of a candidate on so many devices by the names of its parts (no data where it does not divide them),
+    then all else in which candidates differ."""
     made: dict[str, str | int | None] = {}
     if isinstance(options, TensorOptions):
         counts = {AXES[axis]: count for axis, count in reversed(options.inside)} | {AXES["stage"]: options.pipeline}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from simfrontier.accuracy import Residual, grouped, harnesses_of, shipped_harnesses
 from simfrontier.measured import CallRow, CopyRow, KernelRow, RateRow, Row
-from simfrontier.records import dataclass
 from simfrontier.report.phrases import binary
 
 _COPIES = {"kernel_copy": "copy by kernels", "sdma_copy": "copy by SDMA engines"}  # others are names of benchmarks
@@ -15,8 +15,7 @@ BYTES, EDGE = "message (bytes)", "edge of a cube of equal work (elements)"
 MOVED = "read and written (bytes)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowPosition:
+class RowPosition(NamedTuple):
     """A row among the others of its table.
 
     `chart`: what is measured, on what; `line`: the series of sizes that it belongs to, lines standing in the `order`
@@ -32,16 +31,31 @@ class RowPosition:
 
 
 def standing(row: Row) -> RowPosition:
-    """The place of a row of any form."""
+    """The place of a row: a chart per collective (or benchmark, kernel), library, machine and type of numbers, a line
+    per number of devices, path or statistic. Of a rate size 0 where the shape was not told."""
     match row:
         case CallRow():
-            return _of_call(row)
+            is_known = bool(harnesses_of(row, shipped_harnesses()))  # of a program that adds to the time
+            program = f" ({row.source.partition('@')[0].rpartition('/')[2]})" if is_known else ""
+            first = f", {'-'.join(map(str, row.groups[0]))} and others" if row.groups else ""
+            chart = f"{row.collective.replace('_', '-')}, {row.library}, {row.machine}{program}"
+            line = f"{row.devices:,} devices{first}"
+            return RowPosition(chart, line, row.devices, row.num_bytes, BYTES, binary(row.num_bytes))
         case CopyRow():
-            return _of_copy(row)
+            pair = row.pair if not row.pair.startswith("median") else "median of pairs"
+            what = _COPIES.get(row.benchmark, row.benchmark)
+            chart = f"{what}, {row.library}, {row.machine}, {_SCOPES[row.scope]}"
+            line = ", ".join(filter(None, (row.path_class, pair)))
+            return RowPosition(chart, line, 0.0, row.num_bytes, BYTES, binary(row.num_bytes))
         case RateRow():
-            return _of_rate(row)
+            edge = 0.0 if row.flops is None else (row.flops / 2) ** (1 / 3)
+            words = f"{row.m:,} × {row.n:,} × {row.k:,}" if row.m and row.n and row.k else "shape not told"
+            chart = f"matrix products, {row.machine}, {row.dtype}"
+            return RowPosition(chart, row.statistic, 0.0, edge, EDGE, words)
         case KernelRow():
-            return _of_kernel(row)
+            words = f"{row.shape.replace('x', ' × ')}, {binary(row.num_bytes)}"
+            chart = f"{row.kernel}, {row.machine}, {row.dtype}"
+            return RowPosition(chart, row.statistic, 0.0, row.num_bytes, MOVED, words)
 
 
 def row_name(row: Row) -> str:
@@ -57,56 +71,3 @@ def charts_of(rows: Sequence[Residual[Row]]) -> dict[str, list[Residual[Row]]]:
     """The charts of a table: its rows with a time at a size, by chart, in the table's order."""
     shown = (row for row in rows if row.measured is not None and standing(row.row).size > 0)
     return grouped(shown, lambda row: standing(row.row).chart)
-
-
-def _of_call(row: CallRow) -> RowPosition:
-    """A chart per collective, library, machine, and program that adds to the time; a line per number of devices."""
-    is_known = bool(harnesses_of(row, shipped_harnesses()))
-    program = f" ({row.source.partition('@')[0].rpartition('/')[2]})" if is_known else ""
-    first = f", {'-'.join(map(str, row.groups[0]))} and others" if row.groups else ""
-    return RowPosition(
-        chart=f"{row.collective.replace('_', '-')}, {row.library}, {row.machine}{program}",
-        line=f"{row.devices:,} devices{first}",
-        order=row.devices,
-        size=row.num_bytes,
-        size_title=BYTES,
-        size_words=binary(row.num_bytes),
-    )
-
-
-def _of_copy(row: CopyRow) -> RowPosition:
-    """A chart per benchmark, library and machine; a line per class of path and pair."""
-    pair = row.pair if not row.pair.startswith("median") else "median of pairs"
-    return RowPosition(
-        chart=f"{_COPIES.get(row.benchmark, row.benchmark)}, {row.library}, {row.machine}, {_SCOPES[row.scope]}",
-        line=", ".join(part for part in (row.path_class, pair) if part),
-        order=0.0,
-        size=row.num_bytes,
-        size_title=BYTES,
-        size_words=binary(row.num_bytes),
-    )
-
-
-def _of_rate(row: RateRow) -> RowPosition:
-    """A chart per machine and type of numbers; a line per statistic. Size 0 where the shape was not told."""
-    edge = 0.0 if row.flops is None else (row.flops / 2) ** (1 / 3)
-    return RowPosition(
-        chart=f"matrix products, {row.machine}, {row.dtype}",
-        line=row.statistic,
-        order=0.0,
-        size=edge,
-        size_title=EDGE,
-        size_words=f"{row.m:,} × {row.n:,} × {row.k:,}" if row.m and row.n and row.k else "shape not told",
-    )
-
-
-def _of_kernel(row: KernelRow) -> RowPosition:
-    """A chart per kernel, machine and type of numbers; a line per statistic."""
-    return RowPosition(
-        chart=f"{row.kernel}, {row.machine}, {row.dtype}",
-        line=row.statistic,
-        order=0.0,
-        size=row.num_bytes,
-        size_title=MOVED,
-        size_words=f"{row.shape.replace('x', ' × ')}, {binary(row.num_bytes)}",
-    )

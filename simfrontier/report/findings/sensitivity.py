@@ -1,66 +1,32 @@
-"""How the comparison of plans depends on settings that are unknown, one at a time and the same for all plans."""
+"""Sensitivity of the comparison of plans to unknown settings, one at a time and the same for all plans."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from simfrontier.records import dataclass
 from simfrontier.report.phrases import exactly
 from simfrontier.report.view import StudyView, comparable
 from simfrontier.units import unit_of
 
 if TYPE_CHECKING:
-    from simfrontier.experiments import RequiredValue, Sensitivity, VariedRates
+    from simfrontier.experiments import Sensitivity, VariedRates
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Varied:
-    """One setting at one value, in the unit of its key (both empty: the defaults). By plan: `rates`, tokens per
-    second and device; `tflops`, per device as they are published; `compared`, what is compared of it: its rate over the
-    first plan's, or of the only plan its rate. None where a plan does not fit."""
-
-    setting: str
-    value: str
-    rates: Mapping[str, float | None]
-    tflops: Mapping[str, float | None]
-    compared: Mapping[str, float | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariedAtSize:
-    """All variations at one size, those at the defaults apart. `published`: what is compared, as published; `strongest`
-    names the setting that moves it most."""
-
-    devices: int
-    default: Varied
-    varied: tuple[Varied, ...]
-    published: Mapping[str, float]
-    strongest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variations:
-    """What was varied at each size, the largest first, and the values that published ratios would need. `compared`: the
-    plans whose ratios to the first of `plans` are compared, or the only plan."""
-
-    fidelity: str
-    plans: tuple[str, ...]
-    compared: tuple[str, ...]
-    sizes: tuple[VariedAtSize, ...]
-    required: tuple[RequiredValue, ...]
-
-
-def variations_of(view: StudyView, result: Sensitivity) -> Variations:
-    """The variations of a study's scenario."""
-    return Variations(
-        fidelity=result.fidelity,
-        plans=result.plans,
-        compared=result.plans[1:] or result.plans,
-        sizes=tuple(_at_size(view, each) for each in (result, *sorted(result.smaller, key=lambda each: -each.devices))),
-        required=result.required,
-    )
+def variations_of(view: StudyView) -> dict[str, Any] | None:
+    """The variations of a study at each size, the largest first, and the values that published ratios would need; None
+    where nothing was varied. `compared`: the plans whose ratios to the first of `plans` are compared, or the only
+    plan."""
+    result = view.sensitivity
+    if result is None:
+        return None
+    return {
+        "fidelity": result.fidelity,
+        "plans": result.plans,
+        "compared": result.plans[1:] or result.plans,
+        "sizes": [_at_size(view, each) for each in (result, *sorted(result.smaller, key=lambda each: -each.devices))],
+        "required": [each.sentence for each in result.required],
+    }
 
 
 def setting_of(one: VariedRates) -> tuple[str, str]:
@@ -72,26 +38,31 @@ def setting_of(one: VariedRates) -> tuple[str, str]:
         return one.label, one.value
 
 
-def _at_size(view: StudyView, result: Sensitivity) -> VariedAtSize:
-    return VariedAtSize(
-        devices=result.devices,
-        default=_varied("", "", result.default, result.plans),
-        varied=tuple(_varied(*setting_of(one), one, result.plans) for one in result.varied),
-        published=_published(view, result),
-        strongest=result.strongest,
-    )
+def _at_size(view: StudyView, result: Sensitivity) -> dict[str, Any]:
+    """The variations at one size, those at the defaults apart. `published`: what is compared, as published;
+    `strongest` names the setting that moves it most."""
+    return {
+        "devices": result.devices,
+        "default": _varied(result.default, result.plans),
+        "varied": [_varied(one, result.plans) for one in result.varied],
+        "published": _published(view, result),
+        "strongest": result.strongest,
+    }
 
 
-def _varied(setting: str, value: str, one: VariedRates, plans: tuple[str, ...]) -> Varied:
-    rates = one.rates
-    compared = {plan: rates[plan] if len(plans) == 1 else rates[plan] / rates[plans[0]] for plan in plans}
-    return Varied(
-        setting=setting,
-        value=value,
-        rates={plan: _finite(rates[plan]) for plan in plans},
-        tflops={plan: _finite(one.tflops[plan]) for plan in plans},
-        compared={plan: _finite(value) for plan, value in compared.items()},
-    )
+def _varied(one: VariedRates, plans: tuple[str, ...]) -> dict[str, Any]:
+    """One setting at one value (both empty: the defaults). By plan: `rates`, tokens per second and device; `tflops`,
+    per device as they are published; `compared`: its rate over the first plan's, or of the only plan its rate. None
+    where a plan does not fit."""
+    setting, value = setting_of(one) if one.key else ("", "")
+    first = 1.0 if len(plans) == 1 else one.rates[plans[0]]
+    return {
+        "setting": setting,
+        "value": value,
+        "rates": {plan: _finite(one.rates[plan]) for plan in plans},
+        "tflops": {plan: _finite(one.tflops[plan]) for plan in plans},
+        "compared": {plan: _finite(one.rates[plan] / first) for plan in plans},
+    }
 
 
 def _finite(value: float) -> float | None:

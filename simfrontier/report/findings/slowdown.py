@@ -1,10 +1,11 @@
-"""What trouble costs, by plan: in each case, with any one device lagging, and with any one link of each class."""
+"""Slowdown by degraded components, by plan: in each case, with any one device lagging, and with any one link of each
+class."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,108 +14,73 @@ from simfrontier.trace import ranges_text
 from simfrontier.units import times
 
 if TYPE_CHECKING:
-    from simfrontier.slowdown import LaggingLinks, Slowdown, SlowedPlan
+    from simfrontier.slowdown import Slowdown, SlowedPlan
     from simfrontier.study import Cell
 
 COLUMNS = ("kind", "what", "count", "plan", "step_time_s", "healthy_step_time_s", "slowdown", "note")
 LONGEST = 60  # characters of a list of devices; the first stands for all where it is longer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlowdownRow:
-    """One trouble: by plan how many times as long a step takes (None: there is none), and why."""
-
-    label: str
-    slowdown: Mapping[str, float | None]
-    why: Mapping[str, str]
+SHARES = {
+    "kernel_share": "kernels, of a healthy step",
+    "between_nodes_share": "exposed communication between nodes, of a healthy step",
+    "crossing_share": "bytes that cross nodes, of all that are sent",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowedKind:
-    """Devices or links that are alike for a plan: one of them (`example`), how many they are, and the slowdown with one
-    of them lagging, whichever (None: not simulated)."""
+    """Devices or links of a class that are alike for a plan: one of them (`example`), how many they are, and the
+    slowdown with one of them lagging, whichever (None: not simulated)."""
 
+    link_class: str
     example: str
     count: int
     slowdown: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlowdownRange:
-    """The mildest and the worst slowdown with one thing of a kind lagging, how many things there are, and one of those
-    with the worst."""
-
-    low: float
-    high: float
-    count: int
-    worst: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlowdownFindings:
-    """What trouble costs on so many devices. `plans`: those that fit; `healthy_s`: seconds of their steps; `devices`
-    and `links` by plan, links also by the machine's class; `lagging_devices` and `lagging_links` their ranges.
-    `left_out`: how many kinds of devices and links were not simulated, as there are too many."""
-
-    num_devices: int
-    fidelity: str
-    device_factor: float
-    link_factor: float
-    plans: tuple[str, ...]
-    misfits: tuple[str, ...]
-    healthy_s: Mapping[str, float]
-    kernel_share: Mapping[str, float]
-    between_nodes_share: Mapping[str, float]
-    crossing_share: Mapping[str, float]
-    cases: tuple[SlowdownRow, ...]
-    sentences: tuple[str, ...]
-    verdict: str
-    devices: Mapping[str, tuple[SlowedKind, ...]]
-    links: Mapping[str, Mapping[str, tuple[SlowedKind, ...]]]
-    lagging_devices: Mapping[str, SlowdownRange]
-    lagging_links: Mapping[str, Mapping[str, SlowdownRange]]
-    left_out: int
-
-
-def slowdown_of(result: Slowdown) -> SlowdownFindings:
-    """The findings of what was simulated."""
+def slowdown_of(result: Slowdown | None) -> dict[str, Any] | None:
+    """Return the slowdowns that were simulated. `plans`: those that fit; `devices` and `links`: the kinds of each plan;
+    `table`: by label and plan the slowdown in words, of all cases and then at worst with any one device or link
+    lagging. `left_out`: how many kinds were not simulated, as there are too many."""
+    if result is None:
+        return None
     fitting = {one.plan: one for one in result.plans if one.healthy is not None}
-    healthy = {plan: one.healthy for plan, one in fitting.items() if one.healthy is not None}
-    devices = {plan: tuple(_devices(one)) for plan, one in fitting.items() if one.devices is not None}
-    links = {plan: _links(one.links) for plan, one in fitting.items() if one.links}
-    kinds = [*(each for some in devices.values() for each in some)]
-    kinds += [each for by_class in links.values() for some in by_class.values() for each in some]
-    classes = dict.fromkeys(name for by_class in links.values() for name in by_class)
-    return SlowdownFindings(
-        num_devices=result.devices,
-        fidelity=result.fidelity,
-        device_factor=result.device_factor,
-        link_factor=result.link_factor,
-        plans=tuple(fitting),
-        misfits=tuple(one.plan for one in result.plans if one.plan not in fitting),
-        healthy_s={plan: one.step_s for plan, one in healthy.items()},
-        kernel_share={plan: one.kernel_share for plan, one in healthy.items()},
-        between_nodes_share={plan: one.between_nodes_share for plan, one in healthy.items()},
-        crossing_share={plan: one.crossing_share for plan, one in healthy.items()},
-        cases=tuple(
-            SlowdownRow(
-                label=label,
-                slowdown={plan: one.cases[label].slowdown for plan, one in fitting.items()},
-                why={plan: one.cases[label].sentence for plan, one in fitting.items()},
-            )
+    devices = {plan: list(_devices(one)) for plan, one in fitting.items() if one.devices is not None}
+    links = {plan: list(_links(one)) for plan, one in fitting.items() if one.links}
+    kinds = [kind for own in (*devices.values(), *links.values()) for kind in own]
+    return {
+        "num_devices": result.devices,
+        "fidelity": result.fidelity,
+        "device_factor": result.device_factor,
+        "link_factor": result.link_factor,
+        "plans": list(fitting),
+        "misfits": [one.plan for one in result.plans if one.plan not in fitting],
+        "healthy": {plan: one.healthy for plan, one in fitting.items()},
+        "cases": [
+            {
+                "label": label,
+                "slowdown": {plan: one.cases[label].slowdown for plan, one in fitting.items()},
+                "why": {plan: one.cases[label].sentence for plan, one in fitting.items()},
+            }
             for label in result.cases
-        ),
-        sentences=result.sentences,
-        verdict=result.verdict,
-        devices=devices,
-        links=links,
-        lagging_devices={plan: _range(each) for plan, each in devices.items()},
-        lagging_links={
-            name: {plan: _range(by_class[name]) for plan, by_class in links.items() if name in by_class}
-            for name in classes
-        },
-        left_out=sum(each.slowdown is None for each in kinds),
-    )
+        ],
+        "sentences": result.sentences,
+        "verdict": result.verdict,
+        "devices": devices,
+        "links": links,
+        "left_out": sum(each.slowdown is None for each in kinds),
+    }
+
+
+def worst_rows(found: Mapping[str, Any], device: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The slowdown in words by plan with any one device lagging, and any one link of each class: its range, where kinds
+    of a plan differ."""
+    if found["devices"]:
+        of_plan = {plan: _range(kinds) for plan, kinds in found["devices"].items()}
+        yield f"any one {device} at {found['device_factor']:g}", of_plan
+    for name in dict.fromkeys(kind.link_class for kinds in found["links"].values() for kind in kinds):
+        mine = {plan: [kind for kind in kinds if kind.link_class == name] for plan, kinds in found["links"].items()}
+        of_plan = {plan: _range(kinds) for plan, kinds in mine.items() if kinds}
+        yield f"any one {_link_word(name)} at {found['link_factor']:g}", of_plan
 
 
 def slowdown_rows(result: Slowdown) -> Iterator[dict[str, Cell]]:
@@ -125,58 +91,49 @@ def slowdown_rows(result: Slowdown) -> Iterator[dict[str, Cell]]:
             continue
         base: dict[str, Cell] = {"plan": one.plan, "healthy_step_time_s": one.healthy.step_s}
         for label, step in one.cases.items():
-            numbers: dict[str, Cell] = {"step_time_s": "", "slowdown": ""}
-            if step.step_s is not None and step.slowdown is not None:
-                numbers = {"step_time_s": step.step_s, "slowdown": step.slowdown}
+            numbers = _numbers(step.step_s, step.slowdown)
             yield {**base, **numbers, "kind": "case", "what": label, "count": 1, "note": step.sentence}
-        kinds = [("device", f"at {result.device_factor:g}", each) for each in (_devices(one) if one.devices else ())]
-        kinds += [
-            ("link", f"{name} at {result.link_factor:g}", each)
-            for name, some in _links(one.links).items()
-            for each in some
-        ]
-        for kind, note, each in kinds:
-            numbers = {"step_time_s": "", "slowdown": ""}
-            if each.slowdown is not None:
-                numbers = {"step_time_s": each.slowdown * one.healthy.step_s, "slowdown": each.slowdown}
-            yield {**base, **numbers, "kind": kind, "what": each.example, "count": each.count, "note": note}
+        for each in (*_devices(one), *_links(one)):
+            numbers = _numbers(each.slowdown and each.slowdown * one.healthy.step_s, each.slowdown)
+            is_link, factor = bool(each.link_class), result.link_factor if each.link_class else result.device_factor
+            note = f"{each.link_class} at {factor:g}".lstrip()
+            kind = {"kind": "link" if is_link else "device", "what": each.example, "count": each.count, "note": note}
+            yield {**base, **numbers, **kind}
 
 
-def times_between(found: SlowdownRange) -> str:
-    """A slowdown, or where things of a kind differ its range: ×1.16, ×1.000 to ×1.07."""
-    low, high = times(found.low), times(found.high)
-    return high if low == high else f"{low} to {high}"
+def _numbers(step_s: float | None, slowdown: float | None) -> dict[str, Cell]:
+    known = step_s is not None and slowdown is not None
+    return {"step_time_s": step_s if known else "", "slowdown": slowdown if known else ""}  # type: ignore[dict-item]
 
 
-def link_word(link_class: str) -> str:
-    """What one of the machine's links of a class is called."""
-    return {"hbm": "memory", "nic": "NIC", "global": "pair of groups (global links)"}.get(
-        link_class, f"{link_class} link"
-    )
+def _link_word(link_class: str) -> str:
+    """Return the word for one of the machine's links of a class."""
+    names = {"hbm": "memory", "nic": "NIC", "global": "pair of groups (global links)"}
+    return names.get(link_class, f"{link_class} link")
 
 
 def _devices(one: SlowedPlan) -> Iterator[SlowedKind]:
-    assert one.devices is not None
-    for cls, slowdown in enumerate(one.devices.slowdown):
+    for cls, slowdown in enumerate(one.devices.slowdown if one.devices else ()):
+        assert one.devices is not None, "there are kinds of devices"
         members = np.flatnonzero(one.devices.class_of == cls).tolist()
         text = ranges_text(members)
         text = text if len(text) <= LONGEST else f"{members[0]} and others"
-        yield SlowedKind(example=text, count=len(members), slowdown=_finite(slowdown))
+        yield SlowedKind(link_class="", example=text, count=len(members), slowdown=_finite(slowdown))
 
 
-def _links(links: tuple[LaggingLinks, ...]) -> dict[str, tuple[SlowedKind, ...]]:
-    out: dict[str, tuple[SlowedKind, ...]] = {}
-    for each in links:
-        kind = SlowedKind(example=each.example, count=each.num_links, slowdown=_finite(each.slowdown))
-        out[each.link_class] = (*out.get(each.link_class, ()), kind)
-    return out
+def _links(one: SlowedPlan) -> Iterator[SlowedKind]:
+    """Kinds of links, those of a class of the machine together."""
+    classes = list(dict.fromkeys(each.link_class for each in one.links))
+    for each in sorted(one.links, key=lambda each: classes.index(each.link_class)):
+        slowdown = _finite(each.slowdown)
+        yield SlowedKind(link_class=each.link_class, example=each.example, count=each.num_links, slowdown=slowdown)
 
 
-def _range(kinds: tuple[SlowedKind, ...]) -> SlowdownRange:
-    known = [(each.slowdown, each.example) for each in kinds if each.slowdown is not None]
-    high, worst = max(known, key=lambda each: each[0])
-    low = min(value for value, _ in known)
-    return SlowdownRange(low=low, high=high, count=sum(each.count for each in kinds), worst=worst)
+def _range(kinds: Sequence[SlowedKind]) -> str:
+    """The mildest and the worst slowdown of kinds: ×1.16, ×1.000 to ×1.07."""
+    known = [each.slowdown for each in kinds if each.slowdown is not None]
+    low, high = times(min(known)), times(max(known))
+    return high if low == high else f"{low} to {high}"
 
 
 def _finite(value: float) -> float | None:

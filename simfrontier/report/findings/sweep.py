@@ -1,4 +1,4 @@
-"""What the rows of a sweep say: what was swept and refused, the best row of each plan and size, the Pareto front."""
+"""Findings of a sweep's rows: what was swept and refused, the best row of each plan and size, the Pareto front."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from simfrontier.errors import InputError
 from simfrontier.experiments import REPLAY
 from simfrontier.records import dataclass
-from simfrontier.report.findings.sweep_columns import ERROR, Quantity, axis_quantities, sentence_of
+from simfrontier.report.findings.sweep_columns import ERROR, EXPOSED_SHARE, axis_quantities
 from simfrontier.report.findings.sweep_goal import SweptGoal, swept_goal
-from simfrontier.report.findings.sweep_rows import MEMORY, RATE, swept_rows
 from simfrontier.report.phrases import NOTHING, exactly, setting
-from simfrontier.sweep import AXIS, is_of_plan, manifest_of
+from simfrontier.study import Column
+from simfrontier.sweep import AXIS, ROWS, is_of_plan, manifest_of, read_rows
 from simfrontier.units import has_multiples
 
 if TYPE_CHECKING:
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 SWEEP_DRAWN: Final = 2_000  # more hide each other; without a GPU these take seconds
 
 Row = Mapping[str, Any]  # cells by the names of their columns
+STEP: Final = "step_time_s"
+RATE: Final = "tokens_per_s"  # what plans are ranked by: an axis may change the work of a step
+MEMORY: Final = "peak_memory_bytes"
+TFLOPS: Final = "tflops_per_device"
+RESULTS_SHOWN: Final = (STEP, RATE, TFLOPS, EXPOSED_SHARE, MEMORY)
+_EXPOSED: Final = "exposed_comm_s"
+_OF_ROW: Final = ("point", "scenario", "plan", "devices", "fits", "fidelity", ERROR)
 _OF_SIZE: Final = ["scenario", "devices"]
 
 
@@ -29,20 +37,12 @@ class SweptAxis:
     """An axis of the study: its key in a scenario, what it is, and the different values of its points, ascending."""
 
     key: str
-    quantity: Quantity
+    quantity: Column
     values: tuple[str | bool | int | float, ...]
 
     @property
     def column(self) -> str:
         return AXIS + self.key
-
-    @property
-    def meaning(self) -> str:
-        return sentence_of(self.key)
-
-    @property
-    def is_number(self) -> bool:
-        return self.quantity.unit not in ("text", "truth")
 
     def in_words(self, value: Any) -> str:
         """One of its values in words: 25 GB/s, 4,096, yes."""
@@ -55,21 +55,13 @@ class SweptAxis:
         return f"{setting(value)}\u00a01/s" if self.quantity.unit == "1/s" else setting(value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """What was refused for one reason: how many rows, and the numbers of their points."""
-
-    reason: str
-    num_rows: int
-    points: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SweepFindings:
     """A sweep as its page shows it. `settings`: of every point; `rows`: all rows, of which `ran` have a rate.
 
     `best`: of each scenario, plan and size the row with the highest rate, by size, the best first. `fronts`: the Pareto
-    front of memory and rate by scenario and size, the least memory first.
+    front of memory and rate by scenario and size, the least memory first. `refused`: by reason, how many rows
+    (`num_rows`) and the numbers of their `points`.
     """
 
     title: str
@@ -79,7 +71,7 @@ class SweepFindings:
     ran: pd.DataFrame
     best: pd.DataFrame
     fronts: Mapping[tuple[str, int], pd.DataFrame]
-    refused: tuple[Refused, ...]
+    refused: tuple[Row, ...]
     goal: SweptGoal | None
 
     @property
@@ -122,20 +114,20 @@ class SweepFindings:
         return self.ran.loc[kept]
 
     def settings_of(self, row: Row, plan: str | None = None) -> list[str]:
-        """What the point of a row sets, of axes on which points differ: `micro batch 4`. `plan`: without settings of
-        other plans."""
+        """Return the settings of a row's point, of axes on which points differ: `micro batch 4`. `plan`: without
+        settings of other plans."""
         axes = [axis for axis in self.varied if plan is None or is_of_plan(axis.key, plan)]
-        return [f"{axis.quantity.words} {axis.in_words(row[axis.column])}" for axis in axes]
+        return [f"{axis.quantity.title} {axis.in_words(row[axis.column])}" for axis in axes]
 
     def settings_at(self, point: int) -> list[str]:
-        """What a point sets, of axes on which points differ."""
+        """Return the settings of a point, of axes on which points differ."""
         rows = self.rows[self.rows["point"] == point].head(1).to_dict("records")
         return self.settings_of(rows[0]) if rows else []
 
 
 def sweep_findings(folder: Path) -> SweepFindings:
     """Return what is found in the folder of a sweep. Raises InputError where its rows cannot be read."""
-    manifest, rows = manifest_of(folder), swept_rows(folder)
+    manifest, rows = manifest_of(folder), _swept_rows(folder)
     axes = _axes(rows)
     ran = rows[rows["fits"].eq(True) & rows[RATE].notna()].astype({"devices": int})
     best = ran.loc[ran.groupby([*_OF_SIZE, "plan"])[RATE].idxmax()]
@@ -176,10 +168,25 @@ def _axes(rows: pd.DataFrame) -> tuple[SweptAxis, ...]:
     return tuple(SweptAxis(key=key, quantity=quantities[key], values=some) for key, some in values.items())
 
 
-def _refused(rows: pd.DataFrame) -> tuple[Refused, ...]:
-    """What was refused by its reason, the most frequent first."""
+def _refused(rows: pd.DataFrame) -> tuple[Row, ...]:
+    """Return refused rows by reason, the most frequent first."""
     made = [
-        Refused(reason=str(reason), num_rows=len(own), points=tuple(own["point"].unique().tolist()))
+        {"reason": str(reason), "num_rows": len(own), "points": tuple(own["point"].unique().tolist())}
         for reason, own in rows.groupby(ERROR)
     ]
-    return tuple(sorted(made, key=lambda each: (-each.num_rows, each.reason)))
+    return tuple(sorted(made, key=lambda each: (-each["num_rows"], each["reason"])))
+
+
+def _swept_rows(folder: Path) -> pd.DataFrame:
+    """Return the rows of a data set in the order of its points: their point and plan, a column for each axis, and
+    `RESULTS_SHOWN`; NaN or None where a row has no value. Raises InputError where there are none, or they cannot be
+    read."""
+    import numpy as np
+
+    rows = read_rows(folder, (*_OF_ROW, STEP, RATE, TFLOPS, _EXPOSED, MEMORY)).to_pandas()
+    if rows.empty:
+        raise InputError("has no rows; allowed: a folder of simfrontier sweep", where=str(folder / ROWS))
+    floats = rows.select_dtypes("float")
+    rows[floats.columns] = floats.where(np.isfinite(floats))
+    rows[EXPOSED_SHARE] = rows[_EXPOSED] / rows[STEP]
+    return rows.drop(columns=_EXPOSED)

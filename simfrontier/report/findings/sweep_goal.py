@@ -4,61 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from simfrontier.errors import InputError, shown
 from simfrontier.records import dataclass
-from simfrontier.report.findings.sweep_columns import QUANTITIES, Quantity
+from simfrontier.report.findings.sweep_columns import QUANTITIES
 from simfrontier.report.phrases import in_unit
+from simfrontier.study import Column, Unit
 from simfrontier.sweep import GOAL, GoalAnswer, is_goal_of, read_goal
-
-RATIO: Final = "ratio of two plans"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BetterPoint:
-    """A point with a better value than all before: better by a share `gain` of the best before, None of the first."""
-
-    point: int
-    value: float
-    gain: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptGoal:
-    """`answer`: what goal.json holds, or None where it is left out, and then `left_out` says why. `quantity`: what its
-    values are; `words`: what the goal is; `names`: of unknowns by their keys."""
+    """`answer`: what goal.json holds, or None where it is left out, and then `left_out` says why. `title` and `unit`:
+    of its values; `words`: what the goal is; `names`: of unknowns by their keys."""
 
     answer: GoalAnswer | None
-    quantity: Quantity
-    words: str
+    title: str = ""
+    unit: Unit = "number"
+    words: str = ""
     names: Mapping[str, str]
     left_out: str = ""
 
     def in_words(self, value: float) -> str:
         """A value of the goal in words."""
-        return in_unit(value, self.quantity.unit)
+        return in_unit(value, self.unit)
 
     @property
-    def steps(self) -> Iterator[BetterPoint]:
-        """Points that were better than all before them."""
+    def steps(self) -> Iterator[tuple[int, float, float | None]]:
+        """Points that were better than all before them: point, value, and by which share of the best before."""
         before = None
         for point, best in enumerate(self.answer.so_far if self.answer else ()):
             if best is not None and best != before:
-                yield BetterPoint(point=point, value=best, gain=abs(best / before - 1.0) if before else None)
+                yield point, best, abs(best / before - 1.0) if before else None
                 before = best
 
 
 def swept_goal(
-    folder: Path, manifest: Mapping[str, Any], num_points: int, axes: Mapping[str, Quantity]
+    folder: Path, manifest: Mapping[str, Any], num_points: int, axes: Mapping[str, Column]
 ) -> SweptGoal | None:
     """The goal of the data set in a folder; None where it has none. `axes`: what its axes are, by key. One that cannot
     be read, or is of other points, is left out: the same sweep makes it anew."""
-    where = str(folder / GOAL)
     try:
         answer = read_goal(folder)
     except InputError as error:
-        return _without(f"cannot be read: {error.outside(where)}")
+        return _without(f"cannot be read: {error.outside(str(folder / GOAL))}")
     if answer is None:
         return None
     if not is_goal_of(answer, manifest, num_points):
@@ -72,17 +62,18 @@ def swept_goal(
     column = QUANTITIES[answer.column]
     return SweptGoal(
         answer=answer,
-        quantity=Quantity(words=RATIO, unit="number") if answer.is_ratio else column,
-        words=column.words + answer.words.removeprefix(answer.column),
+        title="ratio of two plans" if answer.is_ratio else column.title,
+        unit="number" if answer.is_ratio else column.unit,
+        words=column.title + answer.words.removeprefix(answer.column),
         names=_names(keys, axes),
     )
 
 
 def _without(why: str) -> SweptGoal:
-    return SweptGoal(answer=None, quantity=Quantity(words="", unit="number"), words="", names={}, left_out=why)
+    return SweptGoal(answer=None, names={}, left_out=why)
 
 
-def _names(keys: Sequence[str], axes: Mapping[str, Quantity]) -> dict[str, str]:
-    """In words; by their keys where two would be told alike."""
-    words = {key: axes[key].words for key in keys}
+def _names(keys: Sequence[str], axes: Mapping[str, Column]) -> dict[str, str]:
+    """Return the titles of unknowns; their keys where two have the same title."""
+    words = {key: axes[key].title for key in keys}
     return words if len(set(words.values())) == len(words) else {key: key for key in keys}

@@ -1,16 +1,11 @@
-"""What moves in a step, by boundary of the machine, and how full the links of a node are, at the largest size."""
+"""Utilisation of an average node's links by class, at the largest size."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from simfrontier.analysis import LinkLoad
+from simfrontier.analysis import LinkLoad, NodeLinks
 from simfrontier.machine import Machine
 from simfrontier.records import dataclass
 from simfrontier.report.view import StudyView
-from simfrontier.study import PlanOutcome
-
-PARTS = ("package", "intra_node", "inter_node", "scales", "padding", "fallback", "persisted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,66 +21,29 @@ class LinkClassLoad:
     busiest: LinkLoad | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanTraffic:
-    """Bytes per step of one plan, summed over the machine, by the columns `bytes_…` of results.csv; and its links,
-    where it fits."""
-
-    plan: str
-    fits: bool
-    sent_bytes: Mapping[str, float]
-    links: tuple[LinkClassLoad, ...] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
-    """The traffic of all plans, in the scenario's order."""
-
-    device_word: str
-    devices: int
-    machine: str
-    plans: tuple[PlanTraffic, ...]
-
-
-def traffic_of(view: StudyView) -> Traffic:
-    """What moves in a step of each plan of a study."""
+def link_loads(view: StudyView) -> dict[str, tuple[LinkClassLoad, ...]]:
+    """The links of a node by class, of each plan that fits."""
     machine = view.scenario.machine
-    return Traffic(
-        device_word=view.device,
-        devices=view.largest,
-        machine=machine.title,
-        plans=tuple(
-            PlanTraffic(
-                plan=o.plan,
-                fits=bool(o.row["fits"]),
-                sent_bytes={part: float(o.row[f"bytes_{part}"]) for part in PARTS},
-                links=_classes(machine, o),
-            )
-            for o in view.drawn
-        ),
-    )
+    return {
+        o.plan: tuple(each for name in machine.link_classes if (each := _load(machine, name, o.links)))
+        for o in view.drawn
+        if o.links is not None and o.row["fits"]
+    }
 
 
-def _classes(machine: Machine, outcome: PlanOutcome) -> tuple[LinkClassLoad, ...] | None:
-    if outcome.links is None or not outcome.row["fits"]:
+def _load(machine: Machine, name: str, loads: NodeLinks) -> LinkClassLoad | None:
+    links = [link for link in loads.links if link.link_class == name]
+    if not links and name not in loads.by_class:
         return None
-    made = []
-    for name, kind in machine.link_classes.items():
-        links = [link for link in outcome.links.links if link.link_class == name]
-        if not links and name not in outcome.links.by_class:
-            continue
-        carried, busy = outcome.links.by_class.get(name, (0.0, 0.0))
-        if links:
-            carried = sum(link.num_bytes for link in links) / len(links)
-            busy = sum(link.utilisation for link in links) / len(links)
-        made.append(
-            LinkClassLoad(
-                link_class=name,
-                num_links=len(links),
-                bytes_per_s=kind.bytes_per_s,
-                mean_bytes=carried,
-                mean_utilisation=busy,
-                busiest=max(links, key=lambda link: link.utilisation, default=None),
-            )
-        )
-    return tuple(made)
+    carried, busy = loads.by_class.get(name, (0.0, 0.0))
+    if links:
+        carried = sum(link.num_bytes for link in links) / len(links)
+        busy = sum(link.utilisation for link in links) / len(links)
+    return LinkClassLoad(
+        link_class=name,
+        num_links=len(links),
+        bytes_per_s=machine.link_classes[name].bytes_per_s,
+        mean_bytes=carried,
+        mean_utilisation=busy,
+        busiest=max(links, key=lambda link: link.utilisation, default=None),
+    )

@@ -1,13 +1,14 @@
-"""What a search has found beside its outcome: what became of all plans, how good estimates were, who is faster."""
+"""Findings of a search: what became of all plans, errors of estimates, and plans that are faster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from simfrontier.accuracy import mean_step_error
 from simfrontier.records import dataclass
 from simfrontier.report.findings.samples import too_close
-from simfrontier.tuning import Candidate, OwnPlan, TuningOutcome
+from simfrontier.tuning import Candidate, OwnPlan, SimulatedPlan, TunedPlan, TuningOutcome
 
 CLOSE = 1e-3  # of a step: plans nearer than that are as fast
 KINDS: tuple[str, ...] = (  # of layouts: a colour each
@@ -20,48 +21,81 @@ KINDS: tuple[str, ...] = (  # of layouts: a colour each
     "AxoNN",
     "AxoNN with stages",
 )
+Range = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fates:
-    """How many plans of the space do not fit into memory, the library cannot run, cannot be faster than the best, were
-    only estimated, and were simulated; they sum to all."""
-
-    too_big: int
-    faulty: int
-    ruled_out: int
-    estimated: int
-    simulated: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """The least and the most by which what was simulated is above its estimate, as shares (-0.1: 10 % below)."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TuningFindings:
-    """A search and what follows from it. `lead`: by what share the best is faster than the next simulated plan, None
-    where there is none. `tokens_per_s`: of the best, over all devices; samples of a model without a sequence
-    (`counts_tokens`). `num_open`: plans that were not simulated and that no floor rules out. `faster_own`: plans of the
-    scenario that are faster than the best."""
+    """A search and what follows from it."""
 
     outcome: TuningOutcome
-    model: str
-    device_word: str
-    capacity_bytes: float
-    counts_tokens: bool
-    tokens_per_s: float
-    num_samples: int
-    lead: float | None
-    fates: Fates
-    step_errors: Spread
-    peak_errors: Spread
-    num_open: int
-    faster_own: tuple[OwnPlan, ...]
+
+    @property
+    def model(self) -> str:
+        return self.outcome.scenario.at(self.outcome.devices).shape.name
+
+    @property
+    def device_word(self) -> str:
+        return self.outcome.scenario.machine.device_word
+
+    @property
+    def capacity_bytes(self) -> float:
+        return self.outcome.best.candidate.capacity_bytes
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Return whether rates are in tokens: samples of the model are sequences."""
+        return self.outcome.scenario.at(self.outcome.devices).sequence != 1
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Rate of the best plan over all devices; samples of a model without a sequence."""
+        sequence = self.outcome.scenario.at(self.outcome.devices).sequence
+        return self.outcome.batch * sequence / self.outcome.best.step_s
+
+    @property
+    def num_samples(self) -> int:
+        simulated = self.outcome.best.simulated
+        return len(simulated.samples_s) if simulated else 0
+
+    @cached_property
+    def lead(self) -> float | None:
+        """Return by what share the best is faster than the next simulated plan; None where there is none."""
+        best, *others = self.outcome.simulated
+        return others[0].step_s / best.step_s - 1.0 if others else None
+
+    @cached_property
+    def fates(self) -> dict[str, int]:
+        """Count the plans of the space that do not fit into memory, the library cannot run, cannot be faster than the
+        best, were only estimated, and were simulated; they sum to all."""
+        it = self.outcome
+        counts = {"too_big": it.too_big + len(it.misfits), "faulty": it.faulty, "ruled_out": it.ruled_out}
+        left = it.total - sum(counts.values()) - len(it.simulated)
+        return counts | {"estimated": left, "simulated": len(it.simulated)}
+
+    @property
+    def step_errors(self) -> Range:
+        """The least and the most by which simulated steps are above their estimates, as shares (-0.1: 10 % below)."""
+        return _ends(one.nominal_s / plan.estimate.step_s for plan, one in self._both)
+
+    @property
+    def peak_errors(self) -> Range:
+        """Return the same for memory."""
+        return _ends(one.peak_bytes / plan.estimate.peak_bytes for plan, one in self._both)
+
+    @property
+    def _both(self) -> list[tuple[TunedPlan, SimulatedPlan]]:
+        return [(plan, plan.simulated) for plan in self.outcome.simulated if plan.simulated]
+
+    @property
+    def num_open(self) -> int:
+        """Plans that were not simulated and that no floor rules out."""
+        return sum(plan.estimate.floor_s <= self.outcome.best.nominal_s for plan in self.outcome.estimated)
+
+    @property
+    def faster_own(self) -> list[OwnPlan]:
+        """Plans of the scenario that are faster than the best."""
+        return [own for own in self.outcome.own if own.fits and (self.behind(own) or 0.0) < 0.0]
 
     @property
     def chance(self) -> float | None:
@@ -75,55 +109,25 @@ class TuningFindings:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the best is the fastest by more than is too close to call."""
+        """Return whether the best is the fastest by more than is too close to call."""
         return self.lead is not None and not too_close(1.0 + self.lead, self.chance)
 
     @property
     def leads(self) -> bool:
-        """Whether the best is faster than the next by more than what counts as equal."""
+        """Return whether the best is faster than the next by more than what counts as equal."""
         return self.lead is not None and self.lead >= CLOSE
 
     def behind(self, own: OwnPlan) -> float | None:
-        """By what share a plan of the scenario takes longer than the best (negative: shorter); 0 where they are as
-        fast, None where it was not simulated."""
+        """Return by what share a plan of the scenario takes longer than the best (negative: shorter); 0 where they are
+        as fast, None where it was not simulated."""
         if own.simulated is None:
             return None
         apart = own.simulated.step_s / self.outcome.best.step_s - 1.0
         return apart if abs(apart) >= CLOSE else 0.0
 
 
-def tuning_findings(outcome: TuningOutcome) -> TuningFindings:
-    """What follows from a search."""
-    best, *others = outcome.simulated
-    here, device = outcome.scenario.at(outcome.devices), outcome.scenario.machine
-    both = [(plan.estimate, plan.simulated) for plan in outcome.simulated if plan.simulated]
-    too_big = outcome.too_big + len(outcome.misfits)
-    known = too_big + outcome.faulty + outcome.ruled_out + len(outcome.simulated)
-    return TuningFindings(
-        outcome=outcome,
-        model=here.shape.name,
-        device_word=device.device_word,
-        capacity_bytes=best.candidate.capacity_bytes,
-        counts_tokens=here.sequence != 1,
-        tokens_per_s=outcome.batch * here.sequence / best.step_s,
-        num_samples=len(best.simulated.samples_s) if best.simulated else 0,
-        lead=others[0].step_s / best.step_s - 1.0 if others else None,
-        fates=Fates(
-            too_big=too_big,
-            faulty=outcome.faulty,
-            ruled_out=outcome.ruled_out,
-            estimated=outcome.total - known,
-            simulated=len(outcome.simulated),
-        ),
-        step_errors=_spread(one.nominal_s / estimate.step_s for estimate, one in both),
-        peak_errors=_spread(one.peak_bytes / estimate.peak_bytes for estimate, one in both),
-        num_open=sum(plan.estimate.floor_s <= outcome.best.nominal_s for plan in outcome.estimated),
-        faster_own=tuple(own for own in outcome.own if _is_faster(own, outcome)),
-    )
-
-
 def kind_of(candidate: Candidate) -> str:
-    """What sort of layout a plan has, one of `KINDS`."""
+    """Return the kind of a plan's layout, one of `KINDS`."""
     piped = int(candidate.value("pipeline")) > 1
     match candidate.family:
         case "axonn":
@@ -133,10 +137,6 @@ def kind_of(candidate: Candidate) -> str:
     return KINDS[{"none": 0, "all": 2}.get(candidate.states.weight, 1)]
 
 
-def _is_faster(own: OwnPlan, outcome: TuningOutcome) -> bool:
-    return own.simulated is not None and own.fits and own.simulated.step_s < (1.0 - CLOSE) * outcome.best.step_s
-
-
-def _spread(ratios: Iterable[float]) -> Spread:
+def _ends(ratios: Iterable[float]) -> Range:
     shares = [ratio - 1.0 for ratio in ratios]
-    return Spread(low=min(shares), high=max(shares))
+    return min(shares), max(shares)

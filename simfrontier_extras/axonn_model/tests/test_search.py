@@ -10,7 +10,7 @@ import pytest
 from simfrontier.explanation import explain
 from simfrontier.scenario import parse_setting, scenario_of
 from tests.explanation.toys import GRIDS, ran
-from tests.invoke import said_of
+from tests.invoke import TOY, refusal, said_of
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,28 @@ from tests.invoke import said_of
 def test_a_search_that_cannot_be(tmp_path: Path, settings: list[str], plan: str, wrong: str) -> None:
     got = said_of([f"plans.{plan}.{text}" for text in settings], tmp_path, plan)
     assert got.startswith(f"plans.{plan}.search{wrong}")
+
+
+def test_what_is_searched_for_is_not_given(tmp_path: Path) -> None:
+    got = said_of(['plans.axonn.search={by="axonn-a"}', "plans.axonn.x=2"], tmp_path, "axonn")
+    assert got == "plans.axonn.x: got 2, but it is searched for; leave one of the two out"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            ("--fidelity", "axonn-a", "--lossy"),
+            "--lossy: got True with --fidelity axonn-a; allowed: only in the search",
+        ),
+        (
+            ("--fidelity", "axonn-b", "--no-page"),
+            "--page: got True with --fidelity axonn-b; allowed: only in the search",
+        ),
+    ],
+)
+def test_options_of_a_search_mean_nothing_in_a_list(more: tuple[str, ...], message: str) -> None:
+    assert refusal("tune", TOY, *more) == message
 
 
 def test_what_the_search_has_found_is_kept_when_it_is_explained() -> None:
