@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Final, NoReturn, cast
 
@@ -77,9 +77,10 @@ class Verbs(TyperGroup):
 
 def _refused(error: Any) -> InputError:
     """Return a usage error of typer's as an InputError, with the nearest of several choices."""
-    parameter, context = getattr(error, "param", None), getattr(error, "ctx", None)
+    parameter: Any = getattr(error, "param", None)
+    context = getattr(error, "ctx", None)
     choices = getattr(getattr(parameter, "type_descriptor", None), "choices", None)
-    faults = getattr(error.__cause__, "errors", tuple)()  # pydantic's
+    faults: Sequence[Any] = getattr(error.__cause__, "errors", tuple)()  # pydantic's
     if choices and faults:
         return InputError(
             f"got {faults[0]['input']!r}; {nearest(faults[0]['input'], choices)}", where=parameter.opts[0]
