@@ -51,9 +51,5 @@ from .uncertainty import (
     sampled_waits as sampled_waits,
     spread_of as spread_of,
 )
-from .volumes import (
-    RequiredBytes as RequiredBytes,
-    op_need as op_need,
-    step_needs as step_needs,
-)
+from .volumes import RequiredBytes as RequiredBytes, op_need as op_need, step_needs as step_needs
 from .weight_gathers import Gathers as Gathers, gathers as gathers
