@@ -66,6 +66,8 @@ class Verbs(TyperGroup):
         raise SystemExit(code or 0)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "" in args:  # such as a variable of the shell that is not set
+            raise InputError(f"argument {args.index('') + 1} is empty; allowed: words")
         return super().parse_args(ctx, args or ["--help"])
 
     def invoke(self, ctx: Any) -> Any:
