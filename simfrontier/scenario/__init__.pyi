@@ -1,5 +1,6 @@
 from .case import Case as Case, mesh_of as mesh_of
-from .file_form import FileForm as FileForm, ScenarioKeys as ScenarioKeys
+from .added_keys import ScenarioKeys as ScenarioKeys
+from .file_form import FileForm as FileForm
 from .form import (
     GoodputTable as GoodputTable,
     PublishedTable as PublishedTable,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simfrontier.io import Strict
-from simfrontier.scenario import ScenarioKeys
+from simfrontier.scenario.added_keys import ScenarioKeys
 from simfrontier_extras.emulation.machine import Emulation, emulated
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pydantic import Field
 from simfrontier.errors import InputError
 from simfrontier.io import Strict, Text
 from simfrontier.limits import COUNT
-from simfrontier.scenario import ScenarioKeys
+from simfrontier.scenario.added_keys import ScenarioKeys
 
 if TYPE_CHECKING:
     from simfrontier.scenario import Scenario, ScenarioFile

@@ -1,15 +1,8 @@
 """Mugs' kinds of ops: tokens and features, products, losses, and what keeps queues, memories and the centre."""
 
-from simfrontier.schedule import (
-    BACKWARD,
-    ModelKind,
-    Needed,
-    Traffic,
-    every_operand,
-    picked_rows,
-    product,
-    replaced_entries,
-)
+from simfrontier.schedule.op_kind import BACKWARD, ModelKind, Needed
+from simfrontier.schedule.kinds.products import product
+from simfrontier.schedule.traffic import Traffic, every_operand, picked_rows, replaced_entries
 
 
 def _kind(
