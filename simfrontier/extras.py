@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, TypeVar
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 PACKAGE: Final = "simfrontier_extras"
 Added = TypeVar("Added")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from simfrontier.errors import InputError
 from simfrontier.plan import MOST_MICRO_BATCHES, TensorOptions
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.units import time_words
 
 if TYPE_CHECKING:

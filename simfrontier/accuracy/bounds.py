@@ -10,7 +10,7 @@ from simfrontier.accuracy.errors import Errors, errors_of
 from simfrontier.accuracy.residual import AVERAGED, Residual, Use
 from simfrontier.io import read_toml, typed
 from simfrontier.measured import Row
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 BOUNDS = Path(__file__).parent / "bounds.toml"
 

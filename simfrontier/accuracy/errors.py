@@ -8,7 +8,7 @@ from statistics import fmean, median, quantiles
 from typing import Any, TypeVar
 
 from simfrontier.accuracy.residual import AVERAGED, UNSEEN, Residual, Use
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 EVERYTHING = "all tables"
 

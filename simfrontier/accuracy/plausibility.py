@@ -11,7 +11,7 @@ from simfrontier.accuracy.errors import grouped
 from simfrontier.accuracy.predictors.harness import Harness, harnesses_of, shipped_harnesses
 from simfrontier.accuracy.residual import Residual
 from simfrontier.measured import CallRow, Row
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 # By which factor all times are off, and what they look like then; they are said to be where they come this close.
 _UNITS: Final = ((1e3, "like milliseconds"), (1e6, "like microseconds"), (1e-3, "a thousand times too short"))

@@ -8,7 +8,7 @@ from typing import Generic, Literal, TypeVar
 
 from simfrontier.accuracy.uncertainty import factor_90
 from simfrontier.errors import near, nearest
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 Use = Literal["fitted", "left out", "held", "pathology", "no model"]
 AVERAGED: tuple[Use, ...] = ("fitted", "left out", "held")  # a known pathology is shown, never averaged

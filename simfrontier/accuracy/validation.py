@@ -16,7 +16,7 @@ from simfrontier.accuracy.predictors.rates import BoundedRate
 from simfrontier.accuracy.predictors.shipped import predict_row, row_fitted
 from simfrontier.accuracy.residual import AVERAGED, ONLY_BOUNDED, UNSEEN, NotCovered, Prediction, Residual, Use
 from simfrontier.measured import Row, Table, load_tables
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.workers import Workers
 
 if TYPE_CHECKING:

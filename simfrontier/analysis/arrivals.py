@@ -10,7 +10,7 @@ import numpy as np
 from simfrontier.analysis.attribution import op_words
 from simfrontier.analysis.critical import level_of
 from simfrontier.arrays import Floats, Ints
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Compute, Op
 from simfrontier.simulation import SimulatedStep
 

@@ -7,7 +7,7 @@ from math import fsum
 
 from simfrontier.analysis.critical import WAIT, PathLevel
 from simfrontier.analysis.exposed_time import IDLE, SLOWED, Spent, TimePart, TimeSpent
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import KINDS
 from simfrontier.units import written
 

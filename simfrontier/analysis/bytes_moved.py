@@ -14,7 +14,7 @@ from simfrontier.analysis.volumes import MessageParts, counted_messages, op_need
 from simfrontier.collectives import algorithm as algorithm_of, exchanged_bytes, message_bytes, sent_share
 from simfrontier.cost import Pricing
 from simfrontier.network import Pattern, ResourceKind
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import DIRECT, Collective, Exchange
 from simfrontier.simulation import SimulatedStep
 

@@ -9,7 +9,7 @@ from math import fsum
 from typing import Literal
 
 from simfrontier.analysis.predecessors import OpOnClass, Predecessors
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Collective, Compute, Op
 from simfrontier.simulation import Level, SimulatedStep
 

@@ -12,7 +12,7 @@ from simfrontier.analysis.volumes import counted_messages
 from simfrontier.codecs import Plain
 from simfrontier.collectives import exchanged_bytes, message_bytes, sent_part, whole_side, wire_of
 from simfrontier.plan import OF_PURPOSE
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import RING, Collective, Exchange, Schedule, axis_of_roles
 
 Side = Literal["dp", "tp", "pp", "zero", "other"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from simfrontier.analysis.critical import PathLevel, level_of
 from simfrontier.arrays import Floats, Ints
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import PAUSE, Compute, Op
 from simfrontier.simulation import LEVELS, SimulatedStep
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from simfrontier.analysis.bytes_moved import Traffic
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.simulation import SimulatedStep
 
 

@@ -12,7 +12,7 @@ from simfrontier.analysis.bytes_moved import Traffic, payload_weights
 from simfrontier.arrays import Floats, Ints
 from simfrontier.machine import NET, Link, Machine
 from simfrontier.network import Pattern, ResourceKind
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Compute
 from simfrontier.simulation import SimulatedStep
 

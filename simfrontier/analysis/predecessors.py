@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.cost import OpWork
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Call, Compute, Op, Role, Segment, expand
 from simfrontier.simulation import RoleTimeline, SimulatedStep, lasting
 

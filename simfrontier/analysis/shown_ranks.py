@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.simulation import SimulatedStep, Walk, spans_of
 from simfrontier.trace import Process, Span, ranges_text
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from simfrontier.collectives import brought_bytes
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import (
     LOSS,
     Collective,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Collective, Exchange, Op, Peak, Phase, Role, Schedule, phase_of
 from simfrontier.simulation import KINDS, RoleTimeline, SimulatedStep
 

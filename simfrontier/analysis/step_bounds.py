@@ -11,7 +11,7 @@ from simfrontier.analysis.volumes import counted_ops
 from simfrontier.arrays import Floats
 from simfrontier.cost import PricedOp, Pricing
 from simfrontier.network import ResourceKind
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Compute, members_of
 from simfrontier.simulation import SimulatedStep
 

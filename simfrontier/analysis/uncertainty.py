@@ -20,7 +20,7 @@ from simfrontier.arrays import Floats
 from simfrontier.collectives import Library, Residual, call_of, message_bytes
 from simfrontier.cost import pair_shape
 from simfrontier.machine import Machine
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import DIRECT, Compute, Exchange, SegmentedProgram
 from simfrontier.simulation import DurationFactors, SimulatedStep, resampled, resampled_s
 

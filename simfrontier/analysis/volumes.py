@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from simfrontier.collectives import Part, exchanged_bytes, message_bytes, padding_of, whole_side, wire_of
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Collective, Compute, Exchange, Mesh, Op, Schedule, axis_of_roles, members_of
 
 GRADIENTS = ("gradient", "step_reduction")  # the moves of gradients, to the accumulator and to the optimizer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simfrontier.collectives import brought_bytes, message_bytes, sent_share
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import RING, Collective, CollectiveKind
 from simfrontier.simulation import SimulatedStep
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report import Findings, StudyView, findings_of, headline_of
 from simfrontier.scenario import Scenario
 from simfrontier.study import PlanOutcome, Study

@@ -4,6 +4,9 @@ A new family: a file with a frozen dataclass that is a `Codec`, `NAMES`, `parse`
 machine's file may have (device.codecs.NAME); to execute it, a file of the same name in simfrontier_real.codecs.
 """
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.codecs.codec import Codec as Codec
+from simfrontier.codecs.mpc import WORD_BYTES as WORD_BYTES, Mpc as Mpc
+from simfrontier.codecs.plain import Plain as Plain
+from simfrontier.codecs.quantised import Quantised as Quantised
+from simfrontier.codecs.registry import parse_codec as parse_codec, timed_codecs as timed_codecs
+from simfrontier.codecs.zfp import BLOCK as BLOCK, Zfp as Zfp

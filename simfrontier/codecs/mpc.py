@@ -10,7 +10,7 @@ from simfrontier.codecs.codec import Codec
 from simfrontier.codecs.numbers import decimal
 from simfrontier.dtypes import DTYPE_BYTES, FLOATS
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 WORD_BYTES: Final = 4
 _RATIOS: Final = {"fp32": 1.10, "fp16": 1.03, "bf16": 1.03, "fp64": 1.0}

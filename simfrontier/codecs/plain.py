@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from simfrontier.codecs.codec import Codec
 from simfrontier.dtypes import DTYPE_BYTES, FLOATS
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 NAMES: Final = FLOATS
 TIMED: Final = ()

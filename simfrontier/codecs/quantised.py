@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from simfrontier.codecs.codec import SCALE_BYTES, Codec
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 _BITS: Final = {"int8": 8, "int4": 4}
 NAMES: Final = tuple(_BITS)

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from simfrontier.codecs.codec import BIAS, Codec
 from simfrontier.codecs.numbers import decimal
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 BLOCK: Final = 4  # values of a block of one dimension (LLNL/zfp, algorithm)
 _WORD_BYTES: Final = 8  # a stream ends with a whole word of 64 bits (LLNL/zfp, stream_flush)

@@ -21,7 +21,7 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.io import NotNegative, Positive, Text, read_toml, toml_number, toml_of, toml_value, typed
 from simfrontier.limits import LARGEST_S, RANKS, SIZE
 from simfrontier.machine import Provenance
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import CollectiveKind
 from simfrontier.units import unit_of, written
 from simfrontier.wholefile import write_whole

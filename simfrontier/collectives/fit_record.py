@@ -8,7 +8,7 @@ from typing import Annotated
 from annotated_types import Ge, Len
 
 from simfrontier.io import NotNegative, Text, toml_number, toml_value
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

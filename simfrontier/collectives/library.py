@@ -11,7 +11,7 @@ from simfrontier.collectives.ring_law import GroupShape, HopTimes, LowLatency, R
 from simfrontier.collectives.tuning import TuningModel
 from simfrontier.io import SOURCED, Deviation, NotNegative, Part
 from simfrontier.machine import Provenance
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import RING, CollectiveKind
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from simfrontier.collectives.ring_law import CHANNELS, HopTimes, LowLatency, Rin
 from simfrontier.collectives.tuning import TuningModel
 from simfrontier.io import SOURCED, Kind, Names, NotNegative, Positive, Rule, Share, Text
 from simfrontier.limits import COUNT
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 Count = Annotated[int, Ge(1), Le(COUNT.most), SOURCED]
 

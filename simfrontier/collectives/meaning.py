@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import ChunkSum, CollectiveKind
 
 

@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 from simfrontier.io import SOURCED, NotNegative, Part, Positive, Share
 from simfrontier.limits import COUNT
 from simfrontier.machine import exp, log1p, maximum, minimum, where
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 SLICES: Final = 4_096  # messages of 4 GiB in slices of 1 MiB
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from simfrontier.collectives.ring_law import HopTimes
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

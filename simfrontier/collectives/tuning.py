@@ -17,7 +17,7 @@ from annotated_types import Ge, Le, Len
 from simfrontier.collectives.ring_law import GroupShape, HopTimes
 from simfrontier.io import SOURCED, Kind, Names, NotNegative, Positive, Text
 from simfrontier.machine import maximum, minimum
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import RING, TREE, CollectiveKind
 
 Protocol = Literal["simple", "ll"]

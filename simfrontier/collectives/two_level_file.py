@@ -6,7 +6,7 @@ from typing import Annotated
 
 from simfrontier.collectives.library import Residual
 from simfrontier.io import SOURCED, Kind, Names, NotNegative, Part, Positive, Share, Text
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import HALVING, RING
 
 BETWEEN_NODES = (RING, HALVING)

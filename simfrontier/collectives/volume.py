@@ -8,7 +8,7 @@ from typing import Literal
 
 from simfrontier.collectives.algorithms import algorithm
 from simfrontier.dtypes import DTYPE_BYTES
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import LIBRARY, Collective, CollectiveKind, Exchange, Mesh, Ref, Tensor
 
 Part = Literal["data", "scales", "padding", "fallback", "persisted"]

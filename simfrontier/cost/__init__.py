@@ -1,5 +1,19 @@
 """What an op takes alone, and what a collective takes alone: everything that needs a price asks here."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.cost.alone import EqualGroups as EqualGroups
+from simfrontier.cost.coding import NO_CODING as NO_CODING, PerHopCoding as PerHopCoding
+from simfrontier.cost.compute import Kernel as Kernel
+from simfrontier.cost.exchange import pair_shape as pair_shape
+from simfrontier.cost.folded_pattern import FoldedPattern as FoldedPattern
+from simfrontier.cost.on_machine import (
+    Placement as Placement,
+    folded_anew as folded_anew,
+    placed as placed,
+    price as price,
+    price_states as price_states,
+)
+from simfrontier.cost.prices import Prices as Prices
+from simfrontier.cost.pricing import Pricing as Pricing
+from simfrontier.cost.role_assignment import pairs_of as pairs_of
+from simfrontier.cost.varied_prices import VariedPrices as VariedPrices
+from simfrontier.cost.work import Flow as Flow, OpWork as OpWork, PricedOp as PricedOp

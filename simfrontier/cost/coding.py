@@ -10,7 +10,7 @@ from simfrontier.codecs import Codec
 from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Collective, Compute, CopyKind, Mesh, Tensor, kind_of
 
 _WORD_BYTES: Final = 4  # speeds count uncompressed 32-bit values

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Collective, Exchange, Op, Schedule, members_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 LOCAL = "local"  # key of the pattern of ranks by themselves
 

@@ -9,7 +9,7 @@ from simfrontier.collectives import environments_of, load_library
 from simfrontier.experiments.results import run
 from simfrontier.experiments.row_runner import Row, RowRunner
 from simfrontier.experiments.setting import Setting
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.stack import NONE, Stack, load_stack, stacks_of
 from simfrontier.tuning import decided, only

@@ -12,7 +12,7 @@ from simfrontier.arrays import Floats
 from simfrontier.errors import InputError, SimfrontierError
 from simfrontier.experiments.row_runner import RowRunner
 from simfrontier.experiments.setting import Setting
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import RequiredTable, Scenario, SensitivityTable
 from simfrontier.study import WhatIfs
 from simfrontier.workers import PerProcess, Workers

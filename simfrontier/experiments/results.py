@@ -10,7 +10,7 @@ from simfrontier.experiments.digests import Digests
 from simfrontier.experiments.replay import ReplayRunner, questions
 from simfrontier.experiments.row_runner import Row, RowRunner
 from simfrontier.experiments.setting import Setting
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.study import RESULTS, ResultStore
 from simfrontier.workers import HERE, PerProcess, Workers
 

@@ -11,7 +11,7 @@ from simfrontier.experiments.required import RequiredValue, required_values, sho
 from simfrontier.experiments.results import run
 from simfrontier.experiments.row_runner import Row, RowRunner
 from simfrontier.experiments.setting import Setting
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Scenario, SensitivityTable
 from simfrontier.simulation import Fidelity
 from simfrontier.workers import Local, PerProcess, Workers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Scenario, scenario_of, without_comparisons
 
 

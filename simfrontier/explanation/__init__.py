@@ -1,5 +1,10 @@
 """Explanations: why a plan is as fast as it is, what would help most, and what makes it differ from another plan."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.explanation.explanation import (
+    DoesNotFitError as DoesNotFitError,
+    Explanation as Explanation,
+    PlanComparison as PlanComparison,
+    TriedChange as TriedChange,
+)
+from simfrontier.explanation.run import explain as explain
+from simfrontier.explanation.waits import ShownWait as ShownWait, Waits as Waits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 Kind = Literal["link", "start-up", "device", "host", "overlap", "codec"]
 

@@ -8,7 +8,7 @@ from simfrontier.analysis import CriticalPath, PartDifference, TimeSpent, part_w
 from simfrontier.errors import SimfrontierError
 from simfrontier.explanation.change import Kind
 from simfrontier.explanation.waits import Waits
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.simulation import Fidelity
 
 if TYPE_CHECKING:

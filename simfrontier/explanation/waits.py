@@ -8,7 +8,7 @@ import numpy as np
 
 from simfrontier.analysis import WhoWaited
 from simfrontier.arrays import Ints
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.trace import ranges_text
 from simfrontier.units import written
 

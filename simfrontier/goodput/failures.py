@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt, Le, MinLen
 from simfrontier.errors import InputError, nearest
 from simfrontier.io import Line, read_toml, typed
 from simfrontier.limits import LARGEST_S
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 CATALOG: Final = Path(__file__).parent / "catalog"
 DAY_S: Final = 86_400.0

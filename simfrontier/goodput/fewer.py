@@ -9,7 +9,7 @@ import numpy as np
 from simfrontier.goodput.failures import Failures
 from simfrontier.goodput.model import shares
 from simfrontier.goodput.sized import SizedStep, interval_steps, upkeep_of
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import GoodputTable
 
 

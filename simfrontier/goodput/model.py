@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 Rule = Literal["young", "daly", "best"]
 HOPELESS = 300.0  # interruptions in the time of one segment, or restart: one in exp(300) is done

@@ -6,7 +6,7 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.goodput.model import Upkeep
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simfrontier.goodput.failures import Failures
 from simfrontier.goodput.model import Upkeep, interval_of
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import GoodputTable
 from simfrontier.schedule import SavedBytes
 

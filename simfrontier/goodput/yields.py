@@ -13,7 +13,7 @@ from simfrontier.goodput.fewer import FewerNodes, with_fewer
 from simfrontier.goodput.model import Shares, is_hopeless, shares, spares_for
 from simfrontier.goodput.monte_carlo import Played, play
 from simfrontier.goodput.sized import SizedStep, interval_steps, read_s, upkeep_of
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Case, GoodputTable, Scenario
 from simfrontier.schedule import saved_bytes
 from simfrontier.simulation import Fidelity, fullest

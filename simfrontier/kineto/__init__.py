@@ -1,5 +1,12 @@
 """Traces of PyTorch's profiler (Kineto): simulated steps as such, and measured jobs simulated again."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.kineto.changed_job import (
+    on_ranks as on_ranks,
+    otherwise as otherwise,
+    with_gathers_in_nodes as with_gathers_in_nodes,
+    with_kernels as with_kernels,
+)
+from simfrontier.kineto.export import KINETO as KINETO
+from simfrontier.kineto.job import Job as Job, read_job as read_job
+from simfrontier.kineto.platform import Platform as Platform, difference as difference, platform_of as platform_of
+from simfrontier.kineto.replay import CallTimes as CallTimes, call_times as call_times, replayed as replayed

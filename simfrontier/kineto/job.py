@@ -15,7 +15,7 @@ from simfrontier.kineto.rank_times import mean_pauses, rank_times
 from simfrontier.kineto.rank_trace import DeviceModel, RankTrace
 from simfrontier.kineto.read_rank import read_rank
 from simfrontier.machine import MeasuredKernel
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Schedule, check_calls
 from simfrontier.trace import kineto as form, ranks_of_text
 

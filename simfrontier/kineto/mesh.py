@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Mesh
 
 Digits = tuple[tuple[int, int], ...]  # (stride, count) of a group's ranks, the fastest first

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from simfrontier.kineto.rank_trace import EventWait, Kernel, RankTrace
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 _LOOKED_AT: Final = 64  # kernels that ended before one starts; those of its own stream among them are passed over
 END: Final = "end of the step"

@@ -13,7 +13,7 @@ from simfrontier.errors import InputError, nearest, shown
 from simfrontier.io import read_toml
 from simfrontier.kineto.rank_trace import DeviceModel
 from simfrontier.machine import HEALTHY, Machine, Perturbation
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Scenario, load_scenario, scenario_of
 from simfrontier.units import written
 

@@ -16,7 +16,7 @@ from simfrontier.codecs import Codec, Plain, parse_codec
 from simfrontier.dtypes import DTYPE_BYTES, INTEGERS
 from simfrontier.io import External, Names, Parsed
 from simfrontier.kineto.steps import MeasuredBy
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import VIAS, CollectiveKind
 from simfrontier.trace import kineto as form
 

@@ -15,7 +15,7 @@ from simfrontier.collectives import message_bytes
 from simfrontier.cost import Pricing
 from simfrontier.kineto.job import Job
 from simfrontier.kineto.platform import Platform
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Collective, SegmentedProgram
 from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from simfrontier.collectives import environments_of
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report import quantity
 from simfrontier.scenario import Scenario, path_of
 from simfrontier.stack import NONE, stacks_of

@@ -8,7 +8,7 @@ from typing import Any
 from simfrontier.errors import InputError, nearest
 from simfrontier.io import comment, toml_document
 from simfrontier.live.controls import DEVICES, SLOW, Control
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Scenario, scenario_of, without_comparisons
 
 PLAN = "plan"  # in a link: the plan whose step is shown

@@ -8,7 +8,7 @@ from typing import Any, Final
 from simfrontier.live.controls import controls_of
 from simfrontier.live.state import LiveState, scenario_at
 from simfrontier.live.step_view import step_view
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import SimulatedStep
 from simfrontier.study import BuiltSchedule, PlanOutcome, ScheduleCache, advised, outcome_of, run_case, simulated

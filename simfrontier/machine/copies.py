@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Annotated
 
 from simfrontier.io import SOURCED, NotNegative, Positive, Share
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from simfrontier.io import SOURCED, Kind, Text
 from simfrontier.limits import DEVICES_OF_NODE
 from simfrontier.machine.copies import Copies
 from simfrontier.machine.hardware import Device, Dragonfly, FatTree, Host, LinkClass, Nodes
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 Devices = Annotated[int, Ge(1), Le(DEVICES_OF_NODE.most), SOURCED]
 Pair = Annotated[tuple[int, ...], Len(2, 2)]

@@ -21,7 +21,7 @@ from simfrontier.machine.elementary import maximum
 from simfrontier.machine.job_nodes import FIRST_NODES, JobNodes
 from simfrontier.machine.kernels import PLAIN_KERNELS, AttentionKernel, Kernels
 from simfrontier.machine.tiles import Tiles, misaligned
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 COMPUTE_UNITS: Final = 1_000_000  # devices have hundreds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 NodePlacement = Literal["contiguous", "spread", "random", "list"]
 

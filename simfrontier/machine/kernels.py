@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 AttentionKernel = Literal["flash1", "flash2"]
 

@@ -17,7 +17,7 @@ from simfrontier.machine.form import MachineFile
 from simfrontier.machine.hardware import CodecSpeeds, Machine, MatmulForms, Provenance
 from simfrontier.machine.inherited import without_inherited
 from simfrontier.machine.sources import sources_of
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.units import unit_of
 
 CATALOG = Path(__file__).parent / "catalog"

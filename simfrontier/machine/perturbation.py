@@ -13,7 +13,7 @@ from simfrontier.errors import InputError
 from simfrontier.io import Line
 from simfrontier.limits import COUNT
 from simfrontier.machine.spread import Differing, Spread
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 Number = Annotated[int, Ge(0), Le(COUNT.most)]
 Factor = Annotated[float, Ge(0), Le(1)]

@@ -16,7 +16,7 @@ from typing import Final
 from simfrontier.errors import InputError, nearest, shown, unknown_key
 from simfrontier.limits import NODES
 from simfrontier.machine.hostlist import expanded
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 KEYS: Final = {key.lower(): key for key in ("SwitchName", "Nodes", "Switches", "LinkSpeed")}
 _BEFORE_COMMENT: Final = re.compile(r"(?:[^#\\]|\\.?)*")

@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 from simfrontier.errors import InputError, nearest, shown
 from simfrontier.io import Derived, Line, Text, read_toml, typed
 from simfrontier.limits import COUNT
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 if TYPE_CHECKING:
     from simfrontier.arrays import Floats

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from simfrontier.io import SOURCED, NotNegative
 from simfrontier.machine.elementary import minimum
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 # Rows × columns of what one block of threads makes (NVIDIA, Matrix Multiplication Background User's Guide, section 3).
 SHAPES: Final = ((256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64))

@@ -1,5 +1,30 @@
 """Measurements: rows of calls, copies and rates, readers of their files, and shipped tables with their sources."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.measured.call_table import read_calls as read_calls
+from simfrontier.measured.device_tables import (
+    KERNEL_COLUMNS as KERNEL_COLUMNS,
+    PRODUCT_COLUMNS as PRODUCT_COLUMNS,
+    columns_of as columns_of,
+    read_of_device as read_of_device,
+)
+from simfrontier.measured.formats import files_in as files_in, format_of as format_of, is_table as is_table, readings as readings
+from simfrontier.measured.index import (
+    Pathology as Pathology,
+    Table as Table,
+    call_faults as call_faults,
+    fault_of as fault_of,
+    load_table as load_table,
+    load_tables as load_tables,
+)
+from simfrontier.measured.nccl_tests import placed as placed, read_log as read_log
+from simfrontier.measured.reading import Reading as Reading, Unusable as Unusable
+from simfrontier.measured.rows import (
+    CallRow as CallRow,
+    CopyRow as CopyRow,
+    KernelKind as KernelKind,
+    KernelRow as KernelRow,
+    RateRow as RateRow,
+    Row as Row,
+)
+from simfrontier.measured.setup import Setup as Setup
+from simfrontier.measured.table_file import Line as Line, read_lines as read_lines

@@ -10,7 +10,7 @@ from typing import Final
 from simfrontier.io import log_text, reading
 from simfrontier.measured.reading import Reading
 from simfrontier.measured.setup import Setup
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 HEAD_BYTES: Final = 1 << 16  # holds the first keys of a JSON file and the first line of a table
 

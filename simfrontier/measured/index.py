@@ -12,7 +12,7 @@ from simfrontier.io import Derived, Text, read_toml, typed
 from simfrontier.measured.call_table import read_calls
 from simfrontier.measured.device_tables import read_copies, read_kernels, read_rates
 from simfrontier.measured.rows import Benchmark, CallKind, Form, Row
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 INDEX: Final = Path(__file__).parent / "tables" / "index.toml"
 _READERS: Final[dict[Form, Callable[[Path, str], Sequence[Row]]]] = {

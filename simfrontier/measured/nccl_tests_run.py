@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from simfrontier.collectives import CallTable, MeasuredPoint, merged
 from simfrontier.errors import InputError
 from simfrontier.measured.reading import Unusable
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import CollectiveKind
 
 TESTS: dict[str, CollectiveKind] = {

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from simfrontier.measured.rows import CallKind
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 HALF: Final = 0.005  # of the last of two decimals
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB", "EB")

@@ -11,7 +11,7 @@ from typing import Final
 from simfrontier.errors import InputError, Key
 from simfrontier.io import left_out
 from simfrontier.measured.rows import CallRow
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 LEAST_ROWS: Final = 2  # a single measurement shows no law, and nothing to compare it with
 

@@ -14,7 +14,7 @@ from simfrontier.errors import InputError, unknown, wrong
 from simfrontier.io import Parsed, Positive, Text
 from simfrontier.machine import machine_named
 from simfrontier.measured.place import RowPlace
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 CallKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast"]
 CALL_KINDS: Final[tuple[CallKind, ...]] = get_args(CallKind)

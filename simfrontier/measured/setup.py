@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simfrontier.errors import InputError
 from simfrontier.machine import is_machine, machine_named
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from simfrontier.io import fault_of, text_of
 from simfrontier.limits import LARGEST, SMALLEST
 from simfrontier.measured.place import NOWHERE, RowPlace
 from simfrontier.measured.rows import Row
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

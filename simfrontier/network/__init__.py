@@ -1,5 +1,36 @@
 """The network: a job's links, patterns of loads on them, fair rates, and folding of what is alike."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.network.boxes import box as box, ends as ends, joining_links as joining_links
+from simfrontier.network.detours import around_dead as around_dead, dead_wires as dead_wires
+from simfrontier.network.fabric import Fabric as Fabric, ResourceKind as ResourceKind
+from simfrontier.network.folding import Folding as Folding, LoadColumn as LoadColumn, fold as fold, fold_states as fold_states
+from simfrontier.network.groups import groups_of_job as groups_of_job, nodes_of_job as nodes_of_job, num_unlike as num_unlike
+from simfrontier.network.hashes import combine as combine
+from simfrontier.network.layout import GroupLayout as GroupLayout, lay_out as lay_out
+from simfrontier.network.maxmin import solve as solve, solve_each as solve_each
+from simfrontier.network.messages import messages_loads as messages_loads
+from simfrontier.network.node_classes import ClassRates as ClassRates, classes_of_nodes as classes_of_nodes
+from simfrontier.network.pairs import paired as paired
+from simfrontier.network.pattern import (
+    Pattern as Pattern,
+    assemble as assemble,
+    equal_parts as equal_parts,
+    finished as finished,
+    group_loads as group_loads,
+    local as local,
+    masks as masks,
+    pool_loads as pool_loads,
+    wait_pattern as wait_pattern,
+)
+from simfrontier.network.route_tables import RouteTable as RouteTable, route_table as route_table, save_routes as save_routes
+from simfrontier.network.routes import route as route
+from simfrontier.network.servers import Server as Server, servers_of as servers_of
+from simfrontier.network.template import (
+    NETWORK as NETWORK,
+    RingOrder as RingOrder,
+    Template as Template,
+    load as load,
+    orders as orders,
+    positions as positions,
+    send as send,
+)

@@ -18,7 +18,7 @@ from simfrontier.machine import way
 from simfrontier.network.fabric import Fabric, ResourceKind
 from simfrontier.network.pattern import Pattern, achieved_shares
 from simfrontier.network.summed import summed
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 RESIDUE = 1e-12  # what is smaller than this, relative to the largest load, is left over from cancelling
 

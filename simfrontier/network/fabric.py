@@ -14,7 +14,7 @@ from simfrontier.network.hashes import Hashes, combine, number_hash
 from simfrontier.network.link_ids import LinkIds
 from simfrontier.network.node_classes import ClassRates
 from simfrontier.network.pools import pools_of
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 class ResourceKind(IntEnum):

@@ -11,7 +11,7 @@ from simfrontier.arrays import Floats, Ints
 from simfrontier.errors import InputError
 from simfrontier.machine import UPLINK, FatTree
 from simfrontier.network.summed import summed
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

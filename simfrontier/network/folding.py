@@ -15,7 +15,7 @@ from simfrontier.network.fabric import Fabric, ResourceKind
 from simfrontier.network.hashes import Hashes, combine, mix
 from simfrontier.network.pattern import Pattern
 from simfrontier.network.refine import number, refine
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 Classes = NDArray[np.int32]
 

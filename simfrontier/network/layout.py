@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from simfrontier.arrays import Ints
 from simfrontier.network.fabric import Fabric
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

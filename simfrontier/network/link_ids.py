@@ -3,7 +3,7 @@
 from simfrontier.errors import InputError, nearest
 from simfrontier.machine import Machine
 from simfrontier.network.pools import Pools
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

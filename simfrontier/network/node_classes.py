@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simfrontier.arrays import Floats, Ints
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 MOST_SPEEDS = 32  # device speeds that are simulated as they are; with more, nodes are put into classes
 MOST_MIXED = 256  # speeds times nodes of different devices that are, too: the engine's time grows with both

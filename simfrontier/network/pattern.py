@@ -14,7 +14,7 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.network.fabric import Fabric
 from simfrontier.network.layout import GroupLayout, lay_out
 from simfrontier.network.template import Template
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

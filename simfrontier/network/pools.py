@@ -12,7 +12,7 @@ from simfrontier.errors import InputError
 from simfrontier.machine import Machine
 from simfrontier.network.dragonfly import GLOBAL_CLASS, DragonflyPools
 from simfrontier.network.fat_tree import FatTreePools
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 class Pools(Protocol):

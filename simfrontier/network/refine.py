@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from simfrontier.arrays import Ints
 from simfrontier.network.hashes import Hashes, combine, mix, number_hash
 from simfrontier.network.pattern import Pattern
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

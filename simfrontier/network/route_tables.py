@@ -13,7 +13,7 @@ from simfrontier.arrays import Ints
 from simfrontier.machine import Link, LinkClass, Machine
 from simfrontier.network.groups import groups_of_job
 from simfrontier.network.pools import pools_of
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.wholefile import write_json
 
 FORMAT: Final = "simfrontier.routes"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from simfrontier.plan.program import CallItems, Hook, Item, Move, Program, StreamWait
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Call, Compute, Exchange, Op, Ref, Tensor
 
 

@@ -11,7 +11,7 @@ from simfrontier.errors import InputError, meant, nearest, wrong
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.options import PLAIN, codec_of
 from simfrontier.plan.plan import Purpose
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 Dimension = Literal["dp", "tp", "pp", "zero"]
 DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)

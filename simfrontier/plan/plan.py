@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from simfrontier.codecs import Codec
 from simfrontier.limits import COUNT
 from simfrontier.plan.moves import Hop
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Placement, Stage
 from simfrontier.workload import USUAL_CROSS_ENTROPY, CrossEntropy, Weight
 

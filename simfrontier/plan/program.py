@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from simfrontier.plan.moves import Hop
 from simfrontier.plan.plan import Purpose
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import REPLICATE, Collective, Compute, Exchange, Ref, Tensor
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from simfrontier.plan.compress import Compressor
 from simfrontier.plan.repeat import Built, Calls, hooks_wait, is_whole
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Call, Collective, Compute, Op, Ref, Tensor
 
 FEW_LAYERS = 14  # those that differ at either end, and two periods

@@ -8,7 +8,7 @@ from typing import Any
 
 from simfrontier.analysis import LinkLoad, NodeLinks
 from simfrontier.machine import BUS, SWITCH, Machine
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.drawing import DrawnLine, Label, Point, across, colour
 from simfrontier.report.phrases import percent, quantity, short_percent
 from simfrontier.report.render import render

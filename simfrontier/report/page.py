@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report import study_sections as values
 from simfrontier.report.findings.study import Findings, findings_of
 from simfrontier.report.render import page_of, render

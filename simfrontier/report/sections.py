@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from simfrontier.extras import added
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.render import as_html
 from simfrontier.report.view import StudyView
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, floor, log2, log10
 from typing import TYPE_CHECKING, Any
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.units import has_multiples, scaled
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.theme import PlanMark, marks
 from simfrontier.scenario import Case, PublishedTable, Scenario
 from simfrontier.study import PlanOutcome, Study

@@ -1,5 +1,32 @@
 """Scenarios: one TOML file per experiment, checked strictly, and what its names mean."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.scenario.case import Case as Case, mesh_of as mesh_of
+from simfrontier.scenario.added_keys import ScenarioKeys as ScenarioKeys
+from simfrontier.scenario.file_form import FileForm as FileForm
+from simfrontier.scenario.form import (
+    GoodputTable as GoodputTable,
+    PublishedTable as PublishedTable,
+    RequiredTable as RequiredTable,
+    ScenarioFile as ScenarioFile,
+    SensitivityTable as SensitivityTable,
+    SlowdownTable as SlowdownTable,
+)
+from simfrontier.scenario.grid_order import GridJob as GridJob, GridOrder as GridOrder, grid_orders as grid_orders
+from simfrontier.scenario.keys import ScenarioKey as ScenarioKey, plan_sentences as plan_sentences, scenario_keys as scenario_keys
+from simfrontier.scenario.load import (
+    load_scenario as load_scenario,
+    refuse_variations as refuse_variations,
+    scenario_of as scenario_of,
+    with_settings as with_settings,
+)
+from simfrontier.scenario.plans import (
+    COMPARING as COMPARING,
+    SearchTable as SearchTable,
+    options_of as options_of,
+    plan_keys as plan_keys,
+    unknown_family as unknown_family,
+    without_comparisons as without_comparisons,
+)
+from simfrontier.scenario.scenario import Scenario as Scenario
+from simfrontier.scenario.settings import NUMBER_TABLES as NUMBER_TABLES, parse_setting as parse_setting, path_of as path_of
+from simfrontier.scenario.variations import varied_numbers as varied_numbers, with_numbers as with_numbers

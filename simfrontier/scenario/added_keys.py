@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simfrontier.io import Strict
 from simfrontier.machine import Machine
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario.form import ScenarioFile
 
 

@@ -18,7 +18,7 @@ from simfrontier.plan import (
     make_plan,
     refuse_periods,
 )
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario.form import MeshTable, ScenarioFile
 from simfrontier.schedule import Mesh
 from simfrontier.workload import (

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from simfrontier.extras import added
 from simfrontier.machine import Machine
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario.form import ScenarioFile
 from simfrontier.workload import Shape
 

@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined
 from simfrontier.extras import PACKAGE, extras
 from simfrontier.io import read_toml
 from simfrontier.plan import FAMILIES
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario.file_form import FileForm
 from simfrontier.scenario.plans import plan_keys
 

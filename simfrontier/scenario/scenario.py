@@ -13,7 +13,7 @@ from simfrontier.errors import InputError
 from simfrontier.io import Strict, typed
 from simfrontier.machine import Machine, SizeError
 from simfrontier.plan import Engine, Options, own_families
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario.case import Case, batch_ranks, case_of, mesh_of, precision_of
 from simfrontier.scenario.form import ScenarioFile
 from simfrontier.scenario.plans import SearchTable, names_softmax, options_of, searched

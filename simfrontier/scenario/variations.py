@@ -13,7 +13,7 @@ from simfrontier.arrays import Floats
 from simfrontier.collectives import Library
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario.load import scenario_of
 from simfrontier.scenario.scenario import Scenario
 from simfrontier.scenario.settings import NUMBER_TABLES

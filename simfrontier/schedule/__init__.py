@@ -1,5 +1,100 @@
 """The schedule: what every rank does in one step, never how long it takes; checked, stored and drawn."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.schedule.algorithms import (
+    ALGORITHMS as ALGORITHMS,
+    DIRECT as DIRECT,
+    HALVING as HALVING,
+    LIBRARY as LIBRARY,
+    RING as RING,
+    RING_TWICE as RING_TWICE,
+    TREE as TREE,
+    TWO_LEVEL as TWO_LEVEL,
+    VIAS as VIAS,
+)
+from simfrontier.schedule.as_text import render as render
+from simfrontier.schedule.checker import check as check, check_calls as check_calls, check_sizes as check_sizes
+from simfrontier.schedule.communicators import Communicator as Communicator, CommunicatorGroups as CommunicatorGroups
+from simfrontier.schedule.cost import (
+    matmul_dtype as matmul_dtype,
+    matmul_form as matmul_form,
+    matmul_shape as matmul_shape,
+    traffic_bytes as traffic_bytes,
+)
+from simfrontier.schedule.expansion import ExpandedProgram as ExpandedProgram, Lifetimes as Lifetimes, expand as expand
+from simfrontier.schedule.finding import Finding as Finding, title_of as title_of
+from simfrontier.schedule.forms import UNKNOWN as UNKNOWN, ChunkSum as ChunkSum, Clash as Clash, Form as Form
+from simfrontier.schedule.interpreter import Interpreter as Interpreter
+from simfrontier.schedule.ir import (
+    GRADIENT_ROLES as GRADIENT_ROLES,
+    HOST as HOST,
+    Call as Call,
+    Collective as Collective,
+    CollectiveKind as CollectiveKind,
+    Compute as Compute,
+    Exchange as Exchange,
+    Op as Op,
+    Piece as Piece,
+    Ref as Ref,
+    Role as Role,
+    Schedule as Schedule,
+    Stage as Stage,
+    Tensor as Tensor,
+    TensorRole as TensorRole,
+)
+from simfrontier.schedule.issuer import Issuer as Issuer
+from simfrontier.schedule.kinds import (
+    KINDS as KINDS,
+    is_product as is_product,
+    is_work as is_work,
+    kind_of as kind_of,
+    model_kind as model_kind,
+)
+from simfrontier.schedule.kinds.loss import LOSS as LOSS
+from simfrontier.schedule.kinds.measured import MEASURED as MEASURED, PAUSE as PAUSE
+from simfrontier.schedule.kinds.products import MATMUL as MATMUL, product as product
+from simfrontier.schedule.lifetime import Peak as Peak, lifetimes as lifetimes, peak_bytes as peak_bytes
+from simfrontier.schedule.mesh import Mesh as Mesh
+from simfrontier.schedule.names import buffer_name as buffer_name, gathered_name as gathered_name, value_name as value_name
+from simfrontier.schedule.op_kind import (
+    BACKWARD as BACKWARD,
+    CopyKind as CopyKind,
+    MeasuredKind as MeasuredKind,
+    ModelFacts as ModelFacts,
+    ModelKind as ModelKind,
+    Needed as Needed,
+    WaitKind as WaitKind,
+)
+from simfrontier.schedule.opnames import NO_MODULE as NO_MODULE, OpName as OpName, Part as Part, in_streams as in_streams
+from simfrontier.schedule.phases import Phase as Phase, phase_of as phase_of
+from simfrontier.schedule.pieces import cut_label as cut_label, in_pieces as in_pieces
+from simfrontier.schedule.placement import (
+    REPLICATE as REPLICATE,
+    PartialOp as PartialOp,
+    Placement as Placement,
+    block_shape as block_shape,
+    partial as partial,
+    placements_of as placements_of,
+)
+from simfrontier.schedule.roles import (
+    CallSequence as CallSequence,
+    axis_of_roles as axis_of_roles,
+    members_of as members_of,
+    sequence_of as sequence_of,
+)
+from simfrontier.schedule.saved import (
+    SavedBytes as SavedBytes,
+    SavedState as SavedState,
+    saved_bytes as saved_bytes,
+    saved_states as saved_states,
+)
+from simfrontier.schedule.segments import SegmentedProgram as SegmentedProgram, segmented_roles as segmented_roles
+from simfrontier.schedule.softmax import KERNELS as KERNELS, MemoryPasses as MemoryPasses
+from simfrontier.schedule.stand_ins import Segment as Segment
+from simfrontier.schedule.store import digest as digest, from_json as from_json, load as load, save as save, to_json as to_json
+from simfrontier.schedule.sweep_calls import SweepCall as SweepCall, sweep as sweep
+from simfrontier.schedule.traffic import (
+    Traffic as Traffic,
+    every_operand as every_operand,
+    picked_rows as picked_rows,
+    replaced_entries as replaced_entries,
+)

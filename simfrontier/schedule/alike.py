@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.expansion import AbsoluteRefs, UnrolledProgram
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import is_copy, kind_of

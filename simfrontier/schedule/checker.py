@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.alike import one_of_each_kind
 from simfrontier.schedule.checks.families import check_families
 from simfrontier.schedule.checks.gradients import check_gradients

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.arrays import Ints
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.mesh import Mesh
 
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.ir import HOST, Call, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.roles import CallSequence, sequence_of
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
 from simfrontier.schedule.kinds import is_copy
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from simfrontier.codecs import Codec
 from simfrontier.dtypes import DTYPE_BYTES
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.algorithms import LIBRARY
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.opnames import NO_MODULE, OpName

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.expansion import AbsoluteRefs, Lifetimes
 from simfrontier.schedule.finding import title_of
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.ir import Call
 
 

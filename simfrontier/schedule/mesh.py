@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Literal, cast
 
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.mesh import Mesh
 
 PartialOp = Literal["sum", "max", "merge"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.expansion import AbsoluteRefs
 from simfrontier.schedule.ir import Op, Ref, Role, Schedule, Tensor, TensorRole
 from simfrontier.schedule.roles import axis_of_roles

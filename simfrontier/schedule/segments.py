@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import pairwise
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.expansion import ExpandedProgram, Wait, expand
 from simfrontier.schedule.ir import HOST, Call, Op, Ref, Role, Schedule
 from simfrontier.schedule.stand_ins import LANE, Segment, StandIns

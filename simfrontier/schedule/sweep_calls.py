@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from simfrontier.codecs import Plain
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Op, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.mesh import Mesh
 from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial

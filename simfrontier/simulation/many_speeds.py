@@ -10,7 +10,7 @@ import numpy as np
 from simfrontier.arrays import Floats
 from simfrontier.cost import Pricing
 from simfrontier.network import ClassRates
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Collective, Compute, Exchange, Op
 from simfrontier.simulation.step import SimulatedStep
 from simfrontier.simulation.variations import scaled_s

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Lifetimes, Peak, Schedule
 from simfrontier.simulation.step import SimulatedStep
 from simfrontier.simulation.walk import Walk

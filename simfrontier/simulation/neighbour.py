@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from simfrontier.collectives import Library
 from simfrontier.cost import Placement
 from simfrontier.machine import Machine, Perturbation
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Schedule, SegmentedProgram
 
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from simfrontier.cost import Pricing
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import CallSequence, Compute, SegmentedProgram, sequence_of
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import numpy as np
 
 from simfrontier.arrays import Floats
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Compute, Op, SegmentedProgram
 from simfrontier.simulation.durations import SimulatedDurations
 from simfrontier.simulation.step import SimulatedStep

@@ -15,7 +15,7 @@ from operator import is_not
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import ExpandedProgram, Issuer
 from simfrontier.simulation.context import Classes
 from simfrontier.simulation.flows import Remaining, RunningFlow

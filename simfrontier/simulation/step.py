@@ -15,7 +15,7 @@ from simfrontier.cost import Placement, Pricing, folded_anew, price_states
 from simfrontier.errors import InputError
 from simfrontier.machine import HEALTHY, Machine, Perturbation
 from simfrontier.network import ends, joining_links
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Collective, Exchange, ExpandedProgram, Op, Schedule, SegmentedProgram, segmented_roles
 from simfrontier.simulation.call_factors import apply_call_factors, call_factors
 from simfrontier.simulation.nodes import NodeNumbers, number_nodes

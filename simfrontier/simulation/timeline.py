@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import SegmentedProgram
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simfrontier.collectives import Lowered
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import simpy
 
 from simfrontier.network import Server
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.simulation.clock import at
 
 

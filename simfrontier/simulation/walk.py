@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Call, Collective, Compute, Exchange, ExpandedProgram, Op, SegmentedProgram
 from simfrontier.simulation.call_factors import lasting
 

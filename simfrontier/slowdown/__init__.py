@@ -1,5 +1,4 @@
 """Slowdown: what trouble costs, by plan: a step with something wrong over a healthy one."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.slowdown.results import LaggingDevices as LaggingDevices, Slowdown as Slowdown, SlowedPlan as SlowedPlan
+from simfrontier.slowdown.run import num_slowdowns as num_slowdowns, run_slowdown as run_slowdown

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 
 from simfrontier.arrays import Ints
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.simulation import Fidelity
 
 

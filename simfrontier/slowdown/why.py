@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import fsum, log
 
 from simfrontier.machine import Perturbation
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.slowdown.results import HealthyStep, SlowedPlan, TroubledStep
 from simfrontier.units import times
 

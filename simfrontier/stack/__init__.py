@@ -1,6 +1,13 @@
 """What training engines and the kernels under them do: software stacks from TOML files, in which numbers carry their
 source."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.stack.stack import (
+    CATALOG as CATALOG,
+    NONE as NONE,
+    USUAL as USUAL,
+    Stack as Stack,
+    load_stack as load_stack,
+    stacks as stacks,
+    stacks_of as stacks_of,
+    usual_stack as usual_stack,
+)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from simfrontier.errors import InputError, nearest
 from simfrontier.io import SOURCED, AtLeastOne, NotNegative, Text, on_base, read_toml, typed
 from simfrontier.machine import AttentionKernel, Machine
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 CATALOG: Final = Path(__file__).parent / "catalog"
 NONE: Final = "none"  # in a stack's place: kernels as fused as the model's graph, defaults of the scenario's keys

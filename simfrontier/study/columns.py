@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 from simfrontier.analysis import BOUNDARIES
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.simulation import step_note
 from simfrontier.stack import NONE as NO_STACK
 from simfrontier.study.simulated_case import SimulatedCase

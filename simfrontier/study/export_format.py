@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import SimulatedStep
 

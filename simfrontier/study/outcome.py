@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from simfrontier.analysis import DRAWN_PARTS, Exposure, Gathers, NodeLinks, gathers, link_use, node_links, step_trace
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Case, Scenario
 from simfrontier.simulation import Fidelity, MemoryTimeline, SimulatedStep
 from simfrontier.study.advice import advice_on

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Scenario
 from simfrontier.simulation import Fidelity
 from simfrontier.study.advice import shortage

@@ -1,5 +1,30 @@
 """Studies of many points: a file of scenarios and axes, its points, their rows, and the data set of all of them."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.sweep.adaptive import refuse_until as refuse_until
+from simfrontier.sweep.answers import (
+    GOAL as GOAL,
+    GoalAnswer as GoalAnswer,
+    goal_answer as goal_answer,
+    goal_document as goal_document,
+    is_goal_of as is_goal_of,
+    measure_next as measure_next,
+    read_goal as read_goal,
+    write_goal as write_goal,
+)
+from simfrontier.sweep.best import BestRow as BestRow, best_rows as best_rows
+from simfrontier.sweep.columns import AXIS as AXIS
+from simfrontier.sweep.dataset import (
+    ROWS as ROWS,
+    Counts as Counts,
+    manifest_of as manifest_of,
+    read_rows as read_rows,
+    refuse_folder as refuse_folder,
+)
+from simfrontier.sweep.forecast import seconds_of as seconds_of
+from simfrontier.sweep.form import SWEEP_POINTS as SWEEP_POINTS, StudyFile as StudyFile
+from simfrontier.sweep.indices import Indices as Indices
+from simfrontier.sweep.keys import is_of_plan as is_of_plan
+from simfrontier.sweep.rounds import Progress as Progress, SweepOutcome as SweepOutcome
+from simfrontier.sweep.runner import run_sweep as run_sweep
+from simfrontier.sweep.study import SweepStudy as SweepStudy, load_study as load_study, study_of as study_of
+from simfrontier.sweep.until import Until as Until, parse_until as parse_until

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from simfrontier.errors import InputError
 from simfrontier.io import json_of, text_of, typed
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.sweep.dataset import manifest_of, read_rows
 from simfrontier.sweep.form import GoalTable, Number
 from simfrontier.sweep.goal import goal_words

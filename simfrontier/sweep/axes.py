@@ -11,7 +11,7 @@ import numpy as np
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
 from simfrontier.limits import LARGEST
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.sweep.distributions import quantiles, refuse_parameters
 from simfrontier.sweep.form import (
     SWEEP_POINTS,

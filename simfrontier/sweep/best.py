@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.sweep.dataset import ROWS, read_rows
 
 

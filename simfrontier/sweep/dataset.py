@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.errors import InputError
 from simfrontier.io import read_json
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.study import STORE, ResultStore, inputs, versions
 from simfrontier.sweep.columns import AXIS, axis_cell, data_schema, result_schema
 from simfrontier.sweep.study import Point, SweepStudy

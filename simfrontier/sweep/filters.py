@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any, Final
 
 from simfrontier.errors import InputError, shown, unknown
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.sweep.keys import key_names
 
 Lookup = Callable[[str], Any]  # of a key; raises KeyError where nobody knows it

@@ -8,7 +8,7 @@ import numpy as np
 
 from simfrontier.arrays import Floats
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.sweep.form import Number
 
 CONFIDENCE = 0.9  # of the intervals of indices

@@ -9,7 +9,7 @@ from typing import Self
 
 from simfrontier.errors import InputError, StoppedError
 from simfrontier.experiments import Digests, Keyed, Row, RowRunner, question_digests, simulate
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.study import NotKeptError, ResultStore, store_in
 from simfrontier.sweep.dataset import Counts, refuse_folder, write_dataset
 from simfrontier.sweep.study import SweepStudy

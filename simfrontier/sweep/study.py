@@ -11,7 +11,7 @@ from typing import Any, Final
 from simfrontier.errors import InputError
 from simfrontier.experiments import Setting
 from simfrontier.io import read_toml, text_of, toml_of, typed
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Scenario, scenario_of
 from simfrontier.sweep.axes import Axis, SampledAxis, axes_of, searched_axes
 from simfrontier.sweep.axis_check import refuse_values

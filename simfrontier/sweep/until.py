@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from simfrontier.errors import InputError, shown
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 _SECONDS: Final = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _TEXT: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s{0,3}(points|s|min|h|%)?")

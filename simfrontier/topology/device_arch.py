@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 Medium = Literal["nvlink", "xgmi"]  # the element of a link between two devices: NCCL's and RCCL's
 

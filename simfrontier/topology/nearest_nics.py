@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.topology.node_topology import NodeTopology, PciPlace, TopologyNic
 
 Nearness = tuple[int, int]  # the smaller, the nearer

@@ -18,7 +18,7 @@ from defusedxml import DefusedXmlException, ElementTree
 from simfrontier.errors import InputError, nearest, shown
 from simfrontier.io import text_of
 from simfrontier.limits import DEVICES_OF_NODE, NICS_OF_NODE
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.topology.device_arch import DeviceArch, Medium, arch_of_gcn, arch_of_sm
 from simfrontier.topology.node_topology import NodeTopology, Pair, PciPlace, TopologyDevice, TopologyNic
 from simfrontier.topology.pci import pci_link

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Final
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.topology.device_arch import DeviceArch, Medium
 from simfrontier.topology.pci import UNKNOWN, PciLink
 

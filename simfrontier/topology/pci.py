@@ -6,7 +6,7 @@ import math
 import re
 from typing import Final
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 _SPEED: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s(?: PCIe)?")
 # GT/s → bytes/s of a lane in each direction: 8b/10b codes, then 128b/130b, then flits of 242 in 256 bytes.

@@ -8,7 +8,7 @@ from pathlib import Path
 from simfrontier.errors import InputError
 from simfrontier.limits import SWITCH_LEVELS
 from simfrontier.machine import compressed, read_topology
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from simfrontier.errors import InputError
 from simfrontier.machine import Machine, catalog, catalog_name, document_of, load_machine
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.topology.counted_links import links_per_class
 from simfrontier.topology.derived_rings import chains_of, joins_of, rings_of, undirected
 from simfrontier.topology.device_arch import ARCHES, DeviceArch, arch_of_machine, unknown_arch

@@ -1,5 +1,44 @@
 """Traces: when every op ran, in one schema for simulation and reality; their file, and how two of them compare."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.trace import kineto as kineto
+from simfrontier.trace.comparison import Comparison as Comparison, OpPair as OpPair, compare as compare
+from simfrontier.trace.crosscheck import (
+    AddedCheck as AddedCheck,
+    AddedCheckReader as AddedCheckReader,
+    CrossCheck as CrossCheck,
+    TracePaths as TracePaths,
+    crosscheck_of as crosscheck_of,
+)
+from simfrontier.trace.delta import (
+    Delta as Delta,
+    PlanStepTimes as PlanStepTimes,
+    axis_sizes as axis_sizes,
+    deltas as deltas,
+    duration as duration,
+    step_times as step_times,
+)
+from simfrontier.trace.links import LinkBytes as LinkBytes, LinkTable as LinkTable, load_links as load_links, save_links as save_links
+from simfrontier.trace.perfetto import perfetto_text as perfetto_text, write_perfetto as write_perfetto
+from simfrontier.trace.ranges import ranges_text as ranges_text, ranks_of_text as ranks_of_text
+from simfrontier.trace.read import read_perfetto as read_perfetto
+from simfrontier.trace.table import (
+    CALIBRATION as CALIBRATION,
+    CALIBRATION_RESIDUAL as CALIBRATION_RESIDUAL,
+    HELD_RANKS as HELD_RANKS,
+    OTHERS_SHARE as OTHERS_SHARE,
+    SHOWN_DIGITS as SHOWN_DIGITS,
+    SIMULATED as SIMULATED,
+    Span as Span,
+    Trace as Trace,
+    rank_text as rank_text,
+)
+from simfrontier.trace.trace_file import (
+    Arrow as Arrow,
+    Counter as Counter,
+    Mark as Mark,
+    Place as Place,
+    Process as Process,
+    TraceFile as TraceFile,
+    arrows_from_last as arrows_from_last,
+    file_of as file_of,
+)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.trace.ranges import ranges_text, ranks_of_text
 from simfrontier.trace.table import HELD_RANKS, SHOWN_DIGITS, Span, Trace
 

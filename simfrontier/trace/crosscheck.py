@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from simfrontier.errors import InputError
 from simfrontier.extras import added
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.trace.comparison import Comparison, compare
 from simfrontier.trace.read import read_perfetto
 from simfrontier.trace.table import SIMULATED

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Final
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.trace.comparison import Comparison, OpPair
 from simfrontier.trace.table import CALIBRATION_RESIDUAL, OTHERS_SHARE, Span, Trace
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from simfrontier.io import NotNegative, read_json, typed
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.wholefile import write_json
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 SHOWN_DIGITS: Final = 16  # of a digest
 CALIBRATION: Final = "calibration"  # note of a simulated trace: the file that its scenario names

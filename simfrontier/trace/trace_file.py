@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.trace.table import Span, Trace
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from itertools import combinations
 from statistics import median
 from typing import Final, Literal
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.trace.comparison import Comparison
 from simfrontier.trace.delta import PlanStepTimes, large_pairs, ratios_of, step_times
 

@@ -1,5 +1,14 @@
 """Doing many things at once: calls on worker processes, here or on other machines, by Dask."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simfrontier.workers.per_process import PerProcess as PerProcess
+from simfrontier.workers.place import (
+    HERE as HERE,
+    PROCESSES as PROCESSES,
+    Local as Local,
+    Place as Place,
+    RunningScheduler as RunningScheduler,
+    SlurmJobs as SlurmJobs,
+    for_calls as for_calls,
+)
+from simfrontier.workers.slurm_settings import load_slurm as load_slurm
+from simfrontier.workers.workers import LostError as LostError, Workers as Workers

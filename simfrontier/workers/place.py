@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from simfrontier.limits import Limit
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.workers.slurm_settings import SlurmSettings
 
 PROCESSES: Final = Limit(

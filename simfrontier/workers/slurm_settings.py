@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Le
 
 from simfrontier.errors import InputError
 from simfrontier.io import Line, on_base, read_toml, typed
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.units import counted
 
 CATALOG: Final = Path(__file__).parent / "catalog"

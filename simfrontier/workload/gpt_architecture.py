@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.workload.sizes import refuse_sizes
 
 Residual = Literal["parallel", "sequential"]

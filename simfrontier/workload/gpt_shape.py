@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.workload.gpt_architecture import GptArchitecture
 from simfrontier.workload.gpt_model import gpt
 from simfrontier.workload.graph import Attention, Checkpointing, Workload

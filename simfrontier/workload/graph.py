@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Final, Literal, get_args
 
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import OpName, in_streams
 from simfrontier.workload.precision import Precision
 

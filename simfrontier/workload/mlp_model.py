@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.workload.graph import Attention, Checkpointing, Phase, Workload
 from simfrontier.workload.graph_builder import GraphBuilder, Softmax, here
 from simfrontier.workload.precision import Precision, find_precision

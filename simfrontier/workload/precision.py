@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simfrontier.errors import InputError, nearest
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

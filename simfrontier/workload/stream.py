@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.workload.graph import Use, Value, WorkOp
 
 NEXT = ".next"  # the end of the name of a value of the layer after, in a part that has one layer

@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt, Len
 
 from simfrontier.errors import InputError
 from simfrontier.io import SOURCED, Kind, NotNegative, Strict, Text, read_toml, typed
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier_extras.axonn_model.versions import VersionName
 
 CATALOG: Final = Path(__file__).parent / "catalog"

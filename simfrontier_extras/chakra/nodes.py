@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from simfrontier.collectives import message_bytes, sent_and_received
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import (
     HOST,
     Call,

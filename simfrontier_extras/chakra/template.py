@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Communicator, Exchange, ExpandedProgram
 from simfrontier.simulation import Walk
 from simfrontier_extras.chakra.exchanges import Peer, tags_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report import percent, said, signed
 from simfrontier.trace import SHOWN_DIGITS, AddedCheck, AddedCheckReader, Comparison, CrossCheck, TracePaths, load_links
 from simfrontier_extras.emulation.crosscheck import TEMPLATES

@@ -8,7 +8,7 @@ from functools import cached_property
 from simfrontier.collectives import Lowered, element_bytes, exchanged_bytes, lower, messages_of
 from simfrontier.cost import Pricing, pairs_of
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass as record
+from dataclasses import dataclass as record
 from simfrontier.schedule import Collective, Exchange
 from simfrontier.simulation import recipes_of
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Collective, Compute, Exchange
 from simfrontier.simulation import CallKey, Walk
 from simfrontier_extras.goal.calls import Calls, GroupCall

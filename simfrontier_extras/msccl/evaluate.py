@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from simfrontier.records import dataclass as record
+from dataclasses import dataclass as record
 from simfrontier.schedule import UNKNOWN, Clash, Form
 from simfrontier_extras.msccl.clocks import Clocks
 from simfrontier_extras.msccl.memory import Memory, said

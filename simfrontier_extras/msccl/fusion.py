@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from simfrontier.collectives import Lowered, Transfer
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 MOST_AHEAD: Final = 2  # chunks that a connection holds by protocol Simple: what all members send before they receive
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from simfrontier.collectives import Meaning
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import CollectiveKind
 
 Collective = Literal["allreduce", "allgather", "reducescatter", "alltoall"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from simfrontier.records import dataclass as record
+from dataclasses import dataclass as record
 from simfrontier_extras.msccl.homes import Homes
 from simfrontier_extras.msccl.program import Chunk, Step, StepType, ThreadBlock
 

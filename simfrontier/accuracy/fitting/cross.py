@@ -18,7 +18,7 @@ from simfrontier.arrays import Floats
 from simfrontier.collectives import Library
 from simfrontier.errors import InputError
 from simfrontier.measured import CallRow, Row
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.workers import Workers
 
 Where = tuple[str, int]  # machine, devices

@@ -21,7 +21,7 @@ from simfrontier.accuracy.residual import Residual, Use, around
 from simfrontier.arrays import Floats
 from simfrontier.collectives import HARNESS, RESIDUAL, Calibration, ErrorSummary, FitRecord, LeftOutDevices
 from simfrontier.measured import CallRow
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.units import unit_of
 
 LARGE = 4 * 2**20  # bytes of messages that the errors of large ones are of

@@ -10,7 +10,7 @@ from simfrontier.accuracy.predictors.calls import lacking, other_place, shown_fa
 from simfrontier.accuracy.residual import NotCovered
 from simfrontier.errors import InputError, nearest
 from simfrontier.measured import CallRow, Pathology, call_faults
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.units import counted
 
 Reason = TypeVar("Reason", bound=Hashable)

@@ -12,7 +12,7 @@ from simfrontier.errors import InputError, nearest
 from simfrontier.io import SOURCED, Derived, NotNegative, Positive, Text, read_toml, typed
 from simfrontier.machine import Provenance, sources_of
 from simfrontier.measured import CallRow
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 FILE = Path(__file__).parent / "harnesses.toml"
 

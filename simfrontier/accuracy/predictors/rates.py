@@ -17,7 +17,7 @@ from simfrontier.dtypes import DTYPE_BYTES
 from simfrontier.machine import Machine, catalog, is_machine, machine_named
 from simfrontier.measured import RateRow
 from simfrontier.plan import FAMILIES, Engine, build, make_plan
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import Compute, Mesh, phase_of
 from simfrontier.workload import MODELS, GptShape, gpt, neox_flops
 

@@ -13,7 +13,7 @@ from simfrontier.accuracy.published_runs.parameters import Parameter, step_s
 from simfrontier.accuracy.published_runs.step import JobStep
 from simfrontier.accuracy.uncertainty import covariance
 from simfrontier.arrays import Floats
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 STEP: Final = 1.05  # factor by which a number is moved to see what it does
 NOISE: Final = 0.06  # of the logarithm of one published value

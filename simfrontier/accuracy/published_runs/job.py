@@ -14,7 +14,7 @@ from simfrontier.accuracy.published_runs.rules import Rule, Told, Unknown, load_
 from simfrontier.accuracy.published_runs.table import VALUE, Run
 from simfrontier.errors import InputError, nearest, wrong
 from simfrontier.machine import catalog, load_machine
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Scenario, scenario_of
 
 PLAN: Final = "run"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, Literal
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.workload import GptShape
 
 Measure = Literal[

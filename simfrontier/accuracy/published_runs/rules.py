@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from simfrontier.accuracy.published_runs.switches import without_off
 from simfrontier.accuracy.published_runs.table import Run
 from simfrontier.io import Strict, Text, read_toml, typed
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 RULES: Final = Path(__file__).parent / "readings.toml"
 OFF: Final = "off"  # beside the columns: the flags that plan and precision turn off, which these do not hold then

@@ -11,7 +11,7 @@ from simfrontier.accuracy.published_runs.table import Run
 from simfrontier.collectives import Library
 from simfrontier.cost import Prices
 from simfrontier.machine import Machine
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.scenario import Case
 from simfrontier.tuning import Estimate, SmallSchedules, estimate
 from simfrontier.workload import GptShape

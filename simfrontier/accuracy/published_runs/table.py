@@ -10,7 +10,7 @@ from typing import Final
 
 from simfrontier.errors import InputError
 from simfrontier.measured import Line, columns_of, read_lines
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 COLUMNS: Final = (
     *("machine", "system", "model_shape", "plan", "devices", "batch", "seq", "micro_batch", "checkpointing"),

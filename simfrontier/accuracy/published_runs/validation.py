@@ -18,7 +18,7 @@ from simfrontier.accuracy.published_runs.table import TABLE, Run, read_runs
 from simfrontier.accuracy.residual import Prediction, Residual, Use, around
 from simfrontier.accuracy.uncertainty import factor_90
 from simfrontier.errors import InputError
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.workers import Local, Workers
 
 MEMORY_WITHIN: Final = 0.1  # of stated memory, what a prediction is to be within

@@ -13,7 +13,7 @@ from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.collectives.step_law import StepLaw
 from simfrontier.errors import InputError
 from simfrontier.limits import Limit
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import CollectiveKind
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from simfrontier.network import (
     positions,
     send,
 )
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import DIRECT, CollectiveKind
 
 if TYPE_CHECKING:

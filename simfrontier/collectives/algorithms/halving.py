@@ -16,7 +16,7 @@ from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
 from simfrontier.errors import InputError
 from simfrontier.network import Pattern, assemble, lay_out, masks, pool_loads
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import DIRECT, HALVING, CollectiveKind
 
 if TYPE_CHECKING:

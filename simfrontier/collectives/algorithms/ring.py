@@ -30,7 +30,7 @@ from simfrontier.network import (
     pool_loads,
     send,
 )
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import RING, CollectiveKind
 
 if TYPE_CHECKING:

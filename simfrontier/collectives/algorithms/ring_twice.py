@@ -5,7 +5,7 @@ from __future__ import annotations
 from simfrontier.collectives.algorithms.ring import Ring, ring
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.transfers import Lowered
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import RING_TWICE, CollectiveKind
 
 

@@ -35,7 +35,7 @@ from simfrontier.network import (
     pool_loads,
     send,
 )
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import TREE, CollectiveKind
 
 if TYPE_CHECKING:

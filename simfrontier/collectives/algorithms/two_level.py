@@ -22,7 +22,7 @@ from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.collectives.lowering.stages import in_time, mirrored
 from simfrontier.collectives.lowering.transfers import Lowered, Transfer
 from simfrontier.collectives.ring_law import GroupShape
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import RING, TWO_LEVEL, CollectiveKind
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simfrontier.collectives.lowering.recipe import Recipe
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

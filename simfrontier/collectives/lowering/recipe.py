@@ -6,7 +6,7 @@ from typing import Annotated
 
 from simfrontier.errors import nearest
 from simfrontier.io import Names
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import ALGORITHMS
 
 

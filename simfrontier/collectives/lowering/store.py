@@ -12,7 +12,7 @@ from simfrontier.collectives.lowering.program import LoweredSchedule
 from simfrontier.collectives.lowering.recipe import Recipe
 from simfrontier.errors import InputError, wrong
 from simfrontier.io import Rule, headed, read_json, typed
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.wholefile import write_whole
 
 FORMAT: Final = "simfrontier.lowered"

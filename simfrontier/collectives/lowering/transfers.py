@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from simfrontier.collectives.meaning import Meaning
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule import CollectiveKind
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.theme import (
     CODEC,
     COMPUTE,

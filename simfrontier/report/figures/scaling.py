@@ -7,7 +7,7 @@ from html import escape
 from math import log10
 from typing import Any
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.phrases import number
 from simfrontier.report.theme import INK, Figure, PlanMark, PlotTrace, axis, error_bars, faint, figure, points, scatter
 from simfrontier.report.view import RATE, Row, Rows, StudyView

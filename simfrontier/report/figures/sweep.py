@@ -10,7 +10,7 @@ from math import log10
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.findings.sweep import MEMORY, RATE, RESULTS_SHOWN, Row, SweepFindings, SweptAxis
 from simfrontier.report.findings.sweep_columns import QUANTITIES
 from simfrontier.report.phrases import in_unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.phrases import quantity
 from simfrontier.report.theme import (
     CODEC,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simfrontier.analysis import SIDES, SentBytes, Side, sent_by_dimension
 from simfrontier.plan import DIMENSIONS, PLAIN, MegatronOptions
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.view import RATE, StudyView, comparable
 from simfrontier.study import schedule_of_case
 

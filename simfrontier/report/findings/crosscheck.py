@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.trace import CALIBRATION, CrossCheck, PlanStepTimes, step_times
 
 

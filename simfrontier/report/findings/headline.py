@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from simfrontier.accuracy import mean_step_error
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.findings.pairs import Pair, pair_of, pairs_of
 from simfrontier.report.view import Row, StudyView, result_row
 from simfrontier.study import PlanOutcome

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from simfrontier.machine import Machine, compressed
 from simfrontier.network import groups_of_job
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.units import counted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.findings.samples import Sampled, sampled_ratio, sampled_share, too_close, work_ratio
 from simfrontier.report.view import StudyView
 from simfrontier.study import PlanOutcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.findings.samples import sampled_ratio, work_ratio
 from simfrontier.report.findings.sensitivity import setting_of
 from simfrontier.report.phrases import NOT_RUN, TOO_BIG

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from simfrontier.accuracy import mean_step_error
 from simfrontier.analysis import Spread, spread_of
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.findings.pairs import Pair, pair_of
 from simfrontier.report.view import StudyView, rate
 from simfrontier.study import PlanOutcome

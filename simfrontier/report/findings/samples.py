@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simfrontier.accuracy import mean_step_error
 from simfrontier.analysis import band_of, probability_faster
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.view import StudyView, step_s
 from simfrontier.study import PlanOutcome
 

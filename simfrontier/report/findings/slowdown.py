@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.trace import ranges_text
 from simfrontier.units import times
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simfrontier.errors import InputError
 from simfrontier.experiments import REPLAY
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.findings.sweep_columns import ERROR, EXPOSED_SHARE, axis_quantities
 from simfrontier.report.findings.sweep_goal import SweptGoal, swept_goal
 from simfrontier.report.phrases import NOTHING, exactly, setting

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier.errors import InputError, shown
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.findings.sweep_columns import QUANTITIES
 from simfrontier.report.phrases import in_unit
 from simfrontier.study import Column, Unit

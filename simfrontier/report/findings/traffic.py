@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simfrontier.analysis import LinkLoad, NodeLinks
 from simfrontier.machine import Machine
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.view import StudyView
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from simfrontier.accuracy import mean_step_error
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.report.findings.samples import too_close
 from simfrontier.tuning import Candidate, OwnPlan, SimulatedPlan, TunedPlan, TuningOutcome
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.finding import Fault, Findings, ranks_of_role
 from simfrontier.schedule.ir import Compute, Ref, Role, Schedule, Tensor
 from simfrontier.schedule.kinds import is_work, model_kind

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from simfrontier.codecs import Codec
 from simfrontier.errors import nearest
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.checks.roles import roles_of_pair
 from simfrontier.schedule.finding import Rule
 from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref, Schedule, Tensor

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from simfrontier.dtypes import INTEGERS
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.schedule.finding import Fault
 from simfrontier.schedule.ir import Compute, Ref, Tensor
 from simfrontier.schedule.kinds import kind_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.trace import CrossCheck, step_times
 from simfrontier_extras.emulation.crosscheck.links import WITHIN, LinkCheck
 from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 from simfrontier.trace import LinkTable
 
 JUDGED_BYTES: Final = 1e6  # a link that carries no more than this in a step is not judged: headers are too much of it

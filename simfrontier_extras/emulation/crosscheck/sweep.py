@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final, Literal
 
 from simfrontier.io import Positive, Strict
-from simfrontier.records import dataclass
+from dataclasses import dataclass
 
 Implementation = Literal["lowered", "native"]
 # How far the median may lie from the simulated time.

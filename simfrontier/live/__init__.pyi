@@ -1,1 +1,0 @@
-from .server import serve as serve
