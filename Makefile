@@ -133,6 +133,7 @@ fuzz: setup-real
 check: setup-real
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy --strict simfrontier simfrontier_extras real/simfrontier_real
 
 # Exit code 1 where anything differs; it is said what. Both commits run at once, so their CPU seconds are under the same load.

@@ -33,7 +33,7 @@ def start() -> str:
 
 def commands() -> str:
     """Every verb of both command lines, with its arguments and options."""
-    from simfrontier.cli.typer_app import app_of
+    from simfrontier.interfaces.cli.typer_app import app_of
     from simfrontier_real.cli import app as real
 
     parts = ["# Commands\n"]
@@ -65,7 +65,7 @@ def _option(each: Any) -> str:
 
 def keys() -> str:
     """Every key of a scenario file."""
-    from simfrontier.scenario.keys import plan_sentences, scenario_keys
+    from simfrontier.inputs.scenario.keys import plan_sentences, scenario_keys
 
     listed = scenario_keys()
     every = max(len(key.families) for key in listed)
@@ -87,7 +87,7 @@ def keys() -> str:
 
 def columns() -> str:
     """Every column of results."""
-    from simfrontier.study import RESULTS
+    from simfrontier.answers.study import RESULTS
 
     parts = ["# Columns of results\n"]
     parts += ["`results.csv`, `Comparison.frame()`, `run --json` and the rows of a sweep have these columns.\n"]

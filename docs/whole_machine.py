@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from simfrontier.report.scaling import scaling_drawing
-from simfrontier.report.theme import marks
-from simfrontier.report.view import RATE as DRAWN
+from simfrontier.interfaces.report.scaling import scaling_drawing
+from simfrontier.interfaces.report.theme import marks
+from simfrontier.interfaces.report.view import RATE as DRAWN
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "whole-machine.svg"

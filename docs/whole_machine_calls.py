@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from simfrontier.collectives import Library, algorithm, load_library
-from simfrontier.cost import EqualGroups
-from simfrontier.machine import load_machine
-from simfrontier.schedule import CollectiveKind
+from simfrontier.core.collectives import Library, algorithm, load_library
+from simfrontier.core.cost import EqualGroups
+from simfrontier.core.machine import load_machine
+from simfrontier.core.program import CollectiveKind
 
 SIZES = (64, 512, 4096, 32_768, 65_536)
 MIB = 2**20

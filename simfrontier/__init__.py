@@ -1,8 +1,9 @@
 """simfrontier: how would this training plan run on that machine? Plans are placements; schedules follow from them."""
 
-__version__ = "0.1.0"
-
-from simfrontier.api import (
+from simfrontier.base.errors import InputError as InputError, SimfrontierError as SimfrontierError
+from simfrontier.base.version import __version__ as __version__
+from simfrontier.core.plan import plan_family as plan_family
+from simfrontier.interfaces.api import (
     Comparison as Comparison,
     check as check,
     compare as compare,
@@ -14,5 +15,3 @@ from simfrontier.api import (
     tune as tune,
     validate as validate,
 )
-from simfrontier.errors import InputError as InputError, SimfrontierError as SimfrontierError
-from simfrontier.plan import plan_family as plan_family

@@ -1,5 +1,5 @@
 """`python -m simfrontier` is the command line."""
 
-from simfrontier.cli import main
+from simfrontier.interfaces.cli import main
 
 main()

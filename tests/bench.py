@@ -24,11 +24,11 @@ from types import FunctionType
 import simpy
 
 import simfrontier as sf
-from simfrontier.extras import added
-from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, fold
-from simfrontier.scenario import Scenario
-from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
+from simfrontier.answers.study import BuiltSchedule, ScheduleCache, simulated
+from simfrontier.base.extras import added
+from simfrontier.core.machine import load_machine
+from simfrontier.core.network import Fabric, fold
+from simfrontier.inputs.scenario import Scenario
 from tests.network.six_patterns import six_patterns
 from tests.real.profiled import replay_to_real_step
 from tests.whatif import QUESTIONS, compared

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from simfrontier.workers import Local, Workers
+from simfrontier.base.workers import Local, Workers
 from tests.invoke import TOY, invoke
 
 # How long an example takes says nothing on a busy box; tests of cost count what is done.

@@ -19,10 +19,10 @@ def write(folder: Path) -> None:
     """The 20B's step under each plan, as traces, and its exposed communication in seconds."""
     import numpy as np
 
-    from simfrontier.analysis import exposure
-    from simfrontier.kineto import KINETO
-    from simfrontier.scenario import load_scenario
-    from simfrontier.study import ScheduleCache, simulated
+    from simfrontier.answers.step import exposure
+    from simfrontier.answers.study import ScheduleCache, simulated
+    from simfrontier.inputs.scenario import load_scenario
+    from simfrontier.interfaces.exports.kineto.export import KINETO
 
     figures: dict[str, tuple[int, float]] = {}
     scenario = load_scenario(Path("scenarios/frontier-20b.toml"), {}, PLANS, (DEVICES,))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from simfrontier.cli import main
+from simfrontier.interfaces.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 TOY = ROOT / "scenarios" / "toy.toml"

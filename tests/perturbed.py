@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from simfrontier.machine import DegradedLink, DegradedPool, Perturbation, SlowDevice
+from simfrontier.core.machine import DegradedLink, DegradedPool, Perturbation, SlowDevice
 
 
 def perturbed(

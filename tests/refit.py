@@ -10,12 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from simfrontier.accuracy import load_parameters, read_runs
-from simfrontier.accuracy.published_runs.fit import FAR, NOISE, Sensitivities, moves_of, sensitivities
-from simfrontier.accuracy.published_runs.parameters import Parameter, step_s
-from simfrontier.accuracy.published_runs.step import JobStep, step_of
-from simfrontier.arrays import Floats
-from simfrontier.errors import InputError
+from simfrontier.answers.accuracy import load_parameters, read_runs
+from simfrontier.answers.accuracy.published_runs.fit import FAR, NOISE, Sensitivities, moves_of, sensitivities
+from simfrontier.answers.accuracy.published_runs.parameters import Parameter, step_s
+from simfrontier.answers.accuracy.published_runs.step import JobStep, step_of
+from simfrontier.base.arrays import Floats
+from simfrontier.base.errors import InputError
 
 ROUNDS: Final = 8  # of a fit
 LEAST: Final = 1e-3  # by which the logarithm of a parameter moves at least

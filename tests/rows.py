@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simfrontier.measured import CallRow
-from simfrontier.measured.place import RowPlace
+from simfrontier.inputs.measured import CallRow
+from simfrontier.inputs.measured.place import RowPlace
 
 MIB = 1 << 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from simfrontier.extras import added
+from simfrontier.base.extras import added
 from tests.invoke import ROOT
 
 SCENARIOS: Final = tuple(

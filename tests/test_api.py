@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import simfrontier as sf
-from simfrontier.scenario import load_scenario
-from simfrontier.study import COLUMNS, run_study
+from simfrontier.answers.study import COLUMNS, run_study
+from simfrontier.inputs.scenario import load_scenario
 
 TOY = Path(__file__).resolve().parents[1] / "scenarios" / "toy.toml"
 
@@ -56,9 +56,9 @@ def test_a_comparison_of_a_machine_and_a_model_equals_that_of_a_file_that_says_t
 
 
 def test_search_explanation_check_and_validation_take_the_path_of_a_scenario(tmp_path: Path) -> None:
-    from simfrontier.explanation import explain
-    from simfrontier.schedule import load
-    from simfrontier.tuning import tune
+    from simfrontier.answers.explain import explain
+    from simfrontier.answers.search import tune
+    from simfrontier.core.program import load
 
     scenario = sf.load(TOY)
     assert sf.explain(TOY, "zero3", devices=8, what_if=False) == explain(scenario, "zero3", devices=8, what_if=False)

@@ -14,7 +14,9 @@ import simfrontier
 from tests.invoke import ROOT, TOY, Change, changed_json, invoke
 
 
-def in_a_process(*arguments: str, code: str = "from simfrontier.cli import main; main()") -> tuple[int, str, str]:
+def in_a_process(
+    *arguments: str, code: str = "from simfrontier.interfaces.cli import main; main()"
+) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of a process of its own, in the repository's root."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
@@ -25,7 +27,7 @@ def in_a_process(*arguments: str, code: str = "from simfrontier.cli import main;
 @pytest.mark.parametrize(
     ("program", "code"),
     [
-        ("simfrontier", "from simfrontier.cli import main; main()"),
+        ("simfrontier", "from simfrontier.interfaces.cli import main; main()"),
         ("simfrontier-real", "from simfrontier_real.cli import app; app()"),
     ],
 )
@@ -36,11 +38,11 @@ def test_both_programs_say_their_version(program: str, code: str) -> None:
 @pytest.mark.parametrize("arguments", [("--help",), ("run", "--help")])
 def test_help_imports_nothing_slow(arguments: tuple[str, ...]) -> None:
     code = (
-        "import sys, atexit, simfrontier.cli\n"
+        "import sys, atexit, simfrontier.interfaces.cli\n"
         "slow = {'numpy', 'pandas', 'plotly', 'pydantic', 'scipy', 'simpy', 'dask', 'torch'}\n"
         "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
         "atexit.register(lambda: sys.stderr.write(f'slow: {sorted(slow & set(sys.modules))}'))\n"
-        "simfrontier.cli.main()"
+        "simfrontier.interfaces.cli.main()"
     )
     _, out, err = in_a_process(*arguments, code=code)
     assert "Usage:" in out + err
@@ -54,7 +56,7 @@ def test_a_full_disk_leaves_a_run_as_it_was(tmp_path: Path) -> None:
     assert invoke("run", TOY, "--plans", "zero3", "--devices", "2", "--no-page", "--out", out).code == 0
     before = {file.name: file.read_bytes() for file in out.iterdir()}
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))"
-    code = f"{limit}; from simfrontier.cli import main; main()"
+    code = f"{limit}; from simfrontier.interfaces.cli import main; main()"
     command = [sys.executable, "-c", code, "run", str(TOY), "--plans", "ddp", "--devices", "4", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout) == (2, "")

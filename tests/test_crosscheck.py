@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.trace import Span, Trace, read_perfetto, write_perfetto
+from simfrontier.core.trace import Span, Trace, read_perfetto, write_perfetto
 from tests.facts import says
 from tests.invoke import TOY, invoke, refusal
 from tests.trace.fakes import measured

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from simfrontier.extras import added
+from simfrontier.base.extras import added
 from tests.documented import Quoted, Read, Results, said_again, searched, study
 from tests.invoke import ROOT, invoke
 

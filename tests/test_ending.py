@@ -10,8 +10,8 @@ from typing import Never
 
 import pytest
 
-from simfrontier.cli import run_to_end
-from simfrontier.errors import InputError, Terminated
+from simfrontier.base.errors import InputError, Terminated
+from simfrontier.interfaces.cli import run_to_end
 from tests.invoke import ROOT, TOY, refusal
 
 
@@ -51,7 +51,7 @@ def test_an_error_is_one_line_and_a_fixed_code(
 def test_the_traceback_of_anything_unforeseen_is_in_a_file(
     error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simfrontier.cli.command_line._forget_output", lambda: None)
+    monkeypatch.setattr("simfrontier.base.command_line._forget_output", lambda: None)
     with pytest.raises(SystemExit) as stop:
         run_to_end("sim", raising(error))
     said, _, path = capsys.readouterr().err.partition("; the traceback is in ")
@@ -79,7 +79,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
 
 def test_results_that_are_no_finite_numbers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from simfrontier.study import simulated_case
+    from simfrontier.answers.study import simulated_case
 
     monkeypatch.setattr(simulated_case, "band_of", lambda samples: (float("nan"), 1.0, 1.0))
     message = refusal("run", TOY, "--plans", "zero3", "--devices", "8", "--out", tmp_path / "out")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from simfrontier.schedule import digest, load
-from simfrontier.trace import read_perfetto
+from simfrontier.core.program import digest, load
+from simfrontier.core.trace import read_perfetto
 from tests.invoke import TOY, Change, changed_json, invoke
 
 PLANS = ("zero3", "zero-topo")

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.extras import PACKAGE, Verb, added
+from simfrontier.base.extras import PACKAGE, Verb, added
 from tests.invoke import ROOT
 
 EXTRAS = sorted(path.parent.name for path in (ROOT / PACKAGE).glob("*/__init__.py"))
 LEFT_OUT = (".*", "*.egg-info", "build", "reports")
 LOAD = """
 from pathlib import Path
-from simfrontier.scenario import load_scenario
+from simfrontier.inputs.scenario import load_scenario
 for path in sorted(Path("scenarios").glob("*.toml")):
     load_scenario(path)
 """

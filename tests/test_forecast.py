@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from simfrontier import forecast as forecasts
-from simfrontier.forecast import (
+from simfrontier.answers import forecast as forecasts
+from simfrontier.answers.forecast import (
     Forecast,
     forecast_check,
     forecast_explain,
@@ -17,8 +17,8 @@ from simfrontier.forecast import (
     forecast_tune,
     sized,
 )
-from simfrontier.scenario import load_scenario
-from simfrontier.study import schedule_of
+from simfrontier.answers.study import schedule_of
+from simfrontier.inputs.scenario import load_scenario
 from tests.invoke import ROOT, TOY, invoke, refusal
 from tests.scenario_files import SCENARIOS
 from tests.some import some

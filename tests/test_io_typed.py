@@ -7,8 +7,8 @@ import pytest
 from annotated_types import Ge, Le
 from tblib import pickling_support
 
-from simfrontier.errors import InputError
-from simfrontier.io import Derived, Part, Sourced, frozen, toml_of, typed
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import Derived, Part, Sourced, frozen, toml_of, typed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

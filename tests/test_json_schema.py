@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from simfrontier import collectives, machine, stack
-from simfrontier.cli.json_schema import SCHEMAS, file_name, json_schema, schema_text
-from simfrontier.plan import FAMILIES
-from simfrontier.scenario import plan_keys
+from simfrontier.core import collectives, machine
+from simfrontier.core.machine import stack
+from simfrontier.core.plan import FAMILIES
+from simfrontier.inputs.scenario import plan_keys
+from simfrontier.interfaces.cli.json_schema import SCHEMAS, file_name, json_schema, schema_text
 from tests.invoke import invoke, refusal
 from tests.scenario_files import SCENARIOS, STUDIES
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives.algorithms import algorithm
-from simfrontier.collectives.algorithms.base import TRANSFERS
-from simfrontier.collectives.lowering import Recipe
-from simfrontier.collectives.lowering.lower import lower
-from simfrontier.errors import InputError
-from simfrontier.machine import load_machine
-from simfrontier.machine.hardware import Link
-from simfrontier.machine.routing import routes
-from simfrontier.schedule.algorithms import ALGORITHMS
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives.algorithms import algorithm
+from simfrontier.core.collectives.algorithms.base import TRANSFERS
+from simfrontier.core.collectives.lowering import Recipe
+from simfrontier.core.collectives.lowering.lower import lower
+from simfrontier.core.machine import load_machine
+from simfrontier.core.machine.hardware import Link
+from simfrontier.core.machine.routing import routes
+from simfrontier.core.program.algorithms import ALGORITHMS
 from tests.invoke import ROOT
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import near
-from simfrontier.not_modelled import not_modelled
-from simfrontier.plan import FAMILIES
-from simfrontier.workload import MODELS
+from simfrontier.base.errors import near
+from simfrontier.base.not_modelled import not_modelled
+from simfrontier.core.plan import FAMILIES
+from simfrontier.core.workload import MODELS
 from tests.invoke import TOY, invoke, refusal
 
 

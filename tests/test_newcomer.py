@@ -12,7 +12,7 @@ import pytest
 import typer
 
 import simfrontier as sf
-from simfrontier.errors import InputError
+from simfrontier.base.errors import InputError
 from tests.invoke import ROOT, invoke, refusal
 
 Table = list[tuple[str, str]]  # what is typed, and a part of what is said

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import simfrontier as sf
-from simfrontier.live.answer import Answerer
-from simfrontier.live.state import LiveState
-from simfrontier.report import number
-from simfrontier.scenario import Scenario, load_scenario
+from simfrontier.inputs.scenario import Scenario, load_scenario
+from simfrontier.interfaces.live.answer import Answerer
+from simfrontier.interfaces.live.state import LiveState
+from simfrontier.interfaces.report import number
 from tests.invoke import ROOT, invoke
 
 QUICK = ("toy",)

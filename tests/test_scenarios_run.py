@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.report import number
-from simfrontier.scenario import load_scenario
+from simfrontier.inputs.scenario import load_scenario
+from simfrontier.interfaces.report import number
 from tests.invoke import TOY, invoke
 from tests.report.test_page import Page
 from tests.scenario_files import SCENARIOS, small_settings

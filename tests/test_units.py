@@ -2,7 +2,7 @@
 
 import pytest
 
-from simfrontier.units import bytes_of, unit_of, written
+from simfrontier.base.units import bytes_of, unit_of, written
 
 
 @pytest.mark.parametrize(

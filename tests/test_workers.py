@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.api.views import num_simulations, view_of
-from simfrontier.scenario import load_scenario, scenario_of
-from simfrontier.tuning import rows, tune
-from simfrontier.workers import Local
+from simfrontier.answers.search import rows, tune
+from simfrontier.base.workers import Local
+from simfrontier.inputs.scenario import load_scenario, scenario_of
+from simfrontier.interfaces.api.views import num_simulations, view_of
 from tests.invoke import ROOT, TOY
 from tests.processes import are_gone, children, workers_of
 

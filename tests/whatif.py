@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from simfrontier.arrays import Floats
-from simfrontier.scenario import Scenario, load_scenario, with_numbers
-from simfrontier.study import ScheduleCache, WhatIfs, simulated
+from simfrontier.answers.study import ScheduleCache, WhatIfs, simulated
+from simfrontier.base.arrays import Floats
+from simfrontier.inputs.scenario import Scenario, load_scenario, with_numbers
 
 LAWS = ("ring", "ring_ll", "tree", "direct")
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from simfrontier.cli import program, run_to_end
-from simfrontier.errors import InputError
-from simfrontier.extras import Verb, added
+from simfrontier.base.errors import InputError
+from simfrontier.base.extras import Verb, added
+from simfrontier.interfaces.cli import program, run_to_end
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
@@ -73,8 +73,8 @@ def replay(
         refuse_places(profile, None)
     device_kind(backend, device)
     launch_ranks(ranks, schedules)
-    from simfrontier_real.replay_session import ReplaySettings, replay_all
-    from simfrontier_real.session import session
+    from simfrontier_real.ranks.session import session
+    from simfrontier_real.replay.replay_session import ReplaySettings, replay_all
 
     plan = ReplaySettings(
         out=out,
@@ -146,10 +146,10 @@ def train(
     refuse_checkpoints(len(schedules), checkpoint, resume, start_if_none)
     device_kind(backend, device)
     launch_ranks(ranks, schedules)
-    from simfrontier_real.checkpoints.resume import CheckpointSettings
-    from simfrontier_real.session import session
-    from simfrontier_real.train_session import train_all
-    from simfrontier_real.training_settings import Adam, TrainingSettings
+    from simfrontier_real.ranks.session import session
+    from simfrontier_real.train.checkpoints.resume import CheckpointSettings
+    from simfrontier_real.train.train_session import train_all
+    from simfrontier_real.train.training_settings import Adam, TrainingSettings
 
     adam = Adam(learning_rate=learning_rate, epsilon=epsilon, clip=clip)
     training = TrainingSettings(steps=steps, seed=seed, adam=adam, loss_scale=loss_scale)
@@ -188,8 +188,8 @@ def measure(
     chosen = parse_sizes(sizes)
     device_kind(backend, device)
     launch_ranks(ranks)
-    from simfrontier_real.measure import MeasureSettings, measure
-    from simfrontier_real.session import session
+    from simfrontier_real.measure.measure import MeasureSettings, measure
+    from simfrontier_real.ranks.session import session
 
     plan = MeasureSettings(
         sizes=chosen,
@@ -231,7 +231,7 @@ def rates(
     kind = device_kind("gloo", device)
     refuse_places(out, None)
     refuse_without_torch()
-    from simfrontier_real.rates import RateSettings, measure_rates
+    from simfrontier_real.measure.rates import RateSettings, measure_rates
 
     when = datetime.date.today().isoformat()
     settings = RateSettings(kind=kind, out=out, machine=machine, seconds=seconds, when=when)
@@ -246,8 +246,8 @@ def device(
     Exit code 1 if a needed package is missing."""
     import json
 
-    from simfrontier.wholefile import write_whole
-    from simfrontier_real.device_facts import device_facts, lines_of
+    from simfrontier.base.wholefile import write_whole
+    from simfrontier_real.measure.device_facts import device_facts, lines_of
     from simfrontier_real.options import refuse_places
 
     refuse_places(None, out)
@@ -274,7 +274,7 @@ def gpu(
     (training, and a cross-check with the simulation); times of products and kernels; the tests that need a GPU. Each
     step has a time limit, and none stops the others. Needs a checkout. Exit code 1 if a step fails or there is no
     GPU."""
-    from simfrontier_real.gpu import GpuRun, run_gpu
+    from simfrontier_real.measure.gpu import GpuRun, run_gpu
 
     raise typer.Exit(run_gpu(GpuRun(out=out, machine=machine), typer.echo))
 

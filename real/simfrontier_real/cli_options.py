@@ -43,8 +43,8 @@ def launch_ranks(ranks: int | None, schedules: Sequence[Path] = ()) -> None:
     """Become the launcher of so many ranks, if asked to. Raises InputError for schedules that they cannot run."""
     if ranks is None:
         return
-    from simfrontier_real.launch import is_launched, launch
     from simfrontier_real.options import refuse_ranks
+    from simfrontier_real.ranks.launch import is_launched, launch
 
     if not is_launched():
         refuse_ranks(schedules, ranks)

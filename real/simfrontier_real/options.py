@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import InputError
-from simfrontier.limits import Limit
-from simfrontier.schedule import Schedule, load
+from simfrontier.base.errors import InputError
+from simfrontier.base.limits import Limit
+from simfrontier.core.program import Schedule, load
 
 RANKS_STARTED: Final = Limit(most=1024, what="ranks on this machine")  # each takes 100 MB and seconds to start
 NO_GPU = "this machine has no GPU that torch can use"
@@ -93,7 +93,7 @@ def refuse_number(option: str, value: float) -> None:
 
 def refuse_checkpoints(num_schedules: int, folder: Path | None, resume: Path | None, start_if_none: bool) -> None:
     """Raise InputError for checkpoints of several schedules, and for a folder of another run's checkpoints."""
-    from simfrontier_real.checkpoints.folder import refuse_others
+    from simfrontier_real.train.checkpoints.folder import refuse_others
 
     for option, place in (("--checkpoint", folder), ("--resume", resume)):
         if place is not None and num_schedules != 1:

@@ -16,7 +16,7 @@ def place() -> str:
     device = "no GPU"
     if torch.cuda.is_available():
         count = torch.cuda.device_count()
-        properties = torch.cuda.get_device_properties(local % count)  # as simfrontier_real.world chooses
+        properties = torch.cuda.get_device_properties(local % count)  # as simfrontier_real.ranks.world chooses
         bus = getattr(properties, "pci_bus_id", None)
         device = (
             f"cuda:{local % count} of {count}, {properties.name}, PCI bus {'unknown' if bus is None else f'{bus:02x}'}"

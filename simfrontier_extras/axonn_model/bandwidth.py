@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
 from annotated_types import Ge, Gt, Len
 
-from simfrontier.errors import InputError
-from simfrontier.io import SOURCED, Kind, NotNegative, Strict, Text, read_toml, typed
-from dataclasses import dataclass
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import SOURCED, Kind, NotNegative, Strict, Text, read_toml, typed
 from simfrontier_extras.axonn_model.versions import VersionName
 
 CATALOG: Final = Path(__file__).parent / "catalog"

@@ -7,8 +7,8 @@ import json
 
 import typer
 
-from simfrontier.scenario import GridJob
-from simfrontier.units import written
+from simfrontier.base.units import written
+from simfrontier.inputs.scenario import GridJob
 from simfrontier_extras.axonn_model.of_scenario import GridRanking, rank_grids
 from simfrontier_extras.axonn_model.ranking import Ranked
 from simfrontier_extras.axonn_model.versions import VersionName

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simfrontier.errors import InputError
+from simfrontier.base.errors import InputError
 from simfrontier_extras.axonn_model.bandwidth import Bandwidths
 from simfrontier_extras.axonn_model.grid import Grid
 from simfrontier_extras.axonn_model.transformer import Layer, Transformer

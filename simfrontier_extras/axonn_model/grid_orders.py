@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simfrontier.scenario import GridJob, GridOrder
+from simfrontier.inputs.scenario import GridJob, GridOrder
 from simfrontier_extras.axonn_model.versions import VERSIONS, VersionName
 
 

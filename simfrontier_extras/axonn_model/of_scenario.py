@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.scenario import GridJob
-from simfrontier.workload import GptShape
+from simfrontier.base.errors import InputError, SimfrontierError
+from simfrontier.core.workload import GptShape
+from simfrontier.inputs.scenario import GridJob
 from simfrontier_extras.axonn_model.bandwidth import Bandwidths, load_bandwidths
 from simfrontier_extras.axonn_model.ranking import Ranked, ranked
 from simfrontier_extras.axonn_model.transformer import Transformer, transformer_of

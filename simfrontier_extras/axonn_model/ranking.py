@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfrontier.errors import SimfrontierError
+from simfrontier.base.errors import SimfrontierError
 from simfrontier_extras.axonn_model.bandwidth import Bandwidths
 from simfrontier_extras.axonn_model.formulas import CommTimes, comm_times
 from simfrontier_extras.axonn_model.grid import Grid, grids

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfrontier.errors import InputError
-from simfrontier.workload import GptShape
+from simfrontier.base.errors import InputError
+from simfrontier.core.workload import GptShape
 from simfrontier_extras.axonn_model.grid import Grid
 from simfrontier_extras.axonn_model.versions import VersionName
 

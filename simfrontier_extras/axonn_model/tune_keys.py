@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simfrontier.io import Strict, Text
+from simfrontier.base.io import Strict, Text
 
 Size = Annotated[int, Field(ge=1, le=2**20)]
 

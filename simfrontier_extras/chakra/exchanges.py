@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Final
 
-from dataclasses import dataclass
-from simfrontier.schedule import CallSequence, Exchange, ExpandedProgram, Mesh, Schedule, sequence_of
+from simfrontier.core.program import CallSequence, Exchange, ExpandedProgram, Mesh, Schedule, sequence_of
 
 CALLS_OF_COMM: Final = 1_000_000  # tags of one communicator between two ends; ASTRA-sim takes tags below 500,000,000
 

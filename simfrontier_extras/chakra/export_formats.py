@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.scenario import Scenario
-from simfrontier.schedule import Collective, Communicator, CommunicatorGroups, digest
-from simfrontier.simulation import SimulatedStep, Walk, trace_notes
-from simfrontier.study import ExportFormat
-from simfrontier.wholefile import write_json
+from simfrontier.answers.study import ExportFormat
+from simfrontier.base.wholefile import write_json
+from simfrontier.core.engine import SimulatedStep, Walk, trace_notes
+from simfrontier.core.program import Collective, Communicator, CommunicatorGroups, digest
+from simfrontier.inputs.scenario import Scenario
 from simfrontier_extras.chakra.exchanges import Peer, comms_of
 from simfrontier_extras.chakra.nodes import attribute_bytes, communicator_of, framed
 from simfrontier_extras.chakra.schema import ensure_protobuf, message_class

@@ -9,11 +9,11 @@ between types of integers, so that these are right for both.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from simfrontier.collectives import message_bytes, sent_and_received
-from dataclasses import dataclass
-from simfrontier.schedule import (
+from simfrontier.core.collectives import message_bytes, sent_and_received
+from simfrontier.core.program import (
     HOST,
     Call,
     Collective,

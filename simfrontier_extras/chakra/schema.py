@@ -11,7 +11,7 @@ from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from simfrontier.errors import InputError
+from simfrontier.base.errors import InputError
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from dataclasses import dataclass
-from simfrontier.schedule import Communicator, Exchange, ExpandedProgram
-from simfrontier.simulation import Walk
+from simfrontier.core.engine import Walk
+from simfrontier.core.program import Communicator, Exchange, ExpandedProgram
 from simfrontier_extras.chakra.exchanges import Peer, tags_of
 from simfrontier_extras.chakra.nodes import Kind, attribute_bytes, framed, head_bytes, kinds_of, length_bytes, name_of
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from simfrontier.errors import InputError
-from dataclasses import dataclass
-from simfrontier.report import percent, said, signed
-from simfrontier.trace import SHOWN_DIGITS, AddedCheck, AddedCheckReader, Comparison, CrossCheck, TracePaths, load_links
+from simfrontier.base.errors import InputError
+from simfrontier.core.trace import (
+    SHOWN_DIGITS,
+    AddedCheck,
+    AddedCheckReader,
+    Comparison,
+    CrossCheck,
+    TracePaths,
+    load_links,
+)
+from simfrontier.interfaces.report import percent, said, signed
 from simfrontier_extras.emulation.crosscheck import TEMPLATES
 from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit, limits_of
 from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair, LinksFound, compare_links, links_found

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from simfrontier.io import Strict, read_json, typed
-from simfrontier.wholefile import write_json
+from simfrontier.base.io import Strict, read_json, typed
+from simfrontier.base.wholefile import write_json
 
 CHANGED: Final = "changes.json"  # beside the real traces
 

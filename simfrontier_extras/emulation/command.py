@@ -9,9 +9,9 @@ from pathlib import Path
 
 import typer
 
-from simfrontier.errors import InputError, SimfrontierError, nearest
-from simfrontier.scenario import Scenario
-from simfrontier.wholefile import ensure_writable
+from simfrontier.base.errors import InputError, SimfrontierError, nearest
+from simfrontier.base.wholefile import ensure_writable
+from simfrontier.inputs.scenario import Scenario
 from simfrontier_extras.emulation.findings import report
 from simfrontier_extras.emulation.jobs import JOBS, EmulateSettings, prepare
 from simfrontier_extras.emulation.scenario_keys import table_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.extras import Check
+from simfrontier.base.extras import Check
 
 
 def tried() -> tuple[str, bool, str]:

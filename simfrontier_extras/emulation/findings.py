@@ -7,9 +7,18 @@ from pathlib import Path
 
 import typer
 
-from simfrontier.cli import crosscheck_document, print_check, print_json
-from simfrontier.trace import Comparison, Delta, compare, crosscheck_of, deltas, duration, read_perfetto, step_times
-from simfrontier.wholefile import filled, write_whole
+from simfrontier.base.wholefile import filled, write_whole
+from simfrontier.core.trace import (
+    Comparison,
+    Delta,
+    compare,
+    crosscheck_of,
+    deltas,
+    duration,
+    read_perfetto,
+    step_times,
+)
+from simfrontier.interfaces.cli import crosscheck_document, print_check, print_json
 from simfrontier_extras.emulation.added_checks import EmulatedCheck
 from simfrontier_extras.emulation.changed import CHANGED, MadeChange, load_changes
 from simfrontier_extras.emulation.crosscheck.run_file import EMULATED, EmulatedRun, save_run
@@ -33,7 +42,7 @@ MIN_BYTES, TOLERANCE = 1 << 20, 0.15
 
 def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
     """Compare what was simulated with what was run, write the page and print the result; whether all limits hold."""
-    from simfrontier.report import crosscheck_page
+    from simfrontier.interfaces.report import crosscheck_page
 
     real, link = out / PLANS / "real", f"node 0 {settings.slow_wire}"
     sweep = (*_points(out, LOWERED, "lowered"), *_points(out, NATIVE, "native"))

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simfrontier.errors import InputError
-from simfrontier.network import joining_links
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.schedule import CollectiveKind, SweepCall, sweep
-from simfrontier.simulation import SimulatedStep
-from simfrontier.study import BuiltSchedule, ScheduleCache, simulated, write_simulated
-from simfrontier.wholefile import MANIFEST, filled, write_json
+from simfrontier.answers.study import BuiltSchedule, ScheduleCache, simulated, write_simulated
+from simfrontier.base.errors import InputError
+from simfrontier.base.wholefile import MANIFEST, filled, write_json
+from simfrontier.core.engine import SimulatedStep
+from simfrontier.core.network import joining_links
+from simfrontier.core.program import CollectiveKind, SweepCall, sweep
+from simfrontier.inputs.scenario import Scenario, scenario_of
 from simfrontier_extras.emulation.wiring import save_wiring
 from simfrontier_extras.emulation.wiring_of import wiring_of
 

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from simfrontier.errors import InputError
-from simfrontier.io import Share
-from simfrontier.limits import COUNT
-from simfrontier.machine import CodecSpeeds, Device, LinkClass, Machine, Matmul, Packets, Provenance
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import Share
+from simfrontier.base.limits import COUNT
+from simfrontier.core.machine import CodecSpeeds, Device, LinkClass, Machine, Matmul, Packets, Provenance
 from simfrontier_extras.emulation.wiring import FRAME_BYTES
 
 HEADER_BYTES = FRAME_BYTES + 20 + 20 + 12  # Ethernet, IPv4, TCP and its time stamps

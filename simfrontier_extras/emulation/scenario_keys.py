@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simfrontier.io import Strict
-from simfrontier.scenario.added_keys import ScenarioKeys
+from simfrontier.base.io import Strict
+from simfrontier.inputs.scenario.added_keys import ScenarioKeys
 from simfrontier_extras.emulation.machine import Emulation, emulated
 
 if TYPE_CHECKING:
-    from simfrontier.machine import Machine
-    from simfrontier.scenario import Scenario, ScenarioFile
+    from simfrontier.core.machine import Machine
+    from simfrontier.inputs.scenario import Scenario, ScenarioFile
 
 
 class EmulationKeys(Strict):

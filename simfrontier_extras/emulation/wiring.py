@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 from annotated_types import Ge
 
-from simfrontier.io import Line, Strict, read_json, typed
-from simfrontier.wholefile import write_json
+from simfrontier.base.io import Line, Strict, read_json, typed
+from simfrontier.base.wholefile import write_json
 
 FRAME_BYTES: Final = 14  # Ethernet's header, which a shaper counts with every packet
 

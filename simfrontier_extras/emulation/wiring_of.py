@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.network import Fabric, box, ends, joining_links, route
+from simfrontier.core.network import Fabric, box, ends, joining_links, route
 from simfrontier_extras.emulation.wiring import FRAME_BYTES, Cable, Wiring
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, dataclass as record, field
 from functools import cached_property
 
-from simfrontier.collectives import Lowered, element_bytes, exchanged_bytes, lower, messages_of
-from simfrontier.cost import Pricing, pairs_of
-from simfrontier.errors import InputError
-from dataclasses import dataclass as record
-from simfrontier.schedule import Collective, Exchange
-from simfrontier.simulation import recipes_of
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives import Lowered, element_bytes, exchanged_bytes, lower, messages_of
+from simfrontier.core.cost import Pricing, pairs_of
+from simfrontier.core.engine import recipes_of
+from simfrontier.core.program import Collective, Exchange
 
 
 @record(frozen=True, slots=True)

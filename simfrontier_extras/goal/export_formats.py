@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import InputError
-from simfrontier.limits import Limit
-from simfrontier.scenario import Scenario
-from simfrontier.schedule import Compute
-from simfrontier.simulation import CallKey, SimulatedStep, walks_of
-from simfrontier.study import ExportFormat
+from simfrontier.answers.study import ExportFormat
+from simfrontier.base.errors import InputError
+from simfrontier.base.limits import Limit
+from simfrontier.core.engine import CallKey, SimulatedStep, walks_of
+from simfrontier.core.program import Compute
+from simfrontier.inputs.scenario import Scenario
 from simfrontier_extras.goal.calls import Calls
 from simfrontier_extras.goal.rank_text import ANY, RankText, WrittenStep
 

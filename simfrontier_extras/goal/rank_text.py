@@ -8,11 +8,11 @@ tag T cpu C`; `A requires B`: A begins when B is over, and both labels stand bef
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from dataclasses import dataclass
-from simfrontier.schedule import Collective, Compute, Exchange
-from simfrontier.simulation import CallKey, Walk
+from simfrontier.core.engine import CallKey, Walk
+from simfrontier.core.program import Collective, Compute, Exchange
 from simfrontier_extras.goal.calls import Calls, GroupCall
 
 ANY: Final = (1 << 32) - 1  # the tag that stands for any

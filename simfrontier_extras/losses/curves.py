@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from simfrontier.errors import InputError, nearest
-from simfrontier.limits import LARGEST
-from simfrontier.measured import Line, read_lines
-from simfrontier.plan import compression_of
+from simfrontier.base.errors import InputError, nearest
+from simfrontier.base.limits import LARGEST
+from simfrontier.core.plan import compression_of
+from simfrontier.inputs.measured import Line, read_lines
 
 if TYPE_CHECKING:
     import pandas as pd

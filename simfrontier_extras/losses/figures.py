@@ -8,8 +8,17 @@ from dataclasses import dataclass
 from html import escape as text
 from typing import TYPE_CHECKING, Any, Final
 
-from simfrontier.report.phrases import number, signed
-from simfrontier.report.theme import LINE, Figure, PlanMark, PlotTrace, axis, figure, points as marks, scatter
+from simfrontier.interfaces.report.phrases import number, signed
+from simfrontier.interfaces.report.theme import (
+    LINE,
+    Figure,
+    PlanMark,
+    PlotTrace,
+    axis,
+    figure,
+    points as marks,
+    scatter,
+)
 from simfrontier_extras.losses.curves import LossCurves
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from simfrontier.report import Section, StudyView
-from simfrontier.report.render import render
-from simfrontier.report.theme import marks
+from simfrontier.interfaces.report import Section, StudyView
+from simfrontier.interfaces.report.render import render
+from simfrontier.interfaces.report.theme import marks
 from simfrontier_extras.losses.curves import NUM_SD, LossCurves, policy_of
 from simfrontier_extras.losses.figures import GainLossPoint, curves, trade_off
 from simfrontier_extras.losses.findings import StudyLosses, study_losses

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from simfrontier.errors import InputError
-from simfrontier.io import Strict, Text
-from simfrontier.limits import COUNT
-from simfrontier.scenario.added_keys import ScenarioKeys
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import Strict, Text
+from simfrontier.base.limits import COUNT
+from simfrontier.inputs.scenario.added_keys import ScenarioKeys
 
 if TYPE_CHECKING:
-    from simfrontier.scenario import Scenario, ScenarioFile
+    from simfrontier.inputs.scenario import Scenario, ScenarioFile
     from simfrontier_extras.losses.curves import LossCurves
 
 

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, dataclass as record, field
 from typing import TYPE_CHECKING, Final
 
-from dataclasses import dataclass as record
-from simfrontier.schedule import UNKNOWN, Clash, Form
+from simfrontier.core.program import UNKNOWN, Clash, Form
 from simfrontier_extras.msccl.clocks import Clocks
 from simfrontier_extras.msccl.memory import Memory, said
 from simfrontier_extras.msccl.program import READS, RECEIVES, SENDS, WRITES, Algo, Step, ThreadBlock

@@ -9,14 +9,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final
 
-from simfrontier.collectives import Recipe, element_bytes, lower, messages_of
-from simfrontier.cost import Pricing
-from simfrontier.errors import InputError
-from simfrontier.scenario import Scenario
-from simfrontier.schedule import Collective, CollectiveKind
-from simfrontier.simulation import SimulatedStep, recipes_of
-from simfrontier.study import ExportFormat
-from simfrontier.wholefile import write_whole
+from simfrontier.answers.study import ExportFormat
+from simfrontier.base.errors import InputError
+from simfrontier.base.wholefile import write_whole
+from simfrontier.core.collectives import Recipe, element_bytes, lower, messages_of
+from simfrontier.core.cost import Pricing
+from simfrontier.core.engine import SimulatedStep, recipes_of
+from simfrontier.core.program import Collective, CollectiveKind
+from simfrontier.inputs.scenario import Scenario
 from simfrontier_extras.msccl.evaluate import verdict
 from simfrontier_extras.msccl.from_lowered import algo_of
 from simfrontier_extras.msccl.program import COLL, Algo, Gpu

@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import chain, pairwise
 from math import gcd
 
-from simfrontier.collectives import Lowered, Transfer
+from simfrontier.core.collectives import Lowered, Transfer
 from simfrontier_extras.msccl.fusion import Fusion, fused
 from simfrontier_extras.msccl.homes import Homes
 from simfrontier_extras.msccl.program import COLL, Algo, Gpu, StepType

@@ -8,10 +8,10 @@ the send of what it received. A receive whose sum nobody reads afterwards does n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from simfrontier.collectives import Lowered, Transfer
-from dataclasses import dataclass
+from simfrontier.core.collectives import Lowered, Transfer
 
 MOST_AHEAD: Final = 2  # chunks that a connection holds by protocol Simple: what all members send before they receive
 

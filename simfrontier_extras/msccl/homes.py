@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from simfrontier.collectives import Lowered
+from simfrontier.core.collectives import Lowered
 from simfrontier_extras.msccl.program import Chunk
 
 

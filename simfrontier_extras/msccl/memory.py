@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simfrontier.schedule import UNKNOWN, ChunkSum, Form
+from simfrontier.core.program import UNKNOWN, ChunkSum, Form
 from simfrontier_extras.msccl.clocks import Place
 from simfrontier_extras.msccl.program import Algo, Buffer, Chunk
 

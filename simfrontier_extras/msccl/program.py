@@ -7,11 +7,11 @@ and microsoft/msccl-tools `msccl/language/ir.py` writes (ir_to_xml).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal
 
-from simfrontier.collectives import Meaning
-from dataclasses import dataclass
-from simfrontier.schedule import CollectiveKind
+from simfrontier.core.collectives import Meaning
+from simfrontier.core.program import CollectiveKind
 
 Collective = Literal["allreduce", "allgather", "reducescatter", "alltoall"]
 Protocol = Literal["Simple", "LL", "LL128"]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from annotated_types import Ge
 from pydantic import BaseModel
 
-from simfrontier.errors import InputError, nearest, shown
-from simfrontier.io import checked
-from simfrontier.limits import FileLimit, Limit
+from simfrontier.base.errors import InputError, nearest, shown
+from simfrontier.base.io import checked
+from simfrontier.base.limits import FileLimit, Limit
 from simfrontier_extras.msccl.program import Algo, Buffer, Chunk, Gpu, Protocol, Step, StepType, ThreadBlock
 
 if TYPE_CHECKING:

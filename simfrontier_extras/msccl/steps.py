@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, dataclass as record, field
 from typing import Final, Literal
 
-from dataclasses import dataclass as record
 from simfrontier_extras.msccl.homes import Homes
 from simfrontier_extras.msccl.program import Chunk, Step, StepType, ThreadBlock
 

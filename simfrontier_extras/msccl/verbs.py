@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.extras import Verb
+from simfrontier.base.extras import Verb
 
 
 def msccl(

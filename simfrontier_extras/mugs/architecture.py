@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfrontier.errors import InputError
-from simfrontier.workload import refuse_sizes
+from simfrontier.base.errors import InputError
+from simfrontier.core.workload import refuse_sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

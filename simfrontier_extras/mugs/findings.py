@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simfrontier.analysis import Gathers
-from simfrontier.report import StudyView
-from simfrontier.report.view import step_s
+from simfrontier.answers.step import Gathers
+from simfrontier.interfaces.report import StudyView
+from simfrontier.interfaces.report.view import step_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from simfrontier.schedule import Part
-from simfrontier.workload import (
+from simfrontier.core.program import Part
+from simfrontier.core.workload import (
     NEXT,
     GraphBuilder,
     Precision,

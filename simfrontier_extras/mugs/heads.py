@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from simfrontier.workload import Precision, State, Stream, Weight, Workload, WorkOp, here, in_stream
+from simfrontier.core.workload import Precision, State, Stream, Weight, Workload, WorkOp, here, in_stream
 from simfrontier_extras.mugs.architecture import MugsArchitecture
 from simfrontier_extras.mugs.head_stream import MATRICES, PREDICTOR, RELATION, HeadDeclarations, HeadStream, Ops
 

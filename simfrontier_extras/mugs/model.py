@@ -9,8 +9,8 @@ The order of the forward is by layers, not teacher before student: nothing of ei
 
 from __future__ import annotations
 
-from simfrontier.errors import InputError
-from simfrontier.workload import (
+from simfrontier.base.errors import InputError
+from simfrontier.core.workload import (
     Attention,
     GptShape,
     GraphBuilder,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simfrontier.schedule import Compute, ModelFacts, Schedule
+from simfrontier.core.program import Compute, ModelFacts, Schedule
 
 
 def _stated(schedule: Schedule) -> Iterator[tuple[str, str]]:

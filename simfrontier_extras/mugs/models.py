@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
-from simfrontier.errors import InputError
-from simfrontier.workload import Attention, Checkpointing, Softmax, Workload
+from simfrontier.base.errors import InputError
+from simfrontier.core.workload import Attention, Checkpointing, Softmax, Workload
 from simfrontier_extras.mugs.architecture import MugsArchitecture
 from simfrontier_extras.mugs.model import mugs
 

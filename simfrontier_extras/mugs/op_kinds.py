@@ -1,8 +1,8 @@
 """Mugs' kinds of ops: tokens and features, products, losses, and what keeps queues, memories and the centre."""
 
-from simfrontier.schedule.op_kind import BACKWARD, ModelKind, Needed
-from simfrontier.schedule.kinds.products import product
-from simfrontier.schedule.traffic import Traffic, every_operand, picked_rows, replaced_entries
+from simfrontier.core.program.kinds.products import product
+from simfrontier.core.program.op_kind import BACKWARD, ModelKind, Needed
+from simfrontier.core.program.traffic import Traffic, every_operand, picked_rows, replaced_entries
 
 
 def _kind(

@@ -7,9 +7,9 @@ from typing import Any
 
 import typer
 
-from simfrontier.cli import plain, print_json
-from simfrontier.report import rows_csv, said
-from simfrontier.wholefile import MANIFEST, ensure_writable, filled, write_whole
+from simfrontier.base.wholefile import MANIFEST, ensure_writable, filled, write_whole
+from simfrontier.interfaces.cli import plain, print_json
+from simfrontier.interfaces.report import rows_csv, said
 from simfrontier_extras.softmax.findings import SoftmaxRatesFindings, softmax_rates_findings
 from simfrontier_extras.softmax.page import TEMPLATES, write_softmax_rates_page
 from simfrontier_extras.softmax.rates import IN_MEMORY, OTHERS, Rates, read_rates

@@ -7,8 +7,8 @@ from html import escape as text
 from math import log10
 from typing import Any, Final
 
-from simfrontier.report.phrases import binary, number
-from simfrontier.report.theme import LINE, Figure, PlanMark, axis, decades, figure, marks, points
+from simfrontier.interfaces.report.phrases import binary, number
+from simfrontier.interfaces.report.theme import LINE, Figure, PlanMark, axis, decades, figure, marks, points
 from simfrontier_extras.softmax.rates import CACHED, FLOAT_BYTES, IN_MEMORY, STARTS, TWO_PASS, Rates
 
 MARKS: Final[Mapping[str, PlanMark]] = marks(IN_MEMORY)

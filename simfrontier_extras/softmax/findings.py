@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from simfrontier.schedule import KERNELS
+from simfrontier.core.program import KERNELS
 from simfrontier_extras.softmax.rates import (
     CACHED,
     EXPONENTIALS,

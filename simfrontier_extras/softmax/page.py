@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simfrontier.report.render import page_of
-from simfrontier.study import versions
-from simfrontier.wholefile import write_whole
+from simfrontier.answers.study import versions
+from simfrontier.base.wholefile import write_whole
+from simfrontier.interfaces.report.render import page_of
 from simfrontier_extras.softmax.figures import MARKS, NAMES, charts
 from simfrontier_extras.softmax.findings import SoftmaxRatesFindings
 from simfrontier_extras.softmax.rates import IN_MEMORY, bytes_per_element

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import InputError
-from simfrontier.measured import Line, read_lines
-from simfrontier.schedule import KERNELS
+from simfrontier.base.errors import InputError
+from simfrontier.core.program import KERNELS
+from simfrontier.inputs.measured import Line, read_lines
 
 COLUMNS: Final = ("elements", "algorithm", "starts", "median_s", "least_s", "bytes_moved", "cpu", "cache_bytes")
 IN_MEMORY: Final = tuple(name for name in KERNELS if name != "fused")  # kernels whose rows do not stay on the chip

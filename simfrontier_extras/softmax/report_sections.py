@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simfrontier.report import Section, StudyView
-from simfrontier.report.render import render
+from simfrontier.interfaces.report import Section, StudyView
+from simfrontier.interfaces.report.render import render
 from simfrontier_extras.softmax.study_figures import softmax_bars
 from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
 

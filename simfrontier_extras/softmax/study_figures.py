@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from html import escape as text
 from typing import Final
 
-from simfrontier.report.theme import COMPUTE, LEVEL_COLOURS, SECONDS, Figure, PlotTrace, axis, bars, figure, rows
+from simfrontier.interfaces.report.theme import (
+    COMPUTE,
+    LEVEL_COLOURS,
+    SECONDS,
+    Figure,
+    PlotTrace,
+    axis,
+    bars,
+    figure,
+    rows,
+)
 from simfrontier_extras.softmax.study_findings import PlanSoftmaxes
 
 PARTS: Final[Mapping[str, tuple[str, str]]] = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simfrontier.analysis import Softmaxes
-from simfrontier.report import StudyView
-from simfrontier.report.view import step_s
-from simfrontier.schedule import KERNELS, MemoryPasses
-from simfrontier.workload import Attention
+from simfrontier.answers.step import Softmaxes
+from simfrontier.core.program import KERNELS, MemoryPasses
+from simfrontier.core.workload import Attention
+from simfrontier.interfaces.report import StudyView
+from simfrontier.interfaces.report.view import step_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from simfrontier.accuracy.predictors.rates import BoundedRate
-from simfrontier.accuracy.residual import NotCovered, Prediction, Residual, Use
-from simfrontier.measured import Pathology, Table
-from simfrontier.measured.place import RowPlace
-from simfrontier.measured.rows import CopyRow, RateRow, Row
-from simfrontier.workload import MODELS, GptShape
+from simfrontier.answers.accuracy.predictors.rates import BoundedRate
+from simfrontier.answers.accuracy.residual import NotCovered, Prediction, Residual, Use
+from simfrontier.core.workload import MODELS, GptShape
+from simfrontier.inputs.measured import Pathology, Table
+from simfrontier.inputs.measured.place import RowPlace
+from simfrontier.inputs.measured.rows import CopyRow, RateRow, Row
 from tests.rows import MIB, call
 
 

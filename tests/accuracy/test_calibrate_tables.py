@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives import MeasuredPoint, load_calibration
+from simfrontier.core.collectives import MeasuredPoint, load_calibration
 from tests.invoke import Ran, invoke
 
 HEAD = """\

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.accuracy.bounds import ErrorBound, judge
-from simfrontier.accuracy.errors import errors_of
-from simfrontier.accuracy.leave_out import Mask, fits_without
-from simfrontier.accuracy.residual import Residual, around
-from simfrontier.accuracy.uncertainty import covariance
-from simfrontier.accuracy.validation import ONLY_BOUNDED, validate
-from simfrontier.measured import Pathology
+from simfrontier.answers.accuracy.bounds import ErrorBound, judge
+from simfrontier.answers.accuracy.errors import errors_of
+from simfrontier.answers.accuracy.leave_out import Mask, fits_without
+from simfrontier.answers.accuracy.residual import Residual, around
+from simfrontier.answers.accuracy.uncertainty import covariance
+from simfrontier.answers.accuracy.validation import ONLY_BOUNDED, validate
+from simfrontier.inputs.measured import Pathology
 from tests.accuracy.standins import held, models, predicted, table, training
 from tests.rows import MIB, call
 

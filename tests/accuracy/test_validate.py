@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from simfrontier.accuracy import validation
-from simfrontier.accuracy.bounds import ErrorBound, load_bounds
-from simfrontier.accuracy.predictors.kernels import predict_kernel
-from simfrontier.accuracy.residual import Prediction
-from simfrontier.measured import load_table, load_tables, read_of_device
-from simfrontier.measured.call_table import COLUMNS
-from simfrontier.measured.rows import CallRow
+from simfrontier.answers.accuracy import validation
+from simfrontier.answers.accuracy.bounds import ErrorBound, load_bounds
+from simfrontier.answers.accuracy.predictors.kernels import predict_kernel
+from simfrontier.answers.accuracy.residual import Prediction
+from simfrontier.inputs.measured import load_table, load_tables, read_of_device
+from simfrontier.inputs.measured.call_table import COLUMNS
+from simfrontier.inputs.measured.rows import CallRow
 from tests.invoke import Ran, invoke
 from tests.measured.tables import shipped as shipped_rows, write_calls
 
@@ -75,7 +75,7 @@ def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
     shipped: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One number of devices stands for all: each fit costs a second. What it was not shown it predicts otherwise."""
-    from simfrontier.accuracy.fitting import cross
+    from simfrontier.answers.accuracy.fitting import cross
 
     rows = [
         row for row in calls() if row.devices in (32, 128) and load_table("rccl_frontier").pathology_of(row) is None

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from simfrontier.analysis.bytes_moved import BOUNDARIES, PARTS, Traffic, traffic
-from simfrontier.collectives import message_bytes, sent_share
-from simfrontier.schedule.ir import Collective
-from simfrontier.simulation import SimulatedStep
+from simfrontier.answers.step.bytes_moved import BOUNDARIES, PARTS, Traffic, traffic
+from simfrontier.core.collectives import message_bytes, sent_share
+from simfrontier.core.engine import SimulatedStep
+from simfrontier.core.program.ir import Collective
 from tests.simulation.steps import FOUR_LAYERS, NAMED, frontier_mesh, schedule, step
 
 PSI = FOUR_LAYERS.num_parameters

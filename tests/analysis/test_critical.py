@@ -9,11 +9,11 @@ from math import fsum
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.analysis.critical import WAIT, CriticalPath, critical_path
-from simfrontier.collectives import algorithm, load_library
-from simfrontier.machine import HEALTHY, Perturbation, load_machine
-from simfrontier.schedule.ir import Schedule
-from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
+from simfrontier.answers.step.critical import WAIT, CriticalPath, critical_path
+from simfrontier.core.collectives import algorithm, load_library
+from simfrontier.core.engine import Fidelity, SimulatedStep, simulate_step
+from simfrontier.core.machine import HEALTHY, Perturbation, load_machine
+from simfrontier.core.program.ir import Schedule
 from tests.perturbed import perturbed
 from tests.simulation.pipelines import Order, Pipeline
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.analysis.dimensions import SIDES, SentBytes, Side, senders, sent_by_dimension
-from simfrontier.collectives import exchanged_bytes, message_bytes
-from simfrontier.schedule import Compute, Exchange, Schedule
-from simfrontier.workload import GptShape
+from simfrontier.answers.step.dimensions import SIDES, SentBytes, Side, senders, sent_by_dimension
+from simfrontier.core.collectives import exchanged_bytes, message_bytes
+from simfrontier.core.program import Compute, Exchange, Schedule
+from simfrontier.core.workload import GptShape
 from tests.plan.grids import megatron, schedule_of
 
 # Sizes by which pieces of all messages divide by 64 bits of zfp:8, which are 8 numbers.

@@ -7,11 +7,11 @@ from math import fsum
 
 import pytest
 
-from simfrontier.analysis import Exposure, PathLevel, Spent, exposure
-from simfrontier.analysis.attribution import compute_equal, differences, is_equal, why_faster
-from simfrontier.analysis.exposed_time import IDLE, SLOWED, TimePart, TimeSpent, time_spent
-from simfrontier.collectives import algorithm
-from simfrontier.simulation import SimulatedStep
+from simfrontier.answers.step import Exposure, PathLevel, Spent, exposure
+from simfrontier.answers.step.attribution import compute_equal, differences, is_equal, why_faster
+from simfrontier.answers.step.exposed_time import IDLE, SLOWED, TimePart, TimeSpent, time_spent
+from simfrontier.core.collectives import algorithm
+from simfrontier.core.engine import SimulatedStep
 from tests.simulation.pipelines import Order, Pipeline
 from tests.simulation.steps import frontier_mesh, schedule, step
 from tests.simulation.test_pipelines import library, run

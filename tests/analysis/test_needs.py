@@ -6,19 +6,19 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from simfrontier.analysis import op_need, step_needs
-from simfrontier.analysis.volumes import need_per_byte
-from simfrontier.codecs import Codec, Plain, Quantised
-from simfrontier.collectives import message_bytes, sent_share
-from simfrontier.collectives.algorithms.direct import direct_loads as direct
-from simfrontier.collectives.algorithms.ring import ring_loads as ring
-from simfrontier.collectives.algorithms.tree import tree_loads as tree
-from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern
-from simfrontier.plan import Engine
-from simfrontier.schedule.ir import Collective, CollectiveKind, Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.workload import GptShape, gpt
+from simfrontier.answers.step import op_need, step_needs
+from simfrontier.answers.step.volumes import need_per_byte
+from simfrontier.core.codecs import Codec, Plain, Quantised
+from simfrontier.core.collectives import message_bytes, sent_share
+from simfrontier.core.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.core.collectives.algorithms.ring import ring_loads as ring
+from simfrontier.core.collectives.algorithms.tree import tree_loads as tree
+from simfrontier.core.machine import load_machine
+from simfrontier.core.network import Fabric, Pattern
+from simfrontier.core.plan import Engine
+from simfrontier.core.program.ir import Collective, CollectiveKind, Schedule
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.workload import GptShape, gpt
 from tests.analysis.volumes import ALL, NAMED, M, built, collectives, foreign, mesh_of, moved, needs
 from tests.some import some
 

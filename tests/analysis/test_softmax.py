@@ -7,14 +7,14 @@ from typing import Any, get_args
 
 import pytest
 
-from simfrontier.analysis.softmax import LossCall, Softmaxes, softmaxes
-from simfrontier.collectives import load_library
-from simfrontier.machine import load_machine
-from simfrontier.plan import Engine, build, make_plan
-from simfrontier.plan.tensor import MegatronOptions, engine_of
-from simfrontier.schedule.softmax import KERNELS
-from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
-from simfrontier.workload import Checkpointing, CrossEntropy, GptShape, Softmax, gpt
+from simfrontier.answers.step.softmax import LossCall, Softmaxes, softmaxes
+from simfrontier.core.collectives import load_library
+from simfrontier.core.engine import Fidelity, SimulatedStep, simulate_step
+from simfrontier.core.machine import load_machine
+from simfrontier.core.plan import Engine, build, make_plan
+from simfrontier.core.plan.tensor import MegatronOptions, engine_of
+from simfrontier.core.program.softmax import KERNELS
+from simfrontier.core.workload import Checkpointing, CrossEntropy, GptShape, Softmax, gpt
 from tests.plan.grids import megatron
 
 KERNEL_NAMES, WAYS = get_args(Softmax), get_args(CrossEntropy)

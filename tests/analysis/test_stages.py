@@ -9,16 +9,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simfrontier.analysis.bytes_moved import moves_of, traffic
-from simfrontier.analysis.exposed_time import exposure
-from simfrontier.analysis.stages import Stages, stages_of
-from simfrontier.analysis.uncertainty import Spread, factors
-from simfrontier.collectives import HopTimes, Residual, load_library
-from simfrontier.machine import HEALTHY, Perturbation, load_machine
-from simfrontier.scenario import scenario_of
-from simfrontier.simulation import SimulatedStep, simulate_step
-from simfrontier.simulation.resample import resampled_s
-from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
+from simfrontier.answers.step.bytes_moved import moves_of, traffic
+from simfrontier.answers.step.exposed_time import exposure
+from simfrontier.answers.step.stages import Stages, stages_of
+from simfrontier.answers.step.uncertainty import Spread, factors
+from simfrontier.answers.study import BuiltSchedule, ScheduleCache, simulated
+from simfrontier.core.collectives import HopTimes, Residual, load_library
+from simfrontier.core.engine import SimulatedStep, simulate_step
+from simfrontier.core.engine.resample import resampled_s
+from simfrontier.core.machine import HEALTHY, Perturbation, load_machine
+from simfrontier.inputs.scenario import scenario_of
 from tests.perturbed import perturbed
 from tests.simulation.pipelines import Interleaved, Order, Pipeline
 

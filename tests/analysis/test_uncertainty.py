@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.analysis.uncertainty import (
+from simfrontier.answers.step.uncertainty import (
     Draws,
     Spread,
     factors,
@@ -22,13 +22,13 @@ from simfrontier.analysis.uncertainty import (
     slowest,
     spread_of,
 )
-from simfrontier.arrays import Floats
-from simfrontier.collectives import Library, Residual, load_library
-from simfrontier.machine import load_machine
-from simfrontier.schedule.ir import Collective
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import DurationFactors, SimulatedStep, simulate_step
-from simfrontier.workload import find_model
+from simfrontier.base.arrays import Floats
+from simfrontier.core.collectives import Library, Residual, load_library
+from simfrontier.core.engine import DurationFactors, SimulatedStep, simulate_step
+from simfrontier.core.machine import load_machine
+from simfrontier.core.program.ir import Collective
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.workload import find_model
 from tests.simulation.steps import schedule
 
 MANY = 4000

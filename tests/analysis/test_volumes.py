@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from simfrontier.plan import Engine
+from simfrontier.core.plan import Engine
 from tests.analysis.volumes import MATRICES, NEOX, PSI, VECTORS, M, foreign, moved, needs
 
 # ── per micro-batch and step, into each node ──

@@ -8,15 +8,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from simfrontier.analysis import who_waited
-from simfrontier.codecs import parse_codec
-from simfrontier.explanation.waits import waits_of
-from simfrontier.machine import Perturbation, SlowDevice
-from simfrontier.scenario import Scenario, load_scenario
-from simfrontier.schedule.ir import Collective, Compute, Ref, Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import Fidelity
-from simfrontier.study import BuiltSchedule, ScheduleCache, simulated
+from simfrontier.answers.explain.waits import waits_of
+from simfrontier.answers.step import who_waited
+from simfrontier.answers.study import BuiltSchedule, ScheduleCache, simulated
+from simfrontier.core.codecs import parse_codec
+from simfrontier.core.engine import Fidelity
+from simfrontier.core.machine import Perturbation, SlowDevice
+from simfrontier.core.program.ir import Collective, Compute, Ref, Schedule
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.inputs.scenario import Scenario, load_scenario
 from tests.invoke import TOY
 from tests.perturbed import perturbed
 from tests.simulation.kernels import kernel, of

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from simfrontier.analysis import RequiredBytes, step_needs
-from simfrontier.collectives.volume import Part
-from simfrontier.plan import FAMILIES, Engine, build, make_plan
-from simfrontier.schedule.ir import Call, Collective, Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.workload import Checkpointing, GptShape, find_model, gpt
+from simfrontier.answers.step import RequiredBytes, step_needs
+from simfrontier.core.collectives.volume import Part
+from simfrontier.core.plan import FAMILIES, Engine, build, make_plan
+from simfrontier.core.program.ir import Call, Collective, Schedule
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.workload import Checkpointing, GptShape, find_model, gpt
 
 NAMED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
 # every weight divides by 16, 24 and 64 ranks, and every matrix by twice as many

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from simfrontier.report import StudyView, findings_of, write_page, write_sweep_page
-from simfrontier.sweep import read_rows
+from simfrontier.answers.sweep import read_rows
+from simfrontier.interfaces.report import StudyView, findings_of, write_page, write_sweep_page
 from tests.browser.chromium import browser, complaints_of, wait_for
 from tests.report.studies import full, piped
 from tests.report.sweeps import goal, indices, refused, sampled, toy_sweep, write

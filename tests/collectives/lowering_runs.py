@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.collectives.algorithms import all_algorithms
-from simfrontier.collectives.lowering import Lowered, Recipe, Transfer
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.core.collectives.algorithms import all_algorithms
+from simfrontier.core.collectives.lowering import Lowered, Recipe, Transfer
+from simfrontier.core.program.ir import CollectiveKind
 
 Lines = NDArray[np.int64]
 PAIRS: list[tuple[str, CollectiveKind]] = [(each.name, kind) for each in all_algorithms() for kind in each.collectives]

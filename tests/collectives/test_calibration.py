@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.collectives import Calibration, CallTable, MeasuredPoint, load_library, machine_numbers
-from simfrontier.collectives.calibration import calibration_of, to_toml
-from simfrontier.collectives.merge import merged
-from simfrontier.machine import load_machine
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.core.collectives import Calibration, CallTable, MeasuredPoint, load_library, machine_numbers
+from simfrontier.core.collectives.calibration import calibration_of, to_toml
+from simfrontier.core.collectives.merge import merged
+from simfrontier.core.machine import load_machine
+from simfrontier.core.program.ir import CollectiveKind
 
 
 def table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.collectives import (
+from simfrontier.core.collectives import (
     GroupShape,
     algorithm,
     all_algorithms,
@@ -10,9 +10,9 @@ from simfrontier.collectives import (
     load_library,
     with_algorithms,
 )
-from simfrontier.collectives.algorithms import in_libraries
-from simfrontier.collectives.chosen import allowed_algorithms
-from simfrontier.schedule.algorithms import ALGORITHMS
+from simfrontier.core.collectives.algorithms import in_libraries
+from simfrontier.core.collectives.chosen import allowed_algorithms
+from simfrontier.core.program.algorithms import ALGORITHMS
 
 
 def test_every_name_is_a_file_of_that_name() -> None:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from simfrontier.collectives import Calibration, CallTable, MeasuredPoint, load_calibration, load_library
-from simfrontier.collectives.calibration import to_toml
-from simfrontier.collectives.load import CATALOG
-from simfrontier.collectives.lowering import LoweredSchedule, Recipe, load_lowered, lower, save_lowered
-from simfrontier.cost import EqualGroups
-from simfrontier.errors import InputError
-from simfrontier.machine import load_machine
-from simfrontier.scenario import load_scenario
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives import Calibration, CallTable, MeasuredPoint, load_calibration, load_library
+from simfrontier.core.collectives.calibration import to_toml
+from simfrontier.core.collectives.load import CATALOG
+from simfrontier.core.collectives.lowering import LoweredSchedule, Recipe, load_lowered, lower, save_lowered
+from simfrontier.core.cost import EqualGroups
+from simfrontier.core.machine import load_machine
+from simfrontier.core.program.ir import CollectiveKind
+from simfrontier.inputs.scenario import load_scenario
 from tests.collectives.lowering_runs import recipe
 from tests.invoke import TOY
 from tests.simulation.singles import single

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import pytest
 
-from simfrontier.collectives import algorithm as algorithm_of, load_library
-from simfrontier.collectives.chosen import allowed_algorithms
-from simfrontier.collectives.library import GroupShape
-from simfrontier.collectives.volume import sent_part
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.core.collectives import algorithm as algorithm_of, load_library
+from simfrontier.core.collectives.chosen import allowed_algorithms
+from simfrontier.core.collectives.library import GroupShape
+from simfrontier.core.collectives.volume import sent_part
+from simfrontier.core.program.ir import CollectiveKind
 
 GLOO = load_library("gloo")
 

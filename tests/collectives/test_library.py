@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfrontier.collectives import Residual, algorithm as algorithm_of, libraries, load_library
-from simfrontier.collectives.algorithms.double_tree import double_tree
-from simfrontier.collectives.library import GroupShape, Library
+from simfrontier.core.collectives import Residual, algorithm as algorithm_of, libraries, load_library
+from simfrontier.core.collectives.algorithms.double_tree import double_tree
+from simfrontier.core.collectives.library import GroupShape, Library
 from tests.some import some
 
 US = 1e-6

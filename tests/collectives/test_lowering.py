@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given as drawn, settings, strategies as st
 
-from simfrontier.collectives import Meaning
-from simfrontier.collectives.algorithms.ring import Ring, ring
-from simfrontier.collectives.lowering import (
+from simfrontier.core.collectives import Meaning
+from simfrontier.core.collectives.algorithms.ring import Ring, ring
+from simfrontier.core.collectives.lowering import (
     Lowered,
     LoweredSchedule,
     Recipe,
@@ -22,7 +22,7 @@ from simfrontier.collectives.lowering import (
     prove,
     save_lowered,
 )
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.core.program.ir import CollectiveKind
 from tests.collectives.lowering_runs import PAIRS, Ranks, any_order, execute, is_right, recipe, recipes
 from tests.some import some
 

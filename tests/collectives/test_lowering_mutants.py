@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.collectives.lowering import Lowered, Transfer, lower, prove
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.core.collectives.lowering import Lowered, Transfer, lower, prove
+from simfrontier.core.program.ir import CollectiveKind
 from tests.collectives.lowering_runs import PAIRS, execute, is_right, recipe
 
 SHAPES = ((2, 1), (7, 7), (9, 3))

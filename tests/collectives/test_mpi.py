@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-import simfrontier.measured
-from simfrontier.accuracy.predictors.calls import predict_call
-from simfrontier.accuracy.residual import Prediction
-from simfrontier.collectives import HopTimes, Library, load_library
-from simfrontier.collectives.ring_law import LowLatency
-from simfrontier.cost import EqualGroups
-from simfrontier.machine import load_machine
-from simfrontier.measured.call_table import read_calls
-from simfrontier.measured.rows import CallRow
-from simfrontier.schedule.ir import CollectiveKind
+import simfrontier.inputs.measured
+from simfrontier.answers.accuracy.predictors.calls import predict_call
+from simfrontier.answers.accuracy.residual import Prediction
+from simfrontier.core.collectives import HopTimes, Library, load_library
+from simfrontier.core.collectives.ring_law import LowLatency
+from simfrontier.core.cost import EqualGroups
+from simfrontier.core.machine import load_machine
+from simfrontier.core.program.ir import CollectiveKind
+from simfrontier.inputs.measured.call_table import read_calls
+from simfrontier.inputs.measured.rows import CallRow
 
 US, MIB = 1e-6, 2**20
 FRONTIER, PERLMUTTER = load_machine("frontier"), load_machine("perlmutter")
-TABLE = Path(simfrontier.measured.__file__).parent / "tables" / "mpi_and_hierarchical.csv"
+TABLE = Path(simfrontier.inputs.measured.__file__).parent / "tables" / "mpi_and_hierarchical.csv"
 HALVING = load_library("recursive-halving-mpi4py")
 
 

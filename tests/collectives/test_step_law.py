@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.collectives import GroupShape, algorithm, load_library
+from simfrontier.core.collectives import GroupShape, algorithm, load_library
 
 RCCL, GLOO = load_library("rccl"), load_library("gloo")
 NODE = GroupShape(size=8, num_nodes=1, num_packages=4)

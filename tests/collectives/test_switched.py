@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.collectives import load_library
-from simfrontier.cost import EqualGroups
-from simfrontier.machine import Machine, catalog, load_machine
+from simfrontier.core.collectives import load_library
+from simfrontier.core.cost import EqualGroups
+from simfrontier.core.machine import Machine, catalog, load_machine
 from tests.network.limits import limits
 
 GIB = 2**30

@@ -7,8 +7,8 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.collectives import GroupShape, load_library
-from simfrontier.collectives.tuning import WAYS, AlgorithmTuning, TuningModel
+from simfrontier.core.collectives import GroupShape, load_library
+from simfrontier.core.collectives.tuning import WAYS, AlgorithmTuning, TuningModel
 
 RCCL, NCCL = load_library("rccl").tuning, load_library("nccl").tuning
 assert RCCL is not None and NCCL is not None

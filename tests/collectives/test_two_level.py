@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.collectives import GroupShape, Library, algorithm, load_library
-from simfrontier.collectives.algorithms.levels import level_rates, two_level_pattern, with_rates
-from simfrontier.collectives.library import LevelRates
-from simfrontier.cost import EqualGroups
-from simfrontier.machine import load_machine
-from simfrontier.network import Fabric
-from simfrontier.schedule.ir import CollectiveKind
+from simfrontier.core.collectives import GroupShape, Library, algorithm, load_library
+from simfrontier.core.collectives.algorithms.levels import level_rates, two_level_pattern, with_rates
+from simfrontier.core.collectives.library import LevelRates
+from simfrontier.core.cost import EqualGroups
+from simfrontier.core.machine import load_machine
+from simfrontier.core.network import Fabric
+from simfrontier.core.program.ir import CollectiveKind
 from tests.simulation.singles import single
 
 US, MIB = 1e-6, 2**20

@@ -6,11 +6,19 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.codecs import parse_codec
-from simfrontier.collectives import Message, message_bytes, messages_of, padding_of, sent_share, whole_side, wire_of
-from simfrontier.schedule.ir import Collective, CollectiveKind, Ref, Tensor
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
+from simfrontier.core.codecs import parse_codec
+from simfrontier.core.collectives import (
+    Message,
+    message_bytes,
+    messages_of,
+    padding_of,
+    sent_share,
+    whole_side,
+    wire_of,
+)
+from simfrontier.core.program.ir import Collective, CollectiveKind, Ref, Tensor
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.placement import REPLICATE, Placement, flat, partial
 
 MESH = Mesh((("node", 3), ("package", 2), ("gcd", 2)))
 ALL = ("node", "package", "gcd")

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.experiments import Setting
-from simfrontier.experiments.batches import MOST_TOGETHER, batches_of
-from simfrontier.study import STORE, HeldError, ResultStore, store_in
+from simfrontier.answers.experiments import Setting
+from simfrontier.answers.experiments.batches import MOST_TOGETHER, batches_of
+from simfrontier.answers.study import STORE, HeldError, ResultStore, store_in
 from tests.invoke import ROOT
 from tests.sweep.studies import MICRO
 
@@ -22,7 +22,7 @@ CELLS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, a
 KILLED = """
 import os, sys, itertools
 from pathlib import Path
-from simfrontier.study import store_in
+from simfrontier.answers.study import store_in
 
 with store_in(Path(sys.argv[1])) as store:
     for number in itertools.count():

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.experiments import Sensitivity, environment_of, run_sensitivity
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.stack import load_stack
-from simfrontier.study import run_study
+from simfrontier.answers.experiments import Sensitivity, environment_of, run_sensitivity
+from simfrontier.answers.study import run_study
+from simfrontier.core.machine.stack import load_stack
+from simfrontier.inputs.scenario import Scenario, scenario_of
 from tests.invoke import TOY
 
 DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.explanation import DoesNotFitError, Explanation, TriedChange, explain
-from simfrontier.explanation.settings_text import setting_text
-from simfrontier.report.explanation import explanation_page
-from simfrontier.scenario import load_scenario, parse_setting
+from simfrontier.answers.explain import DoesNotFitError, Explanation, TriedChange, explain
+from simfrontier.answers.explain.settings_text import setting_text
+from simfrontier.inputs.scenario import load_scenario, parse_setting
+from simfrontier.interfaces.report.explanation import explanation_page
 from tests.explanation.toys import of_toy, ran, toy
 from tests.invoke import TOY, Ran, invoke
 from tests.report.test_page import Page

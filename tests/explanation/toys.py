@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from simfrontier.explanation import Explanation, explain
-from simfrontier.scenario import Scenario, load_scenario, scenario_of
-from simfrontier.simulation.memory import fullest
-from simfrontier.study import ScheduleCache, simulated
+from simfrontier.answers.explain import Explanation, explain
+from simfrontier.answers.study import ScheduleCache, simulated
+from simfrontier.core.engine.memory import fullest
+from simfrontier.inputs.scenario import Scenario, load_scenario, scenario_of
 from tests.invoke import TOY
 
 GRIDS: dict[str, Any] = {

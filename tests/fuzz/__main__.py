@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from simfrontier.errors import SimfrontierError
+from simfrontier.base.errors import SimfrontierError
 from tests.fuzz.changes import changed
 from tests.fuzz.readers import READERS
 from tests.fuzz.samples import made_in

@@ -6,7 +6,7 @@ import random
 import shutil
 from pathlib import Path
 
-from simfrontier.extras import added
+from simfrontier.base.extras import added
 from tests.fuzz.reader import Reader, command
 from tests.invoke import TOY
 
@@ -28,8 +28,8 @@ def _replay(path: Path, _: random.Random) -> None:
 
 def _run(path: Path, rng: random.Random) -> None:
     """A scenario: read, forecast, and simulated where that is a small job."""
-    from simfrontier.forecast import forecast_run
-    from simfrontier.scenario import load_scenario
+    from simfrontier.answers.forecast import forecast_run
+    from simfrontier.inputs.scenario import load_scenario
 
     loaded = load_scenario(path)
     if rng.random() < 0.5 or forecast_run(loaded, None, False, False).seconds > SMALL_S:
@@ -73,25 +73,25 @@ def _with(
 
 
 def _calibration(path: Path, _: random.Random) -> None:
-    from simfrontier.collectives.calibration import load_calibration
+    from simfrontier.core.collectives.calibration import load_calibration
 
     load_calibration(path)
 
 
 def _measured(path: Path, _: random.Random) -> None:
-    from simfrontier.measured import Setup, readings
+    from simfrontier.inputs.measured import Setup, readings
 
     readings([path], Setup(machine="frontier", library="rccl", devices=16, nodes=None, packages=None))
 
 
 def _trace(path: Path, _: random.Random) -> None:
-    from simfrontier.trace import read_perfetto
+    from simfrontier.core.trace import read_perfetto
 
     read_perfetto(path)
 
 
 def _topology(path: Path, _: random.Random) -> None:
-    from simfrontier.machine import read_topology
+    from simfrontier.core.machine import read_topology
 
     topology = read_topology(path)
     for level in range(3):
@@ -104,7 +104,7 @@ def _kineto(path: Path, _: random.Random) -> None:
 
 def _topology_xml(path: Path, rng: random.Random) -> None:
     """A node's XML: told, or made a machine file."""
-    from simfrontier.topology import machine_document, machine_text, read_node
+    from simfrontier.core.machine.topology import machine_document, machine_text, read_node
 
     if rng.random() < 0.2:
         command("topology", path)
@@ -113,7 +113,7 @@ def _topology_xml(path: Path, rng: random.Random) -> None:
 
 
 def _lowered(path: Path, _: random.Random) -> None:
-    from simfrontier.collectives.lowering.store import load_lowered
+    from simfrontier.core.collectives.lowering.store import load_lowered
 
     load_lowered(path)
 
@@ -127,8 +127,8 @@ def _study(path: Path, _: random.Random) -> None:
     """A study: read and counted; its first points are made, and given their digests."""
     from itertools import islice
 
-    from simfrontier.experiments import Digests
-    from simfrontier.sweep import load_study
+    from simfrontier.answers.experiments import Digests
+    from simfrontier.answers.sweep import load_study
 
     scenario = path.parent / TOY.name
     if not scenario.exists():

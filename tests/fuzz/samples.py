@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simfrontier.extras import added
-from simfrontier.measured import CallRow, load_table
+from simfrontier.base.extras import added
+from simfrontier.inputs.measured import CallRow, load_table
 from tests.fuzz.reader import Reader
 from tests.invoke import ROOT, TOY, invoke
 from tests.measured import writers

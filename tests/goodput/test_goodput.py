@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.goodput import find_goodput
-from simfrontier.goodput.failures import DAY_S, load_failures, names_of_failures
-from simfrontier.goodput.fewer import with_fewer
-from simfrontier.goodput.model import Upkeep, interval_of, shares, spares_for, waiting_share
-from simfrontier.goodput.monte_carlo import play
-from simfrontier.goodput.sized import SizedStep
-from simfrontier.scenario import GoodputTable, load_scenario
-from simfrontier.schedule import SavedBytes
+from simfrontier.answers.goodput import find_goodput
+from simfrontier.answers.goodput.failures import DAY_S, load_failures, names_of_failures
+from simfrontier.answers.goodput.fewer import with_fewer
+from simfrontier.answers.goodput.model import Upkeep, interval_of, shares, spares_for, waiting_share
+from simfrontier.answers.goodput.monte_carlo import play
+from simfrontier.answers.goodput.sized import SizedStep
+from simfrontier.core.program import SavedBytes
+from simfrontier.inputs.scenario import GoodputTable, load_scenario
 from tests.invoke import TOY, invoke
 
 CALM = Upkeep(rate_per_s=1e-5, broken_per_s=0.0, checkpoint_s=20.0, restart_s=0.0, repair_s=0.0, spare_nodes=0)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.kineto import Job, Platform, on_ranks, read_job, replayed, with_gathers_in_nodes, with_kernels
-from simfrontier.scenario import load_scenario
-from simfrontier.study import ScheduleCache, simulated
+from simfrontier.answers.profiled_job import replayed
+from simfrontier.answers.study import ScheduleCache, simulated
+from simfrontier.inputs.profiler import Job, Platform, on_ranks, read_job, with_gathers_in_nodes, with_kernels
+from simfrontier.inputs.scenario import load_scenario
 from tests.invoke import ROOT
 from tests.kineto.traces import FEW_LAYERS, exported, step_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfrontier.analysis import exposure
+from simfrontier.answers.step import exposure
 from tests.invoke import TOY, invoke
 from tests.kineto.traces import Event, events_in, exported, step_of
 

@@ -7,9 +7,9 @@ from itertools import combinations
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.errors import InputError
-from simfrontier.kineto.mesh import digits_of, mesh_of
-from simfrontier.schedule import Mesh
+from simfrontier.base.errors import InputError
+from simfrontier.core.program import Mesh
+from simfrontier.inputs.profiler.mesh import digits_of, mesh_of
 
 SIZES = st.lists(st.integers(2, 4), min_size=1, max_size=4)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.kineto.order import placed
-from simfrontier.kineto.read_rank import read_rank
+from simfrontier.inputs.profiler.order import placed
+from simfrontier.inputs.profiler.read_rank import read_rank
 from tests.kineto.traces import Event, kernel, record, wait, written
 
 

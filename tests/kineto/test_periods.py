@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.analysis import KERNELS_FIRST, exposure
-from simfrontier.errors import InputError
-from simfrontier.kineto import Job, platform_of, read_job, replayed
+from simfrontier.answers.profiled_job import replayed
+from simfrontier.answers.step import KERNELS_FIRST, exposure
+from simfrontier.base.errors import InputError
+from simfrontier.inputs.profiler import Job, platform_of, read_job
 from tests.kineto.traces import PERIOD, Event, annotated, call, kernel, prefetching, written
 
 WORLD = [0, 1]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.kineto.platform import difference
-from simfrontier.kineto.rank_trace import DeviceModel
-from simfrontier.machine import load_machine
+from simfrontier.core.machine import load_machine
+from simfrontier.inputs.profiler.platform import difference
+from simfrontier.inputs.profiler.rank_trace import DeviceModel
 
 GIB = 1 << 30
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.kineto import read_job
-from simfrontier.kineto.read_rank import read_rank
+from simfrontier.base.errors import InputError
+from simfrontier.inputs.profiler import read_job
+from simfrontier.inputs.profiler.read_rank import read_rank
 from tests.kineto.traces import Event, annotated, call, kernel, written
 
 WORLD = [0, 1]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.kineto import Platform, read_job, replayed
-from simfrontier.scenario import Scenario
-from simfrontier.simulation import Fidelity
+from simfrontier.answers.profiled_job import replayed
+from simfrontier.core.engine import Fidelity
+from simfrontier.inputs.profiler import Platform, read_job
+from simfrontier.inputs.scenario import Scenario
 from tests.kineto.traces import exported, step_of
 
 CASES = [

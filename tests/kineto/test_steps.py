@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.kineto import Job, platform_of, read_job, replayed
-from simfrontier.kineto.order import placed
-from simfrontier.kineto.read_rank import read_rank
-from simfrontier.simulation import Fidelity
+from simfrontier.answers.profiled_job import replayed
+from simfrontier.core.engine import Fidelity
+from simfrontier.inputs.profiler import Job, platform_of, read_job
+from simfrontier.inputs.profiler.order import placed
+from simfrontier.inputs.profiler.read_rank import read_rank
 from tests.kineto.traces import Event, annotated, call, kernel, written
 
 WORLD = [0, 1]

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from simfrontier.kineto.export import MOST_EVENTS, write_kineto
-from simfrontier.scenario import Scenario, load_scenario
-from simfrontier.simulation import Fidelity, SimulatedStep
-from simfrontier.study import ScheduleCache, simulated
+from simfrontier.answers.study import ScheduleCache, simulated
+from simfrontier.core.engine import Fidelity, SimulatedStep
+from simfrontier.inputs.scenario import Scenario, load_scenario
+from simfrontier.interfaces.exports.kineto.export import MOST_EVENTS, write_kineto
 from tests.invoke import ROOT
 
 Event = dict[str, Any]

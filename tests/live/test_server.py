@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.scenario import load_scenario
+from simfrontier.inputs.scenario import load_scenario
 from tests.invoke import ROOT, TOY, invoke
 from tests.live.serving import Served, served
 from tests.processes import are_gone, workers_of

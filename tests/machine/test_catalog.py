@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.machine import CodecSpeeds, FatTree, catalog, catalog_name, load_machine
-from simfrontier.machine.load import CATALOG, MeasuredNumbers
+from simfrontier.base.errors import InputError
+from simfrontier.core.machine import CodecSpeeds, FatTree, catalog, catalog_name, load_machine
+from simfrontier.core.machine.load import CATALOG, MeasuredNumbers
 
 KINDS = {"quoted", "measured", "fitted", "inferred", "assumed"}
 

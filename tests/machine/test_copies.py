@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.machine import Copies, Messages, load_machine
+from simfrontier.core.machine import Copies, Messages, load_machine
 
 MESSAGES = Messages(gap_s=1e-6, bytes_per_s=10e9, half_bytes=2000.0, rendezvous_bytes=10_000.0)
 COPIES = Copies(

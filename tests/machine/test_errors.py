@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.machine import (
+from simfrontier.base.errors import InputError
+from simfrontier.core.machine import (
     DegradedNic,
     Perturbation,
     SlowDevice,
@@ -16,10 +16,10 @@ from simfrontier.machine import (
     load_machine,
     mesh_sizes,
 )
-from simfrontier.machine.hostlist import expanded
-from simfrontier.machine.load import CATALOG, MeasuredNumbers
-from simfrontier.machine.slurm_topology import read_topology
-from simfrontier.network import Fabric
+from simfrontier.core.machine.hostlist import expanded
+from simfrontier.core.machine.load import CATALOG, MeasuredNumbers
+from simfrontier.core.machine.slurm_topology import read_topology
+from simfrontier.core.network import Fabric
 from tests.invoke import refusal
 
 TOY = '{ value = %s, kind = "assumed", source = "toy" }'

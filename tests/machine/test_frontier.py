@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from simfrontier.machine import Machine, load_machine
+from simfrontier.core.machine import Machine, load_machine
 
 # xGMI links between each pair of GCDs: docs.olcf.ornl.gov Frontier User Guide, node diagram.
 WIRES = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simfrontier.machine import load_machine
-from simfrontier.network import solve
+from simfrontier.core.machine import load_machine
+from simfrontier.core.network import solve
 
 
 def test_every_pair_of_devices_goes_over_the_bus() -> None:

@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 
-from simfrontier.collectives import load_library
-from simfrontier.cost import EqualGroups
-from simfrontier.machine import Machine, load_machine
-from simfrontier.network import Fabric
-from simfrontier.network.routes import route
+from simfrontier.core.collectives import load_library
+from simfrontier.core.cost import EqualGroups
+from simfrontier.core.machine import Machine, load_machine
+from simfrontier.core.network import Fabric
+from simfrontier.core.network.routes import route
 from tests.network.limits import limits
 
 

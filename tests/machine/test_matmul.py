@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.collectives import load_library
-from simfrontier.machine import Machine, MatmulForms, load_machine
-from simfrontier.machine.tiles import SHAPES, Tiles, misaligned
-from simfrontier.schedule import Call, Compute, Mesh, Role, Schedule, Tensor
-from simfrontier.schedule.cost import MatmulForm
-from simfrontier.schedule.ir import Ref
-from simfrontier.schedule.placement import REPLICATE
-from simfrontier.simulation import simulate_step
+from simfrontier.core.collectives import load_library
+from simfrontier.core.engine import simulate_step
+from simfrontier.core.machine import Machine, MatmulForms, load_machine
+from simfrontier.core.machine.tiles import SHAPES, Tiles, misaligned
+from simfrontier.core.program import Call, Compute, Mesh, Role, Schedule, Tensor
+from simfrontier.core.program.cost import MatmulForm
+from simfrontier.core.program.ir import Ref
+from simfrontier.core.program.placement import REPLICATE
 
 FREE = Tiles(start=0.0, loads=0.0)
 SIZES = st.integers(1, 5000)

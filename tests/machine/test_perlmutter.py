@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from simfrontier.machine import Machine, load_machine
+from simfrontier.core.machine import Machine, load_machine
 
 
 @pytest.fixture(scope="module")

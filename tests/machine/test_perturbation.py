@@ -2,8 +2,16 @@
 
 import numpy as np
 
-from simfrontier.machine import DegradedNic, Perturbation, SlowDevice, SlowMemory, SlowNode, SlowPackage, load_machine
-from simfrontier.network import Fabric
+from simfrontier.core.machine import (
+    DegradedNic,
+    Perturbation,
+    SlowDevice,
+    SlowMemory,
+    SlowNode,
+    SlowPackage,
+    load_machine,
+)
+from simfrontier.core.network import Fabric
 
 CLUSTER = load_machine("toy-cluster")  # nodes of 4 devices, 2 packages and 2 NICs of 1 GB/s
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simfrontier.machine import load_machine, mesh_sizes
+from simfrontier.core.machine import load_machine, mesh_sizes
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.errors import InputError
-from simfrontier.machine.hostlist import compressed, expanded
-from simfrontier.machine.slurm_topology import read_topology
+from simfrontier.base.errors import InputError
+from simfrontier.core.machine.hostlist import compressed, expanded
+from simfrontier.core.machine.slurm_topology import read_topology
 
 NAMES = st.lists(
     st.one_of(

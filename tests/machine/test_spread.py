@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as some
 
-from simfrontier.machine import Perturbation, SlowDevice, Spread, load_machine, published_spreads
-from simfrontier.network import Fabric
+from simfrontier.core.machine import Perturbation, SlowDevice, Spread, load_machine, published_spreads
+from simfrontier.core.network import Fabric
 
 CLUSTER = load_machine("toy-cluster")  # nodes of 4 devices, 2 packages and 2 NICs of 1 GB/s
 NORMAL = Spread(of="devices", distribution="normal", sd=0.08)

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.measured import CallRow, CopyRow, RateRow, Setup, load_table, readings
-from simfrontier.measured.call_table import COLUMNS
+from simfrontier.base.errors import InputError
+from simfrontier.inputs.measured import CallRow, CopyRow, RateRow, Setup, load_table, readings
+from simfrontier.inputs.measured.call_table import COLUMNS
 
 _Row = TypeVar("_Row", CallRow, CopyRow, RateRow)
 

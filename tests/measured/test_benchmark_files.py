@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.measured import CallRow, Setup, readings
+from simfrontier.inputs.measured import CallRow, Setup, readings
 from tests.invoke import invoke, refusal as refused_command
 from tests.measured.tables import read_any, refused, shipped
 from tests.measured.writers import nccl_document

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.measured import Reading, Setup, readings
+from simfrontier.inputs.measured import Reading, Setup, readings
 from tests.measured.tables import read_any, refused
 
 SETUP = Setup(machine="perlmutter", library="nccl", nodes=1)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.measured import CallRow, CopyRow, RateRow, Table, load_table, load_tables
-from simfrontier.measured.index import INDEX
+from simfrontier.base.errors import InputError
+from simfrontier.inputs.measured import CallRow, CopyRow, RateRow, Table, load_table, load_tables
+from simfrontier.inputs.measured.index import INDEX
 from tests.measured.tables import shipped
 
 # Rows, sums of devices and bytes, and sum of the times: of the published tables, worked out apart from this reader.

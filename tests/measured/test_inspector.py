@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from simfrontier.measured import Reading, Setup, readings
+from simfrontier.inputs.measured import Reading, Setup, readings
 from tests.measured.tables import read_any, refused
 
 SETUP = Setup(machine="frontier", library="rccl")

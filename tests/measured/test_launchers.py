@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.measured import CallRow, Setup, readings
+from simfrontier.inputs.measured import CallRow, Setup, readings
 from tests.measured.tables import nccl_log
 
 SETUP = Setup(machine="frontier", library="rccl", devices=8)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
-from simfrontier.measured import Setup
-from simfrontier.trace import Span, Trace, write_perfetto
+from simfrontier.core.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
+from simfrontier.core.trace import Span, Trace, write_perfetto
+from simfrontier.inputs.measured import Setup
 from tests.measured.tables import nccl_log, read_any, refused
 
 SETUP = Setup(machine="frontier", library="rccl", devices=4)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.accuracy.call_tables import table_of
-from simfrontier.collectives import load_calibration, merged
-from simfrontier.measured import CallRow, Reading, Setup, readings
+from simfrontier.answers.accuracy.call_tables import table_of
+from simfrontier.core.collectives import load_calibration, merged
+from simfrontier.inputs.measured import CallRow, Reading, Setup, readings
 from tests.invoke import invoke
 from tests.measured import writers
 from tests.measured.tables import shipped

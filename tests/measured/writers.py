@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from simfrontier.measured import CallRow
+from simfrontier.inputs.measured import CallRow
 
 Write = Callable[[Sequence[CallRow], int, Path], list[Path]]
 TESTS = {"all_gather": "all_gather_perf", "reduce_scatter": "reduce_scatter_perf", "all_reduce": "all_reduce_perf"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simfrontier.schedule import Schedule
+from simfrontier.core.program import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from simfrontier.extras import added
-from simfrontier.schedule import Schedule
-from simfrontier_real.training_settings import Adam, TrainingSettings
+from simfrontier.base.extras import added
+from simfrontier.core.program import Schedule
+from simfrontier_real.train.training_settings import Adam, TrainingSettings
 from tests.mutated.case import AddedCase, Case
 from tests.real.grids import axonn, megatron
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from simfrontier.dtypes import DTYPE_BYTES
-from simfrontier.schedule.algorithms import VIAS
-from simfrontier.schedule.kinds import KINDS
-from simfrontier.schedule.kinds.calls import COLLECTIVES
-from simfrontier.schedule.op_kind import CallKind, ModelKind
-from simfrontier.schedule.parse import OP_KINDS, STAGES, TENSOR_ROLES
-from simfrontier.schedule.softmax import KERNELS
+from simfrontier.core.dtypes import DTYPE_BYTES
+from simfrontier.core.program.algorithms import VIAS
+from simfrontier.core.program.kinds import KINDS
+from simfrontier.core.program.kinds.calls import COLLECTIVES
+from simfrontier.core.program.op_kind import CallKind, ModelKind
+from simfrontier.core.program.parse import OP_KINDS, STAGES, TENSOR_ROLES
+from simfrontier.core.program.softmax import KERNELS
 
 GONE: Final = object()  # the key is removed
 CODECS: Final = ("fp64", "fp32", "fp16", "int8:64", "int4:64", "int8:32", "zfp:16")

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Schedule, check, from_json, to_json
-from simfrontier.schedule.cost import traffic_bytes
-from simfrontier.schedule.expansion import expand
-from simfrontier.schedule.ir import Compute
-from simfrontier.schedule.lifetime import peak_bytes
-from simfrontier_real.bounds import bounds_of
-from simfrontier_real.checks import _of_weights
-from simfrontier_real.initial_states import initial_weights
-from simfrontier_real.states import model_dtype
-from simfrontier_real.train import train_in_one_process
-from simfrontier_real.training_result import TrainingResult
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.program import Schedule, check, from_json, to_json
+from simfrontier.core.program.cost import traffic_bytes
+from simfrontier.core.program.expansion import expand
+from simfrontier.core.program.ir import Compute
+from simfrontier.core.program.lifetime import peak_bytes
+from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.states import model_dtype
+from simfrontier_real.train.train import train_in_one_process
+from simfrontier_real.train.training_result import TrainingResult
+from simfrontier_real.verify.bounds import bounds_of
+from simfrontier_real.verify.checks import _of_weights
 from tests.mutated.cases import TRAINING, Case
 from tests.mutated.facts import Mutation
 from tests.real.lowerings import lowered_of

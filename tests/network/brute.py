@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.network import Fabric, Folding, Pattern, solve
+from simfrontier.core.network import Fabric, Folding, Pattern, solve
 
 Loads = dict[tuple[int, int], float]
 

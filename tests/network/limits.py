@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from simfrontier.collectives import Library, algorithm
-from simfrontier.cost import EqualGroups
-from simfrontier.network import equal_parts
+from simfrontier.core.collectives import Library, algorithm
+from simfrontier.core.cost import EqualGroups
+from simfrontier.core.network import equal_parts
 
 
 def limits(groups: EqualGroups, name: str, library: Library) -> dict[str, float]:

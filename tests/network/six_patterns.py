@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from simfrontier.collectives.algorithms.direct import direct_loads as direct
-from simfrontier.collectives.algorithms.ring import ring_loads as ring
-from simfrontier.network import Fabric, Pattern, local
+from simfrontier.core.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.core.collectives.algorithms.ring import ring_loads as ring
+from simfrontier.core.network import Fabric, Pattern, local
 
 
 def six_patterns(fabric: Fabric) -> dict[str, Pattern]:

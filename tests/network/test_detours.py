@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simfrontier.collectives import algorithm, load_library
-from simfrontier.machine import DegradedLink, DegradedNic, DegradedPool, Perturbation, load_machine
-from simfrontier.network import Fabric, Pattern, around_dead
+from simfrontier.core.collectives import algorithm, load_library
+from simfrontier.core.machine import DegradedLink, DegradedNic, DegradedPool, Perturbation, load_machine
+from simfrontier.core.network import Fabric, Pattern, around_dead
 
 RCCL = load_library("rccl")
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from simfrontier.machine import load_machine
-from simfrontier.network.dragonfly import DragonflyPools
+from simfrontier.core.machine import load_machine
+from simfrontier.core.network.dragonfly import DragonflyPools
 
 
 def loads(num_groups: int, share: float, *demands: tuple[int, int, float]) -> dict[tuple[int, int], float]:

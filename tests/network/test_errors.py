@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from simfrontier.collectives.algorithms.ring import ring_loads
-from simfrontier.errors import InputError
-from simfrontier.machine import load_machine
-from simfrontier.network import Fabric
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives.algorithms.ring import ring_loads
+from simfrontier.core.machine import load_machine
+from simfrontier.core.network import Fabric
 from tests.perturbed import perturbed
 
 CLUSTER = load_machine("toy-cluster")

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, ResourceKind
+from simfrontier.core.machine import load_machine
+from simfrontier.core.network import Fabric, ResourceKind
 from tests.perturbed import perturbed
 
 CLUSTER = load_machine("toy-cluster")  # nodes of 4 devices and 16 wires, 4 groups of 4 nodes

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from simfrontier.collectives import load_library
-from simfrontier.collectives.algorithms.direct import direct_loads as direct
-from simfrontier.collectives.algorithms.ring import ring_loads as ring
-from simfrontier.collectives.algorithms.tree import tree_loads as tree
-from simfrontier.cost import EqualGroups
-from simfrontier.machine import HEALTHY, Perturbation, load_machine
-from simfrontier.network import Fabric, Pattern, fold
+from simfrontier.core.collectives import load_library
+from simfrontier.core.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.core.collectives.algorithms.ring import ring_loads as ring
+from simfrontier.core.collectives.algorithms.tree import tree_loads as tree
+from simfrontier.core.cost import EqualGroups
+from simfrontier.core.machine import HEALTHY, Perturbation, load_machine
+from simfrontier.core.network import Fabric, Pattern, fold
 from tests.network.brute import brute, folded_rates, full_rates, wire_loads
 from tests.network.six_patterns import six_patterns
 from tests.perturbed import perturbed

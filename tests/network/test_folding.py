@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
-from simfrontier.collectives.algorithms.ring import ring_loads as ring
-from simfrontier.collectives.algorithms.tree import tree_loads as tree
-from simfrontier.machine import HEALTHY, Perturbation, load_machine
-from simfrontier.network import Fabric, Pattern, fold, local
-from simfrontier.network.hashes import number_hash
-from simfrontier.network.refine import number
+from simfrontier.core.collectives.algorithms.ring import ring_loads as ring
+from simfrontier.core.collectives.algorithms.tree import tree_loads as tree
+from simfrontier.core.machine import HEALTHY, Perturbation, load_machine
+from simfrontier.core.network import Fabric, Pattern, fold, local
+from simfrontier.core.network.hashes import number_hash
+from simfrontier.core.network.refine import number
 from tests.network.brute import folded_rates, full_rates
 from tests.network.six_patterns import six_patterns
 from tests.perturbed import perturbed

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.collectives import load_library
-from simfrontier.collectives.algorithms.direct import direct_loads as direct
-from simfrontier.collectives.algorithms.ring import ring_loads as ring
-from simfrontier.cost import FoldedPattern
-from simfrontier.machine import BusyPools, JobNodes, Machine, Perturbation, load_machine
-from simfrontier.network import Fabric, fold, groups_of_job
-from simfrontier.network.groups import nodes_of_job
-from simfrontier.schedule import Mesh
-from simfrontier.simulation import SimulatedStep, simulate_step
+from simfrontier.core.collectives import load_library
+from simfrontier.core.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.core.collectives.algorithms.ring import ring_loads as ring
+from simfrontier.core.cost import FoldedPattern
+from simfrontier.core.engine import SimulatedStep, simulate_step
+from simfrontier.core.machine import BusyPools, JobNodes, Machine, Perturbation, load_machine
+from simfrontier.core.network import Fabric, fold, groups_of_job
+from simfrontier.core.network.groups import nodes_of_job
+from simfrontier.core.program import Mesh
 from tests.network.brute import brute, folded_rates, full_rates, wire_loads
 from tests.simulation.steps import schedule
 

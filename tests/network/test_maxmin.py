@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.network.maxmin import Floats, solve, solve_each
+from simfrontier.core.network.maxmin import Floats, solve, solve_each
 
 ORACLE = json.loads((Path(__file__).parent / "data" / "maxmin_oracle.json").read_text())
 INF = np.inf

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simfrontier.collectives.algorithms.direct import direct_loads as direct
-from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, paired
+from simfrontier.core.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.core.machine import load_machine
+from simfrontier.core.network import Fabric, Pattern, paired
 
 
 def pricing(num_nodes: int) -> Fabric:

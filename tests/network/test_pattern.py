@@ -10,14 +10,14 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 from numpy.typing import NDArray
 
-from simfrontier.collectives import algorithm, load_library
-from simfrontier.collectives.algorithms.base import loads_of_transfers
-from simfrontier.collectives.algorithms.direct import direct_loads as direct
-from simfrontier.collectives.algorithms.double_tree import double_tree
-from simfrontier.collectives.algorithms.ring import ring_loads as ring
-from simfrontier.collectives.algorithms.tree import tree_loads as tree
-from simfrontier.machine import load_machine
-from simfrontier.network import Fabric, Pattern, fold, solve
+from simfrontier.core.collectives import algorithm, load_library
+from simfrontier.core.collectives.algorithms.base import loads_of_transfers
+from simfrontier.core.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.core.collectives.algorithms.double_tree import double_tree
+from simfrontier.core.collectives.algorithms.ring import ring_loads as ring
+from simfrontier.core.collectives.algorithms.tree import tree_loads as tree
+from simfrontier.core.machine import load_machine
+from simfrontier.core.network import Fabric, Pattern, fold, solve
 from tests.network.brute import brute, wire_loads
 
 CLUSTER = load_machine("toy-cluster")  # chains 0-1-2-3 and 3-2-1-0; NICs on devices 1 and 3; all shares 1

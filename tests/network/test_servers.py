@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.machine import Packets, load_machine
-from simfrontier.network import Fabric
-from simfrontier.network.servers import Server, servers_of
+from simfrontier.core.machine import Packets, load_machine
+from simfrontier.core.network import Fabric
+from simfrontier.core.network.servers import Server, servers_of
 from tests.perturbed import perturbed
 from tests.simulation.singles import with_links
 

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.plan.moves import MoveStep
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import Placement
+from simfrontier.core.plan.moves import MoveStep
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.placement import Placement
 
 Ints = NDArray[np.int64]
 Rank = tuple[int, ...]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from simfrontier.plan import FAMILIES, Engine, build, make_plan
-from simfrontier.plan.tensor import AxonnOptions, MegatronOptions, TensorOptions, engine_of
-from simfrontier.schedule import Collective, Schedule
-from simfrontier.workload import Checkpointing, GptShape, Optimizer, gpt
+from simfrontier.core.plan import FAMILIES, Engine, build, make_plan
+from simfrontier.core.plan.tensor import AxonnOptions, MegatronOptions, TensorOptions, engine_of
+from simfrontier.core.program import Collective, Schedule
+from simfrontier.core.workload import Checkpointing, GptShape, Optimizer, gpt
 
 # Sizes that divide by 2, 3, 4 and 8 and differ from one another, so that a wrong factor shows.
 SHAPE: Final = GptShape(

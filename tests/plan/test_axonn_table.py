@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from simfrontier.schedule import Schedule
+from simfrontier.core.program import Schedule
 from tests.plan.grids import NO_LAYER, SHAPE, Moved, axonn, moved, schedule_of
 
 BF16, FP32 = 2, 4

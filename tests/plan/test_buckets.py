@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simfrontier.plan import Engine
-from simfrontier.schedule import Collective, Ref, check, is_product
-from simfrontier.simulation import SimulatedStep
+from simfrontier.core.engine import SimulatedStep
+from simfrontier.core.plan import Engine
+from simfrontier.core.program import Collective, Ref, check, is_product
 from tests.simulation.steps import frontier_mesh, schedule, step
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.plan import Engine, build, make_plan
-from simfrontier.plan.tensor import engine_of
-from simfrontier.schedule import Compute, Schedule, check
-from simfrontier.workload import workload_of
+from simfrontier.core.plan import Engine, build, make_plan
+from simfrontier.core.plan.tensor import engine_of
+from simfrontier.core.program import Compute, Schedule, check
+from simfrontier.core.workload import workload_of
 from tests.plan.grids import axonn, megatron, other
 from tests.real.schedules import EXACT, options_of
 from tests.schedule.builders import mesh_of

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from simfrontier.codecs import Plain
-from simfrontier.collectives import exchanged_bytes
-from simfrontier.collectives.volume import wire_of
-from simfrontier.dtypes import DTYPE_BYTES
-from simfrontier.plan.compression import DIMENSIONS, compression_of, written
-from simfrontier.plan.zero import LatticeOptions
-from simfrontier.schedule import Collective, Compute, Exchange, Schedule, check
+from simfrontier.core.codecs import Plain
+from simfrontier.core.collectives import exchanged_bytes
+from simfrontier.core.collectives.volume import wire_of
+from simfrontier.core.dtypes import DTYPE_BYTES
+from simfrontier.core.plan.compression import DIMENSIONS, compression_of, written
+from simfrontier.core.plan.zero import LatticeOptions
+from simfrontier.core.program import Collective, Compute, Exchange, Schedule, check
 from tests.plan.grids import megatron, other, schedule_of
 
 # ── policies ──

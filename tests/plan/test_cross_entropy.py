@@ -8,11 +8,11 @@ from typing import Any, get_args
 
 import pytest
 
-from simfrontier.collectives import messages_of, sent_share
-from simfrontier.schedule import Collective, Compute, Schedule, check
-from simfrontier.schedule.cost import traffic_bytes
-from simfrontier.schedule.store import from_json, to_json
-from simfrontier.workload import CrossEntropy, GptShape
+from simfrontier.core.collectives import messages_of, sent_share
+from simfrontier.core.program import Collective, Compute, Schedule, check
+from simfrontier.core.program.cost import traffic_bytes
+from simfrontier.core.program.store import from_json, to_json
+from simfrontier.core.workload import CrossEntropy, GptShape
 from tests.plan.grids import axonn, megatron, schedule_of
 
 WAYS = get_args(CrossEntropy)

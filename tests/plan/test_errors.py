@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.plan.compression import compression_of
-from simfrontier.plan.moves import Hop, steps_of
-from simfrontier.plan.zero import BucketOptions
-from simfrontier.schedule import Mesh
-from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
+from simfrontier.base.errors import InputError
+from simfrontier.core.plan.compression import compression_of
+from simfrontier.core.plan.moves import Hop, steps_of
+from simfrontier.core.plan.zero import BucketOptions
+from simfrontier.core.program import Mesh
+from simfrontier.core.program.placement import REPLICATE, Placement, flat, partial
 from tests.invoke import said_of
 from tests.plan.grids import axonn, megatron, other, schedule_of
 from tests.plan.test_precision import built

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from simfrontier.schedule import Schedule
+from simfrontier.core.program import Schedule
 from tests.plan.grids import NO_LAYER, SHAPE, Moved, megatron, moved, other, schedule_of
 
 SEQUENCES, BF16 = 3, 2

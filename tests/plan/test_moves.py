@@ -6,11 +6,11 @@ from itertools import permutations
 import numpy as np
 from hypothesis import assume, event, given, settings, strategies as st
 
-from simfrontier.codecs import Plain
-from simfrontier.errors import InputError
-from simfrontier.plan.moves import Hop, MoveStep, steps_of
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
+from simfrontier.base.errors import InputError
+from simfrontier.core.codecs import Plain
+from simfrontier.core.plan.moves import Hop, MoveStep, steps_of
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.placement import REPLICATE, Placement, flat, partial
 from tests.plan.executor import World, execute
 
 FP16 = Plain("fp16")

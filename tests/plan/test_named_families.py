@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from simfrontier.codecs import Quantised
-from simfrontier.plan.families import FAMILIES, make_plan
-from simfrontier.plan.moves import Hop
-from simfrontier.plan.plan import CopyRule, Engine, Plan, Stage
-from simfrontier.plan.to_schedule import build
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.store import to_json
-from simfrontier.workload import Weight, find_model, gpt
+from simfrontier.core.codecs import Quantised
+from simfrontier.core.plan.families import FAMILIES, make_plan
+from simfrontier.core.plan.moves import Hop
+from simfrontier.core.plan.plan import CopyRule, Engine, Plan, Stage
+from simfrontier.core.plan.to_schedule import build
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.store import to_json
+from simfrontier.core.workload import Weight, find_model, gpt
 
 ALL = frozenset({"node", "package", "gcd"})
 NODE = frozenset({"package", "gcd"})

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.schedule import Schedule, peak_bytes
-from simfrontier.study import BuiltSchedule, schedule_of_case, simulated
+from simfrontier.answers.study import BuiltSchedule, schedule_of_case, simulated
+from simfrontier.core.program import Schedule, peak_bytes
+from simfrontier.inputs.scenario import Scenario, scenario_of
 from tests.plan.test_checkpoint_every import TEXT
 
 PLANS = ("zero3", "tensor", "stages")

@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.plan.orders import Boundary, Event, StagePass, events_of, works_of
-from simfrontier.plan.plan import Pipeline
+from simfrontier.core.plan.orders import Boundary, Event, StagePass, events_of, works_of
+from simfrontier.core.plan.plan import Pipeline
 
 Order = Literal["gpipe", "1f1b", "interleaved"]
 

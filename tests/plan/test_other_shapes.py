@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from simfrontier.plan import Engine, build, make_plan
-from simfrontier.plan.tensor import TensorOptions
-from simfrontier.schedule import Compute, check
-from simfrontier.workload import Attention, Checkpointing, gpt
+from simfrontier.core.plan import Engine, build, make_plan
+from simfrontier.core.plan.tensor import TensorOptions
+from simfrontier.core.program import Compute, check
+from simfrontier.core.workload import Attention, Checkpointing, gpt
 from tests.plan.grids import axonn, megatron, schedule_of
 from tests.schedule.builders import mesh_of, options_of
 from tests.workload.gpt_shapes import BASE, NAMED

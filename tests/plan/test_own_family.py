@@ -8,13 +8,13 @@ from typing import Any, Literal
 import pytest
 
 import simfrontier as sf
-from simfrontier.errors import InputError
-from simfrontier.plan.families import FAMILIES
-from simfrontier.plan.own_family import own_families, plan_family
-from simfrontier.plan.zero import ZERO
-from simfrontier.scenario import Scenario
-from simfrontier.schedule import digest
-from simfrontier.study import schedule_of
+from simfrontier.answers.study import schedule_of
+from simfrontier.base.errors import InputError
+from simfrontier.core.plan.families import FAMILIES
+from simfrontier.core.plan.own_family import own_families, plan_family
+from simfrontier.core.plan.zero import ZERO
+from simfrontier.core.program import digest
+from simfrontier.inputs.scenario import Scenario
 
 STATES = {
     "weight": ["package", "gcd"],

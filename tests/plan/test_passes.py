@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.plan import FAMILIES, Engine, make_plan
-from simfrontier.plan.passes import after_their_gradients, bucket, gather_by_layer, prefetch, reuse, throttle
-from simfrontier.plan.program import Hook, Item, Move, Program, StreamWait
-from simfrontier.plan.to_schedule import naive_program, tensors_of
-from simfrontier.schedule import is_product
-from simfrontier.schedule.ir import Ref
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.workload import MODELS, gpt
+from simfrontier.core.plan import FAMILIES, Engine, make_plan
+from simfrontier.core.plan.passes import after_their_gradients, bucket, gather_by_layer, prefetch, reuse, throttle
+from simfrontier.core.plan.program import Hook, Item, Move, Program, StreamWait
+from simfrontier.core.plan.to_schedule import naive_program, tensors_of
+from simfrontier.core.program import is_product
+from simfrontier.core.program.ir import Ref
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.workload import MODELS, gpt
 from tests.conftest import Golden
 
 MESH = Mesh((("node", 2), ("package", 1), ("gcd", 2)))

@@ -8,12 +8,20 @@ from typing import Any
 
 import pytest
 
-from simfrontier.analysis.volumes import RequiredBytes, step_needs
-from simfrontier.codecs import Plain
-from simfrontier.plan import FAMILIES, Engine, build, make_plan
-from simfrontier.schedule import Collective, Mesh, Schedule, check
-from simfrontier.schedule.store import from_json, to_json
-from simfrontier.workload import PRECISIONS, Checkpointing, GptShape, Optimizer, find_model, find_precision, workload_of
+from simfrontier.answers.step.volumes import RequiredBytes, step_needs
+from simfrontier.core.codecs import Plain
+from simfrontier.core.plan import FAMILIES, Engine, build, make_plan
+from simfrontier.core.program import Collective, Mesh, Schedule, check
+from simfrontier.core.program.store import from_json, to_json
+from simfrontier.core.workload import (
+    PRECISIONS,
+    Checkpointing,
+    GptShape,
+    Optimizer,
+    find_model,
+    find_precision,
+    workload_of,
+)
 
 FAMILY_NAMES = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
 MODEL_BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8}

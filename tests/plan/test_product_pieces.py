@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.analysis.volumes import step_needs
-from simfrontier.plan.tensor import MegatronOptions
-from simfrontier.schedule import (
+from simfrontier.answers.step.volumes import step_needs
+from simfrontier.answers.study import BuiltSchedule, schedule_of_case, simulated
+from simfrontier.core.plan.tensor import MegatronOptions
+from simfrontier.core.program import (
     Collective,
     Compute,
     Exchange,
@@ -24,8 +25,7 @@ from simfrontier.schedule import (
     to_json,
     traffic_bytes,
 )
-from simfrontier.study import BuiltSchedule, schedule_of_case, simulated
-from simfrontier.workload import Checkpointing
+from simfrontier.core.workload import Checkpointing
 from tests.plan.grids import megatron, schedule_of
 from tests.plan.test_optimizer_keys import scenario
 from tests.schedule.mutations import mutated, says

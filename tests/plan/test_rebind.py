@@ -2,14 +2,14 @@
 
 import pytest
 
-from simfrontier.plan.families import FAMILIES, make_plan
-from simfrontier.plan.plan import Engine
-from simfrontier.plan.rebind import rebound, rebound_program
-from simfrontier.plan.to_schedule import build
-from simfrontier.schedule.expansion import expand
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.store import digest
-from simfrontier.workload import find_model, gpt
+from simfrontier.core.plan.families import FAMILIES, make_plan
+from simfrontier.core.plan.plan import Engine
+from simfrontier.core.plan.rebind import rebound, rebound_program
+from simfrontier.core.plan.to_schedule import build
+from simfrontier.core.program.expansion import expand
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.store import digest
+from simfrontier.core.workload import find_model, gpt
 
 SHAPE = find_model("gpt-neox-20b")
 NAMED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")

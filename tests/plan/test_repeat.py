@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from simfrontier.plan import Engine, to_schedule
-from simfrontier.plan.compress import Compressor
-from simfrontier.schedule import Schedule, digest
-from simfrontier.workload import Checkpointing
+from simfrontier.core.plan import Engine, to_schedule
+from simfrontier.core.plan.compress import Compressor
+from simfrontier.core.program import Schedule, digest
+from simfrontier.core.workload import Checkpointing
 from tests.schedule.builders import ENGINES, mesh_of, options_of, schedule_of
 
 FAMILIES: dict[str, dict[str, Any]] = {

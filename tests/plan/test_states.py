@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from simfrontier.plan import FAMILIES, Engine, build, make_plan
-from simfrontier.schedule.ir import Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.workload import GptShape, find_model, gpt
+from simfrontier.core.plan import FAMILIES, Engine, build, make_plan
+from simfrontier.core.program.ir import Schedule
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.workload import GptShape, find_model, gpt
 
 STATES = ("weight", "copy", "accumulator", "optimizer", "master")
 NOTHING_WHOLE = Engine(persistence_elements=0)

@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 
-from simfrontier.analysis import gathers
-from simfrontier.collectives import load_library
-from simfrontier.machine import load_machine
-from simfrontier.plan import Engine, build, make_plan
-from simfrontier.schedule import Collective, OpName, Schedule, check, digest, from_json, to_json
-from simfrontier.simulation import simulate_step
-from simfrontier.workload import Phase, State, Value, Workload, WorkOp, find_model, gpt, here
+from simfrontier.answers.step import gathers
+from simfrontier.core.collectives import load_library
+from simfrontier.core.engine import simulate_step
+from simfrontier.core.machine import load_machine
+from simfrontier.core.plan import Engine, build, make_plan
+from simfrontier.core.program import Collective, OpName, Schedule, check, digest, from_json, to_json
+from simfrontier.core.workload import Phase, State, Value, Workload, WorkOp, find_model, gpt, here
 from tests.schedule.builders import mesh_of, options_of
 from tests.schedule.mutations import dropped, mutated, says, where
 

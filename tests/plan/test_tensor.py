@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from simfrontier.plan.options import Options
-from simfrontier.plan.tensor import TensorOptions
-from simfrontier.plan.zero import BucketOptions
-from simfrontier.schedule import Collective, Compute, Exchange, Op, Schedule, check, is_product
-from simfrontier.schedule.expansion import expand
-from simfrontier.schedule.store import digest, from_json, to_json
+from simfrontier.core.plan.options import Options
+from simfrontier.core.plan.tensor import TensorOptions
+from simfrontier.core.plan.zero import BucketOptions
+from simfrontier.core.program import Collective, Compute, Exchange, Op, Schedule, check, is_product
+from simfrontier.core.program.expansion import expand
+from simfrontier.core.program.store import digest, from_json, to_json
 from tests.conftest import Golden
 from tests.plan.grids import axonn, megatron, moved, other, schedule_of
 

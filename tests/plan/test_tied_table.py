@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from simfrontier.plan import Engine, build, make_plan
-from simfrontier.schedule import Call, Compute, Op, Schedule, check
-from simfrontier.workload import gpt
+from simfrontier.core.plan import Engine, build, make_plan
+from simfrontier.core.program import Call, Compute, Op, Schedule, check
+from simfrontier.core.workload import gpt
 from tests.plan.grids import other
 from tests.schedule.builders import mesh_of, options_of
 from tests.schedule.mutations import mutated, says

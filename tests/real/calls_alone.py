@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from simfrontier.schedule import CollectiveKind
-from simfrontier_real.processes import TorchTransport
-from simfrontier_real.session import session
-from simfrontier_real.transport import Channel
+from simfrontier.core.program import CollectiveKind
+from simfrontier_real.ranks.processes import TorchTransport
+from simfrontier_real.ranks.session import session
+from simfrontier_real.ranks.transport import Channel
 
 COUNT = 1000
 SHAPES: dict[CollectiveKind, tuple[int, ...]] = {

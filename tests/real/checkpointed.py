@@ -10,28 +10,28 @@ from typing import Any
 
 from torch.distributed import checkpoint
 
-from simfrontier.collectives import LoweredSchedule
-from simfrontier.errors import SimfrontierError
-from simfrontier.plan import build, make_plan
-from simfrontier.schedule import Ref, Schedule, digest
-from simfrontier.wholefile import write_whole
-from simfrontier.workload import gpt
-from simfrontier_real.arrays import numpy_backend
-from simfrontier_real.checkpoints.chunks import ChunkSavePlanner, HeldTensor
-from simfrontier_real.checkpoints.folder import MANIFEST, step_folder
-from simfrontier_real.checkpoints.manifest import Manifest, manifest_text, read_manifest, saved_file
-from simfrontier_real.checkpoints.resume import FoundCheckpoint
-from simfrontier_real.checkpoints.states import held_states, state_dict
-from simfrontier_real.checkpoints.writer import manifest_of
-from simfrontier_real.codecs.encoded import Encoded, octets
-from simfrontier_real.executor import inline, run_together
-from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.lowered import LoweredTransport
-from simfrontier_real.programs import programs_of
-from simfrontier_real.session import LoadedSchedule
-from simfrontier_real.states import Weights, assembled
-from simfrontier_real.train import TrainingRank
-from simfrontier_real.training_settings import TrainingSettings
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.base.wholefile import write_whole
+from simfrontier.core.collectives import LoweredSchedule
+from simfrontier.core.plan import build, make_plan
+from simfrontier.core.program import Ref, Schedule, digest
+from simfrontier.core.workload import gpt
+from simfrontier_real.ops.arrays import numpy_backend
+from simfrontier_real.ops.codecs.encoded import Encoded, octets
+from simfrontier_real.ops.executor import inline, run_together
+from simfrontier_real.ops.programs import programs_of
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.ranks.lowered import LoweredTransport
+from simfrontier_real.ranks.session import LoadedSchedule
+from simfrontier_real.train.checkpoints.chunks import ChunkSavePlanner, HeldTensor
+from simfrontier_real.train.checkpoints.folder import MANIFEST, step_folder
+from simfrontier_real.train.checkpoints.manifest import Manifest, manifest_text, read_manifest, saved_file
+from simfrontier_real.train.checkpoints.resume import FoundCheckpoint
+from simfrontier_real.train.checkpoints.states import held_states, state_dict
+from simfrontier_real.train.checkpoints.writer import manifest_of
+from simfrontier_real.train.states import Weights, assembled
+from simfrontier_real.train.train import TrainingRank
+from simfrontier_real.train.training_settings import TrainingSettings
 from tests.real.schedules import GPT, PLAIN, Sizes
 from tests.schedule.builders import mesh_of, options_of
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from simfrontier.plan import FAMILIES, Engine, build, make_plan
-from simfrontier.plan.tensor import TensorOptions
-from simfrontier.schedule import Schedule
-from simfrontier.workload import Attention, Checkpointing, Optimizer, Softmax, gpt
-from simfrontier.workload.mlp_model import mlp
+from simfrontier.core.plan import FAMILIES, Engine, build, make_plan
+from simfrontier.core.plan.tensor import TensorOptions
+from simfrontier.core.program import Schedule
+from simfrontier.core.workload import Attention, Checkpointing, Optimizer, Softmax, gpt
+from simfrontier.core.workload.mlp_model import mlp
 from tests.real.schedules import GPT, MLP, PLAIN
 
 # Four layers, so that there are four stages, or two of two chunks; four heads, so that four ranks share them.

@@ -12,8 +12,8 @@ import sys
 
 def die_in_op(step: int, op: int) -> None:
     """Die before the op of that number starts in that step."""
-    from simfrontier_real.op_runner import RealOpRunner
-    from simfrontier_real.train import TrainingRank
+    from simfrontier_real.ops.op_runner import RealOpRunner
+    from simfrontier_real.train.train import TrainingRank
 
     at = [0]
     load = TrainingRank.load

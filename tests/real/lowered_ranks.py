@@ -11,17 +11,17 @@ import sys
 import time
 from collections.abc import Iterator
 
-from simfrontier.codecs import Plain
-from simfrontier.collectives import all_algorithms
-from simfrontier.collectives.lowering import Recipe
-from simfrontier.collectives.lowering.program import LoweredSchedule
-from simfrontier.schedule import Call, Collective, Mesh, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.schedule.placement import REPLICATE
-from simfrontier_real.arrays import Array
-from simfrontier_real.lowered import LoweredTransport
-from simfrontier_real.processes import TorchTransport
-from simfrontier_real.world import World, join, leave, place_of
+from simfrontier.core.codecs import Plain
+from simfrontier.core.collectives import all_algorithms
+from simfrontier.core.collectives.lowering import Recipe
+from simfrontier.core.collectives.lowering.program import LoweredSchedule
+from simfrontier.core.program import Call, Collective, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.core.program.ir import CollectiveKind
+from simfrontier.core.program.placement import REPLICATE
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ranks.lowered import LoweredTransport
+from simfrontier_real.ranks.processes import TorchTransport
+from simfrontier_real.ranks.world import World, join, leave, place_of
 from tests.real.lowerings import recipe_of
 
 MESH = Mesh((("node", 2), ("gcd", 2)))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from simfrontier.collectives.lowering import Recipe
-from simfrontier.collectives.lowering.program import LoweredSchedule
-from simfrontier.schedule import Schedule, digest
-from simfrontier.schedule.ir import CollectiveKind
-from simfrontier_real.transport import collectives_of
+from simfrontier.core.collectives.lowering import Recipe
+from simfrontier.core.collectives.lowering.program import LoweredSchedule
+from simfrontier.core.program import Schedule, digest
+from simfrontier.core.program.ir import CollectiveKind
+from simfrontier_real.ranks.transport import collectives_of
 
 RINGS: Mapping[CollectiveKind, str] = {
     "all_gather": "ring",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simfrontier.kineto import platform_of, read_job, replayed
+from simfrontier.answers.profiled_job import replayed
+from simfrontier.inputs.profiler import platform_of, read_job
 from tests.invoke import ROOT, invoke
 from tests.real.ranks import run_ranks
 

@@ -7,17 +7,17 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from simfrontier.codecs import Quantised
-from simfrontier.plan import Engine, build, make_plan
-from simfrontier.schedule import Schedule
-from simfrontier.workload import MODELS, Checkpointing, Optimizer, gpt
-from simfrontier.workload.gpt_shape import GptShape
-from simfrontier.workload.mlp_model import MlpShape, mlp
-from simfrontier_real.reference import train_unsharded
-from simfrontier_real.reference_optimizer import narrow_states
-from simfrontier_real.states import Weights
-from simfrontier_real.training_result import TrainingResult
-from simfrontier_real.training_settings import Adam, TrainingSettings
+from simfrontier.core.codecs import Quantised
+from simfrontier.core.plan import Engine, build, make_plan
+from simfrontier.core.program import Schedule
+from simfrontier.core.workload import MODELS, Checkpointing, Optimizer, gpt
+from simfrontier.core.workload.gpt_shape import GptShape
+from simfrontier.core.workload.mlp_model import MlpShape, mlp
+from simfrontier_real.train.reference import train_unsharded
+from simfrontier_real.train.reference_optimizer import narrow_states
+from simfrontier_real.train.states import Weights
+from simfrontier_real.train.training_result import TrainingResult
+from simfrontier_real.train.training_settings import Adam, TrainingSettings
 from tests.schedule.builders import mesh_of, options_of
 
 Sizes = tuple[int, int, int]

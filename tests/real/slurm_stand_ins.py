@@ -138,7 +138,7 @@ def play_ranks(step: str, command: list[str], tasks: int) -> int:
         after("--out").touch()
     elif step == "measure":
         sys.path[:0] = [str(ROOT)]
-        from simfrontier.collectives import Calibration, write_calibration
+        from simfrontier.core.collectives import Calibration, write_calibration
 
         text = {"title": "a stand-in", "where": "nowhere", "when": "never", "how": "made up for a test"}
         write_calibration(Calibration(**text, machine={"host.hook_s": 6e-5}), after("--out"))
@@ -160,7 +160,7 @@ def play_replay(schedule: Path, out: Path, tasks: int, copies: bool) -> None:
     sys.path[:0] = [str(ROOT)]
     from dataclasses import replace
 
-    from simfrontier.trace import Span, read_perfetto, write_perfetto
+    from simfrontier.core.trace import Span, read_perfetto, write_perfetto
 
     def slower(span: Span) -> Span:
         return replace(span, ready_s=SLOWER * span.ready_s, start_s=SLOWER * span.start_s, end_s=SLOWER * span.end_s)

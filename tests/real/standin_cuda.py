@@ -13,10 +13,13 @@ from typing import Any
 
 import torch
 
-from simfrontier_real import lane_streams, measure, options, session
-from simfrontier_real.arrays import Backend, torch_backend
+from simfrontier_real import options
 from simfrontier_real.cli import main
-from simfrontier_real.through_host import HostTransport
+from simfrontier_real.measure.measure import measure
+from simfrontier_real.ops import lane_streams
+from simfrontier_real.ops.arrays import Backend, torch_backend
+from simfrontier_real.ranks import session
+from simfrontier_real.ranks.through_host import HostTransport
 
 NUMBERS = itertools.count()
 
@@ -97,7 +100,7 @@ def through_host(plain: Any, device: str) -> HostTransport:
 
 def set_up() -> None:
     """Put the stand-in in the place of torch.cuda, and the host's memory in that of the device's."""
-    from simfrontier_real import lanes
+    from simfrontier_real.ops import lanes
 
     cuda: Any = torch.cuda
     cuda.Stream, cuda.Event, cuda.stream = Stream, Event, stream

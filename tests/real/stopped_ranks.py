@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from simfrontier_real.session import session
+from simfrontier_real.ranks.session import session
 
 
 def main(victim: int, timeout_s: float) -> None:

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from simfrontier.schedule import Collective, Exchange, Schedule
-from simfrontier_real.arrivals import Calls, call_errors
-from simfrontier_real.checks import MESSAGES
-from simfrontier_real.programs import programs_of
-from simfrontier_real.train import run_in_one_process
-from simfrontier_real.training_settings import TrainingSettings
+from simfrontier.core.program import Collective, Exchange, Schedule
+from simfrontier_real.ops.programs import programs_of
+from simfrontier_real.train.train import run_in_one_process
+from simfrontier_real.train.training_settings import TrainingSettings
+from simfrontier_real.verify.arrivals import Calls, call_errors
+from simfrontier_real.verify.checks import MESSAGES
 from tests.real.grids import megatron
 from tests.real.mutation.cases import CASES, SAME
 from tests.real.mutation.matrix import Bench

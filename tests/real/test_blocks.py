@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.codecs import Plain
-from simfrontier.errors import InputError
-from simfrontier.schedule import Call, Collective, Mesh, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.schedule.placement import PartialOp, Placement
-from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
-from simfrontier_real.blocks import block_of, first_index, local_shape, side_by_side, taken_apart
-from simfrontier_real.executor import inline, run_together
-from simfrontier_real.lane_step import LaneStep
-from simfrontier_real.layout import coordinates, layouts_of
-from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.lowered import LoweredTransport
-from simfrontier_real.op_runner import RealOpRunner
-from simfrontier_real.programs import programs_of
-from simfrontier_real.rank_context import RankContext, rank_context_of
+from simfrontier.base.errors import InputError
+from simfrontier.core.codecs import Plain
+from simfrontier.core.program import Call, Collective, Mesh, Ref, Role, Schedule, Tensor
+from simfrontier.core.program.ir import CollectiveKind
+from simfrontier.core.program.placement import PartialOp, Placement
+from simfrontier_real.ops.arrays import Backend, numpy_backend, torch_backend
+from simfrontier_real.ops.blocks import block_of, first_index, local_shape, side_by_side, taken_apart
+from simfrontier_real.ops.executor import inline, run_together
+from simfrontier_real.ops.lane_step import LaneStep
+from simfrontier_real.ops.layout import coordinates, layouts_of
+from simfrontier_real.ops.op_runner import RealOpRunner
+from simfrontier_real.ops.programs import programs_of
+from simfrontier_real.ops.rank_context import RankContext, rank_context_of
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.ranks.lowered import LoweredTransport
 from tests.real.lowerings import lowered_of
 from tests.some import some
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Call, Compute, ExpandedProgram, Mesh, Ref, Role, Schedule, Tensor, expand
-from simfrontier.schedule.placement import REPLICATE
-from simfrontier.workload import Checkpointing
-from simfrontier_real.arrays import numpy_backend
-from simfrontier_real.buffers import Buffers
-from simfrontier_real.executor import inline, run_together
-from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.train import TrainingRank
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.program import Call, Compute, ExpandedProgram, Mesh, Ref, Role, Schedule, Tensor, expand
+from simfrontier.core.program.placement import REPLICATE
+from simfrontier.core.workload import Checkpointing
+from simfrontier_real.ops.arrays import numpy_backend
+from simfrontier_real.ops.buffers import Buffers
+from simfrontier_real.ops.executor import inline, run_together
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.train.train import TrainingRank
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule, training
 
 PLANS = {**EXACT, **QUANTISED}

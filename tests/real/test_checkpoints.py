@@ -12,8 +12,8 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.schedule import REPLICATE, Mesh, Schedule, Tensor
-from simfrontier_real.checkpoints.chunks import ChunkReader, part
+from simfrontier.core.program import REPLICATE, Mesh, Schedule, Tensor
+from simfrontier_real.train.checkpoints.chunks import ChunkReader, part
 from tests.real.checkpointed import STEPS, Run, far, same_batch
 from tests.real.grids import axonn, megatron
 from tests.real.lowerings import lowered_of

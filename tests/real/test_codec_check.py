@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.codecs import parse_codec
-from simfrontier.errors import SimfrontierError
-from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
-from simfrontier_real.codec_check import check_codec, noise_of
-from simfrontier_real.codecs import mpc, plain, quantised, zfp
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.codecs import parse_codec
+from simfrontier_real.ops.arrays import Backend, numpy_backend, torch_backend
+from simfrontier_real.ops.codecs import mpc, plain, quantised, zfp
+from simfrontier_real.verify.codec_check import check_codec, noise_of
 
 CODECS = (
     *(f"{name}:{block}" for name in ("int8", "int4") for block in (1, 2, 3, 17, 64, 6144, 10**6)),

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from simfrontier.codecs import Codec, Plain, Quantised
-from simfrontier.errors import SimfrontierError
-from simfrontier_real.arrays import num_bytes, numpy_backend, torch_backend
-from simfrontier_real.codecs import decode, encode
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.codecs import Codec, Plain, Quantised
+from simfrontier_real.ops.arrays import num_bytes, numpy_backend, torch_backend
+from simfrontier_real.ops.codecs import decode, encode
 
 QUANTISED = st.builds(Quantised, st.sampled_from(["int8", "int4"]), st.integers(1, 40))
 # numbers as gradients have them: many orders of magnitude, and zeros; a scale below 1e-38 would have few digits

@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.codecs import parse_codec
-from simfrontier.collectives import message_bytes
-from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.schedule import Collective, Exchange, Schedule, check, expand
-from simfrontier_real.arrays import numpy_backend
-from simfrontier_real.codecs import decode, encode
-from simfrontier_real.executor import Executor, run_together
-from simfrontier_real.lanes import InlineLanes
-from simfrontier_real.local import in_range
-from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.per_hop import PerHopCoder
-from simfrontier_real.programs import programs_of
-from simfrontier_real.session import LoadedSchedule
-from simfrontier_real.train import TrainingRank, run_in_one_process, train_in_one_process
-from simfrontier_real.training_result import TrainingResult
-from simfrontier_real.training_settings import Adam
-from simfrontier_real.verdict import verdict_of, why_inexact
+from simfrontier.base.errors import InputError, SimfrontierError
+from simfrontier.core.codecs import parse_codec
+from simfrontier.core.collectives import message_bytes
+from simfrontier.core.program import Collective, Exchange, Schedule, check, expand
+from simfrontier_real.ops.arrays import numpy_backend
+from simfrontier_real.ops.codecs import decode, encode
+from simfrontier_real.ops.executor import Executor, run_together
+from simfrontier_real.ops.lanes import InlineLanes
+from simfrontier_real.ops.local import in_range
+from simfrontier_real.ops.per_hop import PerHopCoder
+from simfrontier_real.ops.programs import programs_of
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.ranks.session import LoadedSchedule
+from simfrontier_real.train.train import TrainingRank, run_in_one_process, train_in_one_process
+from simfrontier_real.train.training_result import TrainingResult
+from simfrontier_real.train.training_settings import Adam
+from simfrontier_real.verify.verdict import verdict_of, why_inexact
 from tests.real.grids import megatron
 from tests.real.lowerings import lowered_of
 from tests.real.schedules import distance, loss_distance, training, unsharded

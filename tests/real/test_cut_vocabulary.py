@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.codecs import Plain
-from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import (
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.codecs import Plain
+from simfrontier.core.program import (
     Call,
     Collective,
     Compute,
@@ -25,20 +25,20 @@ from simfrontier.schedule import (
     check,
     model_kind,
 )
-from simfrontier.schedule.placement import PartialOp, partial
-from simfrontier.workload import CrossEntropy
-from simfrontier_real import losses
-from simfrontier_real.arrays import numpy_backend
-from simfrontier_real.executor import inline, run_together
-from simfrontier_real.lane_step import LaneStep
-from simfrontier_real.layout import layouts_of
-from simfrontier_real.local import LOCAL_KERNELS
-from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.op_runner import RealOpRunner
-from simfrontier_real.programs import programs_of
-from simfrontier_real.rank_context import rank_context_of
-from simfrontier_real.training_settings import Adam
-from simfrontier_real.training_state import TrainingState
+from simfrontier.core.program.placement import PartialOp, partial
+from simfrontier.core.workload import CrossEntropy
+from simfrontier_real.ops import losses
+from simfrontier_real.ops.arrays import numpy_backend
+from simfrontier_real.ops.executor import inline, run_together
+from simfrontier_real.ops.lane_step import LaneStep
+from simfrontier_real.ops.layout import layouts_of
+from simfrontier_real.ops.local import LOCAL_KERNELS
+from simfrontier_real.ops.op_runner import RealOpRunner
+from simfrontier_real.ops.programs import programs_of
+from simfrontier_real.ops.rank_context import rank_context_of
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.train.training_settings import Adam
+from simfrontier_real.train.training_state import TrainingState
 
 CLASSES = 6
 LABELS = np.array([[0, 5]])  # one sample of two positions

@@ -8,24 +8,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simfrontier.codecs import Plain
-from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Call, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.placement import Placement
-from simfrontier_real.arrays import numpy_backend
-from simfrontier_real.executor import inline, run_together
-from simfrontier_real.kernels import MODEL_KERNELS
-from simfrontier_real.lane_step import LaneStep
-from simfrontier_real.layout import layouts_of
-from simfrontier_real.local import LOCAL_KERNELS
-from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.lowered import LoweredTransport
-from simfrontier_real.op_runner import RealOpRunner
-from simfrontier_real.programs import programs_of
-from simfrontier_real.rank_context import RankContext, rank_context_of
-from simfrontier_real.record import aligned, clocked, trace_of
-from simfrontier_real.step_times import StepTimes
-from simfrontier_real.verdict import scheduled_bytes
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.codecs import Plain
+from simfrontier.core.program import Call, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.core.program.placement import Placement
+from simfrontier_real.ops.arrays import numpy_backend
+from simfrontier_real.ops.executor import inline, run_together
+from simfrontier_real.ops.kernels import MODEL_KERNELS
+from simfrontier_real.ops.lane_step import LaneStep
+from simfrontier_real.ops.layout import layouts_of
+from simfrontier_real.ops.local import LOCAL_KERNELS
+from simfrontier_real.ops.op_runner import RealOpRunner
+from simfrontier_real.ops.programs import programs_of
+from simfrontier_real.ops.rank_context import RankContext, rank_context_of
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.ranks.lowered import LoweredTransport
+from simfrontier_real.replay.record import aligned, clocked, trace_of
+from simfrontier_real.replay.step_times import StepTimes
+from simfrontier_real.verify.verdict import scheduled_bytes
 from tests.real.lowerings import lowered_of
 
 MICRO = 2

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.schedule import save
-from simfrontier.trace import read_perfetto
+from simfrontier.core.program import save
+from simfrontier.core.trace import read_perfetto
 from tests.real.ranks import ROOT, Ended, WarmRanks, run_ranks
 from tests.real.schedules import EXACT, schedule
 

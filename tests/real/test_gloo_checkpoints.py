@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
-from simfrontier.schedule import save
+from simfrontier.core.program import save
 from tests.real.checkpointed import same_batch
 from tests.real.grids import megatron
 from tests.real.ranks import Ended, WarmRanks, run_ranks, trained

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from simfrontier.schedule import save
+from simfrontier.core.program import save
 from tests.real.grids import megatron
 from tests.real.ranks import trained
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import torch
 
-from simfrontier.collectives.lowering.store import save_lowered
-from simfrontier.errors import InputError
-from simfrontier.schedule import Schedule, load, save
-from simfrontier.trace import read_perfetto
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives.lowering.store import save_lowered
+from simfrontier.core.program import Schedule, load, save
+from simfrontier.core.trace import read_perfetto
 from simfrontier_real.options import device_kind
-from simfrontier_real.through_host import HostTransport
-from simfrontier_real.transport import Pending
+from simfrontier_real.ranks.through_host import HostTransport
+from simfrontier_real.ranks.transport import Pending
 from tests.real.grids import axonn, megatron
 from tests.real.lowerings import lowered_of
 from tests.real.ranks import ROOT, Ended, run_ranks

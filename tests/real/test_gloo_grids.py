@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.schedule import Compute, Exchange, digest, load, save
-from simfrontier.trace import read_perfetto
-from simfrontier_real.programs import programs_of
-from simfrontier_real.verdict import scheduled_bytes
+from simfrontier.core.program import Compute, Exchange, digest, load, save
+from simfrontier.core.trace import read_perfetto
+from simfrontier_real.ops.programs import programs_of
+from simfrontier_real.verify.verdict import scheduled_bytes
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.ranks import trained
 from tests.some import some

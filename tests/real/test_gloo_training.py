@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from simfrontier.schedule import digest, load, save
-from simfrontier.trace import read_perfetto
+from simfrontier.core.program import digest, load, save
+from simfrontier.core.trace import read_perfetto
 from tests.real.ranks import Ended, trained
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, STALE, Sizes, schedule
 

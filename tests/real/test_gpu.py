@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from simfrontier.errors import InputError
-from simfrontier_real.gpu import LIMIT_S, SUMMARY, GpuRun, make_room, run_and_summarise, steps_of
-from simfrontier_real.steps import CheckStep
+from simfrontier.base.errors import InputError
+from simfrontier_real.measure.gpu import LIMIT_S, SUMMARY, GpuRun, make_room, run_and_summarise, steps_of
+from simfrontier_real.replay.steps import CheckStep
 from tests.real.ranks import ROOT
 
 HAS_GPU = torch.cuda.is_available()

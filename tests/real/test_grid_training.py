@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.schedule import check
-from simfrontier_real.arrays import numpy_backend
-from simfrontier_real.executor import inline, run_together
-from simfrontier_real.initial_states import initial_weights
-from simfrontier_real.layout import layouts_of
-from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.programs import programs_of
-from simfrontier_real.rank_context import rank_context_of
-from simfrontier_real.replay import ReplayRunner, StandInKernels
-from simfrontier_real.states import assembled, final_states
-from simfrontier_real.train import TrainingRank, train_in_one_process
-from simfrontier_real.training_result import TrainingResult
-from simfrontier_real.training_settings import TrainingSettings
-from simfrontier_real.verdict import scheduled_bytes, why_inexact
+from simfrontier.core.program import check
+from simfrontier_real.ops.arrays import numpy_backend
+from simfrontier_real.ops.executor import inline, run_together
+from simfrontier_real.ops.layout import layouts_of
+from simfrontier_real.ops.programs import programs_of
+from simfrontier_real.ops.rank_context import rank_context_of
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.replay.replay import ReplayRunner, StandInKernels
+from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.states import assembled, final_states
+from simfrontier_real.train.train import TrainingRank, train_in_one_process
+from simfrontier_real.train.training_result import TrainingResult
+from simfrontier_real.train.training_settings import TrainingSettings
+from simfrontier_real.verify.verdict import scheduled_bytes, why_inexact
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.lowerings import MIXED, lowered_of
 from tests.real.schedules import distance, loss_distance, training, unsharded as reference

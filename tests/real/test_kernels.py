@@ -12,18 +12,18 @@ import pytest
 import torch
 from torch.nn import functional
 
-from simfrontier.schedule import GRADIENT_ROLES, Compute, Schedule, Tensor, expand
-from simfrontier.workload import Checkpointing
-from simfrontier_real.arrays import Backend, numpy_backend, torch_backend
-from simfrontier_real.data import batch
-from simfrontier_real.executor import inline, run_together
-from simfrontier_real.initial_states import initial_weights, place
-from simfrontier_real.kernels import NORM_EPSILON
-from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.op_runner import RealOpRunner
-from simfrontier_real.rank_context import RankContext
-from simfrontier_real.reference import train_unsharded
-from simfrontier_real.train import TrainingRank, train_in_one_process
+from simfrontier.core.program import GRADIENT_ROLES, Compute, Schedule, Tensor, expand
+from simfrontier.core.workload import Checkpointing
+from simfrontier_real.ops.arrays import Backend, numpy_backend, torch_backend
+from simfrontier_real.ops.executor import inline, run_together
+from simfrontier_real.ops.kernels import NORM_EPSILON
+from simfrontier_real.ops.op_runner import RealOpRunner
+from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.train.data import batch
+from simfrontier_real.train.initial_states import initial_weights, place
+from simfrontier_real.train.reference import train_unsharded
+from simfrontier_real.train.train import TrainingRank, train_in_one_process
 from tests.real.schedules import FAMILIES, distance, schedule, training
 
 MODELS = ("gpt", "mlp")

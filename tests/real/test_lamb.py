@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.schedule import Schedule, check, expand
-from simfrontier_real.arrays import torch_backend
-from simfrontier_real.executor import inline, run_together
-from simfrontier_real.initial_states import initial_weights
-from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.reference_optimizer import ReferenceOptimizer
-from simfrontier_real.train import TrainingRank, train_in_one_process
-from simfrontier_real.training_settings import Adam, TrainingSettings
+from simfrontier.core.program import Schedule, check, expand
+from simfrontier_real.ops.arrays import torch_backend
+from simfrontier_real.ops.executor import inline, run_together
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.reference_optimizer import ReferenceOptimizer
+from simfrontier_real.train.train import TrainingRank, train_in_one_process
+from simfrontier_real.train.training_settings import Adam, TrainingSettings
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.schedules import ENGINES, EXACT, FAMILIES, distance, loss_distance, schedule, training, unsharded
 from tests.real.test_grid_training import agrees as agrees_on_a_grid

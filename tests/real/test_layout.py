@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from simfrontier.codecs import Plain
-from simfrontier.errors import InputError
-from simfrontier.schedule import Call, Collective, Mesh, Ref, Role, Schedule, Tensor, expand
-from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.schedule.placement import Placement, flat, partial
-from simfrontier_real.arrays import numpy_backend, torch_backend
-from simfrontier_real.layout import Layouts, canonical, coordinates, layouts_of, rearranged, whole_line
+from simfrontier.base.errors import InputError
+from simfrontier.core.codecs import Plain
+from simfrontier.core.program import Call, Collective, Mesh, Ref, Role, Schedule, Tensor, expand
+from simfrontier.core.program.ir import CollectiveKind
+from simfrontier.core.program.placement import Placement, flat, partial
+from simfrontier_real.ops.arrays import numpy_backend, torch_backend
+from simfrontier_real.ops.layout import Layouts, canonical, coordinates, layouts_of, rearranged, whole_line
 from tests.plan.executor import elements, ranks_of
 
 NAMES = ("p", "q", "r")

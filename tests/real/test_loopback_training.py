@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Schedule, check, expand
-from simfrontier.workload import Checkpointing
-from simfrontier_real.arrays import numpy_backend, torch_backend
-from simfrontier_real.data import batch
-from simfrontier_real.executor import inline, run_together
-from simfrontier_real.initial_states import initial_weights
-from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.states import assembled, final_states
-from simfrontier_real.train import TrainingRank, train_in_one_process
-from simfrontier_real.training_settings import Adam, TrainingSettings
-from simfrontier_real.verdict import scheduled_bytes, why_inexact
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.program import Schedule, check, expand
+from simfrontier.core.workload import Checkpointing
+from simfrontier_real.ops.arrays import numpy_backend, torch_backend
+from simfrontier_real.ops.executor import inline, run_together
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.train.data import batch
+from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.states import assembled, final_states
+from simfrontier_real.train.train import TrainingRank, train_in_one_process
+from simfrontier_real.train.training_settings import Adam, TrainingSettings
+from simfrontier_real.verify.verdict import scheduled_bytes, why_inexact
 from tests.real.schedules import (
     ENGINES,
     EXACT,

@@ -12,18 +12,18 @@ from typing import Any, get_args
 
 import pytest
 
-from simfrontier.schedule import digest, save
-from simfrontier.schedule.ir import Compute
-from simfrontier.workload import CrossEntropy, Softmax
-from simfrontier_real.arrays import numpy_backend
-from simfrontier_real.executor import inline, run_together
-from simfrontier_real.layout import layouts_of
-from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.programs import programs_of
-from simfrontier_real.rank_context import rank_context_of
-from simfrontier_real.replay import ReplayRunner, StandInKernels
-from simfrontier_real.train import TrainingRank
-from simfrontier_real.verdict import scheduled_bytes
+from simfrontier.core.program import digest, save
+from simfrontier.core.program.ir import Compute
+from simfrontier.core.workload import CrossEntropy, Softmax
+from simfrontier_real.ops.arrays import numpy_backend
+from simfrontier_real.ops.executor import inline, run_together
+from simfrontier_real.ops.layout import layouts_of
+from simfrontier_real.ops.programs import programs_of
+from simfrontier_real.ops.rank_context import rank_context_of
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.replay.replay import ReplayRunner, StandInKernels
+from simfrontier_real.train.train import TrainingRank
+from simfrontier_real.verify.verdict import scheduled_bytes
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.ranks import trained
 from tests.real.schedules import training

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.collectives import all_algorithms
-from simfrontier.collectives.lowering import Lowered, Transfer, lower
-from simfrontier.schedule.ir import CollectiveKind
-from simfrontier_real.arrays import Array
-from simfrontier_real.lowered import LoweredPending
-from simfrontier_real.moves import MemberPart, part_of
-from simfrontier_real.wire import Mailboxes, PendingMessage, Wire, WireMessage
+from simfrontier.core.collectives import all_algorithms
+from simfrontier.core.collectives.lowering import Lowered, Transfer, lower
+from simfrontier.core.program.ir import CollectiveKind
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ranks.lowered import LoweredPending
+from simfrontier_real.ranks.moves import MemberPart, part_of
+from simfrontier_real.ranks.wire import Mailboxes, PendingMessage, Wire, WireMessage
 from tests.real.lowerings import recipe_of, shuffled
 
 PAIRS = [(each.name, kind) for each in all_algorithms() for kind in each.collectives]

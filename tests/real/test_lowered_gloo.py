@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives.lowering import Recipe
-from simfrontier.collectives.lowering.store import save_lowered
-from simfrontier.errors import InputError
-from simfrontier.schedule import expand, load, save
-from simfrontier.trace import read_perfetto
-from simfrontier_real.session import _refuse_differences
-from simfrontier_real.verdict import scheduled_bytes
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives.lowering import Recipe
+from simfrontier.core.collectives.lowering.store import save_lowered
+from simfrontier.core.program import expand, load, save
+from simfrontier.core.trace import read_perfetto
+from simfrontier_real.ranks.session import _refuse_differences
+from simfrontier_real.verify.verdict import scheduled_bytes
 from tests.real.lowerings import MIXED, RINGS, lowered_of
 from tests.real.ranks import Ended, run_ranks
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives.lowering.store import save_lowered
-from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.schedule import Collective, Schedule, digest, load, save
-from simfrontier.schedule.ir import CollectiveKind
-from simfrontier.schedule.placement import PartialOp
-from simfrontier_real.lowered import LoweredTransport, described, lowered_path, read_lowered
-from simfrontier_real.moves import MemberPart
-from simfrontier_real.train import train_in_one_process
-from simfrontier_real.transport import collectives_of
+from simfrontier.base.errors import InputError, SimfrontierError
+from simfrontier.core.collectives.lowering.store import save_lowered
+from simfrontier.core.program import Collective, Schedule, digest, load, save
+from simfrontier.core.program.ir import CollectiveKind
+from simfrontier.core.program.placement import PartialOp
+from simfrontier_real.ranks.lowered import LoweredTransport, described, lowered_path, read_lowered
+from simfrontier_real.ranks.moves import MemberPart
+from simfrontier_real.ranks.transport import collectives_of
+from simfrontier_real.train.train import train_in_one_process
 from tests.real.lowerings import MIXED, RINGS, lowered_of
 from tests.real.schedules import (
     ENGINES,

@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.schedule import Schedule, Tensor
-from simfrontier_real import models
-from simfrontier_real.data import batch, input_names
-from simfrontier_real.initial_states import initial_weights
-from simfrontier_real.losses import LossTargets
-from simfrontier_real.models import RealModel, model_of
-from simfrontier_real.rank_context import Kernel
-from simfrontier_real.reference import train_unsharded
-from simfrontier_real.train import train_in_one_process
-from simfrontier_real.training_result import TrainingResult
-from simfrontier_real.training_settings import TrainingSettings
+from simfrontier.base.errors import InputError
+from simfrontier.core.program import Schedule, Tensor
+from simfrontier_real.ops.losses import LossTargets
+from simfrontier_real.ops.rank_context import Kernel
+from simfrontier_real.train.data import batch, input_names
+from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.models import RealModel, model_of
+from simfrontier_real.train.reference import train_unsharded
+from simfrontier_real.train.train import models, train_in_one_process
+from simfrontier_real.train.training_result import TrainingResult
+from simfrontier_real.train.training_settings import TrainingSettings
 from tests.real.schedules import EXACT, schedule, training
 
 

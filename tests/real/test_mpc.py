@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.codecs.mpc import Mpc
-from simfrontier.errors import InputError, SimfrontierError
-from simfrontier_real.arrays import numpy_backend, torch_backend
-from simfrontier_real.codecs import Encoded, decode, encode, mpc
+from simfrontier.base.errors import InputError, SimfrontierError
+from simfrontier.core.codecs.mpc import Mpc
+from simfrontier_real.ops.arrays import numpy_backend, torch_backend
+from simfrontier_real.ops.codecs import Encoded, decode, encode, mpc
 
 MPC = Mpc()
 WORD = 2**32

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.schedule import save
-from simfrontier_real.bounds import TOLERANCES
-from simfrontier_real.checks import MESSAGES
-from simfrontier_real.verdict import _verdict
+from simfrontier.core.program import save
+from simfrontier_real.verify.bounds import TOLERANCES
+from simfrontier_real.verify.checks import MESSAGES
+from simfrontier_real.verify.verdict import _verdict
 from tests.real.mutation.cases import CASES, LOSSY
 from tests.real.mutation.faults import ALL, BY_NAME
 from tests.real.mutation.matrix import Bench

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import torch
 
-from simfrontier.plan import build, make_plan
-from simfrontier.schedule import Compute, Schedule, expand, save
-from simfrontier.schedule.cost import traffic_bytes
-from simfrontier.trace import Trace, read_perfetto
-from simfrontier.workload import gpt
-from simfrontier_real.device_timer import DeviceTimer
+from simfrontier.core.plan import build, make_plan
+from simfrontier.core.program import Compute, Schedule, expand, save
+from simfrontier.core.program.cost import traffic_bytes
+from simfrontier.core.trace import Trace, read_perfetto
+from simfrontier.core.workload import gpt
+from simfrontier_real.measure.device_timer import DeviceTimer
 from tests.real.ranks import ROOT
 from tests.real.schedules import EXACT, GPT, PLAIN, schedule
 from tests.schedule.builders import mesh_of, options_of

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simfrontier.plan import Engine, build, make_plan
-from simfrontier.schedule import Schedule, check
-from simfrontier.workload import Attention, Checkpointing, gpt
-from simfrontier_real.attention import slopes
-from simfrontier_real.initial_states import initial_weights
-from simfrontier_real.train import train_in_one_process
+from simfrontier.core.plan import Engine, build, make_plan
+from simfrontier.core.program import Schedule, check
+from simfrontier.core.workload import Attention, Checkpointing, gpt
+from simfrontier_real.ops.attention import slopes
+from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.train import train_in_one_process
 from tests.real.grids import OTHERS, Grid, axonn, megatron
 from tests.real.schedules import PLAIN, distance, loss_distance, training, unsharded
 from tests.schedule.builders import mesh_of, options_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.kineto import read_job
+from simfrontier.inputs.profiler import read_job
 from tests.invoke import TOY, invoke
 from tests.real.profiled import RANKS, profiled
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simfrontier.codecs import Plain
-from simfrontier.schedule import Call, Collective, Compute, Mesh, Ref, Role, Schedule, Tensor, digest as digest_of
-from simfrontier.schedule.placement import REPLICATE, flat
-from simfrontier.trace import file_of
-from simfrontier_real.programs import programs_of
-from simfrontier_real.record import aligned, arrows_of, clocked, held_ranks, trace_of
-from simfrontier_real.step_times import StepTimes
+from simfrontier.core.codecs import Plain
+from simfrontier.core.program import Call, Collective, Compute, Mesh, Ref, Role, Schedule, Tensor, digest as digest_of
+from simfrontier.core.program.placement import REPLICATE, flat
+from simfrontier.core.trace import file_of
+from simfrontier_real.ops.programs import programs_of
+from simfrontier_real.replay.record import aligned, arrows_of, clocked, held_ranks, trace_of
+from simfrontier_real.replay.step_times import StepTimes
 
 
 def two_collectives() -> Schedule:

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.plan import Engine, Plan, build
-from simfrontier.plan.families import FAMILIES
-from simfrontier.plan.moves import Hop
-from simfrontier.schedule import Mesh, Schedule, check
-from simfrontier.workload import Attention, gpt
-from simfrontier_real.train import train_in_one_process
+from simfrontier.core.plan import Engine, Plan, build
+from simfrontier.core.plan.families import FAMILIES
+from simfrontier.core.plan.moves import Hop
+from simfrontier.core.program import Mesh, Schedule, check
+from simfrontier.core.workload import Attention, gpt
+from simfrontier_real.train.train import train_in_one_process
 from tests.real.grids import SHAPES
 from tests.real.schedules import PLAIN, distance, training, unsharded
 

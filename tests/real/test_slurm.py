@@ -16,9 +16,9 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from simfrontier.cli import app_of
-from simfrontier.schedule.store import digest, load
-from simfrontier.trace import read_perfetto
+from simfrontier.core.program.store import digest, load
+from simfrontier.core.trace import read_perfetto
+from simfrontier.interfaces.cli import app_of
 from simfrontier_real.cli import app as simfrontier_real
 
 ROOT = Path(__file__).resolve().parents[2]

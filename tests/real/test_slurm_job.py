@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.trace import read_perfetto
+from simfrontier.core.trace import read_perfetto
 from tests.real.slurm_stand_ins import install_environment, install_slurm
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,10 +1,10 @@
 """A sweep is replayed: every message of a probe is really handed over, on every rank."""
 
-from simfrontier.schedule import Mesh
-from simfrontier.schedule.expansion import expand
-from simfrontier.schedule.sweep_calls import SweepCall, sweep
-from simfrontier_real.executor import run_together
-from simfrontier_real.loopback import LoopbackWorld
+from simfrontier.core.program import Mesh
+from simfrontier.core.program.expansion import expand
+from simfrontier.core.program.sweep_calls import SweepCall, sweep
+from simfrontier_real.ops.executor import run_together
+from simfrontier_real.ranks.loopback import LoopbackWorld
 from tests.real.test_units import replaying
 
 

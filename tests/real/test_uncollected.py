@@ -2,7 +2,7 @@
 
 import gc
 
-from simfrontier_real.timed import uncollected
+from simfrontier_real.replay.timed import uncollected
 
 
 def test_nothing_is_collected_meanwhile_and_all_is_as_before() -> None:

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.schedule import Collective, Issuer, Mesh, Schedule, expand
-from simfrontier.schedule.placement import PartialOp
-from simfrontier.trace import Span, Trace
-from simfrontier_real.arrays import Array, Backend, numpy_backend
-from simfrontier_real.executor import Executor, run_together
-from simfrontier_real.lane_step import LaneStep
-from simfrontier_real.lanes import InlineLanes
-from simfrontier_real.layout import layouts_of
-from simfrontier_real.loopback import LoopbackWorld
+from simfrontier.base.errors import InputError, SimfrontierError
+from simfrontier.core.program import Collective, Issuer, Mesh, Schedule, expand
+from simfrontier.core.program.placement import PartialOp
+from simfrontier.core.trace import Span, Trace
+from simfrontier_real.ops.arrays import Array, Backend, numpy_backend
+from simfrontier_real.ops.executor import Executor, run_together
+from simfrontier_real.ops.lane_step import LaneStep
+from simfrontier_real.ops.lanes import InlineLanes
+from simfrontier_real.ops.layout import layouts_of
+from simfrontier_real.ops.rank_context import rank_context_of
 from simfrontier_real.options import parse_sizes
-from simfrontier_real.rank_context import rank_context_of
-from simfrontier_real.replay import ComputeMode, ReplayRunner, StandInKernels, waits_of
-from simfrontier_real.transport import Channel
-from simfrontier_real.verdict import scheduled_bytes
-from simfrontier_real.world import RankAddress, place_of
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.ranks.transport import Channel
+from simfrontier_real.ranks.world import RankAddress, place_of
+from simfrontier_real.replay.replay import ComputeMode, ReplayRunner, StandInKernels, waits_of
+from simfrontier_real.verify.verdict import scheduled_bytes
 from tests.real.schedules import ENGINES, EXACT, FAMILIES, QUANTISED, schedule
 from tests.some import some
 

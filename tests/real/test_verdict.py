@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simfrontier_real.checks import TrainingCheck, _usual, distance
-from simfrontier_real.gradients import RelativeError
-from simfrontier_real.train import train_in_one_process
-from simfrontier_real.training_settings import TrainingSettings
-from simfrontier_real.verdict import TrainingVerdict, _finite, _verdict
+from simfrontier_real.train.train import train_in_one_process
+from simfrontier_real.train.training_settings import TrainingSettings
+from simfrontier_real.verify.checks import TrainingCheck, _usual, distance
+from simfrontier_real.verify.gradients import RelativeError
+from simfrontier_real.verify.verdict import TrainingVerdict, _finite, _verdict
 from tests.real.mutation.cases import CASES
 from tests.real.mutation.matrix import Bench
 from tests.real.schedules import EXACT, schedule

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from simfrontier.codecs import Codec
-from simfrontier.codecs.zfp import BLOCK as ZFP_BLOCK, Zfp
-from simfrontier.errors import SimfrontierError
-from simfrontier_real.arrays import numpy_backend, torch_backend
-from simfrontier_real.codecs import decode, encode
-from simfrontier_real.codecs.zfp import LEAST
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.codecs import Codec
+from simfrontier.core.codecs.zfp import BLOCK as ZFP_BLOCK, Zfp
+from simfrontier_real.ops.arrays import numpy_backend, torch_backend
+from simfrontier_real.ops.codecs import decode, encode
+from simfrontier_real.ops.codecs.zfp import LEAST
 
 ALL_ONES, NEGABINARY = 0xFFFFFFFF, 0xAAAAAAAA
 RATES = st.integers(9, 128).map(lambda bits: bits / 4)

@@ -12,12 +12,12 @@ import torch
 import torch.distributed
 
 import simfrontier_real.cli
-import simfrontier_real.replay_session
-import simfrontier_real.session
-import simfrontier_real.train_session  # noqa: F401
-from simfrontier.schedule import check, from_json, to_json
-from simfrontier_real.arrays import torch_backend
-from simfrontier_real.train import train_in_one_process
+import simfrontier_real.ranks.session
+import simfrontier_real.replay.replay_session
+import simfrontier_real.train.train_session  # noqa: F401
+from simfrontier.core.program import check, from_json, to_json
+from simfrontier_real.ops.arrays import torch_backend
+from simfrontier_real.train.train import train_in_one_process
 from tests.real.schedules import EXACT, schedule, training, unsharded
 
 torch.set_num_threads(1)

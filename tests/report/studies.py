@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from simfrontier.experiments import Sensitivity, run_sensitivity
-from simfrontier.report.view import Searches
-from simfrontier.scenario import scenario_of
-from simfrontier.study import Study, run_study
-from simfrontier.tuning import GridSearcher
+from simfrontier.answers.experiments import Sensitivity, run_sensitivity
+from simfrontier.answers.search import GridSearcher
+from simfrontier.answers.study import Study, run_study
+from simfrontier.inputs.scenario import scenario_of
+from simfrontier.interfaces.report.view import Searches
 
 SCENARIO: dict[str, Any] = {
     "name": "report-test",

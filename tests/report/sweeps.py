@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simfrontier.study import COLUMNS
-from simfrontier.sweep import load_study, run_sweep
-from simfrontier.workers import Local
+from simfrontier.answers.study import COLUMNS
+from simfrontier.answers.sweep import load_study, run_sweep
+from simfrontier.base.workers import Local
 from tests.invoke import TOY
 
 KNOWN = tuple(dict.fromkeys(("point", "digest", "scenario", *COLUMNS, "error")))  # columns of every sweep

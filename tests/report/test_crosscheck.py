@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.report.crosscheck import crosscheck_page
-from simfrontier.report.findings.crosscheck import crosscheck_findings
-from simfrontier.report.render import said
-from simfrontier.trace import Trace
-from simfrontier.trace.comparison import compare
-from simfrontier.trace.crosscheck import CrossCheck
-from simfrontier.trace.verdict import judge
+from simfrontier.core.trace import Trace
+from simfrontier.core.trace.comparison import compare
+from simfrontier.core.trace.crosscheck import CrossCheck
+from simfrontier.core.trace.verdict import judge
+from simfrontier.interfaces.report.crosscheck import crosscheck_page
+from simfrontier.interfaces.report.findings.crosscheck import crosscheck_findings
+from simfrontier.interfaces.report.render import said
 from tests.facts import says
 from tests.report.test_page import Page
 from tests.trace.fakes import measured, span, trace

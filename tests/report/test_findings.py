@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfrontier.experiments import Sensitivity, VariedRates
-from simfrontier.report import write_findings
-from simfrontier.report.figures.breakdown import PARTS
-from simfrontier.report.figures.pipeline import IDLE_NAME, NAMES, lanes
-from simfrontier.report.findings.headline import headline_of
-from simfrontier.report.findings.pairs import pairs_of
-from simfrontier.report.findings.published import PublishedFigure, published_of
-from simfrontier.report.findings.study import findings_of
-from simfrontier.report.view import StudyView, published_tflops, rate
+from simfrontier.answers.experiments import Sensitivity, VariedRates
+from simfrontier.interfaces.report import write_findings
+from simfrontier.interfaces.report.figures.breakdown import PARTS
+from simfrontier.interfaces.report.figures.pipeline import IDLE_NAME, NAMES, lanes
+from simfrontier.interfaces.report.findings.headline import headline_of
+from simfrontier.interfaces.report.findings.pairs import pairs_of
+from simfrontier.interfaces.report.findings.published import PublishedFigure, published_of
+from simfrontier.interfaces.report.findings.study import findings_of
+from simfrontier.interfaces.report.view import StudyView, published_tflops, rate
 from tests.report.studies import piped, study
 from tests.some import some
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.experiments import Sensitivity
-from simfrontier.report import StudyView, findings_of, write_page
-from simfrontier.report.page import SECTIONS, page
-from simfrontier.study import Study
+from simfrontier.answers.experiments import Sensitivity
+from simfrontier.answers.study import Study
+from simfrontier.interfaces.report import StudyView, findings_of, write_page
+from simfrontier.interfaces.report.page import SECTIONS, page
 from tests.report.studies import full, mlp, piped, study
 
 LITTLE, NOTHING = 2e6, 1e3  # bytes of memory in which ddp does not fit, in which no plan does

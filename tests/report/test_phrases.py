@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from simfrontier.machine import load_machine
-from simfrontier.report.node import layout
-from simfrontier.report.phrases import number
+from simfrontier.core.machine import load_machine
+from simfrontier.interfaces.report.node import layout
+from simfrontier.interfaces.report.phrases import number
 
 
 @pytest.mark.parametrize(

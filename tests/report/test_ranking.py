@@ -11,18 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from simfrontier.accuracy import mean_step_error
-from simfrontier.report.figures.scaling import rates, step_times
-from simfrontier.report.findings.headline import headline_of
-from simfrontier.report.findings.ranking import Ranking, ranking_of
-from simfrontier.report.findings.study import findings_of
-from simfrontier.report.page import section
-from simfrontier.report.phrases import percent
-from simfrontier.report.summary import verdict
-from simfrontier.report.theme import Figure
-from simfrontier.report.view import RATE, StudyView, rate, step_s
-from simfrontier.scenario import scenario_of
-from simfrontier.study import PlanOutcome, Study, run_study
+from simfrontier.answers.accuracy import mean_step_error
+from simfrontier.answers.study import PlanOutcome, Study, run_study
+from simfrontier.inputs.scenario import scenario_of
+from simfrontier.interfaces.report.figures.scaling import rates, step_times
+from simfrontier.interfaces.report.findings.headline import headline_of
+from simfrontier.interfaces.report.findings.ranking import Ranking, ranking_of
+from simfrontier.interfaces.report.findings.study import findings_of
+from simfrontier.interfaces.report.page import section
+from simfrontier.interfaces.report.phrases import percent
+from simfrontier.interfaces.report.summary import verdict
+from simfrontier.interfaces.report.theme import Figure
+from simfrontier.interfaces.report.view import RATE, StudyView, rate, step_s
 from tests.facts import says
 from tests.report.studies import study
 from tests.some import some

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.errors import InputError
-from simfrontier.report import write_sweep_page
-from simfrontier.report.findings.sweep import MEMORY, RATE, pareto_front, sweep_findings
-from simfrontier.report.sweep import goal_figure
-from simfrontier.sweep import goal_answer, load_study, read_goal, read_rows, run_sweep, write_goal
-from simfrontier.workers import Local
+from simfrontier.answers.sweep import goal_answer, load_study, read_goal, read_rows, run_sweep, write_goal
+from simfrontier.base.errors import InputError
+from simfrontier.base.workers import Local
+from simfrontier.interfaces.report import write_sweep_page
+from simfrontier.interfaces.report.findings.sweep import MEMORY, RATE, pareto_front, sweep_findings
+from simfrontier.interfaces.report.sweep import goal_figure
 from tests.invoke import invoke
 from tests.report.sweeps import NIC, SCENARIO, STUDY, goal, indices, made_up, refused, sampled, toy_sweep, write
 from tests.report.test_page import Page, figures_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.report.tuning import tuning_page
+from simfrontier.interfaces.report.tuning import tuning_page
 from tests.report.test_page import Page
 from tests.tuning.toys import toy_tuning
 

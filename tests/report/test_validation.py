@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from simfrontier.accuracy.bounds import ErrorBound
-from simfrontier.accuracy.validation import Validation, validate
-from simfrontier.measured import Pathology
-from simfrontier.report.accuracy import validation_page
-from simfrontier.report.figures.residuals import agreement_figure
-from simfrontier.report.render import said
+from simfrontier.answers.accuracy.bounds import ErrorBound
+from simfrontier.answers.accuracy.validation import Validation, validate
+from simfrontier.inputs.measured import Pathology
+from simfrontier.interfaces.report.accuracy import validation_page
+from simfrontier.interfaces.report.figures.residuals import agreement_figure
+from simfrontier.interfaces.report.render import said
 from tests.accuracy.standins import models, table, training
 from tests.report.test_page import Page
 from tests.rows import MIB, call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from simfrontier.extras import added
+from simfrontier.base.extras import added
 from tests.same.job import Job, Step, run
 
 PERTURBED: Final = (

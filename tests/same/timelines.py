@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.scenario import load_scenario, parse_setting
-from simfrontier.simulation import SimulatedStep
-from simfrontier.study import simulated
-from simfrontier.tuning import GridSearcher
+from simfrontier.answers.search import GridSearcher
+from simfrontier.answers.study import simulated
+from simfrontier.core.engine import SimulatedStep
+from simfrontier.inputs.scenario import load_scenario, parse_setting
 from tests.same.job import Step, path_of
 from tests.same.jobs import STEPS
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from simfrontier.report import StudyView
-from simfrontier.scenario import Scenario, load_scenario, scenario_of
-from simfrontier.scenario.case import Case
-from simfrontier.study import run_study
-from simfrontier.tuning import GridSearcher
-from simfrontier.workload import GptShape
+from simfrontier.answers.search import GridSearcher
+from simfrontier.answers.study import run_study
+from simfrontier.core.workload import GptShape
+from simfrontier.inputs.scenario import Scenario, load_scenario, scenario_of
+from simfrontier.inputs.scenario.case import Case
+from simfrontier.interfaces.report import StudyView
 from tests.invoke import TOY
 
 # The toy scenario's model: tiny, 2 layers, hidden 64, 4 heads, vocabulary 256, sequence 32; nodes of 4 devices.

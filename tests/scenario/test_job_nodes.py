@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.network import groups_of_job
-from simfrontier.scenario import load_scenario
+from simfrontier.core.network import groups_of_job
+from simfrontier.inputs.scenario import load_scenario
 from tests.invoke import invoke
 
 SCENARIO = """\

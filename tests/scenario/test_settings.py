@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
-from simfrontier.scenario import load_scenario, parse_setting, refuse_variations, scenario_of
-from simfrontier.study import ScheduleCache, run_case
-from simfrontier.workload import find_model
+from simfrontier.answers.study import ScheduleCache, run_case
+from simfrontier.core.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
+from simfrontier.core.workload import find_model
+from simfrontier.inputs.scenario import load_scenario, parse_setting, refuse_variations, scenario_of
 from tests.invoke import ROOT, TOY
 from tests.scenario_files import SCENARIOS
 

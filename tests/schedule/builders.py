@@ -4,9 +4,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from simfrontier.plan import FAMILIES, Engine, Options, build, make_plan
-from simfrontier.schedule import Mesh, Schedule
-from simfrontier.workload import MODELS, Checkpointing, gpt
+from simfrontier.core.plan import FAMILIES, Engine, Options, build, make_plan
+from simfrontier.core.program import Mesh, Schedule
+from simfrontier.core.workload import MODELS, Checkpointing, gpt
 
 SMALL = Engine(persistence_elements=1000)
 ENGINES = {

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import get_args
 
-from simfrontier.schedule import Call, Compute, Op, Schedule, check
-from simfrontier.schedule.finding import Rule
+from simfrontier.core.program import Call, Compute, Op, Schedule, check
+from simfrontier.core.program.finding import Rule
 from tests.schedule.naming import named_op
 
 Edit = Callable[[Call, Op], list[Op]]

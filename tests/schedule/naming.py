@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from simfrontier.schedule import KINDS, NO_MODULE, ModelKind, OpName, Part
+from simfrontier.core.program import KINDS, NO_MODULE, ModelKind, OpName, Part
 
 
 def named_op(kind: str, name: str) -> OpName:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Call, Role, Schedule, check, checker, from_json, to_json
-from simfrontier.schedule.checker import CheckReport
-from simfrontier.schedule.checks import progress
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.program import Call, Role, Schedule, check, checker, from_json, to_json
+from simfrontier.core.program.checker import CheckReport
+from simfrontier.core.program.checks import progress
 from tests.mutated.facts import sampled
 from tests.real.grids import megatron
 from tests.schedule.builders import ENGINES, mesh_of, options_of, schedule_of

@@ -1,6 +1,6 @@
 """Outline of a schedule as text."""
 
-from simfrontier.schedule import Schedule, render
+from simfrontier.core.program import Schedule, render
 from tests.conftest import Golden
 from tests.schedule.builders import ENGINES, mesh_of, options_of, schedule_of
 

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.schedule import check
-from simfrontier.workload import Checkpointing
+from simfrontier.core.program import check
+from simfrontier.core.workload import Checkpointing
 from tests.schedule.builders import ENGINES, mesh_of, options_of, schedule_of, zero3
 
 MESHES = ((1, 2, 2), (2, 4, 2), (3, 4, 2))

@@ -8,11 +8,11 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.codecs import Codec, Plain, Quantised, parse_codec
-from simfrontier.codecs.mpc import Mpc
-from simfrontier.codecs.zfp import Zfp
-from simfrontier.dtypes import FLOATS
-from simfrontier.schedule.store import digest, from_json, to_json
+from simfrontier.core.codecs import Codec, Plain, Quantised, parse_codec
+from simfrontier.core.codecs.mpc import Mpc
+from simfrontier.core.codecs.zfp import Zfp
+from simfrontier.core.dtypes import FLOATS
+from simfrontier.core.program.store import digest, from_json, to_json
 from tests.plan.grids import megatron, schedule_of
 
 PLAIN = st.sampled_from(FLOATS).map(Plain)

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
-from simfrontier.plan import Engine, build, make_plan
-from simfrontier.schedule import Compute, Mesh, Ref, Schedule, Tensor, traffic_bytes
-from simfrontier.schedule.as_text import render
-from simfrontier.schedule.cost import matmul_form
-from simfrontier.schedule.placement import REPLICATE
-from simfrontier.schedule.store import from_json, to_json
-from simfrontier.schedule.traffic import Operands, as_written, every_operand, picked_rows, replaced_entries
-from simfrontier.workload import Softmax, gpt
+from simfrontier.core.plan import Engine, build, make_plan
+from simfrontier.core.program import Compute, Mesh, Ref, Schedule, Tensor, traffic_bytes
+from simfrontier.core.program.as_text import render
+from simfrontier.core.program.cost import matmul_form
+from simfrontier.core.program.placement import REPLICATE
+from simfrontier.core.program.store import from_json, to_json
+from simfrontier.core.program.traffic import Operands, as_written, every_operand, picked_rows, replaced_entries
+from simfrontier.core.workload import Softmax, gpt
 from tests.plan.grids import SHAPE
 from tests.plan.test_precision import built
 from tests.schedule.builders import mesh_of, options_of

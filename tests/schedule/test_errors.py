@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.codecs import parse_codec
-from simfrontier.errors import InputError
-from simfrontier.schedule import from_json, load, to_json
-from simfrontier.schedule.parse import MOST_OPS
+from simfrontier.base.errors import InputError
+from simfrontier.core.codecs import parse_codec
+from simfrontier.core.program import from_json, load, to_json
+from simfrontier.core.program.parse import MOST_OPS
 from tests.plan.grids import megatron, other, schedule_of as grid_of
 from tests.schedule.builders import mesh_of, options_of, schedule_of
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives import messages_of
-from simfrontier.collectives.volume import exchanged_bytes
-from simfrontier.schedule import digest, load
-from simfrontier.schedule.expansion import expand
-from simfrontier.schedule.ir import Collective, Compute, Exchange
-from simfrontier.trace import read_perfetto
+from simfrontier.core.collectives import messages_of
+from simfrontier.core.collectives.volume import exchanged_bytes
+from simfrontier.core.program import digest, load
+from simfrontier.core.program.expansion import expand
+from simfrontier.core.program.ir import Collective, Compute, Exchange
+from simfrontier.core.trace import read_perfetto
 from tests.invoke import ROOT, TOY, invoke
 from tests.schedule.independent import File, Routes, link_bytes, name_of
 from tests.some import some

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from simfrontier.schedule import Call, Compute, Mesh, Op, Ref, Role, Schedule, Tensor, expand, peak_bytes
-from simfrontier.schedule.lifetime import Holder
-from simfrontier.schedule.placement import Placement
+from simfrontier.core.program import Call, Compute, Mesh, Op, Ref, Role, Schedule, Tensor, expand, peak_bytes
+from simfrontier.core.program.lifetime import Holder
+from simfrontier.core.program.placement import Placement
 from tests.simulation.steps import FOUR_LAYERS, frontier_mesh, schedule
 
 HALF = Tensor(

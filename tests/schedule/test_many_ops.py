@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.schedule import from_json, to_json
+from simfrontier.base.errors import InputError
+from simfrontier.core.program import from_json, to_json
 from tests.schedule.builders import mesh_of, options_of, schedule_of
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from simfrontier.schedule import check, from_json, to_json
+from simfrontier.core.program import check, from_json, to_json
 from tests.schedule.builders import zero3
 
 

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.schedule import Call, Exchange, Op, Schedule, check
+from simfrontier.core.program import Call, Exchange, Op, Schedule, check
 from tests.plan.grids import megatron, other, schedule_of
 from tests.schedule.mutations import Edit, changed, dropped, lines, mutated, says, where
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from simfrontier.codecs import Plain
-from simfrontier.schedule import Call, Exchange, Mesh, Ref, Role, Schedule, Tensor, expand
-from simfrontier.schedule.placement import REPLICATE
+from simfrontier.core.codecs import Plain
+from simfrontier.core.program import Call, Exchange, Mesh, Ref, Role, Schedule, Tensor, expand
+from simfrontier.core.program.placement import REPLICATE
 
 # ── expansion ──
 

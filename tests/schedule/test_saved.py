@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-from simfrontier.schedule import Mesh, Ref, SavedState, Schedule, axis_of_roles, expand, saved_bytes, saved_states
+from simfrontier.core.program import Mesh, Ref, SavedState, Schedule, axis_of_roles, expand, saved_bytes, saved_states
 from tests.real.grids import megatron
 from tests.real.schedules import EXACT, QUANTISED, STALE, schedule
 

@@ -1,10 +1,10 @@
 """Schedules of single collectives are valid and have the message sizes that were asked for."""
 
-from simfrontier.collectives import messages_of
-from simfrontier.schedule import Mesh
-from simfrontier.schedule.checker import check
-from simfrontier.schedule.ir import Collective
-from simfrontier.schedule.sweep_calls import SweepCall, sweep
+from simfrontier.core.collectives import messages_of
+from simfrontier.core.program import Mesh
+from simfrontier.core.program.checker import check
+from simfrontier.core.program.ir import Collective
+from simfrontier.core.program.sweep_calls import SweepCall, sweep
 
 MESH = Mesh((("node", 2), ("package", 4), ("gcd", 2)))
 WORLD = ("node", "package", "gcd")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simfrontier.schedule.ir import Call, Compute, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import REPLICATE
+from simfrontier.core.program.ir import Call, Compute, Op, Ref, Role, Schedule, Tensor
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.placement import REPLICATE
 
 NAMES = ("a", "b", "c", "d")
 

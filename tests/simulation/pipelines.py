@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from simfrontier.codecs import Plain
-from simfrontier.schedule import OpName, Part
-from simfrontier.schedule.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import REPLICATE, partial
+from simfrontier.core.codecs import Plain
+from simfrontier.core.program import OpName, Part
+from simfrontier.core.program.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.placement import REPLICATE, partial
 
 Order = Literal["gpipe", "1f1b"]
 FP16 = Plain("fp16")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from simfrontier.codecs import parse_codec
-from simfrontier.collectives import Library, load_library
-from simfrontier.machine import Machine, load_machine
-from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import REPLICATE
-from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
+from simfrontier.core.codecs import parse_codec
+from simfrontier.core.collectives import Library, load_library
+from simfrontier.core.engine import Fidelity, SimulatedStep, simulate_step
+from simfrontier.core.machine import Machine, load_machine
+from simfrontier.core.program.ir import Call, Collective, CollectiveKind, Ref, Role, Schedule, Tensor
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.placement import REPLICATE
 
 
 def mesh_of(machine: Machine, num_ranks: int) -> Mesh:

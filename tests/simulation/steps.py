@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simfrontier.collectives import load_library
-from simfrontier.machine import HEALTHY, Perturbation, load_machine
-from simfrontier.plan.families import FAMILIES, make_plan
-from simfrontier.plan.plan import Engine
-from simfrontier.plan.to_schedule import build
-from simfrontier.schedule.ir import Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
-from simfrontier.workload import Checkpointing, GptShape, gpt
+from simfrontier.core.collectives import load_library
+from simfrontier.core.engine import Fidelity, SimulatedStep, simulate_step
+from simfrontier.core.machine import HEALTHY, Perturbation, load_machine
+from simfrontier.core.plan.families import FAMILIES, make_plan
+from simfrontier.core.plan.plan import Engine
+from simfrontier.core.plan.to_schedule import build
+from simfrontier.core.program.ir import Schedule
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.workload import Checkpointing, GptShape, gpt
 
 NAMED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
 FOUR_LAYERS = GptShape(

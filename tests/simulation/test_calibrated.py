@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simfrontier.collectives import (
+from simfrontier.core.collectives import (
     Calibration,
     CallTable,
     Library,
@@ -15,12 +15,12 @@ from simfrontier.collectives import (
     machine_numbers,
     messages_of,
 )
-from simfrontier.cost import price
-from simfrontier.machine import Machine, load_machine
-from simfrontier.network import solve
-from simfrontier.schedule.ir import Collective, CollectiveKind, Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.workload import find_model
+from simfrontier.core.cost import price
+from simfrontier.core.machine import Machine, load_machine
+from simfrontier.core.network import solve
+from simfrontier.core.program.ir import Collective, CollectiveKind, Schedule
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.workload import find_model
 from tests.simulation.steps import schedule
 
 MESH = Mesh((("node", 2), ("package", 2), ("gcd", 2)))

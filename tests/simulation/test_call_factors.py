@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from simfrontier.analysis import bounds, time_spent
-from simfrontier.machine import Perturbation, Spread
-from simfrontier.schedule import Compute
-from simfrontier.simulation import Fidelity, SimulatedStep
-from simfrontier.workload import find_model
+from simfrontier.answers.step import bounds, time_spent
+from simfrontier.core.engine import Fidelity, SimulatedStep
+from simfrontier.core.machine import Perturbation, Spread
+from simfrontier.core.program import Compute
+from simfrontier.core.workload import find_model
 from tests.simulation.pipelines import Pipeline
 from tests.simulation.steps import frontier_mesh, schedule, step
 

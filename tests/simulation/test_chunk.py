@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.collectives import Library, algorithm, load_library
-from simfrontier.machine import HEALTHY, Machine, Packets, Perturbation, load_machine
-from simfrontier.schedule.ir import Exchange
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
+from simfrontier.core.collectives import Library, algorithm, load_library
+from simfrontier.core.engine import Fidelity, SimulatedStep, simulate_step
+from simfrontier.core.machine import HEALTHY, Machine, Packets, Perturbation, load_machine
+from simfrontier.core.program.ir import Exchange
+from simfrontier.core.program.mesh import Mesh
 from tests.simulation.pipelines import Order, Pipeline
 from tests.simulation.singles import calls, single, with_links
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from simfrontier.collectives import algorithm, load_library
-from simfrontier.machine import load_machine
-from simfrontier.network import ResourceKind
-from simfrontier.schedule.ir import Collective, CollectiveKind
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import Fidelity, SimulatedStep, simulate_step
+from simfrontier.core.collectives import algorithm, load_library
+from simfrontier.core.engine import Fidelity, SimulatedStep, simulate_step
+from simfrontier.core.machine import load_machine
+from simfrontier.core.network import ResourceKind
+from simfrontier.core.program.ir import Collective, CollectiveKind
+from simfrontier.core.program.mesh import Mesh
 from tests.simulation.singles import calls, single
 
 MIB = 2**20

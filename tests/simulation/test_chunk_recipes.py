@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from simfrontier.collectives import Library, load_library
-from simfrontier.collectives.lowering import Recipe, lower
-from simfrontier.machine import load_machine
-from simfrontier.network import Fabric
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation.lowering import lowered_schedule, recipe
-from simfrontier.simulation.transfer_lists import TransferLists
+from simfrontier.core.collectives import Library, load_library
+from simfrontier.core.collectives.lowering import Recipe, lower
+from simfrontier.core.engine.lowering import lowered_schedule, recipe
+from simfrontier.core.engine.transfer_lists import TransferLists
+from simfrontier.core.machine import load_machine
+from simfrontier.core.network import Fabric
+from simfrontier.core.program.mesh import Mesh
 from tests.simulation.steps import schedule, step
 
 RCCL = load_library("rccl")

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.collectives import load_library
-from simfrontier.machine import DegradedLink, Perturbation, load_machine
-from simfrontier.network.servers import ChangingServer, Server
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import JobStopsError, simulate_step
+from simfrontier.core.collectives import load_library
+from simfrontier.core.engine import JobStopsError, simulate_step
+from simfrontier.core.machine import DegradedLink, Perturbation, load_machine
+from simfrontier.core.network.servers import ChangingServer, Server
+from simfrontier.core.program.mesh import Mesh
 from tests.simulation.singles import calls, with_links
 
 MIB = 2**20

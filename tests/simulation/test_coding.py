@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.codecs import parse_codec
-from simfrontier.collectives import HopTimes, Library, load_library
-from simfrontier.collectives.ring_law import RingTimes
-from simfrontier.cost import Prices, price
-from simfrontier.machine import Machine, load_machine
-from simfrontier.schedule.ir import Call, Collective, CollectiveKind, Compute, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import REPLICATE
-from simfrontier.schedule.segments import segmented
-from simfrontier.simulation import Fidelity, simulate_step
-from simfrontier.simulation.role_view import view_of
-from simfrontier.simulation.which_engine import simulate
+from simfrontier.core.codecs import parse_codec
+from simfrontier.core.collectives import HopTimes, Library, load_library
+from simfrontier.core.collectives.ring_law import RingTimes
+from simfrontier.core.cost import Prices, price
+from simfrontier.core.engine import Fidelity, simulate_step
+from simfrontier.core.engine.role_view import view_of
+from simfrontier.core.engine.which_engine import simulate
+from simfrontier.core.machine import Machine, load_machine
+from simfrontier.core.program.ir import Call, Collective, CollectiveKind, Compute, Op, Ref, Role, Schedule, Tensor
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.placement import REPLICATE
+from simfrontier.core.program.segments import segmented
 from tests.perturbed import perturbed
 from tests.plan.grids import megatron, other, schedule_of
 

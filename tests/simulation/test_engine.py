@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from simfrontier.analysis.exposed_time import exposure
-from simfrontier.analysis.step_bounds import bounds
-from simfrontier.schedule.ir import Collective, Compute
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import SimulatedStep
+from simfrontier.answers.step.exposed_time import exposure
+from simfrontier.answers.step.step_bounds import bounds
+from simfrontier.core.engine import SimulatedStep
+from simfrontier.core.program.ir import Collective, Compute
+from simfrontier.core.program.mesh import Mesh
 from tests.perturbed import perturbed
 from tests.plan.test_precision import built
 from tests.simulation.singles import single

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.collectives import load_library
-from simfrontier.cost import EqualGroups
-from simfrontier.errors import InputError
-from simfrontier.machine import DegradedLink, Perturbation, SlowDevice, Spread, load_machine
-from simfrontier.schedule import Mesh
-from simfrontier.simulation import Fidelity, simulate_step
-from simfrontier.workload import find_model
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives import load_library
+from simfrontier.core.cost import EqualGroups
+from simfrontier.core.engine import Fidelity, simulate_step
+from simfrontier.core.machine import DegradedLink, Perturbation, SlowDevice, Spread, load_machine
+from simfrontier.core.program import Mesh
+from simfrontier.core.workload import find_model
 from tests.invoke import TOY, refusal
 from tests.plan.grids import megatron, schedule_of
 from tests.simulation.singles import calls, single

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from simfrontier.arrays import Floats
-from simfrontier.cost import Flow
-from simfrontier.simulation import flow_rates
-from simfrontier.simulation.flow_rates import FlowRates, can_fill
+from simfrontier.base.arrays import Floats
+from simfrontier.core.cost import Flow
+from simfrontier.core.engine import flow_rates
+from simfrontier.core.engine.flow_rates import FlowRates, can_fill
 
 WIRE, POOL = 25e9, 100e9  # bytes per second
 

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.analysis.step_bounds import bounds
-from simfrontier.collectives import load_library
-from simfrontier.cost import price
-from simfrontier.machine import HEALTHY, Perturbation, load_machine
-from simfrontier.schedule import Mesh, digest
-from simfrontier.schedule.segments import segmented
-from simfrontier.simulation import simulate, simulate_step, trace_of
-from simfrontier.simulation.role_view import view_of
-from simfrontier.simulation.timeline import RoleTimeline
-from simfrontier.trace import Trace
-from simfrontier.trace.comparison import compare
-from simfrontier.workload import GptShape
+from simfrontier.answers.step.step_bounds import bounds
+from simfrontier.core.collectives import load_library
+from simfrontier.core.cost import price
+from simfrontier.core.engine import simulate, simulate_step, trace_of
+from simfrontier.core.engine.role_view import view_of
+from simfrontier.core.engine.timeline import RoleTimeline
+from simfrontier.core.machine import HEALTHY, Perturbation, load_machine
+from simfrontier.core.program import Mesh, digest
+from simfrontier.core.program.segments import segmented
+from simfrontier.core.trace import Trace
+from simfrontier.core.trace.comparison import compare
+from simfrontier.core.workload import GptShape
 from tests.perturbed import perturbed
 from tests.simulation.pipelines import Crossed, Order, Pipeline
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step

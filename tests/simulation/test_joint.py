@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from simfrontier.collectives import load_library
-from simfrontier.machine import HEALTHY, BusyPools, JobNodes, Machine, Perturbation, load_machine
-from simfrontier.schedule import Collective, segmented_roles
-from simfrontier.schedule.ir import Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import Neighbour, SimulatedStep, simulate_step
-from simfrontier.workload import find_model
+from simfrontier.core.collectives import load_library
+from simfrontier.core.engine import Neighbour, SimulatedStep, simulate_step
+from simfrontier.core.machine import HEALTHY, BusyPools, JobNodes, Machine, Perturbation, load_machine
+from simfrontier.core.program import Collective, segmented_roles
+from simfrontier.core.program.ir import Schedule
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.workload import find_model
 from tests.simulation.singles import calls
 from tests.simulation.steps import schedule
 

@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import SimulatedStep
-from simfrontier.simulation.memory import memory_timeline
-from simfrontier.workload import find_model
+from simfrontier.core.engine import SimulatedStep
+from simfrontier.core.engine.memory import memory_timeline
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.workload import find_model
 from tests.simulation.steps import NAMED, schedule, step
 
 TINY = find_model("tiny")  # 2 layers, hidden 64, 4 heads, vocabulary 256, sequence 32

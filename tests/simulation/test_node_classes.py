@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simfrontier.machine import Perturbation, SlowDevice, Spread
-from simfrontier.network.node_classes import MOST_SPEEDS, class_rates, classes_of_nodes
-from simfrontier.simulation import speed_error, trace_notes
-from simfrontier.simulation.many_speeds import OTHER_CONTENTION
-from simfrontier.workload import find_model
+from simfrontier.core.engine import speed_error, trace_notes
+from simfrontier.core.engine.many_speeds import OTHER_CONTENTION
+from simfrontier.core.machine import Perturbation, SlowDevice, Spread
+from simfrontier.core.network.node_classes import MOST_SPEEDS, class_rates, classes_of_nodes
+from simfrontier.core.workload import find_model
 from tests.simulation.steps import frontier_mesh, schedule, step
 
 TINY = find_model("tiny")

@@ -12,14 +12,14 @@ from random import Random
 import numpy as np
 import pytest
 
-from simfrontier.analysis.step_bounds import bounds
-from simfrontier.collectives import Library, load_library
-from simfrontier.cost import Prices
-from simfrontier.machine import HEALTHY, Machine, Perturbation, load_machine
-from simfrontier.schedule.ir import Schedule
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import SimulatedStep, simulate_step
-from simfrontier.workload import GptShape
+from simfrontier.answers.step.step_bounds import bounds
+from simfrontier.core.collectives import Library, load_library
+from simfrontier.core.cost import Prices
+from simfrontier.core.engine import SimulatedStep, simulate_step
+from simfrontier.core.machine import HEALTHY, Machine, Perturbation, load_machine
+from simfrontier.core.program.ir import Schedule
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.workload import GptShape
 from tests.perturbed import perturbed
 from tests.simulation.steps import NAMED, schedule
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.collectives import HopTimes, Library, algorithm, load_library
-from simfrontier.machine import load_machine
-from simfrontier.schedule.ir import Exchange
-from simfrontier.simulation import SimulatedStep, simulate_step
+from simfrontier.core.collectives import HopTimes, Library, algorithm, load_library
+from simfrontier.core.engine import SimulatedStep, simulate_step
+from simfrontier.core.machine import load_machine
+from simfrontier.core.program.ir import Exchange
 from tests.simulation.pipelines import Interleaved, Order, Pipeline
 
 NO_START_UP = HopTimes(base_s=0.0, hop_in_node_s=0.0, hop_between_nodes_s=0.0)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.collectives import GroupShape, Library, algorithm, load_library
-from simfrontier.cost import EqualGroups, Prices, VariedPrices, price
-from simfrontier.machine import load_machine
-from simfrontier.scenario import load_scenario, varied_numbers, with_numbers
-from simfrontier.schedule import CollectiveKind
-from simfrontier.study import ScheduleCache, schedule_of
+from simfrontier.answers.study import ScheduleCache, schedule_of
+from simfrontier.core.collectives import GroupShape, Library, algorithm, load_library
+from simfrontier.core.cost import EqualGroups, Prices, VariedPrices, price
+from simfrontier.core.machine import load_machine
+from simfrontier.core.program import CollectiveKind
+from simfrontier.inputs.scenario import load_scenario, varied_numbers, with_numbers
 from tests.network.limits import limits
 from tests.simulation.singles import single
 from tests.whatif import LAWS, drawn

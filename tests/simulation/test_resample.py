@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
-from simfrontier.collectives import load_library
-from simfrontier.machine import load_machine
-from simfrontier.schedule.expansion import ExpandedProgram
-from simfrontier.schedule.ir import Compute, Role
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.segments import SegmentedProgram
-from simfrontier.simulation import Fidelity, RoleTimeline, SimulatedStep, Timeline, simulate_step
-from simfrontier.simulation.resample import DurationFactors, resampled_s
-from simfrontier.workload import find_model
+from simfrontier.core.collectives import load_library
+from simfrontier.core.engine import Fidelity, RoleTimeline, SimulatedStep, Timeline, simulate_step
+from simfrontier.core.engine.resample import DurationFactors, resampled_s
+from simfrontier.core.machine import load_machine
+from simfrontier.core.program.expansion import ExpandedProgram
+from simfrontier.core.program.ir import Compute, Role
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.segments import SegmentedProgram
+from simfrontier.core.workload import find_model
 from tests.perturbed import perturbed
 from tests.simulation.steps import NAMED, frontier_mesh, schedule, step
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.collectives import load_library
-from simfrontier.cost import Pricing, price
-from simfrontier.machine import load_machine
-from simfrontier.schedule.ir import Compute, Schedule
-from simfrontier.schedule.segments import SegmentedProgram, segmented
-from simfrontier.simulation import simulate
-from simfrontier.simulation.role_view import view_of
+from simfrontier.core.collectives import load_library
+from simfrontier.core.cost import Pricing, price
+from simfrontier.core.engine import simulate
+from simfrontier.core.engine.role_view import view_of
+from simfrontier.core.machine import load_machine
+from simfrontier.core.program.ir import Compute, Schedule
+from simfrontier.core.program.segments import SegmentedProgram, segmented
 from tests.simulation.kernels import NAMES, kernel, of
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from simfrontier.analysis import bounds
-from simfrontier.machine import (
+from simfrontier.answers.step import bounds
+from simfrontier.core.engine import JobStopsError, SimulatedStep
+from simfrontier.core.machine import (
     DegradedLink,
     DegradedNic,
     Perturbation,
@@ -20,10 +21,9 @@ from simfrontier.machine import (
     SlowPackage,
     load_machine,
 )
-from simfrontier.schedule.ir import Ref
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.simulation import JobStopsError, SimulatedStep
-from simfrontier.workload import find_model
+from simfrontier.core.program.ir import Ref
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.workload import find_model
 from tests.simulation.kernels import kernel, of
 from tests.simulation.pipelines import Pipeline
 from tests.simulation.singles import calls, mesh_of

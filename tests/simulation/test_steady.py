@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.codecs import parse_codec
-from simfrontier.collectives import load_library
-from simfrontier.cost import price
-from simfrontier.machine import HEALTHY, Perturbation, SlowDevice, load_machine
-from simfrontier.schedule.ir import Collective, Op, Ref, Schedule
-from simfrontier.schedule.segments import segmented_roles
-from simfrontier.simulation.context import EngineContext
-from simfrontier.simulation.engine import Engine
-from simfrontier.simulation.repeating import RepeatingEngine
-from simfrontier.simulation.steady import Repetition
-from simfrontier.simulation.timeline import RoleTimeline
+from simfrontier.core.codecs import parse_codec
+from simfrontier.core.collectives import load_library
+from simfrontier.core.cost import price
+from simfrontier.core.engine.context import EngineContext
+from simfrontier.core.engine.engine import Engine
+from simfrontier.core.engine.repeating import RepeatingEngine
+from simfrontier.core.engine.steady import Repetition
+from simfrontier.core.engine.timeline import RoleTimeline
+from simfrontier.core.machine import HEALTHY, Perturbation, SlowDevice, load_machine
+from simfrontier.core.program.ir import Collective, Op, Ref, Schedule
+from simfrontier.core.program.segments import segmented_roles
 from tests.perturbed import perturbed
 from tests.simulation.kernels import NAMES, kernel, of
 from tests.simulation.steps import FOUR_LAYERS, frontier_mesh, schedule, step

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.collectives import Library, load_library
-from simfrontier.machine import load_machine
-from simfrontier.schedule.ir import Call, Compute, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.mesh import Mesh
-from simfrontier.schedule.placement import REPLICATE
-from simfrontier.simulation import Fidelity, simulate_step
+from simfrontier.core.collectives import Library, load_library
+from simfrontier.core.engine import Fidelity, simulate_step
+from simfrontier.core.machine import load_machine
+from simfrontier.core.program.ir import Call, Compute, Op, Ref, Role, Schedule, Tensor
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.placement import REPLICATE
 from tests.simulation.singles import calls
 
 MESH = Mesh((("package", 8), ("gcd", 2)))  # two nodes

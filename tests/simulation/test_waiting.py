@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from simfrontier.analysis.uncertainty import Spread, factors
-from simfrontier.collectives import Residual
-from simfrontier.schedule import Compute
-from simfrontier.simulation import SimulatedStep, Timeline
-from simfrontier.simulation.resample import DurationFactors, resampled, resampled_s, runs_of
-from simfrontier.simulation.waiting import TypicalWaits
+from simfrontier.answers.step.uncertainty import Spread, factors
+from simfrontier.core.collectives import Residual
+from simfrontier.core.engine import SimulatedStep, Timeline
+from simfrontier.core.engine.resample import DurationFactors, resampled, resampled_s, runs_of
+from simfrontier.core.engine.waiting import TypicalWaits
+from simfrontier.core.program import Compute
 from tests.simulation.steps import frontier_mesh, schedule, step
 
 NO_LAW = Residual(model_sd=0.0, run_sd=0.0)

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from simfrontier.machine import HEALTHY, Perturbation, SlowDevice
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.slowdown import Slowdown, run_slowdown
-from simfrontier.slowdown.lagging import degraded, lagging_links, reverses
-from simfrontier.study import ScheduleCache, simulated
+from simfrontier.answers.slowdown import Slowdown, run_slowdown
+from simfrontier.answers.slowdown.lagging import degraded, lagging_links, reverses
+from simfrontier.answers.study import ScheduleCache, simulated
+from simfrontier.core.machine import HEALTHY, Perturbation, SlowDevice
+from simfrontier.inputs.scenario import Scenario, scenario_of
 from tests.invoke import TOY, invoke
 
 DOCUMENT: dict[str, Any] = tomllib.loads(TOY.read_text(encoding="utf-8"))

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from simfrontier.cost import Kernel
-from simfrontier.errors import InputError
-from simfrontier.machine import load_machine
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.schedule import Compute
-from simfrontier.stack import USUAL as BY_FAMILY, Stack, load_stack, usual_stack
-from simfrontier.stack.stack import StackHost, StackKernels, StackMemory, stacks
-from simfrontier.study import run_study, schedule_of
+from simfrontier.answers.study import run_study, schedule_of
+from simfrontier.base.errors import InputError
+from simfrontier.core.cost import Kernel
+from simfrontier.core.machine import load_machine
+from simfrontier.core.machine.stack import USUAL as BY_FAMILY, Stack, load_stack, usual_stack
+from simfrontier.core.machine.stack.stack import StackHost, StackKernels, StackMemory, stacks
+from simfrontier.core.program import Compute
+from simfrontier.inputs.scenario import Scenario, scenario_of
 
 TABLES: dict[str, Any] = {"kernels": StackKernels, "host": StackHost, "memory": StackMemory}
 OWN = """

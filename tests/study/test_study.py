@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 import simfrontier
-from simfrontier.machine import Perturbation, SlowDevice
-from simfrontier.scenario import Scenario, load_scenario, scenario_of
-from simfrontier.schedule.checker import check
-from simfrontier.schedule.lifetime import peak_bytes
-from simfrontier.schedule.store import digest, to_json
-from simfrontier.simulation import Fidelity
-from simfrontier.study import BAND, ScheduleCache, Study, run_study, schedule_of
-from simfrontier.study.over_steps import different
-from simfrontier.workers import Workers
+from simfrontier.answers.study import BAND, ScheduleCache, Study, run_study, schedule_of
+from simfrontier.answers.study.over_steps import different
+from simfrontier.base.workers import Workers
+from simfrontier.core.engine import Fidelity
+from simfrontier.core.machine import Perturbation, SlowDevice
+from simfrontier.core.program.checker import check
+from simfrontier.core.program.lifetime import peak_bytes
+from simfrontier.core.program.store import digest, to_json
+from simfrontier.inputs.scenario import Scenario, load_scenario, scenario_of
 from tests.invoke import TOY
 from tests.some import some
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.scenario import Scenario, load_scenario, with_numbers
-from simfrontier.simulation import REPLAY_LARGEST_ERROR, REPLAY_MEAN_ERROR
-from simfrontier.study import WhatIfs, simulated
+from simfrontier.answers.study import WhatIfs, simulated
+from simfrontier.base.errors import InputError
+from simfrontier.core.engine import REPLAY_LARGEST_ERROR, REPLAY_MEAN_ERROR
+from simfrontier.inputs.scenario import Scenario, load_scenario, with_numbers
 from tests.whatif import QUESTIONS, Asked, compared, drawn
 
 TOY = Path("scenarios/toy.toml")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from simfrontier.io import toml_document
-from simfrontier.sweep import SweepStudy, load_study
+from simfrontier.answers.sweep import SweepStudy, load_study
+from simfrontier.base.io import toml_document
 from tests.invoke import TOY
 
 HOOK = "machine.overrides.host.hook_s"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from simfrontier.sweep import SweepStudy, goal_answer, run_sweep
-from simfrontier.sweep.answers import goal_values
-from simfrontier.sweep.until import parse_until
-from simfrontier.workers import Local
+from simfrontier.answers.sweep import SweepStudy, goal_answer, run_sweep
+from simfrontier.answers.sweep.answers import goal_values
+from simfrontier.answers.sweep.until import parse_until
+from simfrontier.base.workers import Local
 from tests.sweep.studies import HOOK, MICRO, study
 
 HOST = {"key": HOOK, "between": [1e-6, 1e-2], "scale": "log"}

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from simfrontier.experiments import Digests, RowRunner, Setting
-from simfrontier.scenario import load_scenario
-from simfrontier.study import COLUMNS, STORE, run_study
-from simfrontier.sweep import Counts, SweepOutcome, SweepStudy, best_rows, load_study, read_rows, run_sweep
-from simfrontier.workers import Local
+from simfrontier.answers.experiments import Digests, RowRunner, Setting
+from simfrontier.answers.study import COLUMNS, STORE, run_study
+from simfrontier.answers.sweep import Counts, SweepOutcome, SweepStudy, best_rows, load_study, read_rows, run_sweep
+from simfrontier.base.workers import Local
+from simfrontier.inputs.scenario import load_scenario
 from tests.sweep.studies import ACCUM, HOOK, MICRO, SET, study
 
 Files = dict[str, bytes]

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.study import STORE
-from simfrontier.sweep import read_rows
+from simfrontier.answers.study import STORE
+from simfrontier.answers.sweep import read_rows
 from tests.invoke import ROOT, invoke
 from tests.processes import hearing_ctrl_c
 from tests.sweep.studies import HOOK, document, write

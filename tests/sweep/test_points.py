@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from simfrontier.errors import InputError
-from simfrontier.sweep import load_study
-from simfrontier.sweep.filters import parse_filter
-from simfrontier.sweep.until import Until, parse_until
+from simfrontier.answers.sweep import load_study
+from simfrontier.answers.sweep.filters import parse_filter
+from simfrontier.answers.sweep.until import Until, parse_until
+from simfrontier.base.errors import InputError
 from tests.sweep.studies import ACCUM, HOOK, MICRO, study
 
 SLOWLY = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

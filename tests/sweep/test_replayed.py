@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from simfrontier.experiments import OFF_BY
-from simfrontier.sweep import SweepStudy, read_rows, run_sweep
-from simfrontier.workers import Local
+from simfrontier.answers.experiments import OFF_BY
+from simfrontier.answers.sweep import SweepStudy, read_rows, run_sweep
+from simfrontier.base.workers import Local
 from tests.sweep.studies import HOOK, study
 
 RATE = "machine.overrides.device.matmul_flops_per_s"

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.sweep.axes import SampledAxis
-from simfrontier.sweep.distributions import quantiles
-from simfrontier.sweep.form import SamplesTable
-from simfrontier.sweep.indices import Indices, design, indices_of
-from simfrontier.sweep.search import Search
+from simfrontier.answers.sweep.axes import SampledAxis
+from simfrontier.answers.sweep.distributions import quantiles
+from simfrontier.answers.sweep.form import SamplesTable
+from simfrontier.answers.sweep.indices import Indices, design, indices_of
+from simfrontier.answers.sweep.search import Search
 from tests.sweep.studies import HOOK, MICRO
 
 SPACE = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.sweep import load_study
+from simfrontier.answers.sweep import load_study
 from tests.invoke import ROOT
 
 STUDIES = ROOT / "scenarios" / "studies"

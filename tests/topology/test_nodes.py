@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.machine import CATALOG, Machine, catalog, load_machine
-from simfrontier.topology import (
+from simfrontier.base.errors import InputError
+from simfrontier.core.machine import CATALOG, Machine, catalog, load_machine
+from simfrontier.core.machine.topology import (
     NodeTopology,
     arch_named,
     arch_of_machine,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.machine import load_machine
-from simfrontier.topology import NodeTopology, machine_document, read_node
+from simfrontier.base.errors import InputError
+from simfrontier.core.machine import load_machine
+from simfrontier.core.machine.topology import NodeTopology, machine_document, read_node
 from tests.invoke import invoke
 from tests.topology.samples import bare, frontier, link, net
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from simfrontier.scenario import load_scenario
+from simfrontier.inputs.scenario import load_scenario
 from tests.invoke import ROOT, TOY, invoke, refusal
 from tests.topology.samples import frontier
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.topology import read_node
+from simfrontier.base.errors import InputError
+from simfrontier.core.machine.topology import read_node
 from tests.topology.samples import bare, frontier, link
 
 PAIR = bare([link(1), link(0)])

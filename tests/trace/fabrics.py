@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from simfrontier.machine import load_machine
-from simfrontier.network import Fabric
-from simfrontier.trace.links import LinkBytes, LinkTable
+from simfrontier.core.machine import load_machine
+from simfrontier.core.network import Fabric
+from simfrontier.core.trace.links import LinkBytes, LinkTable
 
 DIGEST = "0123456789abcdef" * 4
 Bytes = Callable[[int, str], float]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from simfrontier.trace import Span, Trace
+from simfrontier.core.trace import Span, Trace
 
 DIGEST = "0123456789abcdef" * 4
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.trace import Span, Trace
+from simfrontier.core.trace import Span, Trace
 from tests.trace.fakes import span, trace
 
 MESH = {"mesh": "node 2, package 3, gcd 4"}

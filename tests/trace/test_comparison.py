@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.trace import Span, Trace
-from simfrontier.trace.comparison import Comparison, compare
+from simfrontier.base.errors import InputError
+from simfrontier.core.trace import Span, Trace
+from simfrontier.core.trace.comparison import Comparison, compare
 from tests.trace.fakes import measured, span, trace
 
 STEP = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from simfrontier.trace.comparison import compare
-from simfrontier.trace.delta import deltas, step_times
+from simfrontier.core.trace.comparison import compare
+from simfrontier.core.trace.delta import deltas, step_times
 from tests.trace.fakes import span, trace
 from tests.trace.gathers import one_rank
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.errors import InputError
-from simfrontier.trace import LinkBytes, LinkTable, load_links, save_links
+from simfrontier.base.errors import InputError
+from simfrontier.core.trace import LinkBytes, LinkTable, load_links, save_links
 from tests.trace.fabrics import DIGEST, table
 
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf")), max_size=12)

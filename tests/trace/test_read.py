@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from simfrontier.errors import InputError
-from simfrontier.trace import Span, Trace, perfetto_text, read_perfetto, write_perfetto
+from simfrontier.base.errors import InputError
+from simfrontier.core.trace import Span, Trace, perfetto_text, read_perfetto, write_perfetto
 from tests.trace.fakes import span, trace
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf"]), max_size=6)

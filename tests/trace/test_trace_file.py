@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.analysis import link_use, step_trace, traffic
-from simfrontier.analysis.links_over_time import spread
-from simfrontier.machine import HEALTHY, Perturbation, SlowDevice
-from simfrontier.report.figures.timeline import bars
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.schedule import digest
-from simfrontier.simulation import Fidelity, SimulatedStep, Walk, memory_timeline, spans_of, trace_of
-from simfrontier.study import ScheduleCache, simulated
-from simfrontier.trace import TraceFile, read_perfetto, write_perfetto
-from simfrontier.trace.perfetto import MICROSECOND
+from simfrontier.answers.step import link_use, step_trace, traffic
+from simfrontier.answers.step.links_over_time import spread
+from simfrontier.answers.study import ScheduleCache, simulated
+from simfrontier.core.engine import Fidelity, SimulatedStep, Walk, memory_timeline, spans_of, trace_of
+from simfrontier.core.machine import HEALTHY, Perturbation, SlowDevice
+from simfrontier.core.program import digest
+from simfrontier.core.trace import TraceFile, read_perfetto, write_perfetto
+from simfrontier.core.trace.perfetto import MICROSECOND
+from simfrontier.inputs.scenario import Scenario, scenario_of
+from simfrontier.interfaces.report.figures.timeline import bars
 from tests.invoke import TOY
 from tests.perturbed import perturbed
 from tests.simulation.steps import frontier_mesh, schedule, step

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.trace import AddedCheck, Trace
-from simfrontier.trace.comparison import Comparison, compare
-from simfrontier.trace.crosscheck import CrossCheck
-from simfrontier.trace.verdict import Outcome, judge
+from simfrontier.core.trace import AddedCheck, Trace
+from simfrontier.core.trace.comparison import Comparison, compare
+from simfrontier.core.trace.crosscheck import CrossCheck
+from simfrontier.core.trace.verdict import Outcome, judge
 from tests.trace.fakes import measured
 from tests.trace.gathers import one_rank
 

@@ -13,13 +13,13 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.tuning import TuningOutcome, tune
-from simfrontier.tuning.evaluator import PlanEvaluator, PlanFault, SimulatedPlan
-from simfrontier.tuning.lossy import LossyPolicy
-from simfrontier.tuning.pins import pins_of
-from simfrontier.tuning.space import Space
-from simfrontier.tuning.tuning import with_batch
+from simfrontier.answers.search import TuningOutcome, tune
+from simfrontier.answers.search.evaluator import PlanEvaluator, PlanFault, SimulatedPlan
+from simfrontier.answers.search.lossy import LossyPolicy
+from simfrontier.answers.search.pins import pins_of
+from simfrontier.answers.search.space import Space
+from simfrontier.answers.search.tuning import with_batch
+from simfrontier.inputs.scenario import Scenario, scenario_of
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.inputs.scenario import Scenario, scenario_of
 
 
 def scenario(

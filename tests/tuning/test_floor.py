@@ -10,15 +10,15 @@ from functools import lru_cache
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.cost import Prices
-from simfrontier.errors import InputError
-from simfrontier.scenario import Scenario
-from simfrontier.study import BuiltSchedule, schedule_of_case, simulated
-from simfrontier.tuning.lossy import LossyPolicy
-from simfrontier.tuning.pins import pins_of
-from simfrontier.tuning.small_steps import SmallSchedules
-from simfrontier.tuning.space import Candidate, Space
-from simfrontier.tuning.step_estimate import estimate
+from simfrontier.answers.search.lossy import LossyPolicy
+from simfrontier.answers.search.pins import pins_of
+from simfrontier.answers.search.small_steps import SmallSchedules
+from simfrontier.answers.search.space import Candidate, Space
+from simfrontier.answers.search.step_estimate import estimate
+from simfrontier.answers.study import BuiltSchedule, schedule_of_case, simulated
+from simfrontier.base.errors import InputError
+from simfrontier.core.cost import Prices
+from simfrontier.inputs.scenario import Scenario
 from tests.tuning.small import scenario
 
 SIZES = {"frontier": (8, 16, 24, 64), "perlmutter": (4, 16, 32), "lumi-g": (16, 32)}

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.scenario.plans import options_of
-from simfrontier.schedule.checker import check
-from simfrontier.study import schedule_of_case
-from simfrontier.tuning.lossy import LossyPolicy
-from simfrontier.tuning.pins import Pins, pins_of
-from simfrontier.tuning.space import Space
-from simfrontier.tuning.states import COMPRESSIONS, levels_of, points
+from simfrontier.answers.search.lossy import LossyPolicy
+from simfrontier.answers.search.pins import Pins, pins_of
+from simfrontier.answers.search.space import Space
+from simfrontier.answers.search.states import COMPRESSIONS, levels_of, points
+from simfrontier.answers.study import schedule_of_case
+from simfrontier.core.program.checker import check
+from simfrontier.inputs.scenario.plans import options_of
 from tests.tuning.small import scenario
 
 AXES = ("node", "package", "gcd")

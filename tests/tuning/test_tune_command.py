@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.io import toml_document
-from simfrontier.scenario import load_scenario
-from simfrontier.simulation.memory import fullest
-from simfrontier.study import STORE, ScheduleCache, simulated, store_in
-from simfrontier.tuning import tune
-from simfrontier.tuning.best import best_document, best_toml
+from simfrontier.answers.search import tune
+from simfrontier.answers.search.best import best_document, best_toml
+from simfrontier.answers.study import STORE, ScheduleCache, simulated, store_in
+from simfrontier.base.io import toml_document
+from simfrontier.core.engine.memory import fullest
+from simfrontier.inputs.scenario import load_scenario
 from tests.invoke import Ran, invoke
 from tests.tuning.toys import PINNED, PINS, toy_tuning, written
 

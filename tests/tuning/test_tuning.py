@@ -8,10 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from simfrontier.scenario.plans import options_of
-from simfrontier.study import ScheduleCache, simulated
-from simfrontier.tuning import NothingFitsError, TuningOutcome, tune
-from simfrontier.tuning.outcome import COLUMNS, rows
+from simfrontier.answers.search import NothingFitsError, TuningOutcome, tune
+from simfrontier.answers.search.outcome import COLUMNS, rows
+from simfrontier.answers.study import ScheduleCache, simulated
+from simfrontier.inputs.scenario.plans import options_of
 from tests.tuning.exhaustive import Case, judge
 from tests.tuning.small import scenario
 

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.tuning import TuningOutcome, tune
+from simfrontier.answers.search import TuningOutcome, tune
+from simfrontier.inputs.scenario import Scenario, scenario_of
 
 TOY_TUNE = """
 name = "toy-tune"

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.workers import Local, LostError, Workers
+from simfrontier.base.errors import InputError
+from simfrontier.base.workers import Local, LostError, Workers
 from tests.invoke import ROOT
 from tests.processes import are_gone, hearing_ctrl_c
 from tests.workers import work
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 COMMAND = """
-from simfrontier.cli import run_to_end
-from simfrontier.workers import Local, Workers
+from simfrontier.interfaces.cli import run_to_end
+from simfrontier.base.workers import Local, Workers
 from tests.workers import work
 
 def command():
@@ -45,7 +45,7 @@ def two() -> Iterator[Workers]:
 def test_one_job_is_done_here_without_dask() -> None:
     program = (
         "import sys, os, operator\n"
-        "from simfrontier.workers import Local, Workers\n"
+        "from simfrontier.base.workers import Local, Workers\n"
         "with Workers(Local(jobs=1)) as workers:\n"
         "    assert list(workers.in_order(operator.mul, [(2, 3), (4, 5)])) == [6, 20]\n"
         "    assert list(workers.as_done(operator.mul, [(2, 3)])) == [(0, 6)]\n"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.cli.options import place_of
-from simfrontier.errors import InputError
-from simfrontier.workers import Local, RunningScheduler, SlurmJobs, load_slurm
+from simfrontier.base.errors import InputError
+from simfrontier.base.workers import Local, RunningScheduler, SlurmJobs, load_slurm
+from simfrontier.interfaces.cli.options import place_of
 
 ONE = "allowed: one of --jobs, --scheduler, --slurm"
 PAGES = "whose pages have an address of their own; allowed: with --jobs alone"

@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.workers import LostError, RunningScheduler, Workers, running
+from simfrontier.base.errors import InputError
+from simfrontier.base.workers import LostError, RunningScheduler, Workers, running
 from tests.workers import work
 from tests.workers.dask_processes import free_port, scheduler_at, worker_at
 

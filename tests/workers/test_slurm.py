@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.workers import LostError, SlurmJobs, Workers, load_slurm
+from simfrontier.base.errors import InputError
+from simfrontier.base.workers import LostError, SlurmJobs, Workers, load_slurm
 from tests.invoke import ROOT
 from tests.workers import standin_slurm, work
 
@@ -88,8 +88,8 @@ def test_what_sbatch_says_is_reported_at_once(tmp_path: Path, slurm: Path) -> No
 
 
 def test_a_job_that_is_killed_is_asked_for_anew(tmp_path: Path, slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simfrontier.workers.slurm.LOOK_S", 0.2)
-    monkeypatch.setattr("simfrontier.workers.slurm.LOST_S", 1.0)
+    monkeypatch.setattr("simfrontier.base.workers.slurm.LOOK_S", 0.2)
+    monkeypatch.setattr("simfrontier.base.workers.slurm.LOST_S", 1.0)
     said: list[str] = []
     with Workers(place(tmp_path), said.append) as workers:
         assert list(workers.in_order(work.square, [(3,)])) == [9]
@@ -102,7 +102,7 @@ def test_a_job_that_is_killed_is_asked_for_anew(tmp_path: Path, slurm: Path, mon
 def test_without_a_worker_in_time_the_command_ends(
     tmp_path: Path, slurm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simfrontier.workers.slurm.LOOK_S", 0.2)
+    monkeypatch.setattr("simfrontier.base.workers.slurm.LOOK_S", 0.2)
     (slurm / "waits").touch()
     with pytest.raises(LostError, match=r"^no worker of 1 job of Slurm within 1 s; allowed: a larger wait_s"):
         Workers(place(tmp_path, wait_s=1)).__enter__()

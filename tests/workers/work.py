@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from simfrontier.errors import InputError
+from simfrontier.base.errors import InputError
 
 
 def square(number: int) -> int:

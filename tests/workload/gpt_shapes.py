@@ -7,7 +7,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from simfrontier.workload import GptShape
+from simfrontier.core.workload import GptShape
 
 BASE: Final = GptShape(
     name="base",

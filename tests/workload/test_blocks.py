@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.workload import GptShape, LossMethod, Workload, WorkOp, gpt
+from simfrontier.core.workload import GptShape, LossMethod, Workload, WorkOp, gpt
 
 SHAPE = GptShape(name="blocks", num_layers=3, hidden=96, heads=4, vocabulary=160, sequence=24, source="for this test")
 SHAPES = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simfrontier.workload import MODELS, find_model, gpt
+from simfrontier.core.workload import MODELS, find_model, gpt
 
 NEOX = find_model("gpt-neox-20b")
 

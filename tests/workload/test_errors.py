@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.workload import MODELS, find_model, gpt, mlp
+from simfrontier.base.errors import InputError
+from simfrontier.core.workload import MODELS, find_model, gpt, mlp
 from tests.workload.gpt_shapes import BASE, NAMED
 
 

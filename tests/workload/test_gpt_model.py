@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from simfrontier.workload import MODELS, GptShape, find_model, gpt, neox_flops
+from simfrontier.core.workload import MODELS, GptShape, find_model, gpt, neox_flops
 from tests.some import some
 
 NEOX = find_model("gpt-neox-20b")

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.workload import Attention, Checkpointing, GptShape, find_model, gpt, workload_of
+from simfrontier.core.workload import Attention, Checkpointing, GptShape, find_model, gpt, workload_of
 from tests.workload.gpt_shapes import BASE, NAMED, shapes
 
 # As the weights that were published, or the file of the run, count them.

@@ -7,8 +7,19 @@ from typing import get_args
 
 import pytest
 
-from simfrontier.schedule import is_product
-from simfrontier.workload import CrossEntropy, GptShape, LossMethod, MlpShape, Value, Weight, Workload, WorkOp, gpt, mlp
+from simfrontier.core.program import is_product
+from simfrontier.core.workload import (
+    CrossEntropy,
+    GptShape,
+    LossMethod,
+    MlpShape,
+    Value,
+    Weight,
+    Workload,
+    WorkOp,
+    gpt,
+    mlp,
+)
 from tests.some import some
 
 GPT = GptShape(name="gpt", num_layers=3, hidden=96, heads=4, vocabulary=160, sequence=24, source="for this test")

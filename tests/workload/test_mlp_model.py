@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.workload import GptShape, MlpShape, find_model, gpt, mlp
+from simfrontier.core.workload import GptShape, MlpShape, find_model, gpt, mlp
 
 SHAPE = MlpShape(name="mlp", num_layers=3, inputs=40, hidden=96, classes=24, source="for this test")
 

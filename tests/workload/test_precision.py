@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.workload import PRECISIONS, Workload, WorkOp, find_model, find_precision, workload_of
+from simfrontier.core.workload import PRECISIONS, Workload, WorkOp, find_model, find_precision, workload_of
 from tests.some import some
 
 MODELS = ("tiny", "tiny-mlp")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.errors import InputError
+from simfrontier.base.errors import InputError
 from simfrontier_extras.axonn_model.bandwidth import load_bandwidths
 from simfrontier_extras.axonn_model.versions import VERSIONS, VersionName
 from tests.some import some

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.workload import MODELS, GptShape
+from simfrontier.core.workload import MODELS, GptShape
 from simfrontier_extras.axonn_model.bandwidth import load_bandwidths
 from simfrontier_extras.axonn_model.grid import Grid
 from simfrontier_extras.axonn_model.ranking import Ranked, ranked

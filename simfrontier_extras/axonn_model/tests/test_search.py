@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.explanation import explain
-from simfrontier.scenario import parse_setting, scenario_of
+from simfrontier.answers.explain import explain
+from simfrontier.inputs.scenario import parse_setting, scenario_of
 from tests.explanation.toys import GRIDS, ran
 from tests.invoke import TOY, refusal, said_of
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from simfrontier.collectives import exchanged_bytes, message_bytes
-from simfrontier.scenario import load_scenario
-from simfrontier.schedule import Collective, Exchange, Schedule
-from simfrontier.simulation import SimulatedStep, trace_notes
-from simfrontier.study import ScheduleCache, simulated
+from simfrontier.answers.study import ScheduleCache, simulated
+from simfrontier.core.collectives import exchanged_bytes, message_bytes
+from simfrontier.core.engine import SimulatedStep, trace_notes
+from simfrontier.core.program import Collective, Exchange, Schedule
+from simfrontier.inputs.scenario import load_scenario
 from simfrontier_extras.chakra.export_formats import write_traces
 from simfrontier_extras.chakra.nodes import COMM_TYPES
 from simfrontier_extras.chakra.tests.replays import longest_path_s

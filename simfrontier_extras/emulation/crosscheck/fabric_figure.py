@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from html import escape as text
 from typing import Final
 
-from simfrontier.report.phrases import quantity, signed
-from simfrontier.report.theme import CAPACITY, LINE, Figure, PlotTrace, axis, faint, figure, scatter
+from simfrontier.interfaces.report.phrases import quantity, signed
+from simfrontier.interfaces.report.theme import CAPACITY, LINE, Figure, PlotTrace, axis, faint, figure, scatter
 from simfrontier_extras.emulation.crosscheck.links import LinkPair
 
 BOX: Final = re.compile(r"node (\d+) (\w+?) ?(\d+)", re.ASCII)  # "node 0 gcd 1", "node 0 nic3"; others join nodes

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from dataclasses import dataclass
-from simfrontier.trace import CrossCheck, step_times
+from simfrontier.core.trace import CrossCheck, step_times
 from simfrontier_extras.emulation.crosscheck.links import WITHIN, LinkCheck
 from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
 from simfrontier_extras.emulation.crosscheck.sweep import ALLOWED, SweepPoint, sweep_medians

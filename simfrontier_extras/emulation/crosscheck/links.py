@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from dataclasses import dataclass
-from simfrontier.trace import LinkTable
+from simfrontier.core.trace import LinkTable
 
 JUDGED_BYTES: Final = 1e6  # a link that carries no more than this in a step is not judged: headers are too much of it
 WITHIN: Final = 0.03  # how far counted bytes may lie from the simulated ones

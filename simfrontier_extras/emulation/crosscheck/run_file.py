@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from simfrontier.io import Strict, read_json, typed
-from simfrontier.wholefile import write_json
+from simfrontier.base.io import Strict, read_json, typed
+from simfrontier.base.wholefile import write_json
 from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
 from simfrontier_extras.emulation.crosscheck.sweep import SweepPoint
 

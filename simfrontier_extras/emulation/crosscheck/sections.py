@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simfrontier.report.render import render
+from simfrontier.interfaces.report.render import render
 from simfrontier_extras.emulation.crosscheck import TEMPLATES
 from simfrontier_extras.emulation.crosscheck.fabric_figure import fabric_figure
 from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.io import Positive, Strict
+from simfrontier.base.io import Positive, Strict
 
 
 class SlowLinkEffect(Strict):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Final, Literal
 
-from simfrontier.io import Positive, Strict
-from dataclasses import dataclass
+from simfrontier.base.io import Positive, Strict
 
 Implementation = Literal["lowered", "native"]
 # How far the median may lie from the simulated time.

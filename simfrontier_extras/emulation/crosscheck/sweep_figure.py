@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simfrontier.report.phrases import binary, quantity
-from simfrontier.report.theme import (
+from simfrontier.interfaces.report.phrases import binary, quantity
+from simfrontier.interfaces.report.theme import (
     COLLECTIVES,
     OTHER_COLLECTIVES,
     Figure,

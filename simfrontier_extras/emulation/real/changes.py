@@ -9,7 +9,7 @@ from threading import Event
 
 from simfrontier_extras.emulation.changed import MadeChange, RateChange
 from simfrontier_extras.emulation.real.fabric import set_rates
-from simfrontier_real.world import World
+from simfrontier_real.ranks.world import World
 
 
 @dataclass

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import SimfrontierError, nearest
+from simfrontier.base.errors import SimfrontierError, nearest
 from simfrontier_extras.emulation.real.layout import NamespaceLayout, lay_out, shaper
 from simfrontier_extras.emulation.real.namespaces import batch, in_namespace
 from simfrontier_extras.emulation.wiring import Wiring, load_wiring

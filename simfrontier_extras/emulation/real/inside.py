@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from simfrontier.errors import SimfrontierError
+from simfrontier.base.errors import SimfrontierError
 from simfrontier_extras.emulation.real.layout import lay_out
 from simfrontier_extras.emulation.real.namespaces import build
 from simfrontier_extras.emulation.real.ranks import start
 from simfrontier_extras.emulation.wiring import load_wiring
-from simfrontier_real.rank_process import watch
+from simfrontier_real.ranks.rank_process import watch
 
 
 def main(path: Path, command: list[str]) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from simfrontier.io import Strict, read_json, typed
+from simfrontier.base.io import Strict, read_json, typed
 from simfrontier_extras.emulation.changed import CHANGED, RateChange, save_changes
 from simfrontier_extras.emulation.real.changes import TimedChanges
 from simfrontier_extras.emulation.real.fabric import slowed
 from simfrontier_real.cli_options import Collectives
-from simfrontier_real.replay_session import ReplaySettings, replay
-from simfrontier_real.session import Session
+from simfrontier_real.ranks.session import Session
+from simfrontier_real.replay.replay_session import ReplaySettings, replay
 
 
 class ReplayJob(Strict):

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import SimfrontierError
+from simfrontier.base.errors import SimfrontierError
 from simfrontier_extras.emulation.real.probe import missing, private, search_path
 from simfrontier_extras.emulation.wiring import load_wiring
-from simfrontier_real.rank_process import SHARED, StoppedError, print_stopped, signals
+from simfrontier_real.ranks.rank_process import SHARED, StoppedError, print_stopped, signals
 
 INSIDE: Final = "simfrontier_extras.emulation.real.inside"
 WITH_PARENT: Final = ("setpriv", "--pdeathsig", "KILL")  # killed when this process ends, and the namespaces with it

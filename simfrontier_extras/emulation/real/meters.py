@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from simfrontier.trace import LinkBytes, LinkTable
+from simfrontier.core.trace import LinkBytes, LinkTable
 from simfrontier_extras.emulation.real.fabric import carried_bytes, is_inside, wiring
-from simfrontier_real.step_meter import MeterMaker
-from simfrontier_real.world import World
+from simfrontier_real.ranks.world import World
+from simfrontier_real.replay.step_meter import MeterMaker
 
 
 @dataclass

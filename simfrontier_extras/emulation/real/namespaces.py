@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import SimfrontierError
+from simfrontier.base.errors import SimfrontierError
 from simfrontier_extras.emulation.real.layout import NamespaceLayout
 
 NAMES: Final = Path("/run/netns")  # where `ip` keeps namespaces by name

@@ -14,11 +14,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from simfrontier.errors import SimfrontierError
+from simfrontier.base.errors import SimfrontierError
 from simfrontier_extras.emulation.real.fabric import WIRING
 from simfrontier_extras.emulation.real.layout import CONTROL, DATA, NamespaceLayout
 from simfrontier_extras.emulation.real.namespaces import in_namespace
-from simfrontier_real.rank_process import RankProcess
+from simfrontier_real.ranks.rank_process import RankProcess
 
 OURS: Final = [sys.executable, "-m", "simfrontier_real"]
 PORT: Final = 29500  # nobody else is on this network
@@ -75,8 +75,8 @@ def _preload() -> None:
     import torch.distributed  # noqa: F401
 
     import simfrontier_real.cli
-    import simfrontier_real.train_session  # noqa: F401
-    from simfrontier_real.timed import freeze
+    import simfrontier_real.train.train_session  # noqa: F401
+    from simfrontier_real.replay.timed import freeze
 
     freeze()
 

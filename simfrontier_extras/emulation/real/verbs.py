@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.extras import Verb
+from simfrontier.base.extras import Verb
 from simfrontier_real.cli_options import JoinOption, TimeoutOption
 
 
@@ -25,14 +25,14 @@ def emulate(
     loaded, folder = load_jobs(jobs), jobs.parent
     if not is_inside():
         from simfrontier_extras.emulation.real.launch import run_in_fabric
-        from simfrontier_real.world import end_with_starter
+        from simfrontier_real.ranks.world import end_with_starter
 
         end_with_starter()
         raise typer.Exit(
             run_in_fabric(folder / loaded.wiring, [sys.executable, "-m", "simfrontier_real", *sys.argv[1:]])
         )
     from simfrontier_extras.emulation.real.jobs import run_jobs
-    from simfrontier_real.session import session
+    from simfrontier_real.ranks.session import session
 
     with session([], "gloo", True, join_timeout, timeout) as opened:
         run_jobs(opened, loaded.jobs, folder)

@@ -29,5 +29,5 @@ def tiny(folder: Path) -> Path:
 
 
 def command(scenario: Path, out: Path, *more: str) -> list[str]:
-    own = [sys.executable, "-c", "from simfrontier.cli import main; main()", "emulate", str(scenario)]
+    own = [sys.executable, "-c", "from simfrontier.interfaces.cli import main; main()", "emulate", str(scenario)]
     return [*own, *QUICK, "--slow", "xgmi 0>1", "--out", str(out), *more]

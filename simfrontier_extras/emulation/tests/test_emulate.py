@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.trace import load_links, read_perfetto
+from simfrontier.core.trace import load_links, read_perfetto
 from simfrontier_extras.emulation.changed import load_changes
 from simfrontier_extras.emulation.crosscheck.run_file import load_run
 from simfrontier_extras.emulation.real import probe

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.trace import LinkBytes, read_perfetto, save_links, write_perfetto
+from simfrontier.core.trace import LinkBytes, read_perfetto, save_links, write_perfetto
 from simfrontier_extras.emulation.crosscheck.run_file import EMULATED, EmulatedRun, save_run
 from simfrontier_extras.emulation.crosscheck.sweep import SweepPoint
 from tests.facts import says

@@ -2,8 +2,8 @@
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.machine import FatTree, load_machine
+from simfrontier.base.errors import InputError
+from simfrontier.core.machine import FatTree, load_machine
 from simfrontier_extras.emulation.machine import Emulation, emulated
 
 

@@ -21,7 +21,7 @@ GLOO = """
 import json, os, sys, time
 import torch, torch.distributed as dist
 from simfrontier_extras.emulation.real.fabric import carried_bytes
-from simfrontier_real.world import join, leave, place_of
+from simfrontier_real.ranks.world import join, leave, place_of
 world = join(place_of(os.environ), "gloo", 30.0, 30.0)
 ones = torch.ones(1 << 18)
 dist.all_reduce(ones)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.trace.comparison import Comparison, compare
-from simfrontier.trace.crosscheck import CrossCheck
-from simfrontier.trace.verdict import judge
+from simfrontier.core.trace.comparison import Comparison, compare
+from simfrontier.core.trace.crosscheck import CrossCheck
+from simfrontier.core.trace.verdict import judge
 from simfrontier_extras.emulation.added_checks import EmulatedCheck
 from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit
 from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair

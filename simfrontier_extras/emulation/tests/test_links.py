@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.trace import LinkBytes, LinkTable
+from simfrontier.core.trace import LinkBytes, LinkTable
 from simfrontier_extras.emulation.crosscheck.links import LinkPair, compare_links
 from tests.trace.fabrics import DIGEST
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from simfrontier.machine import Machine, Packets, load_machine
-from simfrontier.network import Fabric
-from simfrontier.network.routes import route
+from simfrontier.core.machine import Machine, Packets, load_machine
+from simfrontier.core.network import Fabric
+from simfrontier.core.network.routes import route
 from simfrontier_extras.emulation.machine import Emulation, emulated
 from simfrontier_extras.emulation.wiring import load_wiring, save_wiring
 from simfrontier_extras.emulation.wiring_of import wiring_of

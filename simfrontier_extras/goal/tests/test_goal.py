@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from simfrontier.collectives import lower
-from simfrontier.scenario import load_scenario
-from simfrontier.schedule import Compute
-from simfrontier.simulation import Fidelity, SimulatedStep
-from simfrontier.simulation.calls import CallPlans
-from simfrontier.study import ScheduleCache, simulated
+from simfrontier.answers.study import ScheduleCache, simulated
+from simfrontier.core.collectives import lower
+from simfrontier.core.engine import Fidelity, SimulatedStep
+from simfrontier.core.engine.calls import CallPlans
+from simfrontier.core.program import Compute
+from simfrontier.inputs.scenario import load_scenario
 from simfrontier_extras.goal import export_formats as export
 from simfrontier_extras.goal.calls import Sent, _sent
 from simfrontier_extras.goal.export_formats import write_step

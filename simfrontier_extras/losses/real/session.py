@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from simfrontier.errors import InputError
-from simfrontier.schedule import Compute, Schedule
-from simfrontier.wholefile import write_whole
+from simfrontier.base.errors import InputError
+from simfrontier.base.wholefile import write_whole
+from simfrontier.core.program import Compute, Schedule
 from simfrontier_extras.losses.curves import COLUMNS
-from simfrontier_real.session import LoadedSchedule, Session
-from simfrontier_real.timed import timed_steps
-from simfrontier_real.train_session import training_rank
-from simfrontier_real.training_settings import TrainingSettings
+from simfrontier_real.ranks.session import LoadedSchedule, Session
+from simfrontier_real.replay.timed import timed_steps
+from simfrontier_real.train.train_session import training_rank
+from simfrontier_real.train.training_settings import TrainingSettings
 
 
 def curves(session: Session, training: TrainingSettings, seeds: Sequence[int], out: Path) -> None:

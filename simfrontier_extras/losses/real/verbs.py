@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simfrontier.extras import Verb
+from simfrontier.base.extras import Verb
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,
@@ -41,8 +41,8 @@ def losses(
     refuse_places(None, out)
     chosen = parse_seeds(seeds)
     launch_ranks(ranks)
-    from simfrontier_real.session import session
-    from simfrontier_real.training_settings import Adam, TrainingSettings
+    from simfrontier_real.ranks.session import session
+    from simfrontier_real.train.training_settings import Adam, TrainingSettings
 
     training = TrainingSettings(steps=steps, data=data, adam=Adam(learning_rate=learning_rate, epsilon=1e-5, clip=1.0))
     with session(schedules, backend, True, join_timeout, timeout, collectives) as opened:

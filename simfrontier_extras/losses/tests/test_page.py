@@ -11,11 +11,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from simfrontier.report import StudyView
-from simfrontier.report.page import page
-from simfrontier.report.theme import PlanMark
-from simfrontier.scenario import Scenario, scenario_of
-from simfrontier.study import Study, run_study
+from simfrontier.answers.study import Study, run_study
+from simfrontier.inputs.scenario import Scenario, scenario_of
+from simfrontier.interfaces.report import StudyView
+from simfrontier.interfaces.report.page import page
+from simfrontier.interfaces.report.theme import PlanMark
 from simfrontier_extras.losses.curves import LossCurves, policy_of
 from simfrontier_extras.losses.figures import GainLossPoint, trade_off
 from simfrontier_extras.losses.findings import PlanLoss, StudyLosses, study_losses

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.scenario import Scenario, scenario_of
+from simfrontier.base.errors import InputError
+from simfrontier.inputs.scenario import Scenario, scenario_of
 from tests.invoke import TOY
 
 HEAD = "plan,compression,seed,step,loss"

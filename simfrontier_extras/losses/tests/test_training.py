@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.schedule import Schedule, save
+from simfrontier.base.errors import InputError
+from simfrontier.core.program import Schedule, save
 from simfrontier_extras.losses.command import print_losses
 from simfrontier_extras.losses.curves import read_losses
 from simfrontier_extras.losses.real.session import refuse_misnamed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from simfrontier.collectives import Lowered, lower
-from simfrontier.schedule import CollectiveKind
+from simfrontier.core.collectives import Lowered, lower
+from simfrontier.core.program import CollectiveKind
 from simfrontier_extras.msccl.from_lowered import algo_of
 from simfrontier_extras.msccl.program import Algo
 from tests.collectives.lowering_runs import PAIRS, recipe

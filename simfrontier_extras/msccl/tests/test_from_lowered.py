@@ -6,8 +6,8 @@ from math import gcd
 
 import pytest
 
-from simfrontier.collectives import Lowered, lower
-from simfrontier.schedule import CollectiveKind
+from simfrontier.core.collectives import Lowered, lower
+from simfrontier.core.program import CollectiveKind
 from simfrontier_extras.msccl.evaluate import Run, verdict
 from simfrontier_extras.msccl.from_lowered import algo_of
 from simfrontier_extras.msccl.program import Algo, Chunk

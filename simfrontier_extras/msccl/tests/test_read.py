@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.errors import InputError
+from simfrontier.base.errors import InputError
 from simfrontier_extras.msccl.evaluate import verdict
 from simfrontier_extras.msccl.read import parse
 from simfrontier_extras.msccl.tests.made import made

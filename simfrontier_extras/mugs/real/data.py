@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from simfrontier.schedule import Schedule
+from simfrontier.core.program import Schedule
 
 CROPS: Final = ("teacher/pixels", "global/pixels", "local/pixels")
 INPUTS: Final = (*CROPS, "flags")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simfrontier_real.arrays import Array
+from simfrontier_real.ops.arrays import Array
 
 
 def with_positions(xp: Any, patches: Array, cls: Array, table: Array) -> Array:

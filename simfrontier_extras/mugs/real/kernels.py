@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from simfrontier.schedule import Compute
+from simfrontier.core.program import Compute
 from simfrontier_extras.mugs.real import features, pairs, queues
 from simfrontier_extras.mugs.real.products import PRODUCTS, crops_of
 from simfrontier_extras.mugs.real.settings import MugsSettings
-from simfrontier_real.arrays import Array
-from simfrontier_real.losses import LossTargets, counts
-from simfrontier_real.operands import Operands
-from simfrontier_real.rank_context import Kernel, RankContext
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.losses import LossTargets, counts
+from simfrontier_real.ops.operands import Operands
+from simfrontier_real.ops.rank_context import Kernel, RankContext
 
 
 def _positions(operands: Operands) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simfrontier.errors import InputError
-from simfrontier.schedule import Schedule, Tensor
+from simfrontier.base.errors import InputError
+from simfrontier.core.program import Schedule, Tensor
 
 
 def refuse(schedule: Schedule) -> None:

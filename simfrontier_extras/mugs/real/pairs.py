@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simfrontier_real.arrays import Array
+from simfrontier_real.ops.arrays import Array
 
 
 def pairs_of(views: int, crops: int) -> tuple[tuple[int, int], ...]:

@@ -8,8 +8,8 @@ from typing import Final
 from simfrontier_extras.mugs.real.features import of_length_backward
 from simfrontier_extras.mugs.real.pairs import contrast_scores, contrast_scores_backward
 from simfrontier_extras.mugs.real.queues import similarity
-from simfrontier_real.arrays import Array
-from simfrontier_real.operands import Operands
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.operands import Operands
 
 
 def crops_of(operands: Operands) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from simfrontier_extras.mugs.real.features import unit
-from simfrontier_real.arrays import Array
+from simfrontier_real.ops.arrays import Array
 
 
 def entered(xp: Any, queue: Array, rows: Array, at: int) -> tuple[Array, int]:

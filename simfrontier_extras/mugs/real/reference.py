@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from simfrontier.schedule import Schedule
+from simfrontier.core.program import Schedule
 from simfrontier_extras.mugs.real.data import crops
 from simfrontier_extras.mugs.real.limits import refuse
 from simfrontier_extras.mugs.real.settings import MugsSettings, settings_of
-from simfrontier_real.gradients import whole_digests
-from simfrontier_real.initial_states import initial_weights
-from simfrontier_real.kernels import NORM_EPSILON
-from simfrontier_real.reference_optimizer import ReferenceOptimizer
-from simfrontier_real.training_result import TrainingResult
-from simfrontier_real.training_settings import TrainingSettings
+from simfrontier_real.ops.kernels import NORM_EPSILON
+from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.reference_optimizer import ReferenceOptimizer
+from simfrontier_real.train.training_result import TrainingResult
+from simfrontier_real.train.training_settings import TrainingSettings
+from simfrontier_real.verify.gradients import whole_digests
 
 Key = tuple[str, int]  # (name, layer)
 

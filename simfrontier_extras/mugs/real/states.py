@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simfrontier.schedule import Tensor
+from simfrontier.core.program import Tensor
 
 
 def initial_state(state: Tensor, numbers: Any) -> Any:

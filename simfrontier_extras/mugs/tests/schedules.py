@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from simfrontier.plan import Engine, build, make_plan
-from simfrontier.schedule import Schedule
+from simfrontier.core.plan import Engine, build, make_plan
+from simfrontier.core.program import Schedule
 from simfrontier_extras.mugs.model import mugs
 from simfrontier_extras.mugs.models import ADDS, MugsShape
-from simfrontier_real.training_settings import Adam, TrainingSettings
+from simfrontier_real.train.training_settings import Adam, TrainingSettings
 from tests.schedule.builders import mesh_of, options_of
 
 (TINY,) = (shape for shape in ADDS if shape.name == "tiny-mugs")  # queues of 32 entries; others have other names

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.schedule import saved_states
+from simfrontier.core.program import saved_states
 from simfrontier_extras.mugs.tests.schedules import EQUAL, schedule, training
 from tests.real.checkpointed import Run, far
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.schedule import save
+from simfrontier.core.program import save
 from simfrontier_extras.mugs.tests.schedules import EQUAL, FROZEN, SMALL_QUEUE, STEPS, schedule
 from tests.real.ranks import Ended, run_ranks
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from simfrontier.errors import InputError
-from simfrontier.workload import Workload, find_model, workload_of
+from simfrontier.base.errors import InputError
+from simfrontier.core.workload import Workload, find_model, workload_of
 from simfrontier_extras.mugs.model import mugs
 from simfrontier_extras.mugs.models import MugsShape
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from simfrontier.analysis import Gathers
-from simfrontier.report import StudyView
-from simfrontier.report.page import page
-from simfrontier.scenario import scenario_of
-from simfrontier.study import Study, run_study
+from simfrontier.answers.step import Gathers
+from simfrontier.answers.study import Study, run_study
+from simfrontier.inputs.scenario import scenario_of
+from simfrontier.interfaces.report import StudyView
+from simfrontier.interfaces.report.page import page
 from simfrontier_extras.mugs.findings import study_gathers
 from simfrontier_extras.mugs.report_sections import NAMES, queues_section
 

@@ -8,13 +8,13 @@ from functools import cache
 
 import pytest
 
-from simfrontier.collectives.volume import messages_of, sent_share
-from simfrontier.plan.plan import Engine
-from simfrontier.plan.to_schedule import build
-from simfrontier.plan.zero import ZERO, DdpOptions
-from simfrontier.schedule import Call, Collective, Compute, Mesh, Op, Ref, Schedule
-from simfrontier.schedule.placement import Placement
-from simfrontier.workload import find_model
+from simfrontier.core.collectives.volume import messages_of, sent_share
+from simfrontier.core.plan.plan import Engine
+from simfrontier.core.plan.to_schedule import build
+from simfrontier.core.plan.zero import ZERO, DdpOptions
+from simfrontier.core.program import Call, Collective, Compute, Mesh, Op, Ref, Schedule
+from simfrontier.core.program.placement import Placement
+from simfrontier.core.workload import find_model
 from simfrontier_extras.mugs.model import mugs
 from simfrontier_extras.mugs.models import MugsShape
 from tests.schedule.mutations import Edit, changed, dropped, mutated, says, where

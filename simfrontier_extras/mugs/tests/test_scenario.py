@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.scenario import load_scenario
+from simfrontier.inputs.scenario import load_scenario
 from tests.invoke import invoke, refusal
 
 FOLDER = Path(__file__).parents[1] / "scenarios"

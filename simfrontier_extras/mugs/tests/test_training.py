@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.errors import InputError, SimfrontierError
-from simfrontier.schedule import Schedule, check, expand
+from simfrontier.base.errors import InputError, SimfrontierError
+from simfrontier.core.program import Schedule, check, expand
 from simfrontier_extras.mugs.tests.schedules import EQUAL, FROZEN, SMALL_QUEUE, TINY, schedule, training
-from simfrontier_real.initial_states import initial_weights
-from simfrontier_real.train import train_in_one_process
-from simfrontier_real.training_result import TrainingResult
-from simfrontier_real.verdict import why_inexact
+from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.train import train_in_one_process
+from simfrontier_real.train.training_result import TrainingResult
+from simfrontier_real.verify.verdict import why_inexact
 from tests.real.lowerings import MIXED, lowered_of
 from tests.real.schedules import distance, loss_distance, unsharded
 from tests.schedule.mutations import changed, mutated, where

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.errors import InputError, nearest
+from simfrontier.base.errors import InputError, nearest
 from simfrontier_extras.softmax.rates import IN_MEMORY
 
 Rows = NDArray[np.float32]

@@ -11,7 +11,7 @@ from scipy.special import softmax as of_scipy
 
 pytest.importorskip("numba")
 
-from simfrontier.errors import InputError
+from simfrontier.base.errors import InputError
 from simfrontier_extras.softmax.rates import IN_MEMORY
 from simfrontier_extras.softmax.real.softmax import softmax
 

@@ -8,13 +8,13 @@ from typing import Any, get_args
 
 import pytest
 
-from simfrontier.report import StudyView
-from simfrontier.report.page import page
-from simfrontier.report.phrases import quantity, signed
-from simfrontier.report.view import step_s
-from simfrontier.scenario import scenario_of
-from simfrontier.study import Study, run_study
-from simfrontier.workload import CrossEntropy, Softmax
+from simfrontier.answers.study import Study, run_study
+from simfrontier.core.workload import CrossEntropy, Softmax
+from simfrontier.inputs.scenario import scenario_of
+from simfrontier.interfaces.report import StudyView
+from simfrontier.interfaces.report.page import page
+from simfrontier.interfaces.report.phrases import quantity, signed
+from simfrontier.interfaces.report.view import step_s
 from simfrontier_extras.softmax.report_sections import ADDS, softmax_section
 from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
 from tests.report.studies import scenario_path, study

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from simfrontier.accuracy.fitting.least_squares import FitProblem
-from simfrontier.accuracy.predictors.harness import Harness
-from simfrontier.collectives import Library, load_library
-from simfrontier.measured import CallRow
+from simfrontier.answers.accuracy.fitting.least_squares import FitProblem
+from simfrontier.answers.accuracy.predictors.harness import Harness
+from simfrontier.core.collectives import Library, load_library
+from simfrontier.inputs.measured import CallRow
 from tests.rows import call
 
 RINGS = Path(__file__).with_name("rings.toml")

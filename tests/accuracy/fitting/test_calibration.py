@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.accuracy.fitting.cross import cross_validated
-from simfrontier.accuracy.fitting.least_squares import FitProblem, fit
-from simfrontier.accuracy.fitting.outcome import FitOutcome, error_summary
-from simfrontier.accuracy.fitting.rows import FitRows
-from simfrontier.accuracy.residual import NotCovered
-from simfrontier.collectives import load_calibration, load_library, write_calibration
-from simfrontier.measured import CallRow
+from simfrontier.answers.accuracy.fitting.cross import cross_validated
+from simfrontier.answers.accuracy.fitting.least_squares import FitProblem, fit
+from simfrontier.answers.accuracy.fitting.outcome import FitOutcome, error_summary
+from simfrontier.answers.accuracy.fitting.rows import FitRows
+from simfrontier.answers.accuracy.residual import NotCovered
+from simfrontier.core.collectives import load_calibration, load_library, write_calibration
+from simfrontier.inputs.measured import CallRow
 from tests.accuracy.fitting.rings import RINGS, calls, problem, timed
 from tests.accuracy.standins import held as residual
 from tests.invoke import Ran, invoke

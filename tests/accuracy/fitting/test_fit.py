@@ -10,12 +10,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simfrontier.accuracy.fitting.cross import CrossValidation, cross_validated, places_of
-from simfrontier.accuracy.fitting.least_squares import FitProblem, fit, problem_of
-from simfrontier.accuracy.fitting.parameters import STEPPED, allowed, free_parameters, with_numbers, with_partners
-from simfrontier.accuracy.predictors.fitted_rows import FITS, fitted_rows
-from simfrontier.collectives import Library, libraries, load_library
-from simfrontier.machine import Provenance
+from simfrontier.answers.accuracy.fitting.cross import CrossValidation, cross_validated, places_of
+from simfrontier.answers.accuracy.fitting.least_squares import FitProblem, fit, problem_of
+from simfrontier.answers.accuracy.fitting.parameters import (
+    STEPPED,
+    allowed,
+    free_parameters,
+    with_numbers,
+    with_partners,
+)
+from simfrontier.answers.accuracy.predictors.fitted_rows import FITS, fitted_rows
+from simfrontier.core.collectives import Library, libraries, load_library
+from simfrontier.core.machine import Provenance
 from tests.accuracy.fitting.rings import DEVICES, TRUE, calls, problem, rings, timed
 from tests.some import some
 

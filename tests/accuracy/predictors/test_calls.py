@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.accuracy.predictors.calls import predict_call
-from simfrontier.accuracy.predictors.fitted_rows import was_fitted
-from simfrontier.accuracy.predictors.grouped import Devices, grouped_seconds
-from simfrontier.accuracy.predictors.harness import Harness
-from simfrontier.accuracy.predictors.shipped import predict_row
-from simfrontier.accuracy.residual import Prediction
-from simfrontier.collectives import load_library
-from simfrontier.cost import EqualGroups
-from simfrontier.machine import load_machine
-from simfrontier.measured import load_table
-from simfrontier.measured.place import RowPlace
-from simfrontier.measured.rows import CallRow
+from simfrontier.answers.accuracy.predictors.calls import predict_call
+from simfrontier.answers.accuracy.predictors.fitted_rows import was_fitted
+from simfrontier.answers.accuracy.predictors.grouped import Devices, grouped_seconds
+from simfrontier.answers.accuracy.predictors.harness import Harness
+from simfrontier.answers.accuracy.predictors.shipped import predict_row
+from simfrontier.answers.accuracy.residual import Prediction
+from simfrontier.core.collectives import load_library
+from simfrontier.core.cost import EqualGroups
+from simfrontier.core.machine import load_machine
+from simfrontier.inputs.measured import load_table
+from simfrontier.inputs.measured.place import RowPlace
+from simfrontier.inputs.measured.rows import CallRow
 
 ROW = CallRow(
     machine="frontier",

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from simfrontier.accuracy.predictors.copies import copy_fitted, copy_seconds, narrowest, predict_copy
-from simfrontier.accuracy.residual import Prediction
-from simfrontier.machine import Machine, load_machine
-from simfrontier.measured import CopyRow
+from simfrontier.answers.accuracy.predictors.copies import copy_fitted, copy_seconds, narrowest, predict_copy
+from simfrontier.answers.accuracy.residual import Prediction
+from simfrontier.core.machine import Machine, load_machine
+from simfrontier.inputs.measured import CopyRow
 from tests.accuracy.standins import copy_row
 from tests.measured.tables import shipped
 from tests.rows import MIB

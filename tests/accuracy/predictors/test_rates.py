@@ -2,16 +2,16 @@
 
 import pytest
 
-from simfrontier.accuracy.predictors.rates import (
+from simfrontier.answers.accuracy.predictors.rates import (
     BoundedRate,
     gemm_flops_per_s,
     predict_rate,
     rate_fitted,
     training_bound,
 )
-from simfrontier.accuracy.residual import Prediction
-from simfrontier.machine import load_machine
-from simfrontier.measured import RateRow
+from simfrontier.answers.accuracy.residual import Prediction
+from simfrontier.core.machine import load_machine
+from simfrontier.inputs.measured import RateRow
 from tests.measured.tables import shipped
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.accuracy.published_runs.fit import NOISE, Fit, Sensitivities
-from simfrontier.accuracy.published_runs.rates import Flops, Measure, Rate, step_flops, value_of
-from simfrontier.workload import GptShape
+from simfrontier.answers.accuracy.published_runs.fit import NOISE, Fit, Sensitivities
+from simfrontier.answers.accuracy.published_runs.rates import Flops, Measure, Rate, step_flops, value_of
+from simfrontier.core.workload import GptShape
 
 GPT = GptShape(
     name="gpt",

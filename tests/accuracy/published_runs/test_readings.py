@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from simfrontier.accuracy.published_runs.job import Job, job_of
-from simfrontier.errors import InputError
+from simfrontier.answers.accuracy.published_runs.job import Job, job_of
+from simfrontier.base.errors import InputError
 from tests.accuracy.published_runs.rows import run
 
 NIC = "machine.overrides.link_classes.nic.bytes_per_s"

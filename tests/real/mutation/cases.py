@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from simfrontier.extras import added
-from simfrontier.schedule import Schedule
+from simfrontier.base.extras import added
+from simfrontier.core.program import Schedule
 from tests.real.grids import axonn, megatron
 from tests.real.mutation.case import AddedCase
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, STALE, schedule

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op
-from simfrontier_real.codecs import Encoded
-from simfrontier_real.train import TrainingRank
+from simfrontier.core.program.ir import Collective, Compute, Exchange, Op
+from simfrontier_real.ops.codecs import Encoded
+from simfrontier_real.train.train import TrainingRank
 from tests.real.mutation.hooks import (
     Change,
     after,

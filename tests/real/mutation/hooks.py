@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from simfrontier.schedule.ir import Collective, Op, Ref
+from simfrontier.core.program.ir import Collective, Op, Ref
 from tests.real.mutation.seams import Messages, Place, copied, is_compute, outputs, values_of
 
 Change = Callable[[Place, Messages], Messages]

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from simfrontier.errors import SimfrontierError
-from simfrontier.schedule import Schedule
-from simfrontier_real.programs import programs_of
-from simfrontier_real.session import LoadedSchedule
-from simfrontier_real.train import TrainingRank, run_in_one_process
-from simfrontier_real.train_session import unsharded
-from simfrontier_real.training_result import TrainingResult
-from simfrontier_real.training_settings import Adam, TrainingSettings
-from simfrontier_real.verdict import TrainingVerdict, verdict_of
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.program import Schedule
+from simfrontier_real.ops.programs import programs_of
+from simfrontier_real.ranks.session import LoadedSchedule
+from simfrontier_real.train.train import TrainingRank, run_in_one_process
+from simfrontier_real.train.train_session import unsharded
+from simfrontier_real.train.training_result import TrainingResult
+from simfrontier_real.train.training_settings import Adam, TrainingSettings
+from simfrontier_real.verify.verdict import TrainingVerdict, verdict_of
 from tests.real.mutation.cases import EPSILONS
 from tests.real.mutation.seams import Fault, Memory, codec_of, put_in
 

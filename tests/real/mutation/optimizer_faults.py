@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from simfrontier.schedule.ir import Ref
-from simfrontier.schedule.kinds.optimizer import STEPS
-from simfrontier_real.train import TrainingRank
+from simfrontier.core.program.ir import Ref
+from simfrontier.core.program.kinds.optimizer import STEPS
+from simfrontier_real.train.train import TrainingRank
 from tests.real.mutation.hooks import after, dtype_of, left_out, on_messages, own_alone, twice, where
 from tests.real.mutation.seams import Fault, Memory, Messages, Place, copied, is_compute, outputs, values_of
 

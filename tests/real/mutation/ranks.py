@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from simfrontier_real import cli
-from simfrontier_real.train import TrainingRank
+from simfrontier_real.train.train import TrainingRank
 from tests.real.mutation.faults import BY_NAME
 from tests.real.mutation.seams import Fault, Memory, codec_of, put_in
 

@@ -10,15 +10,15 @@ from unittest.mock import patch
 
 import numpy as np
 
-from simfrontier.schedule.ir import Collective, Compute, Exchange, Op, Ref
-from simfrontier.schedule.placement import PartialOp
-from simfrontier_real.arrays import Array, Backend
-from simfrontier_real.codecs import Encoded, quantised
-from simfrontier_real.loopback import LoopbackWorld
-from simfrontier_real.op_runner import OpRunner
-from simfrontier_real.rank_context import RankContext
-from simfrontier_real.train import TrainingRank
-from simfrontier_real.transport import channel_of
+from simfrontier.core.program.ir import Collective, Compute, Exchange, Op, Ref
+from simfrontier.core.program.placement import PartialOp
+from simfrontier_real.ops.arrays import Array, Backend
+from simfrontier_real.ops.codecs import Encoded, quantised
+from simfrontier_real.ops.op_runner import OpRunner
+from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.ranks.transport import channel_of
+from simfrontier_real.train.train import TrainingRank
 
 Messages = tuple[Array, ...]
 SMALL: Final = ("× 1.0001", "× 1.001", "narrower type")
@@ -80,7 +80,7 @@ class Place:
 class Fault:
     """A fault by what it does at each seam (nothing: as it should be). `run` gets the op and what runs it, `sends` and
     `brings` the messages of a collective or exchange, `loads` a rank and the number of the step, after its data;
-    `codec` has functions that stand in for those of these names in simfrontier_real.codecs.quantised, and get those
+    `codec` has functions that stand in for those of these names in simfrontier_real.ops.codecs.quantised, and get those
     first. A schedule without ops that it `concerns` need not be run to know that the fault is not applicable."""
 
     name: str

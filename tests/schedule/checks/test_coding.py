@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.codecs import Codec, Plain, parse_codec
-from simfrontier.schedule import Call, Compute, Op, Schedule
+from simfrontier.core.codecs import Codec, Plain, parse_codec
+from simfrontier.core.program import Call, Compute, Op, Schedule
 from tests.plan.grids import megatron, schedule_of
 from tests.schedule.mutations import changed, dropped, lines, mutated, says, where, with_tensor
 

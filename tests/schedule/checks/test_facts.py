@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.schedule import Call, Compute, Mesh, Op, Schedule, check
+from simfrontier.core.program import Call, Compute, Mesh, Op, Schedule, check
 from tests.schedule.builders import ENGINES, SMALL, mesh_of, options_of, schedule_of
 from tests.schedule.mutations import changed, mutated, says, where, with_tensor
 

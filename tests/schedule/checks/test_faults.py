@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from simfrontier.codecs import Plain, Quantised
-from simfrontier.schedule import Call, Collective, Compute, Op, Ref, Schedule
-from simfrontier.schedule.placement import REPLICATE
+from simfrontier.core.codecs import Plain, Quantised
+from simfrontier.core.program import Call, Collective, Compute, Op, Ref, Schedule
+from simfrontier.core.program.placement import REPLICATE
 from tests.schedule.builders import topo, zero3, zeropp
 from tests.schedule.mutations import changed, dropped, lines, mutated, says, where, with_tensor
 

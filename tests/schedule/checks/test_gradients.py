@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from simfrontier.schedule import Compute, Schedule, check
+from simfrontier.core.program import Compute, Schedule, check
 from tests.mutated.cases import CASES
 from tests.schedule.mutations import changed, mutated, says, where, with_tensor
 

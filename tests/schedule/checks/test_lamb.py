@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.schedule import Ref, Schedule, check, digest, from_json, to_json
+from simfrontier.core.program import Ref, Schedule, check, digest, from_json, to_json
 from tests.plan.test_precision import FAMILY_NAMES, QUANTISED, built
 from tests.schedule.mutations import dropped, mutated, says, where
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from simfrontier.schedule import Call, Collective, Op, Ref, Schedule
+from simfrontier.core.program import Call, Collective, Op, Ref, Schedule
 from tests.plan.grids import megatron, schedule_of
 from tests.schedule.mutations import dropped, mutated, says, where, with_tensor
 

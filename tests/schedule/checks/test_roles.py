@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from simfrontier.codecs import Plain
-from simfrontier.schedule import Call, Collective, Mesh, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.placement import REPLICATE
+from simfrontier.core.codecs import Plain
+from simfrontier.core.program import Call, Collective, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.core.program.placement import REPLICATE
 from tests.schedule.mutations import lines
 
 TOKEN = Tensor(name="t", shape=(8,), dtype="fp16", role="activation", placement=REPLICATE, persistent=True)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from simfrontier.schedule import Call, Compute, Mesh, Op, Ref, Role, Schedule, Tensor
-from simfrontier.schedule.placement import REPLICATE, Placement, flat, partial
+from simfrontier.core.program import Call, Compute, Mesh, Op, Ref, Role, Schedule, Tensor
+from simfrontier.core.program.placement import REPLICATE, Placement, flat, partial
 from tests.schedule.mutations import lines
 from tests.schedule.naming import named_op
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.schedule import Op
-from simfrontier.schedule.checks.states import check_states
-from simfrontier.schedule.expansion import expand
-from simfrontier.schedule.finding import CheckedRole, Findings
+from simfrontier.core.program import Op
+from simfrontier.core.program.checks.states import check_states
+from simfrontier.core.program.expansion import expand
+from simfrontier.core.program.finding import CheckedRole, Findings
 from tests.simulation.kernels import kernel, of
 
 

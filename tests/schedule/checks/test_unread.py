@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from simfrontier.schedule import Call, Op, Schedule, check
+from simfrontier.core.program import Call, Op, Schedule, check
 from tests.mutated.cases import CASES
 from tests.schedule.mutations import mutated, says
 

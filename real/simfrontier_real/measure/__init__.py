@@ -1,0 +1,1 @@
+"""Measurements of this machine: collectives, kernels, and what runs on its devices."""

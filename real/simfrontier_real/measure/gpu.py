@@ -1,0 +1,259 @@
+"""All that one GPU can show in eight minutes: nccl with one rank, ranks that share the GPU over gloo, and tables of
+what the device computes; as steps with time limits, the results in one folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import simfrontier
+from simfrontier.base.errors import InputError, SimfrontierError
+from simfrontier.base.wholefile import write_whole
+from simfrontier_real.options import NO_GPU, has_gpu, refuse_places
+from simfrontier_real.ranks.rank_process import StoppedError, signals
+from simfrontier_real.replay.steps import CheckStep, StepResult, run_steps
+
+ROOT: Final = Path(simfrontier.__file__).resolve().parents[1]  # of the checkout, where scenarios and tests are
+LIMIT_S: Final = 474.0  # of all steps; one that is ended may take 6 s more
+RANKS: Final = 4  # that share the GPU
+SUMMARY, FACTS = "summary.json", "device.json"
+_TESTS: Final = ("tests/real/test_nccl.py", "tests/real/test_gloo_cuda.py", "tests/real/test_rates.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuRun:
+    """Where results go, how the tables call the machine (None: by the device's name), and where scenarios and tests
+    are."""
+
+    out: Path
+    machine: str | None = None
+    root: Path = ROOT
+
+
+def steps_of(run: GpuRun) -> list[CheckStep]:
+    """The steps in their order. All limits but the last step's come to `LIMIT_S` at most, so that every step has its
+    time whatever becomes of the others; the tests, which come last, have what is left."""
+    out, steps = run.out, [*_with_nccl(run), *_over_gloo(run)]
+    machine = () if run.machine is None else ("--machine", run.machine)
+    steps.append(
+        CheckStep(
+            name="rates",
+            shows="times of products and kernels, as tables for simfrontier validate",
+            command=_real("rates", "--device", "cuda", "--out", out / "rates", "--seconds", "72", *machine),
+            limit_s=89,
+        )
+    )
+    if find_spec("pytest") is not None and all((run.root / name).is_file() for name in _TESTS):
+        steps.append(
+            CheckStep(
+                name="tests",
+                shows="the tests that need a GPU, the roofline of nccl's compute times among them",
+                command=(sys.executable, "-m", "pytest", "-q", *(str(run.root / name) for name in _TESTS)),
+                limit_s=LIMIT_S,
+            )
+        )
+    return steps
+
+
+def _with_nccl(run: GpuRun) -> Iterator[CheckStep]:
+    """The device itself, and a single rank over nccl."""
+    out, nccl = run.out, ("--backend", "nccl", "--ranks", "1")
+    yield CheckStep(
+        name="device",
+        shows="device, driver and versions; no package is missing",
+        command=_real("device", "--out", out / FACTS),
+        limit_s=40,
+    )
+    yield CheckStep(
+        name="nccl-schedules",
+        shows="schedules of one rank",
+        command=_export(run, "toy", "fp32", 1, "ddp,zero3,zero-topo", out / "one"),
+        limit_s=10,
+    )
+    one = _schedules(out / "one", "ddp", "zero3", "zero-topo")
+    yield CheckStep(
+        name="nccl-train",
+        shows="nccl, one rank: training equals the unsharded model",
+        command=_real("train", *one, *nccl, "--json", out / "nccl-train.json", "--out", out / "real" / "nccl-train"),
+        limit_s=40,
+        needs=("nccl-schedules",),
+    )
+    yield CheckStep(
+        name="nccl-replay",
+        shows="nccl, one rank: replays with real compute",
+        command=_real("replay", *one, *nccl, "--out", out / "real" / "nccl-replay"),
+        limit_s=30,
+        needs=("nccl-schedules",),
+    )
+    yield CheckStep(
+        name="nccl-measure",
+        shows="nccl, one rank: what an op costs, copies and products in bf16, as a calibration",
+        command=_real("measure", *nccl, "--precision", "bf16", "--out", out / "nccl.toml"),
+        limit_s=30,
+    )
+
+
+def _over_gloo(run: GpuRun) -> Iterator[CheckStep]:
+    """Ranks that share the device, their messages copied through the host's memory."""
+    out, gloo = run.out, ("--backend", "gloo", "--device", "cuda", "--ranks", str(RANKS))
+    plans = ("zero3", "hsdp", "zeropp", "zero-topo")
+    yield CheckStep(
+        name="gloo-schedules",
+        shows=f"schedules of {RANKS} ranks, and how their collectives are lowered",
+        command=_export(run, "toy", "fp64", RANKS, ",".join(plans), out / "several", "--fidelity", "chunk"),
+        limit_s=10,
+    )
+    yield CheckStep(
+        name="gloo-grid",
+        shows="a schedule of two-way tensor parallelism and two stages",
+        command=_export(run, "compressed-3d", "fp64", RANKS, "plain", out / "grid"),
+        limit_s=10,
+    )
+    several, grid = _schedules(out / "several", *plans), _schedules(out / "grid", "plain")
+    few = ("--steps", "3")
+    yield CheckStep(
+        name="gloo-train",
+        shows=f"{RANKS} ranks on one GPU: training equals the unsharded model",
+        command=_real(
+            *("train", *several, *grid, *gloo, *few, "--json", out / "gloo-train.json"),
+            *("--out", out / "real" / "gloo-train"),
+        ),
+        limit_s=70,
+        needs=("gloo-schedules", "gloo-grid"),
+    )
+    yield CheckStep(
+        name="gloo-lowered",
+        shows="the same with collectives carried by explicit transfers",
+        command=_real("train", *several, *gloo, *few, "--collectives", "lowered", "--json", out / "gloo-lowered.json"),
+        limit_s=45,
+        needs=("gloo-schedules",),
+    )
+    sizes = ("--sizes", "64KiB,1MiB,4MiB,16MiB", "--iterations", "5")
+    yield CheckStep(
+        name="gloo-measure",
+        shows="collectives through the host's memory and local work, as a calibration",
+        command=_real("measure", *gloo, *sizes, "--out", out / "gloo.toml"),
+        limit_s=35,
+    )
+    calibrated = ("--set", f"library.calibration={out / 'gloo.toml'}")
+    compared = ("zero3", "zeropp", "zero-topo")
+    yield CheckStep(
+        name="gloo-simulate",
+        shows="three plans simulated on what was measured",
+        command=_export(run, "crosscheck", "fp32", RANKS, ",".join(compared), out / "simulated", *calibrated),
+        limit_s=10,
+        needs=("gloo-measure",),
+    )
+    yield CheckStep(
+        name="gloo-replay",
+        shows="the same schedules with real messages and real compute",
+        command=_real(
+            *("replay", *_schedules(out / "simulated", *compared), *gloo),
+            *("--iterations", "3", "--warmup", "1", "--out", out / "real" / "crosscheck"),
+        ),
+        limit_s=45,
+        needs=("gloo-simulate",),
+    )
+    yield CheckStep(
+        name="crosscheck",
+        shows="simulated against real: equal operations, order and bytes; times compared",
+        command=_core("crosscheck", out / "simulated", out / "real" / "crosscheck", "--out", out / "crosscheck"),
+        limit_s=10,
+        needs=("gloo-replay",),
+    )
+
+
+def _real(*arguments: object) -> tuple[str, ...]:
+    return (sys.executable, "-m", "simfrontier_real", *map(str, arguments))
+
+
+def _core(*arguments: object) -> tuple[str, ...]:
+    return (sys.executable, "-m", "simfrontier", *map(str, arguments))
+
+
+def _export(run: GpuRun, scenario: str, dtype: str, ranks: int, plans: str, out: Path, *more: str) -> tuple[str, ...]:
+    path, how = run.root / "scenarios" / f"{scenario}.toml", ("--set", f"model.precision={dtype}", "--plans", plans)
+    return _core("export", path, *how, "--devices", str(ranks), "--out", out, *more)
+
+
+def _schedules(folder: Path, *plans: str) -> tuple[Path, ...]:
+    return tuple(folder / f"schedule-{plan}.json" for plan in plans)
+
+
+# ── a run ──
+
+
+def run_gpu(run: GpuRun, say: Callable[[str], None]) -> int:
+    """Run all steps, write the summary after each, and say how they ended; the exit code: 0 where all passed. Raises
+    SimfrontierError where there is no GPU, and InputError for a folder that holds something else; before anything is
+    run."""
+    if not has_gpu():
+        raise SimfrontierError(f"{NO_GPU}; nothing was run")
+    if not (run.root / "scenarios").is_dir():
+        raise InputError("no scenarios there; allowed: simfrontier in a checkout", where=str(run.root))
+    make_room(run.out)
+    return run_and_summarise(steps_of(run), run.out, say)
+
+
+def run_and_summarise(
+    steps: Sequence[CheckStep], out: Path, say: Callable[[str], None], limit_s: float = LIMIT_S
+) -> int:
+    """Run steps into a folder, and say one line for each, then the summary; the exit code."""
+    results: list[StepResult] = []
+    begin_s = time.monotonic()
+
+    def after(done: Sequence[StepResult]) -> None:
+        results[:] = done
+        say(line_of(done[-1]))
+        _write(out, results, len(steps), time.monotonic() - begin_s)
+
+    _write(out, results, len(steps), 0.0)
+    try:
+        with signals():
+            run_steps(steps, out / "logs", step_environment(os.environ), limit_s, after)
+    except StoppedError as stopped:
+        where = f" in step {steps[len(results)].name}" if len(results) < len(steps) else ""
+        say(f"stopped by signal {stopped.number}{where}; results so far: {out}")
+        return 128 + stopped.number
+    num_passed = sum(result.verdict == "passed" for result in results)
+    say(f"{num_passed} of {len(steps)} steps passed in {time.monotonic() - begin_s:.0f} s; results: {out}")
+    return 0 if num_passed == len(steps) else 1
+
+
+def line_of(result: StepResult) -> str:
+    """A step's end in one line."""
+    return f"{result.name:<16}{result.seconds:>7.1f} s  {result.verdict:<9}  {result.why or result.shows}"
+
+
+def make_room(out: Path) -> None:
+    """Make the folder anew. Raises InputError for one that is not of an earlier run, or that cannot be written."""
+    refuse_places(out, None)
+    if out.is_dir() and any(out.iterdir()) and not (out / SUMMARY).is_file():
+        raise InputError("holds other files; allowed: a new folder, or one of an earlier run", where=f"--out {out}")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+
+
+def step_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """A step finds simfrontier where this process has it, and says at once what it says."""
+    places = [ROOT, Path(__file__).resolve().parents[1], *filter(None, [environment.get("PYTHONPATH")])]
+    return {**environment, "PYTHONPATH": os.pathsep.join(map(str, places)), "PYTHONUNBUFFERED": "1"}
+
+
+def _write(out: Path, results: Sequence[StepResult], num_steps: int, seconds: float) -> None:
+    facts = json.loads((out / FACTS).read_text(encoding="utf-8")) if (out / FACTS).is_file() else None
+    document = {
+        "device": facts,
+        "seconds": round(seconds, 3),
+        "num_steps": num_steps,
+        "steps": [asdict(result) for result in results],
+    }
+    write_whole(out / SUMMARY, json.dumps(document, indent=1) + "\n")

@@ -1,0 +1,205 @@
+"""Timing products and kernels on one device, as tables that `simfrontier validate` reads and that can be kept."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from simfrontier.base.wholefile import write_whole
+from simfrontier.inputs.measured import KERNEL_COLUMNS, PRODUCT_COLUMNS
+from simfrontier_real.measure.device_timer import DeviceTimer, Times
+from simfrontier_real.measure.kernel_cases import KernelCase, kernel_cases
+from simfrontier_real.measure.product_cases import TF32, ProductCase, product_cases
+
+PRODUCTS, KERNELS = "products.csv", "kernels.csv"
+SPREAD: Final = ("least_s", "most_s", "repeats")  # columns that no reader needs, and people may want
+KERNELS_SHARE: Final = 0.3  # of the time that there is
+# The catalog's machines whose device is surely the one of that name, as torch gives it.
+MACHINES: Final = {
+    "NVIDIA A100-SXM4-40GB": "a100-40gb-node",
+    "NVIDIA A100-SXM4-80GB": "a100-node",
+    "NVIDIA H100 80GB HBM3": "h100-node",
+    "NVIDIA H200": "h200-node",
+}
+Row = tuple[object, ...]
+Case = TypeVar("Case", ProductCase, KernelCase)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateCases:
+    """What is timed: edges of square products, models of the catalog for products and for kernels, numbers of elements
+    of copies and of Adam's steps, and types of numbers."""
+
+    edges: tuple[int, ...]
+    product_models: tuple[str, ...]
+    kernel_models: tuple[str, ...]
+    counts: tuple[int, ...]
+    dtypes: tuple[str, ...]
+
+    def products(self, dtypes: Sequence[str]) -> Iterator[ProductCase]:
+        return product_cases(self.edges, self.product_models, dtypes)
+
+    def kernels(self) -> Iterator[KernelCase]:
+        """In the types that need no products: tf32 is none of them."""
+        return kernel_cases(self.kernel_models, [each for each in self.dtypes if each != TF32], self.counts)
+
+
+CASES: Final = {
+    "cuda": RateCases(
+        edges=(8192, 4096, 2048, 1024, 512, 256, 16384),
+        product_models=("gpt-neox-20b", "gpt-80b", "gpt-5b", "llama-3-8b"),
+        kernel_models=("gpt-neox-20b", "gpt-80b"),
+        counts=(1 << 20, 1 << 24, 1 << 27),
+        dtypes=("bf16", "fp16", TF32, "fp32"),
+    ),
+    "cpu": RateCases(
+        edges=(256, 128, 64),
+        product_models=("tiny",),
+        kernel_models=("tiny",),
+        counts=(1 << 16, 1 << 20),
+        dtypes=("bf16", "fp32"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateSettings:
+    """Where tables go, what they call the machine (None: the catalog's machine of the device's name, or that name), and
+    after how many seconds nothing more is begun."""
+
+    kind: str
+    out: Path
+    machine: str | None
+    seconds: float
+    when: str
+
+
+class RateTables:
+    """The tables of one device, written whole after every row."""
+
+    def __init__(self, settings: RateSettings, say: Callable[[str], None]) -> None:
+        import torch
+
+        device = device_name(settings.kind)
+        self.machine = settings.machine or MACHINES.get(device, device)
+        self.source = f"simfrontier-real rates; {device}; torch {torch.__version__}; {settings.when}"
+        self._settings, self._say = settings, say
+        self._timer = DeviceTimer(settings.kind)
+
+    def kernels(self, cases: Iterable[KernelCase], until_s: float) -> int:
+        """Time kernels until that moment of the monotonic clock; how many could not be timed."""
+
+        def row(case: KernelCase, median_s: str) -> Row:
+            own = (self.machine, case.kernel, case.dtype, case.shape_text, case.num_bytes, case.flops or "")
+            return (*own, "median", median_s, "measured", self.source)
+
+        return self._table(self._settings.out / KERNELS, KERNEL_COLUMNS, cases, row, until_s)
+
+    def products(self, cases: Iterable[ProductCase], until_s: float) -> int:
+        """Time products until that moment of the monotonic clock; how many could not be timed."""
+
+        def row(case: ProductCase, median_s: str) -> Row:
+            shape = case.shape
+            # the form is in the source, too: two forms of one shape are two measurements
+            own = (self.machine, "seconds", median_s, "measured", f"{self.source}; {shape.form}")
+            return (*own, "median", case.dtype, shape.m, shape.n, shape.k)
+
+        return self._table(self._settings.out / PRODUCTS, PRODUCT_COLUMNS, cases, row, until_s)
+
+    def _table(
+        self,
+        path: Path,
+        columns: Sequence[str],
+        cases: Iterable[Case],
+        row: Callable[[Case, str], Row],
+        until_s: float,
+    ) -> int:
+        path.unlink(missing_ok=True)
+        rows: list[Row] = [(*columns, *SPREAD)]
+        num_failed, late = 0, 0
+        for case in cases:
+            if time.monotonic() > until_s:
+                late += 1
+                continue
+            times = self._times(case)
+            if times is None:
+                num_failed += 1
+                continue
+            rows.append(row(case, _short(times.median)) + _spread(times))
+            write_whole(path, _csv(rows))
+        left = f"; {late} left out, for which there was no time" if late else ""
+        self._say(f"{path}: {len(rows) - 1} times{left}")
+        return num_failed
+
+    def _times(self, case: ProductCase | KernelCase) -> Times | None:
+        """How long a case takes; None where torch cannot run it, which is said."""
+        try:
+            with multiplied_as(case.dtype):
+                return self._timer.times(case.work(self._settings.kind))
+        except RuntimeError as error:  # as torch reports that there is no room, or no such kernel
+            self._say(f"not timed: {case}: {str(error).strip().splitlines()[0][:200]}")
+            return None
+
+
+def measure_rates(settings: RateSettings, say: Callable[[str], None], cases: RateCases | None = None) -> bool:
+    """Time kernels within their share of the time, then products, and write both tables; `say` is told in lines what
+    was not timed. Whether all was that there was time for."""
+    chosen, begun_s = CASES[settings.kind] if cases is None else cases, time.monotonic()
+    settings.out.mkdir(parents=True, exist_ok=True)
+    tables = RateTables(settings, say)
+    dtypes = [each for each in chosen.dtypes if each != TF32 or has_tf32(settings.kind)]
+    if TF32 in chosen.dtypes and TF32 not in dtypes:
+        say("products of tf32 numbers are left out, which this device does not have")
+    num_failed = tables.kernels(chosen.kernels(), begun_s + KERNELS_SHARE * settings.seconds)
+    num_failed += tables.products(chosen.products(dtypes), begun_s + settings.seconds)
+    return num_failed == 0
+
+
+def device_name(kind: str) -> str:
+    """What the device is called: a GPU by torch, the host by its processor's architecture."""
+    import platform
+
+    import torch
+
+    return torch.cuda.get_device_name() if kind == "cuda" else platform.machine()
+
+
+def has_tf32(kind: str) -> bool:
+    """Whether products of fp32 numbers may be made in tf32: NVIDIA's devices of compute capability 8 and more."""
+    import torch
+
+    return kind == "cuda" and torch.version.cuda is not None and torch.cuda.get_device_capability()[0] >= 8
+
+
+@contextmanager
+def multiplied_as(dtype: str) -> Iterator[None]:
+    """Products of fp32 numbers are made in tf32 meanwhile, or not."""
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if dtype == TF32 else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _csv(rows: Iterable[Row]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _spread(times: Times) -> Row:
+    return _short(times.least), _short(times.most), len(times.seconds)
+
+
+def _short(seconds: float) -> str:
+    """Four digits: more would be noise."""
+    return f"{seconds:.4g}"

@@ -1,0 +1,1 @@
+"""Execution of ops on real buffers: lanes, kernels, codecs, layouts."""

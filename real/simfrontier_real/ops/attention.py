@@ -1,0 +1,236 @@
+"""Attention computed for real, causal or not, of the heads that a rank holds: product by product, or all in one op."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from simfrontier.core.program import Compute
+from simfrontier_real.ops.arrays import Array, Backend
+from simfrontier_real.ops.exponentials import softmax_by_maximum, softmax_by_pairs
+from simfrontier_real.ops.operands import Operands
+from simfrontier_real.ops.rank_context import RankContext
+
+_NAMES = {"query": "rotary.query", "key": "rotary.key", "value": "value.out"}  # where they lie apart
+
+
+def heads_here(operands: Operands) -> tuple[int, int]:
+    """How many heads of queries, and of keys and values, this rank holds."""
+    meta, whole, here = operands.context.schedule.meta, dict(operands.op.iteration)["a"], operands.sizes()["a"]
+    every = int(meta["heads"])
+    return every * here // whole, int(meta.get("kv_heads", every)) * here // whole
+
+
+def by_head(operands: Operands, values: Array, of_keys: bool = False) -> Array:
+    """b s a → b s head feature, of the heads that this rank holds."""
+    return operands.xp.reshape(values, (*values.shape[:2], heads_here(operands)[of_keys], -1))
+
+
+def taken_apart(operands: Operands, qkv: Array) -> tuple[Array, Array, Array]:
+    """b s (group (queries key value) feature) → queries, keys and values, each b s head feature."""
+    xp, (heads, groups) = operands.xp, heads_here(operands)
+    rows, size = qkv.shape[:2], heads // groups
+    parts = xp.reshape(qkv, (*rows, groups, size + 2, -1))
+    return xp.reshape(parts[..., :size, :], (*rows, heads, -1)), parts[..., size, :], parts[..., size + 1, :]
+
+
+def put_together(operands: Operands, query: Array, key: Array, value: Array) -> Array:
+    """The inverse, of what is b s a."""
+    xp, (heads, groups) = operands.xp, heads_here(operands)
+    rows = query.shape[:2]
+    sizes = ((query, heads // groups), (key, 1), (value, 1))
+    together = xp.concat([xp.reshape(part, (*rows, groups, size, -1)) for part, size in sizes], axis=3)
+    return xp.reshape(together, (*rows, -1))
+
+
+def _part(operands: Operands, name: str) -> Array:
+    """query, key or value as b head s feature, a key and a value once for every query that shares it."""
+    xp, held = operands.xp, dict(operands.activations())
+    if "qkv.out" in held:
+        part = taken_apart(operands, held["qkv.out"])[list(_NAMES).index(name)]
+    else:
+        part = by_head(operands, held[_NAMES[name]], of_keys=name != "query")
+    turned = xp.permute_dims(part, (0, 2, 1, 3))
+    heads, groups = heads_here(operands)
+    if name == "query" or heads == groups:
+        return turned
+    batch, _, length, features = turned.shape
+    shared = xp.broadcast_to(turned[:, :, None, :, :], (batch, groups, heads // groups, length, features))
+    return xp.reshape(shared, (batch, heads, length, features))
+
+
+def _rows_of_heads(operands: Operands, name: str) -> Array:
+    """b s a → b head s feature."""
+    return operands.xp.permute_dims(by_head(operands, operands.activation(name)), (0, 2, 1, 3))
+
+
+def _put_rows(operands: Operands, values: Array, number: int = 0) -> None:
+    """b head s feature → b s a."""
+    operands.put(_as_rows(operands, values), number)
+
+
+def _put_shared(operands: Operands, values: Array, number: int = 0) -> None:
+    """The same of a key's or a value's gradients, which are summed over the heads that share it."""
+    heads, groups = heads_here(operands)
+    if heads != groups:
+        batch, _, *rest = values.shape
+        values = operands.xp.sum(operands.xp.reshape(values, (batch, groups, heads // groups, *rest)), axis=2)
+    _put_rows(operands, values, number)
+
+
+def _as_rows(operands: Operands, values: Array) -> Array:
+    rows = operands.xp.permute_dims(values, (0, 2, 1, 3))
+    return operands.xp.reshape(rows, (*rows.shape[:2], -1))
+
+
+def _turned(xp: Any, values: Array) -> Array:
+    return xp.permute_dims(values, (0, 1, 3, 2))
+
+
+def _scores_of(xp: Any, query: Array, key: Array) -> Array:
+    return xp.matmul(query, _turned(xp, key)) / math.sqrt(query.shape[-1])
+
+
+# ── one by one ──
+
+
+def _scores(operands: Operands) -> None:
+    operands.put(_scores_of(operands.xp, _part(operands, "query"), _part(operands, "key")))
+
+
+def _context(operands: Operands) -> None:
+    _put_rows(operands, operands.xp.matmul(_weights(operands), _part(operands, "value")))
+
+
+def _weights(operands: Operands) -> Array:
+    """By what values are multiplied: probabilities, or what dropout leaves of them."""
+    return operands.activations()[0][1]
+
+
+def _d_probabilities(operands: Operands) -> None:
+    value = _part(operands, "value")
+    operands.put(operands.xp.matmul(_rows_of_heads(operands, "d.context"), _turned(operands.xp, value)))
+
+
+def _d_value(operands: Operands) -> None:
+    turned = _turned(operands.xp, _weights(operands))
+    _put_shared(operands, operands.xp.matmul(turned, _rows_of_heads(operands, "d.context")))
+
+
+def _d_query(operands: Operands) -> None:
+    key = _part(operands, "key")
+    _put_rows(operands, operands.xp.matmul(operands.activation("d.scores"), key) / math.sqrt(key.shape[-1]))
+
+
+def _d_key(operands: Operands) -> None:
+    query = _part(operands, "query")
+    turned = _turned(operands.xp, operands.activation("d.scores"))
+    _put_shared(operands, operands.xp.matmul(turned, query) / math.sqrt(query.shape[-1]))
+
+
+def scores(context: RankContext, index: int, op: Compute) -> None:
+    """Queries by keys, or the gradient of either."""
+    kernels = {None: _scores, "dquery": _d_query, "dkey": _d_key}
+    kernels[op.named.part](Operands(context, index, op))
+
+
+def context_of_scores(context: RankContext, index: int, op: Compute) -> None:
+    """Probabilities by values, or the gradient of either."""
+    kernels = {None: _context, "dprobabilities": _d_probabilities, "dvalue": _d_value}
+    kernels[op.named.part](Operands(context, index, op))
+
+
+def softmax(context: RankContext, index: int, op: Compute) -> None:
+    """Softmax over the last dimension by the op's kernel, causal where the model is, and its backward."""
+    operands, wide = Operands(context, index, op), context.backend.wide
+    if operands.is_backward:
+        gradient = wide(operands.activation("d.probabilities"))
+        probabilities = wide(operands.activation("probabilities"))
+        operands.put(_d_scores(operands.xp, gradient, probabilities))
+    else:
+        operands.put(_probabilities(operands, wide(operands.one()), op.kernel))
+
+
+def _probabilities(operands: Operands, scores: Array, kernel: str = "") -> Array:
+    context, xp = operands.context, operands.xp
+    if context.schedule.meta.get("positions") == "alibi":
+        scores = scores + _distances(operands, scores)
+    if context.schedule.meta.get("causal", 1):
+        scores = _without_later(context.backend, scores)
+    return softmax_by_pairs(xp, scores) if kernel == "two-pass" else softmax_by_maximum(xp, scores)
+
+
+def _distances(operands: Operands, scores: Array) -> Array:
+    """What ALiBi adds to scores: minus a head's slope for every position that one attended to lies before."""
+    backend, xp = operands.context.backend, operands.xp
+    heads, _ = heads_here(operands)
+    first = operands.first("a") * heads // operands.sizes()["a"]
+    every = slopes(int(operands.context.schedule.meta["heads"]))
+    own = xp.asarray(every[first : first + heads], dtype=scores.dtype, device=backend.device)
+    places = xp.astype(xp.arange(scores.shape[-1], device=backend.device), scores.dtype)
+    return own[None, :, None, None] * (places[None, :] - places[:, None])
+
+
+def slopes(heads: int) -> list[float]:
+    """ALiBi's slope of each head: 2^(−8/n), 2^(−16/n) … for n heads, a power of two; for other numbers those of the
+    power below, then every other one of the power above (arXiv 2108.12409, ofirpress/attention_with_linear_biases)."""
+    power = 2 ** (heads.bit_length() - 1)
+    out = [2.0 ** (-8 * (head + 1) / power) for head in range(power)]
+    return out + [2.0 ** (-4 * (2 * head + 1) / power) for head in range(heads - power)]
+
+
+def _without_later(backend: Backend, scores: Array) -> Array:
+    """No position sees a later one."""
+    xp = backend.xp
+    places = xp.arange(scores.shape[-1], device=backend.device)
+    later = places[None, :] > places[:, None]
+    return xp.where(later, xp.asarray(-math.inf, dtype=scores.dtype, device=backend.device), scores)
+
+
+def _d_scores(xp: Any, gradient: Array, probabilities: Array) -> Array:
+    along = xp.sum(gradient * probabilities, axis=-1, keepdims=True)
+    return probabilities * (gradient - along)
+
+
+# ── all in one ──
+
+
+def attention(context: RankContext, index: int, op: Compute) -> None:
+    """Fused attention, and its backward, which forms the scores again."""
+    operands, xp, wide = Operands(context, index, op), context.backend.xp, context.backend.wide
+    query, key, value = (wide(_part(operands, name)) for name in _NAMES)
+    probabilities = _probabilities(operands, _scores_of(xp, query, key))
+    if not operands.is_backward:
+        _put_rows(operands, xp.matmul(probabilities, value))
+        return
+    above = wide(_rows_of_heads(operands, "d.context"))
+    scores = _d_scores(xp, xp.matmul(above, _turned(xp, value)), probabilities) / math.sqrt(query.shape[-1])
+    d_query, d_key = xp.matmul(scores, key), xp.matmul(_turned(xp, scores), query)
+    _put_rows(operands, d_query)
+    for number, gradient in enumerate((d_key, xp.matmul(_turned(xp, probabilities), above)), 1):
+        _put_shared(operands, gradient, number)
+
+
+# ── rotary positions ──
+
+_ROTARY_BASE = 10_000.0
+
+
+def rotary(context: RankContext, index: int, op: Compute) -> None:
+    """Queries and keys turned by their positions' angles, the first half of a head's features with the second
+    (GPT-NeoX's order of arXiv 2104.09864); their gradients turned back."""
+    operands = Operands(context, index, op)
+    backend, xp, wide = context.backend, operands.xp, context.backend.wide
+    for number, (_, values) in enumerate(operands.activations()):
+        rows = wide(by_head(operands, values, of_keys=number == 1))
+        half, length = rows.shape[-1] // 2, rows.shape[1]
+        first = operands.first("s")
+        places = xp.astype(xp.arange(first, first + length, device=backend.device), rows.dtype)
+        pace = xp.asarray([_ROTARY_BASE ** (-each / half) for each in range(half)], dtype=rows.dtype)
+        angles = places[:, None] * xp.asarray(pace, device=backend.device)[None, :]
+        cos, sin = xp.cos(angles)[None, :, None, :], xp.sin(angles)[None, :, None, :]
+        if operands.is_backward:
+            sin = -sin
+        left, right = rows[..., :half], rows[..., half:]
+        turned = xp.concat([left * cos - right * sin, right * cos + left * sin], axis=-1)
+        operands.put(xp.reshape(turned, values.shape), number)

@@ -1,0 +1,145 @@
+"""The executor: one rank asks the issuer what may start next, and lanes run it; the same rule as the simulator's."""
+
+from __future__ import annotations
+
+import re
+
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.program import ExpandedProgram, Issuer, title_of
+from simfrontier_real.ops.lane_step import LaneStep
+from simfrontier_real.ops.lanes import InlineLanes, Lanes
+from simfrontier_real.ranks.world import LostRankError
+from simfrontier_real.replay.step_times import StepTimes
+
+GONE = "the connection to another rank broke (it ended or was killed)"
+_BROKEN = re.compile(r"[Cc]onnection (reset|closed|refused)|Read error|Broken pipe|writev")
+
+
+class StuckError(SimfrontierError):
+    """Nothing has ended for too long; `table`: what the rank runs and what it waits for."""
+
+    def __init__(self, table: list[str]) -> None:
+        super().__init__("nothing has ended for too long")
+        self.table = table
+
+
+class Executor:
+    """Runs the steps of one rank's program."""
+
+    def __init__(self, step: LaneStep, lanes: Lanes) -> None:
+        self._step, self._lanes = step, lanes
+        self._issuer = Issuer(step.program)
+        self._running: dict[int, float] = {}
+
+    def run_step(self, timeout_s: float) -> StepTimes:
+        """Run one whole step. Raises StuckError where no op ends for `timeout_s`, and what an op raised."""
+        self.begin()
+        while not self.is_finished:
+            if not self.advance(timeout_s):
+                raise StuckError(self.table())
+        left = self._lanes.left(timeout_s)
+        if left:
+            program = self._step.program
+            raise StuckError([f"{lane_of(program, each)}: on the device: {title(program, each)}" for each in left])
+        return self.end()
+
+    def begin(self) -> None:
+        """Set out on a new step."""
+        self._issuer = Issuer(self._step.program)
+        self._running.clear()
+        self._ready = [0.0] * self._step.program.num_ops
+        self._end = [0.0] * self._step.program.num_ops
+        self._lanes.begin_step()
+        self._step.op_runner.begin_step()
+        self._begin_s = self._step.clock()
+
+    def advance(self, timeout_s: float) -> bool:
+        """Start all that may start, then take what has ended; whether anything did, or went on at least."""
+        moved, measured = False, self._step.num_measured
+        for index in self._issuer.startable():
+            self._ready[index] = self._running[index] = self._enabled_s(index)
+            self._lanes.start(index, self._ready[index])
+            moved = True
+        if not self._running and not moved:
+            return False  # nothing runs and nothing may start: no wait would help
+        for index, end_s, error in self._lanes.finished(timeout_s):
+            if error is not None:
+                raise _explained(error, title(self._step.program, index))
+            self._end[index] = end_s
+            del self._running[index]
+            self._step.op_runner.done(index)
+            self._issuer.finish(index)
+            moved = True
+        return moved or self._step.num_measured > measured
+
+    def _enabled_s(self, index: int) -> float:
+        """When the last op ended that an op waited for, those before it on its lane included."""
+        return max([self._begin_s, *(self._end[other] for other in self._step.program.before[index])])
+
+    def end(self) -> StepTimes:
+        """The times of the step that has just finished."""
+        ready, end = self._ready, self._end
+        for index, (began, ended) in self._lanes.times().items():
+            ready[index], end[index] = began, ended
+        return StepTimes(self._begin_s, tuple(ready), tuple(end))
+
+    def close(self) -> None:
+        """Give back the lanes' threads and streams."""
+        self._lanes.close()
+
+    @property
+    def is_finished(self) -> bool:
+        return self._issuer.is_finished
+
+    def table(self) -> list[str]:
+        """What runs and what waits, one line each."""
+        program = self._step.program
+        lines = [f"{lane_of(program, index)}: running {title(program, index)}" for index in sorted(self._running)]
+        for index, lacking in self._issuer.blocked():
+            waits = ", ".join(f"{lane} {done} of {needed} ops" for lane, done, needed in lacking)
+            lines.append(f"{lane_of(program, index)}: {title(program, index)} waits for {waits}")
+        return lines
+
+
+def inline(step: LaneStep) -> Executor:
+    """An executor that runs every op where it is started."""
+    return Executor(step, InlineLanes(step))
+
+
+def run_together(executors: list[Executor]) -> None:
+    """One step of all ranks in one thread, in turn. Raises SimfrontierError where none can go on."""
+    for executor in executors:
+        executor.begin()
+    waiting = list(enumerate(executors))
+    while waiting:
+        moved = [executor.advance(0.0) for _, executor in waiting]
+        waiting = [(rank, executor) for rank, executor in waiting if not executor.is_finished]
+        if waiting and not any(moved):
+            lines = [f"rank {rank}, {line}" for rank, executor in waiting for line in executor.table()]
+            raise SimfrontierError("stuck: " + "; ".join(lines[:8]))
+
+
+def _explained(error: Exception, op_title: str) -> Exception:
+    """An error of torch's collectives with the op that it ended; others as they are."""
+    if not isinstance(error, RuntimeError):
+        return error
+    text = re.sub(r"^\[[^\]]*\] ", "", str(error).strip().splitlines()[0] if str(error).strip() else "no reason given")
+    text = text.split(". This is typically")[0]
+    if is_broken(error):
+        return LostRankError(f"{op_title}: {GONE}: {text}")
+    return SimfrontierError(f"{op_title}: failed: {text}")
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether an error of torch means that another rank has ended."""
+    return isinstance(error, RuntimeError) and _BROKEN.search(str(error)) is not None
+
+
+def lane_of(program: ExpandedProgram, index: int) -> str:
+    return program.lanes[program.lane[index]]
+
+
+def title(program: ExpandedProgram, index: int) -> str:
+    """An op of a program in words."""
+    where = "" if program.at is None else f" of {program.at[0]} {program.at[1]}"
+    return f"op {index}{where}, {title_of(program.ops[index], program.calls[index])}"

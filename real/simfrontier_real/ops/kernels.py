@@ -1,0 +1,279 @@
+"""The model's ops computed for real, by their kinds; for numpy and torch alike."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from simfrontier.core.program import Compute
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.attention import (
+    attention,
+    context_of_scores,
+    put_together,
+    rotary,
+    scores,
+    softmax,
+    taken_apart,
+)
+from simfrontier_real.ops.blocks import first_index, local_shape
+from simfrontier_real.ops.dropout import dropout
+from simfrontier_real.ops.operands import Operands
+from simfrontier_real.ops.rank_context import Kernel, RankContext
+
+NORM_EPSILON = 1e-5
+_GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
+
+
+def _matmul(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
+    module, part = operands.module, op.named.part
+    if part == "dgrad":
+        weight = operands.weight(operands.weight_of(module))
+        assert weight is not None
+        operands.put(operands.xp.matmul(_joined(operands, operands.activations()), weight))
+    elif part == "wgrad":
+        _weight_gradient(operands, module)
+    else:
+        weight, bias = operands.weight(operands.weight_of(module)), operands.weight(f"{module}.bias")
+        assert weight is not None and op.matmul is not None
+        out = operands.xp.matmul(operands.one(), operands.xp.permute_dims(weight, (1, 0)))
+        # a product that is still to be summed takes its bias once: on the first rank of those that are summed
+        made = out + bias if bias is not None and context.is_first(operands.cuts(op.matmul[3])) else out
+        if operands.num_outputs() == 1:
+            operands.put(made)
+        else:  # queries, keys and values apart
+            for number, part in enumerate(taken_apart(operands, made)):
+                operands.put(operands.xp.reshape(part, (*part.shape[:2], -1)), number)
+
+
+def _weight_gradient(operands: Operands, module: str) -> None:
+    xp = operands.xp
+    *above, (_, source) = operands.activations()
+    gradient = _joined(operands, above)
+    rows = xp.reshape(gradient, (-1, gradient.shape[-1]))
+    columns = xp.reshape(source, (-1, source.shape[-1]))
+    operands.gradient(operands.weight_of(module), xp.matmul(xp.permute_dims(rows, (1, 0)), columns))
+    bias = operands.gradient_of(f"{module}.bias")
+    if bias is not None:
+        assert operands.op.matmul is not None
+        # where the gradient is still to be summed over axes that cut the module's input, it stands on their first ranks
+        summed = bias.placement.partial_axes & set(operands.cuts(operands.op.matmul[2]))
+        total = xp.sum(rows, axis=0)
+        operands.gradient(f"{module}.bias", total if operands.context.is_first(summed) else xp.zeros_like(total))
+
+
+def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
+    """The gradient of a linear module's output; that of query, key and value put together as qkv lays them out."""
+    if len(above) == 1:
+        return above[0][1]
+    query, key, value = (values for _, values in above)
+    return put_together(operands, query, key, value)
+
+
+def _norm(context: RankContext, index: int, op: Compute) -> None:
+    operands, wide = Operands(context, index, op), context.backend.wide
+    module = operands.module
+    if operands.is_backward:
+        _norm_backward(operands, module)
+        return
+    weight, bias = operands.weight(f"{module}.weight"), operands.weight(f"{module}.bias")
+    values, moments = _with_moments(operands)
+    normal, _ = _normalised(operands, wide(values[0]), moments.get(f"{module}.moments"))
+    scaled = normal * wide(weight)
+    operands.put(scaled if bias is None else scaled + wide(bias))
+
+
+def _has_mean(operands: Operands) -> bool:
+    """Whether a norm centres its values; an RMSNorm does not."""
+    return operands.op.kind not in ("rmsnorm", "rmsnorm_sums")
+
+
+def _with_moments(operands: Operands) -> tuple[list[Array], dict[str, Array]]:
+    """The values that a norm reads, and the sums over all its features that it reads, by name."""
+    every = operands.activations()
+    module = operands.module
+    sums = {f"{module}.moments", f"d.{module}.moments"}
+    return [value for name, value in every if name not in sums], {
+        name: operands.context.backend.wide(value) for name, value in every if name in sums
+    }
+
+
+def _normalised(operands: Operands, x: Array, moments: Array | None) -> tuple[Array, Array]:
+    """(normalised values, inverse deviation), by the sums of values and of squares where the features are cut."""
+    xp = operands.xp
+    if not _has_mean(operands):
+        centred = x
+        summed = None if moments is None else moments[..., :1] / dict(operands.op.iteration)["h"]
+        variance = xp.mean(x * x, axis=-1, keepdims=True) if summed is None else summed
+    elif moments is None:
+        centred = x - xp.mean(x, axis=-1, keepdims=True)
+        variance = xp.mean(centred * centred, axis=-1, keepdims=True)
+    else:
+        means = moments / dict(operands.op.iteration)["h"]
+        centred = x - means[..., :1]
+        variance = means[..., 1:] - means[..., :1] * means[..., :1]
+    inverse = 1 / xp.sqrt(variance + NORM_EPSILON)
+    return centred * inverse, inverse
+
+
+def _norm_sums(context: RankContext, index: int, op: Compute) -> None:
+    """Sums over this rank's features: of a norm's input and its squares; backward, of what the norm's gradient takes
+    the means of."""
+    operands = Operands(context, index, op)
+    xp, wide, module = operands.xp, context.backend.wide, operands.module
+    values, moments = _with_moments(operands)
+    parts: tuple[Array, ...]
+    if not operands.is_backward:
+        x = wide(values[0])
+        parts = x, x * x
+    else:
+        scaled = wide(values[0]) * wide(operands.weight(f"{module}.weight"))
+        normal, _ = _normalised(operands, wide(values[1]), moments[f"{module}.moments"])
+        parts = scaled, scaled * normal
+    parts = parts if _has_mean(operands) else parts[1:]
+    operands.put(xp.stack([xp.sum(part, axis=-1) for part in parts], axis=-1))
+
+
+def _norm_backward(operands: Operands, module: str) -> None:
+    """A norm's backward; other gradients of the same stream that the op reads are added to its input's."""
+    xp, wide = operands.xp, operands.context.backend.wide
+    (gradient, x, *others), moments = _with_moments(operands)
+    gradient = wide(gradient)
+    normal, inverse = _normalised(operands, wide(x), moments.get(f"{module}.moments"))
+    scaled = gradient * wide(operands.weight(f"{module}.weight"))
+    if moments:
+        means = moments[f"d.{module}.moments"] / dict(operands.op.iteration)["h"]
+        mean, along = means[..., :1], means[..., -1:]
+    else:
+        mean = xp.mean(scaled, axis=-1, keepdims=True)
+        along = xp.mean(scaled * normal, axis=-1, keepdims=True)
+    out = inverse * ((scaled - mean if _has_mean(operands) else scaled) - normal * along)
+    for other in others:
+        out = out + wide(other)
+    operands.put(out)
+    operands.gradient(f"{module}.weight", xp.sum(gradient * normal, axis=tuple(range(len(x.shape) - 1))))
+    if operands.gradient_of(f"{module}.bias") is not None:
+        operands.gradient(f"{module}.bias", xp.sum(gradient, axis=tuple(range(len(x.shape) - 1))))
+
+
+def _gelu(context: RankContext, index: int, op: Compute) -> None:
+    """GELU by the hyperbolic tangent, as GPT-NeoX computes it, and its backward."""
+    operands = Operands(context, index, op)
+    xp, wide = operands.xp, context.backend.wide
+    backward = operands.is_backward
+    x = wide(operands.activations()[1][1] if backward else operands.one())
+    bent = xp.tanh(_GELU_SCALE * (x + _GELU_CUBIC * x * x * x))
+    if not backward:
+        operands.put(0.5 * x * (1 + bent))
+        return
+    slope = 0.5 * (1 + bent) + 0.5 * x * (1 - bent * bent) * _GELU_SCALE * (1 + 3 * _GELU_CUBIC * x * x)
+    operands.put(wide(operands.activations()[0][1]) * slope)
+
+
+def _swiglu(context: RankContext, index: int, op: Compute) -> None:
+    """silu(gate) · up of features that lie as (feature, gate and up), and its backward."""
+    operands = Operands(context, index, op)
+    xp, wide = operands.xp, context.backend.wide
+    backward = operands.is_backward
+    both = wide(operands.activations()[1][1] if backward else operands.one())
+    pairs = xp.reshape(both, (*both.shape[:-1], -1, 2))
+    gate, up = pairs[..., 0], pairs[..., 1]
+    share = 0.5 * (1 + xp.tanh(0.5 * gate))  # the logistic function
+    if not backward:
+        operands.put(gate * share * up)
+        return
+    above = wide(operands.activations()[0][1])
+    d_gate, d_up = above * up * share * (1 + gate * (1 - share)), above * gate * share
+    operands.put(xp.reshape(xp.stack([d_gate, d_up], axis=-1), both.shape))
+
+
+def _add_positions(context: RankContext, index: int, op: Compute) -> None:
+    """The rows of a table of positions added to this rank's; backward, the sum of the gradients of each."""
+    operands = Operands(context, index, op)
+    xp, name = operands.xp, f"{operands.module}.weight"
+    values = operands.one()
+    first, length = operands.first("s"), values.shape[1]
+    if not operands.is_backward:
+        table = operands.weight(name)
+        assert table is not None
+        operands.put(values + table[first : first + length, :][None, :, :])
+        return
+    rows, features = local_shape(context.schedule.tensors[name], context.schedule.mesh)
+    made = xp.sum(values, axis=0)
+    before, after = (_zeros(xp, made, count, features) for count in (first, rows - first - length))
+    operands.gradient(name, xp.concat([before, made, after], axis=0))
+
+
+def _zeros(xp: Any, like: Array, rows: int, features: int) -> Array:
+    return xp.zeros((rows, features), dtype=like.dtype, device=like.device)
+
+
+def _add(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
+    (_, total), *others = operands.activations()
+    for _, other in others:
+        total = total + other
+    operands.put(total)
+
+
+def _cast(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
+    operands.put(operands.one())
+
+
+def _lookup(context: RankContext, index: int, op: Compute) -> None:
+    """Rows of the table by token; zeros for tokens whose rows are on other ranks."""
+    operands = Operands(context, index, op)
+    name = f"{operands.module}.weight"
+    table, tokens = operands.weight(name), operands.one()
+    assert table is not None
+    index_of, is_here = _own_rows(operands, name, tokens)
+    rows = operands.xp.take(table, index_of, axis=0)
+    operands.put(operands.xp.reshape(rows if is_here is None else rows * is_here[:, None], (*tokens.shape, -1)))
+
+
+def _own_rows(operands: Operands, name: str, tokens: Array) -> tuple[Array, Array | None]:
+    """(row of this rank's part of a table for each token, 0 where it has none; whether it has it, None: it has all)."""
+    xp, mesh = operands.xp, operands.context.schedule.mesh
+    tensor = operands.context.schedule.tensors[name]
+    flat = xp.reshape(tokens, (-1,))
+    num_rows = local_shape(tensor, mesh)[0]
+    if num_rows == tensor.shape[0]:
+        return flat, None
+    flat = flat - first_index(tensor, tensor.dims[0], mesh, operands.context.at)
+    is_here = (flat >= 0) & (flat < num_rows)
+    return xp.where(is_here, flat, xp.zeros_like(flat)), is_here
+
+
+def _scatter(context: RankContext, index: int, op: Compute) -> None:
+    operands = Operands(context, index, op)
+    xp, name = operands.xp, f"{operands.module}.weight"
+    (_, tokens), (_, gradient) = operands.activations()
+    rows = xp.reshape(gradient, (-1, gradient.shape[-1]))
+    index_of, is_here = _own_rows(operands, name, tokens)
+    rows = rows if is_here is None else rows * is_here[:, None]
+    num_rows = local_shape(context.schedule.tensors[name], context.schedule.mesh)[0]
+    operands.gradient(name, context.backend.scatter_rows(num_rows, index_of, rows))
+
+
+MODEL_KERNELS: dict[str, Kernel] = {
+    "matmul": _matmul,
+    "scores": scores,
+    "context": context_of_scores,
+    "norm": _norm,
+    "norm_sums": _norm_sums,
+    "rmsnorm": _norm,
+    "rmsnorm_sums": _norm_sums,
+    "softmax": softmax,
+    "attention": attention,
+    "gelu": _gelu,
+    "swiglu": _swiglu,
+    "rotary": rotary,
+    "add_positions": _add_positions,
+    "add": _add,
+    "cast": _cast,
+    "dropout": dropout,
+    "lookup": _lookup,
+    "scatter": _scatter,
+}

@@ -1,0 +1,219 @@
+"""How a rank's buffers are laid out: which digits of the flat index they hold, in which order; and reordering them.
+
+A buffer of a weight, gradient or state is a line, of the block that its shards leave: its free digits (the axes of the
+nesting over which it is not flat), the first slowest, and then the elements that no axis divides. Digits are in the
+order of the nesting, except in what a gather has just filled and in what is about to be scattered: there the digits of
+the collective come first. A buffer of an activation is an array in the shape of its block; of one that is stacked,
+those of all members.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.codecs import Plain
+from simfrontier.core.program import Collective, Exchange, ExpandedProgram, Mesh, Ref, Schedule, Tensor
+from simfrontier_real.ops.arrays import Array, Backend
+from simfrontier_real.ops.blocks import local_shape, piece_shape, refuse_outer
+
+Order = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSlot:
+    """Where an instance lies in the flat message that its permute writes: the collective that sends the message, and
+    the instance's columns of its [members, total]."""
+
+    op: int
+    members: int
+    start: int
+    width: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How the pieces of a coded activation make up a block: one for each member of the groups over `axes`, of shape
+    `local`, cut along the dimensions of `shards`."""
+
+    axes: tuple[str, ...]
+    shards: tuple[tuple[str, int], ...]
+    local: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """How instances are laid out: the order of their digits, and in how many pieces they are encoded.
+
+    `order` and `pieces` hold what collectives ask for; everything else is canonical and one piece. `bundles` holds what
+    is put in order for a scatter of several tensors at once, `cuts` coded activations that are cut along a dimension.
+    """
+
+    schedule: Schedule
+    order: Mapping[Ref, Order]
+    pieces: Mapping[Ref, int]
+    bundles: Mapping[Ref, MessageSlot]
+    cuts: Mapping[Ref, Cut]
+
+    def order_of(self, ref: Ref) -> Order:
+        """The digits of an instance, the first slowest."""
+        return self.order.get(ref) or canonical(self.schedule.tensors[ref.name], self.schedule.mesh)
+
+    def pieces_of(self, ref: Ref) -> int:
+        """Pieces of an instance that are encoded one by one."""
+        return self.pieces.get(ref, 1)
+
+
+def layouts_of(schedule: Schedule, program: ExpandedProgram) -> Layouts:
+    """The layouts that the communication of a program asks for. Raises InputError where a weight, gradient or state is
+    moved along an axis that cuts its dimensions, where an exchange codes what it moves, or where two collectives
+    disagree."""
+    mesh, tensors = schedule.mesh, schedule.tensors
+    order: dict[Ref, Order] = {}
+    pieces: dict[Ref, int] = {}
+    cuts: dict[Ref, Cut] = {}
+    for index, op in enumerate(program.ops):
+        if isinstance(op, Exchange):
+            _refuse_recoded(op, schedule)
+        if not isinstance(op, Collective) or op.kind == "all_reduce":
+            continue
+        src, dst = program.reads[index], program.writes[index][: len(op.dst)]
+        if _cuts_coded(op, schedule):
+            cuts.update(_cuts(op, schedule, src, dst))
+            continue
+        _refuse_shards(op, schedule)
+        if is_of_activations(op, schedule):
+            continue
+        for ref in dst if op.kind == "all_gather" else src:
+            free = canonical(tensors[ref.name], mesh)
+            first = mesh.live(op.axes)
+            mine = first + tuple(axis for axis in free if axis not in first)
+            if order.setdefault(ref, mine) != mine:
+                raise InputError(f"collective {op.name}: {ref.name} is laid out for groups over {order[ref]} already")
+            pieces[ref] = mesh.size(op.axes)
+        if op.is_added_later:
+            pieces.update(dict.fromkeys(dst, mesh.size(op.axes)))
+    return Layouts(schedule, order, pieces, _bundles(schedule, program), cuts)
+
+
+def _cuts_coded(op: Collective, schedule: Schedule) -> bool:
+    """Whether a collective gathers or scatters coded values along their dimensions: only activations have such."""
+    smaller = op.src if op.kind == "all_gather" else op.dst
+    tensors = [schedule.tensors[ref.name] for ref in smaller]
+    return all(
+        each.codec is not None and each.per_micro and any(axis in op.axes for axis, _ in each.placement.shards)
+        for each in tensors
+    )
+
+
+def _cuts(op: Collective, schedule: Schedule, src: tuple[Ref, ...], dst: tuple[Ref, ...]) -> dict[Ref, Cut]:
+    mesh, out = schedule.mesh, dict[Ref, Cut]()
+    for a, b in zip(src, dst, strict=True):
+        if op.kind == "all_to_all":
+            out |= _cuts_of_exchanged(op, a, b, schedule)
+            continue
+        small, large = (a, b) if op.kind == "all_gather" else (b, a)
+        tensor = schedule.tensors[small.name]
+        refuse_outer(f"collective {op.name} of {small.name}", op.axes, tensor.placement.on(mesh).shards)
+        out[large] = Cut(mesh.live(op.axes), tensor.placement.shards, local_shape(tensor, mesh))
+    return out
+
+
+def _cuts_of_exchanged(op: Collective, src: Ref, dst: Ref, schedule: Schedule) -> dict[Ref, Cut]:
+    """What is sent is cut as the target is, and what arrives makes up a block as the source was cut."""
+    mesh, (before, after) = schedule.mesh, (schedule.tensors[ref.name] for ref in (src, dst))
+    for tensor in (before, after):
+        refuse_outer(f"collective {op.name} of {tensor.name}", op.axes, tensor.placement.on(mesh).shards)
+    axes, local = mesh.live(op.axes), piece_shape(before, after, mesh)
+    return {src: Cut(axes, after.placement.shards, local), dst: Cut(axes, before.placement.shards, local)}
+
+
+def _bundles(schedule: Schedule, program: ExpandedProgram) -> dict[Ref, MessageSlot]:
+    """The sources of every scatter of several tensors that one permute has written for it."""
+    out: dict[Ref, MessageSlot] = {}
+    writer: dict[Ref, int] = {}
+    for index, op in enumerate(program.ops):
+        src = program.reads[index]
+        is_scatter = isinstance(op, Collective) and op.kind == "reduce_scatter" and not op.is_added_later
+        if is_scatter and len(src) > 1 and _is_permute(program, {writer.get(ref, -1) for ref in src}):
+            members = schedule.mesh.size(op.axes)  # type: ignore[union-attr]
+            widths = [schedule.tensors[ref.name].local_elements(schedule.mesh) // members for ref in src]
+            start = 0
+            for ref, width in zip(src, widths, strict=True):
+                out[ref] = MessageSlot(index, members, start, width, sum(widths))
+                start += width
+        writer.update(dict.fromkeys(program.writes[index], index))
+    return out
+
+
+def _is_permute(program: ExpandedProgram, writers: set[int]) -> bool:
+    return len(writers) == 1 and min(writers) >= 0 and program.ops[min(writers)].kind == "permute"
+
+
+def is_of_activations(op: Collective, schedule: Schedule) -> bool:
+    """Whether a collective moves activations, which are cut along their dimensions."""
+    return schedule.tensors[op.src[0].name].role == "activation"
+
+
+def _refuse_shards(op: Collective, schedule: Schedule) -> None:
+    for name in {ref.name for ref in (*op.src, *op.dst)}:
+        shards = schedule.tensors[name].placement.on(schedule.mesh).shards
+        if is_of_activations(op, schedule):
+            refuse_outer(f"collective {op.name} of {name}", op.axes, shards)
+        elif any(axis in op.axes for axis, _ in shards):
+            raise InputError(
+                f"collective {op.name}: {name} is cut along a dimension by its axes; allowed: flat or whole tensors, "
+                "and activations"
+            )
+
+
+def _refuse_recoded(op: Exchange, schedule: Schedule) -> None:
+    for name in {ref.name for ref in (*op.reads, *op.writes)}:
+        tensor = schedule.tensors[name]
+        own = tensor.codec or Plain(tensor.dtype)
+        if tensor.role != "token" and own != op.codec:
+            raise InputError(f"exchange {op.name}: {name} is sent as {op.codec}; allowed: as it is stored, {own}")
+
+
+def canonical(tensor: Tensor, mesh: Mesh) -> Order:
+    """The free digits of a tensor in the order of its nesting."""
+    return tuple(axis for axis in mesh.live(tensor.nesting) if axis not in tensor.placement.flat)
+
+
+def rearranged(backend: Backend, line: Array, mesh: Mesh, src: Order, dst: Order, at: Mapping[str, int]) -> Array:
+    """A line with the digits of `src` as one with those of `dst`; digits that `dst` lacks are fixed at `at`.
+
+    Always a contiguous line of its own or, where nothing changes, the line itself; a gathered piece of a larger
+    message comes as [members, n].
+    """
+    if src == dst:
+        return backend.xp.reshape(line, (-1,))
+    xp = backend.xp
+    cube = xp.reshape(line, (*(mesh[axis] for axis in src), -1))
+    cube = cube[(*(at[axis] if axis not in dst else slice(None) for axis in src), Ellipsis)]
+    left = [axis for axis in src if axis in dst]
+    if tuple(left) != dst:
+        cube = xp.permute_dims(cube, (*(left.index(axis) for axis in dst), len(left)))
+    out = xp.reshape(cube, (-1,))
+    return xp.asarray(out, copy=True)
+
+
+def whole_line(backend: Backend, values: Array, tensor: Tensor, mesh: Mesh) -> Array:
+    """The values of a tensor's block as its whole line, padded with zeros to a multiple of the nesting."""
+    padding = -math.prod(values.shape) % mesh.size(tensor.nesting)
+    line = backend.xp.reshape(values, (-1,))
+    if not padding:
+        return line
+    zeros = backend.xp.zeros((padding,), dtype=line.dtype, device=backend.device)
+    return backend.xp.concat([line, zeros])
+
+
+def coordinates(mesh: Mesh, rank: int) -> dict[str, int]:
+    """A rank's coordinate on each axis."""
+    out = {}
+    for name, size in reversed(mesh.axes):
+        rank, out[name] = divmod(rank, size)
+    return out

@@ -1,0 +1,191 @@
+"""Cross-entropy computed for real: over all classes on one rank, and by every method over some classes on each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from simfrontier.base.errors import InputError, SimfrontierError, nearest
+from simfrontier.core.program import Compute
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.blocks import first_index
+from simfrontier_real.ops.exponentials import LN2_HIGH, LN2_LOW, as_pairs, summed_by_maximum, summed_pairs
+from simfrontier_real.ops.operands import Operands
+from simfrontier_real.ops.rank_context import Kernel, RankContext
+
+
+class LossTargets(Protocol):
+    """What of training the loss needs: this rank's labels by micro-batch, and where its losses go. `counters` are whole
+    numbers that kernels of a model keep from step to step beside its states, the same on every rank; a checkpoint has
+    them, too."""
+
+    grad_accum: int
+    loss_scale: float
+    labels: dict[int, Array]
+    losses: dict[int, Array]
+    counters: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEntropy:
+    """The kernels of the loss, averaged over all samples and positions of the step."""
+
+    targets: LossTargets
+
+    def kernels(self) -> dict[str, Kernel]:
+        return {
+            "loss": self._loss,
+            "loss_max": self._max,
+            "loss_sums": self._sums,
+            "loss_own": self._own,
+            "loss_exp": self._exp,
+            "loss_sum": self._sum,
+            "loss_online": self._online,
+            "loss_pairs": self._pairs,
+        }
+
+    def _loss(self, context: RankContext, index: int, op: Compute) -> None:
+        """The loss, and its gradient by the logits; sums over all classes are read where they are cut.
+
+        -log softmax as log of the sum less the logit: finite also where the probability is too small for a number; row
+        by row and in float64, so that what all logits of a row have in common does not take its digits.
+        """
+        operands = Operands(context, index, op)
+        xp, values = operands.xp, operands.activations()
+        first, held = values[0][1], dict(values[1:])
+        hit = self._hit(operands, first)
+        if "loss.pairs" in held:
+            total, power, own = _columns(held["loss.pairs"])
+            probabilities, log = _by_pairs(xp, *as_pairs(xp, first), total, _wide(xp, power))
+        elif "loss.online" in held:
+            top, total, own = _columns(held["loss.online"])
+            probabilities, log = xp.exp(first - top) / total, _wide(xp, top) + _wide(xp, xp.log(total))
+        elif "loss.total" in held:
+            total, own = held["loss.total"][..., None], held["loss.own"]
+            probabilities, log = first / total, xp.log(total)
+        elif "loss.terms" in held:
+            total, own = held["loss.terms"][..., :1], held["loss.terms"][..., 1]
+            probabilities, log = xp.exp(first - held["loss.top"][..., None]) / total, xp.log(total)
+        elif op.kernel == "two-pass":
+            mantissa, power = as_pairs(xp, first)
+            own = xp.sum(first * hit, axis=-1)
+            probabilities, log = _by_pairs(xp, mantissa, power, *summed_pairs(xp, mantissa, power, axis=-1))
+        else:
+            shifted = first - xp.max(first, axis=-1, keepdims=True)
+            exponentials, own = xp.exp(shifted), xp.sum(shifted * hit, axis=-1)
+            total = xp.sum(exponentials, axis=-1, keepdims=True)
+            probabilities, log = exponentials / total, xp.log(total)
+        rows = math.prod(size for _, size in op.iteration[:-1])  # the last label is the class
+        count = rows * self.targets.grad_accum
+        if counts(operands):
+            loss = xp.sum(_wide(xp, log[..., 0]) - _wide(xp, own)) / count
+            self.targets.losses[context.program.reads[index][0].micro] = loss
+        operands.put((probabilities - hit) * (self.targets.loss_scale / count))
+
+    # ── what ranks say of some of the classes ──
+
+    def _max(self, context: RankContext, index: int, op: Compute) -> None:
+        """The largest logit."""
+        operands = Operands(context, index, op)
+        operands.put(operands.xp.max(operands.one(), axis=-1))
+
+    def _sums(self, context: RankContext, index: int, op: Compute) -> None:
+        """The sum of exponentials, and the label's own logit where it is among them."""
+        operands = Operands(context, index, op)
+        xp, ((_, logits), (_, top)) = operands.xp, operands.activations()
+        shifted = logits - top[..., None]
+        parts = xp.exp(shifted), shifted * self._hit(operands, logits)
+        operands.put(xp.stack([xp.sum(part, axis=-1) for part in parts], axis=-1))
+
+    def _own(self, context: RankContext, index: int, op: Compute) -> None:
+        """The label's own logit, and all logits, less the largest of all classes."""
+        operands = Operands(context, index, op)
+        (_, logits), (_, top) = operands.activations()
+        shifted = logits - top[..., None]
+        operands.put(operands.xp.sum(shifted * self._hit(operands, logits), axis=-1), 0)
+        operands.put(shifted, 1)
+
+    def _exp(self, context: RankContext, index: int, op: Compute) -> None:
+        operands = Operands(context, index, op)
+        operands.put(operands.xp.exp(operands.one()))
+
+    def _sum(self, context: RankContext, index: int, op: Compute) -> None:
+        operands = Operands(context, index, op)
+        operands.put(operands.xp.sum(operands.one(), axis=-1))
+
+    def _online(self, context: RankContext, index: int, op: Compute) -> None:
+        """The largest logit, the sum of exponentials of differences to it, and the label's own logit."""
+        operands = Operands(context, index, op)
+        xp, logits = operands.xp, operands.one()
+        top, total = summed_by_maximum(xp, logits, xp.ones_like(logits), axis=-1)
+        self._put_three(operands, top, total, logits)
+
+    def _pairs(self, context: RankContext, index: int, op: Compute) -> None:
+        """The sum of exponentials as m 2^n, and the label's own logit."""
+        operands = Operands(context, index, op)
+        logits = operands.one()
+        xp = operands.xp
+        total, power = summed_pairs(xp, *as_pairs(xp, logits), axis=-1)
+        _refuse_long(xp, op, power, logits)
+        self._put_three(operands, total, xp.astype(power, logits.dtype), logits)
+
+    def _put_three(self, operands: Operands, one: Array, other: Array, logits: Array) -> None:
+        own = operands.xp.sum(logits * self._hit(operands, logits), axis=-1, keepdims=True)
+        operands.put(operands.xp.concat([one, other, own], axis=-1))
+
+    def _hit(self, operands: Operands, logits: Array) -> Array:
+        """1 at the class of each position's label, if it is this rank's; else 0."""
+        context, ref = operands.context, operands.context.program.reads[operands.index][0]
+        tensor = context.schedule.tensors[ref.name]
+        first = first_index(tensor, tensor.dims[-1], context.schedule.mesh, context.at)
+        classes = operands.xp.arange(first, first + logits.shape[-1], device=context.backend.device)
+        return operands.xp.astype(classes == self.targets.labels[ref.micro][..., None], logits.dtype)
+
+
+_MERGES: Final = {"loss.online": summed_by_maximum, "loss.pairs": summed_pairs}
+
+
+def merged(context: RankContext, index: int, op: Compute) -> None:
+    """merge: the results of a group's members for their classes, combined into those for all classes."""
+    reads, writes, _ = context.operands(index)
+    xp = context.backend.xp
+    for src, dst in zip(reads, writes, strict=False):  # a token may be written, too
+        one, other, own = _columns(context.buffers[src])
+        name = context.schedule.tensors[dst.name].quantity
+        if name not in _MERGES:
+            raise InputError(f"op merge {op.name}: no way to merge {name!r}; {nearest(name, _MERGES)}")
+        parts = [*_MERGES[name](xp, one, other, axis=0), xp.sum(own[..., None], axis=0, keepdims=True)]
+        context.buffers[dst] = xp.concat(parts, axis=-1)[0]
+
+
+def _columns(values: Array) -> tuple[Array, Array, Array]:
+    """The three numbers of each row: the first two as [..., 1], the label's own logit as [...]."""
+    return values[..., :1], values[..., 1:2], values[..., 2]
+
+
+def _by_pairs(xp: Any, mantissa: Array, power: Array, total: Array, top: Array) -> tuple[Array, Array]:
+    """(probabilities, log of the sum of exponentials in float64)."""
+    scale = xp.astype(xp.exp2(power - top), mantissa.dtype)
+    return mantissa / total * scale, top * LN2_HIGH + (top * LN2_LOW + _wide(xp, xp.log(total)))
+
+
+def _wide(xp: Any, values: Array) -> Array:
+    return xp.astype(values, xp.float64, copy=False)
+
+
+def _refuse_long(xp: Any, op: Compute, power: Array, logits: Array) -> None:
+    """An exponent is sent as a number of the logits' type, which holds whole numbers up to a limit."""
+    most = {"float32": 2.0**24, "float64": 2.0**53}[str(logits.dtype).rpartition(".")[2]]
+    largest = float(xp.max(xp.abs(power)))
+    if most < largest < math.inf:
+        raise SimfrontierError(
+            f"{op.name}: a logit of {largest * math.log(2):.3g} makes an exponent that {logits.dtype} does not hold; "
+            f"allowed: logits up to {most * math.log(2):.3g}, or another way to form the loss"
+        )
+
+
+def counts(operands: Operands) -> bool:
+    """Whether this rank reports the loss of its samples: of ranks that have the same samples the first does."""
+    context, rows = operands.context, operands.cuts(label for label, _ in operands.op.iteration[:-1])
+    return context.is_first(axis for axis in context.schedule.mesh.names if axis not in (*rows, context.roles_axis))

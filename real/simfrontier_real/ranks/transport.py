@@ -1,0 +1,117 @@
+"""The seam to the outside world: a collective of one message, or an exchange with another rank; loopback, torch or
+explicit transfers are behind it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from simfrontier.core.program import Collective, Exchange, Mesh, PartialOp, Schedule
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.layout import coordinates
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Channel:
+    """One communicator of one lane: the groups over `axes`, members in the order of the axes, the first slowest.
+
+    Lanes have communicators of their own even where the schedule lets them share one, because messages carry no tags.
+    """
+
+    comm: str
+    lane: str
+    axes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ExchangeChannel:
+    """One communicator of one lane between the ranks at two places of an axis, the lower first, for exchanges."""
+
+    comm: str
+    lane: str
+    axis: str
+    ends: tuple[int, int]
+
+    def pairs(self, mesh: Mesh) -> list[tuple[int, ...]]:
+        """All ranks: the partners in pairs, the others alone."""
+        out: list[tuple[int, ...]] = []
+        for along in mesh.groups((self.axis,)).tolist():
+            out.append(tuple(along[end] for end in self.ends))
+            out += [(rank,) for place, rank in enumerate(along) if place not in self.ends]
+        return out
+
+
+def group_of(mesh: Mesh, axes: tuple[str, ...], rank: int) -> tuple[int, tuple[int, ...]]:
+    """The number of a rank's group over `axes`, and its members."""
+    table = mesh.groups(axes)
+    number = int((table == rank).any(axis=1).argmax())
+    return number, tuple(table[number].tolist())
+
+
+class Pending(Protocol):
+    """A collective or an exchange that has started."""
+
+    def is_done(self) -> bool:
+        """Whether `wait` would return at once (False where that cannot be known without waiting)."""
+
+    def wait(self) -> Array:
+        """The result: all-gather [members, n] from [n]; reduce-scatter [n] from [members, n]; all-reduce [n] from [n];
+        all-to-all [members, n] from [members, n], the row of each member; exchange: what has arrived (None where
+        nothing comes)."""
+
+
+class Transport(Protocol):
+    """Collectives and exchanges of one rank. Calls on a channel are made in the same order by all its
+    members."""
+
+    def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> Pending:
+        """Start a collective's call for one message; never blocks for other ranks."""
+
+    def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> Pending:
+        """Start to send `message` to the rank at the other end and to receive into `room` (None: nothing goes in that
+        direction); never blocks for it."""
+
+
+def collectives_of(schedule: Schedule) -> list[Collective]:
+    """Every distinct collective of a schedule, in order of appearance; equal ones are one, as in its file."""
+    return list(dict.fromkeys(_each_once(schedule)))
+
+
+def numbers_of(schedule: Schedule) -> dict[int, int]:
+    """Which of the distinct collectives an op is, by its number."""
+    number = {op: number for number, op in enumerate(collectives_of(schedule))}
+    return {op.number: number[op] for op in _each_once(schedule)}
+
+
+def _each_once(schedule: Schedule) -> list[Collective]:
+    return [op for op in schedule.distinct_ops() if isinstance(op, Collective)]
+
+
+def channel_of(op: Collective, mesh: Mesh) -> Channel:
+    """The channel that a collective of a schedule uses."""
+    return Channel(op.comm, op.lane, mesh.live(op.axes))
+
+
+def channels_of(schedule: Schedule) -> list[Channel]:
+    """The channels that a schedule's collectives use, sorted."""
+    return sorted({channel_of(op, schedule.mesh) for op in collectives_of(schedule)})
+
+
+def peer_of(op: Exchange, mesh: Mesh, rank: int) -> int:
+    """The rank at the other end of an exchange, which has all other coordinates in common."""
+    at = coordinates(mesh, rank)[op.axis]
+    assert at in op.ends, f"{op.name}: rank {rank} is at none of its ends"
+    other = op.ends[0] if at == op.ends[1] else op.ends[1]
+    stride = math.prod(size for _, size in mesh.axes[mesh.names.index(op.axis) + 1 :])
+    return rank + (other - at) * stride
+
+
+def exchange_channel_of(op: Exchange) -> ExchangeChannel:
+    """The channel of an exchange."""
+    return ExchangeChannel(op.comm, op.lane, op.axis, (min(op.ends), max(op.ends)))
+
+
+def exchange_channels_of(schedule: Schedule) -> list[ExchangeChannel]:
+    """The channels of a schedule's exchanges, sorted."""
+    return sorted({exchange_channel_of(op) for op in schedule.distinct_ops() if isinstance(op, Exchange)})

@@ -1,0 +1,272 @@
+"""From what every rank clocked to one trace: medians over iterations, in the schema of the simulator's traces."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simfrontier.core.collectives import message_bytes
+from simfrontier.core.program import (
+    Collective,
+    Compute,
+    Exchange,
+    ExpandedProgram,
+    Op,
+    Ref,
+    Schedule,
+    digest,
+    traffic_bytes,
+)
+from simfrontier.core.trace import (
+    HELD_RANKS,
+    OTHERS_SHARE,
+    Arrow,
+    Place,
+    Process,
+    Span,
+    Trace,
+    arrows_from_last,
+    ranges_text,
+)
+from simfrontier_real.ops.programs import Programs
+from simfrontier_real.ranks.others import ProcessorTime, others_share
+from simfrontier_real.ranks.transport import channel_of, exchange_channel_of, group_of, peer_of
+from simfrontier_real.replay.step_times import StepTimes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+Times = tuple[Any, Any, Any]  # when ops were ready, started and ended, [iterations, ops]
+
+
+@dataclass(frozen=True, slots=True)
+class RankTimes:
+    """One rank's times of all iterations, [iterations, ops], in seconds of rank 0's clock; its host; the bytes of the
+    messages that it handed over, per op; and what it and others took of its processors meanwhile."""
+
+    begin_s: Any
+    ready_s: Any
+    end_s: Any
+    host: str
+    message_bytes: Mapping[int, int]
+    spent: ProcessorTime | None = None
+
+
+def clocked(
+    times: list[StepTimes],
+    offset_s: float,
+    host: str,
+    message_bytes: Mapping[int, int],
+    spent: ProcessorTime | None = None,
+) -> RankTimes:
+    """A rank's times as arrays; `offset_s` is added to make them rank 0's."""
+    import numpy as np
+
+    return RankTimes(
+        np.array([each.begin_s for each in times]) + offset_s,
+        np.array([each.ready_s for each in times]) + offset_s,
+        np.array([each.end_s for each in times]) + offset_s,
+        host,
+        dict(message_bytes),
+        spent,
+    )
+
+
+def trace_of(
+    schedule: Schedule,
+    programs: Programs,
+    ranks: list[RankTimes],
+    title: str,
+    notes: Mapping[str, str],
+    most_ranks: int | None = None,
+) -> Trace:
+    """The trace of all ranks, or of those that are held; every time is the median over the iterations. The step's times
+    in the notes are of all ranks."""
+    import numpy as np
+
+    times = aligned(schedule, programs, ranks)
+    steps = np.max([end.max(axis=1) for _, _, end in times], axis=0)
+    quarter, half, three = np.percentile(steps, [25, 50, 75])
+    measured = {
+        "mesh": ", ".join(f"{name} {size}" for name, size in schedule.mesh.axes),
+        "iterations": str(len(steps)),
+        "step_median_s": f"{half:.9f}",
+        "steps_s": " ".join(f"{step:.6f}" for step in steps),
+    }
+    if len(steps) > 1:  # a single step has no spread
+        measured["step_iqr_s"] = f"{three - quarter:.9f}"
+    share = others_share([each.host for each in ranks], [each.spent for each in ranks])
+    if share is not None:
+        measured[OTHERS_SHARE] = f"{share:.4f}"
+    held = held_ranks([each.host for each in ranks], most_ranks)
+    if len(held) < len(ranks):
+        measured[HELD_RANKS] = ranges_text(held)
+    spans = []
+    for rank in held:
+        ready, start, end = (np.median(each, axis=0) for each in times[rank])
+        end = np.maximum(end, start)  # clocks of several hosts differ by up to the noted error
+        spans.append(_spans(schedule, programs.of(rank), ranks, rank, ready, start, end))
+    return Trace(
+        digest=digest(schedule),
+        title=title,
+        ranks=tuple(f"rank {rank} on {ranks[rank].host}" for rank in held),
+        members=tuple((rank,) for rank in held),
+        spans=tuple(spans),
+        notes={**notes, **measured},
+    )
+
+
+def held_ranks(hosts: Sequence[str], most: int | None) -> list[int]:
+    """All ranks, or, where these are more than `most`, those of as many whole hosts as hold no more, evenly spread from
+    rank 0's on; of one host at least."""
+    if most is None or len(hosts) <= most:
+        return list(range(len(hosts)))
+    on_host = Counter(hosts)
+    names = list(on_host)
+    number = max(1, most // max(on_host.values()))
+    chosen = {names[part * len(names) // number] for part in range(number)}
+    return [rank for rank, host in enumerate(hosts) if host in chosen]
+
+
+def aligned(schedule: Schedule, programs: Programs, ranks: list[RankTimes]) -> list[Times]:
+    """Each rank's (ready, start, end) of every op, [iterations, ops] in seconds from the moment at which the first rank
+    set out on the step. Communication starts when the last rank that takes part is ready."""
+    import numpy as np
+
+    begin = np.min([rank.begin_s for rank in ranks], axis=0)[:, None]
+    ready = [rank.ready_s - begin for rank in ranks]
+    start = [each.copy() for each in ready]
+    for groups, indices in calls_by_group(schedule, programs):
+        for group in groups:
+            places = [(rank, indices[programs.by_rank[rank]]) for rank in group]
+            if all(calls for _, calls in places):
+                latest = np.max([ready[rank][:, calls] for rank, calls in places], axis=0)
+                for rank, calls in places:
+                    start[rank][:, calls] = latest
+    return [(a, b, rank.end_s - begin) for a, b, rank in zip(ready, start, ranks, strict=True)]
+
+
+def arrows_of(schedule: Schedule, programs: Programs, processes: Sequence[Process]) -> list[Arrow]:
+    """Arrows between the ranks that a trace holds, each of which is a process: of a collective from the one that was
+    ready last to the others of its group, of an exchange from the sender to the receiver."""
+    number = {process.members[0]: place for place, process in enumerate(processes)}
+    out: list[Arrow] = []
+    for groups, indices in calls_by_group(schedule, programs):
+        for group in groups:
+            held = [rank for rank in group if rank in number]
+            calls = ([(number[rank], index) for index in indices[programs.by_rank[rank]]] for rank in held)
+            for places in zip(*calls, strict=True):
+                op = programs.of(held[0]).ops[places[0][1]]
+                if not isinstance(op, Exchange):
+                    out += arrows_from_last(processes, places)
+                elif len(held) == len(group):
+                    out += _sent(op, {programs.of(rank).at: place for rank, place in zip(held, places, strict=True)})
+    return sorted(out, key=lambda arrow: (arrow.source, arrow.target))
+
+
+def _sent(op: Exchange, places: Mapping[tuple[str, int] | None, Place]) -> Iterator[Arrow]:
+    """From the rank at an end that sends to that at the other."""
+    there, back = (places[op.axis, end] for end in op.ends)
+    if op.src:
+        yield Arrow(there, back)
+    if op.back_src:
+        yield Arrow(back, there)
+
+
+def calls_by_group(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
+    """(groups of ranks, per role the calls of one communicator): the k-th call is the same one on all ranks of a
+    group."""
+    calls: dict[Hashable, list[list[int]]] = {}
+    groups: dict[Hashable, list[list[int]]] = {}
+    mesh = schedule.mesh
+    for role, program in enumerate(programs.of_roles):
+        for index, op in enumerate(program.ops):
+            if isinstance(op, Compute):
+                continue
+            key: Hashable
+            if isinstance(op, Collective):
+                key = channel_of(op, mesh)
+                members = groups.get(key) or mesh.groups(mesh.live(op.axes)).tolist()
+            else:
+                key = exchange_channel_of(op)
+                members = groups.get(key) or [pair for pair in key.pairs(mesh) if len(pair) > 1]
+            groups[key] = members
+            calls.setdefault(key, [[] for _ in programs.of_roles])[role].append(index)
+    for key, indices in calls.items():
+        yield groups[key], indices
+
+
+def _spans(
+    schedule: Schedule,
+    program: ExpandedProgram,
+    ranks: list[RankTimes],
+    rank: int,
+    ready: NDArray[Any],
+    start: NDArray[Any],
+    end: NDArray[Any],
+) -> tuple[Span, ...]:
+    levels: dict[tuple[str | int, ...], str] = {}
+    sizes: dict[int, float] = {}
+    out = []
+    for index, (op, call) in enumerate(zip(program.ops, program.calls, strict=True)):
+        axes, level, message = "", "", 0.0
+        if not isinstance(op, Compute):
+            axes, message = "+".join(_axes(op)), float(ranks[rank].message_bytes.get(index, 0))
+            between = op.axes if isinstance(op, Collective) else (op.axis, *op.ends)
+            if between not in levels:
+                levels[between] = _level(schedule, ranks, rank, op)
+            level = levels[between]
+        if op.number not in sizes:  # an op is at one end only of a program
+            sizes[op.number] = _own_bytes(op, schedule, program.reads[index])
+        own = sizes[op.number]
+        out.append(
+            Span(
+                op=index,
+                lane=op.lane,
+                kind=op.kind,
+                name=op.name,
+                axes=axes,
+                level=level,
+                call=call.label,
+                layer=call.layer,
+                micro=call.micro,
+                num_bytes=own,
+                message_bytes=message,
+                ready_s=float(ready[index]),
+                start_s=float(start[index]),
+                end_s=float(end[index]),
+            )
+        )
+    return tuple(out)
+
+
+def _axes(op: Collective | Exchange) -> tuple[str, ...]:
+    return op.axes if isinstance(op, Collective) else (op.axis,)
+
+
+def _level(schedule: Schedule, ranks: list[RankTimes], rank: int, op: Collective | Exchange) -> str:
+    """The boundary that is known for certain: whether the ranks of the call are on several hosts."""
+    if isinstance(op, Exchange):
+        group = [rank, peer_of(op, schedule.mesh, rank)]
+    else:
+        group = [*group_of(schedule.mesh, schedule.mesh.live(op.axes), rank)[1]]
+    return "inter_node" if len({ranks[member].host for member in group}) > 1 else "intra_node"
+
+
+def _own_bytes(op: Op, schedule: Schedule, reads: tuple[Ref, ...]) -> float:
+    """Bytes that a rank puts on the wire if nothing is sent twice, or memory traffic of local work."""
+    mesh = schedule.mesh
+    if isinstance(op, Compute):
+        return float(traffic_bytes(op, schedule.tensors, mesh))
+    if isinstance(op, Exchange):
+        return float(sent_bytes(schedule, op, reads))
+    share = (mesh.size(op.axes) - 1) / mesh.size(op.axes) * (2 if op.kind == "all_reduce" else 1)
+    return share * message_bytes(op, schedule.tensors, mesh)
+
+
+def sent_bytes(schedule: Schedule, op: Exchange, reads: tuple[Ref, ...]) -> int:
+    """Bytes of what one end of an exchange reads, and so sends."""
+    return sum(op.codec.wire_bytes(schedule.tensors[ref.name].local_elements(schedule.mesh)) for ref in reads)

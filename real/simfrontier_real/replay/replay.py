@@ -1,0 +1,157 @@
+"""Replay: every op of a schedule on buffers of the right sizes; real collectives and codecs, values irrelevant."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.codecs import Codec
+from simfrontier.core.program import KINDS, Compute, CopyKind, Ref, matmul_shape, traffic_bytes
+from simfrontier.core.trace import Trace
+from simfrontier_real.ops.arrays import Array, Backend
+from simfrontier_real.ops.blocks import local_shape
+from simfrontier_real.ops.codecs import Encoded
+from simfrontier_real.ops.local import LOCAL_KERNELS
+from simfrontier_real.ops.op_runner import RealOpRunner
+from simfrontier_real.ops.rank_context import Kernel, RankContext
+
+ComputeMode = Literal["real", "wait", "none"]
+_FLOATS = ("fp64", "fp32", "fp16", "bf16")
+
+
+@dataclass
+class StandInKernels:
+    """Kernels that stand for the model's: outputs of the right size, and time spent by the mode.
+
+    real: matrix products of the op's local shape and copies of as many bytes as the op moves, on scratch memory; wait:
+    sleep until as long after the op was ready as it takes in `waits` (per op, seconds); none: no time.
+    """
+
+    mode: ComputeMode
+    waits: list[float] | None = None
+    sent: frozenset[str] = frozenset()  # the activations that communication reads
+    memory: dict[str, Array] = field(default_factory=dict)  # zeros, by type: every blank and scratch lies in them
+
+    def kernels(self) -> dict[str, Kernel]:
+        """By kind; where compute is real, so are the codecs and the other local moves."""
+        stand = dict.fromkeys((name for name, kind in KINDS.items() if not isinstance(kind, CopyKind)), self.op)
+        return {**stand, **(LOCAL_KERNELS if self.mode == "real" else dict.fromkeys(LOCAL_KERNELS, self.op))}
+
+    def op(self, context: RankContext, index: int, op: Compute) -> None:
+        """One op of the model (or any local op, where compute is not real)."""
+        if self.mode == "real":
+            self._spend(context, op)
+        _, writes, added = context.operands(index)
+        for ref in (*writes, *added):
+            self.blank(context, ref)
+
+    def blank(self, context: RankContext, ref: Ref) -> None:
+        """A buffer of the right size where communication may read it; no op reads most activations here."""
+        tensor = context.schedule.tensors[ref.name]
+        if tensor.role in ("token", "optimizer"):
+            return
+        if tensor.role == "activation":
+            if ref.name in self.sent:
+                context.buffers[ref] = self._zeros(context, local_shape(tensor, context.schedule.mesh), tensor.dtype)
+            return
+        bundle = context.layouts.bundles.get(ref)
+        if bundle is not None:
+            whole = self._zeros(context, (bundle.members, bundle.total), tensor.dtype)
+            context.buffers.bundled[bundle.op] = whole
+            context.buffers[ref] = whole[:, bundle.start : bundle.start + bundle.width]
+            return
+        elements, pieces = tensor.local_elements(context.schedule.mesh), context.layouts.pieces_of(ref)
+        if tensor.codec is None:
+            context.buffers[ref] = self._zeros(context, (elements,), tensor.dtype)
+        else:
+            context.buffers[ref] = self._pieces(context, tensor.codec, pieces, elements // pieces)
+
+    def place(self, context: RankContext) -> None:
+        """Buffers of all states that the rank holds."""
+        program = context.program
+        moved = [refs for op, refs in zip(program.ops, program.reads, strict=True) if not isinstance(op, Compute)]
+        self.sent = frozenset(ref.name for refs in moved for ref in refs)
+        for ref in context.touched:
+            if context.schedule.tensors[ref.name].persistent:
+                self.blank(context, ref)
+
+    def _pieces(self, context: RankContext, codec: Codec, pieces: int, length: int) -> Encoded:
+        """Encoded pieces of zeros."""
+        if not codec.is_opaque:
+            return Encoded(self._zeros(context, (pieces, length), codec.name), None)
+        if not codec.is_quantised:
+            return Encoded(self._zeros(context, (pieces, codec.payload_bytes(length)), "uint8"), None)
+        scales = self._zeros(context, (pieces, codec.num_scales(length)), "fp32")
+        return Encoded(self._zeros(context, (pieces, codec.payload_bytes(length)), "uint8"), scales)
+
+    def _spend(self, context: RankContext, op: Compute) -> None:
+        backend, mesh = context.backend, context.schedule.mesh
+        if op.matmul is not None:
+            batch, m, n, k = matmul_shape(op, mesh)
+            refs = (*op.writes, *op.reads)
+            dtype = next(
+                (t.dtype for t in (context.schedule.tensors[r.name] for r in refs) if t.dtype in _FLOATS), "fp32"
+            )
+            backend.xp.matmul(self._zeros(context, (batch, m, k), dtype), self._zeros(context, (batch, k, n), dtype))
+            return
+        moved = traffic_bytes(op, context.schedule.tensors, mesh) // 2  # half is read, half is written
+        if moved:
+            backend.xp.asarray(self._zeros(context, (moved,), "uint8"), copy=True)
+
+    def _zeros(self, context: RankContext, shape: tuple[int, ...], dtype: str) -> Array:
+        """A view of as many zeros as it takes; no op writes anything but zeros there."""
+        count = math.prod(shape)
+        held = self.memory.get(dtype)
+        if held is None or held.shape[0] < count:
+            held = self.memory[dtype] = context.backend.zeros((count,), dtype)
+        return context.backend.xp.reshape(held[:count], shape)
+
+
+class ReplayRunner(RealOpRunner):
+    """Runs the ops of a replay: real collectives and codecs, the model's ops by a stand-in."""
+
+    def __init__(self, context: RankContext, kernels: StandInKernels) -> None:
+        super().__init__(context, kernels.kernels())
+        self._kernels = kernels
+        if kernels.mode == "wait" and (kernels.waits is None or len(kernels.waits) != context.program.num_ops):
+            got = 0 if kernels.waits is None else len(kernels.waits)
+            raise InputError(f"waits: got {got} ops; allowed: one for each of the schedule's {context.program.num_ops}")
+        kernels.place(context)
+
+    def measures(self, index: int) -> Backend | None:
+        """Where nothing is encoded, messages are as long as the schedule takes them to be."""
+        return super().measures(index) if self._kernels.mode == "real" else None
+
+    def run(self, index: int, ready_s: float) -> None:
+        super().run(index, ready_s)
+        if self._kernels.mode == "wait":
+            assert self._kernels.waits is not None
+            wait_until(ready_s + self._kernels.waits[index])
+
+
+def wait_until(deadline_s: float) -> None:
+    """Sleep to a moment of the monotonic clock; never awake, because ranks may share cores."""
+    left = deadline_s - time.monotonic()
+    if left > 0:
+        time.sleep(left)
+
+
+def waits_of(trace: Trace, rank: int, num_ops: int, where: str) -> list[float]:
+    """How long each op took on a rank in a trace. Raises InputError where the trace lacks the rank or an op."""
+    for members, spans in zip(trace.members, trace.spans, strict=True):
+        if rank in members:
+            out = [math.nan] * num_ops
+            for span in spans:
+                if not 0 <= span.op < num_ops:
+                    raise InputError(f"op {span.op}; allowed: the schedule's 0 to {num_ops - 1}", where=where)
+                out[span.op] = span.end_s - span.start_s
+            missing = next((index for index, wait in enumerate(out) if math.isnan(wait)), None)
+            if missing is not None:
+                raise InputError(
+                    f"rank {rank} has no op {missing}; allowed: a trace of the whole schedule", where=where
+                )
+            return out
+    raise InputError(f"holds nothing for rank {rank}; allowed: a trace of all ranks (simfrontier export)", where=where)

@@ -1,0 +1,137 @@
+"""Replaying schedules on joined ranks: warm-up, timed steps, and one trace per schedule, written by rank 0."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.trace import read_perfetto, save_links
+from simfrontier_real.ops.lane_step import LaneStep
+from simfrontier_real.ops.layout import layouts_of
+from simfrontier_real.ops.rank_context import rank_context_of
+from simfrontier_real.ranks.session import LoadedSchedule, Session
+from simfrontier_real.ranks.transport import Transport
+from simfrontier_real.replay.profiler import StepProfiler
+from simfrontier_real.replay.replay import ReplayRunner, StandInKernels, waits_of
+from simfrontier_real.replay.step_meter import meters_of
+from simfrontier_real.replay.timed import timed_steps, write_trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySettings:
+    """How to replay: where traces go, how often, what becomes of compute, of how many ranks traces hold the ops, and
+    where PyTorch's profiler writes its traces of the timed steps (None: it does not run)."""
+
+    out: Path
+    iterations: int = 10
+    warmup: int = 2
+    compute: str = "real"
+    waits: Path | None = None
+    trace_ranks: int | None = None
+    profile: Path | None = None
+
+
+def replay_all(session: Session, settings: ReplaySettings) -> None:
+    """Replay every schedule of a session. Raises InputError for waits that do not fit."""
+    if settings.compute == "wait" and session.world.device != "cpu":
+        raise InputError("streams of a device cannot sleep; allowed on a GPU: real or none", where="--compute wait")
+    replay(session, session.loaded, settings)
+
+
+def replay(
+    session: Session,
+    several: Sequence[LoadedSchedule],
+    settings: ReplaySettings,
+    started: Callable[[int], None] = lambda _: None,
+    ended: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Replay schedules one after the other, with the meters that extras add; `started` and `ended` are called on every
+    rank when a step begins, and after it."""
+    if session.world.rank == 0:
+        settings.out.mkdir(parents=True, exist_ok=True)
+    for loaded in several:
+        _replay(session, loaded, settings, started, ended)
+        session.world.barrier()
+
+
+def _replay(
+    session: Session,
+    loaded: LoadedSchedule,
+    settings: ReplaySettings,
+    started: Callable[[int], None],
+    ended: Callable[[int], None],
+) -> None:
+    world, schedule, programs = session.world, loaded.schedule, loaded.programs
+    program = programs.of(world.rank)
+
+    def step_of(transport: Transport) -> LaneStep:
+        context = rank_context_of(schedule, program, layouts_of(schedule, program), session.backend, world.rank)
+        waits = _waits(loaded, settings.waits, world.rank)
+        op_runner = ReplayRunner(context, StandInKernels(settings.compute, waits))  # type: ignore[arg-type]
+        return LaneStep(program, schedule.mesh, op_runner, transport, time.monotonic)
+
+    step = session.ready(loaded, step_of)
+    meters, profiler = meters_of(world, settings.warmup), _profiler(session, loaded, step, settings)
+
+    def begin(number: int) -> None:
+        for meter in meters:
+            meter.begin(number)
+        if profiler is not None and number == settings.warmup:
+            profiler.start()
+
+    def set_out(number: int) -> None:
+        if profiler is not None:
+            profiler.begin_step(number - settings.warmup)
+        started(number)
+
+    def come_to_end(number: int) -> None:
+        if profiler is not None:
+            profiler.end_step()
+        ended(number)
+
+    ranks, clock_error_s = timed_steps(
+        session,
+        step,
+        settings.iterations,
+        f"replaying {loaded.name}",
+        settings.warmup,
+        before=begin,
+        at_start=set_out,
+        after=come_to_end,
+    )
+    if profiler is not None and settings.profile is not None:
+        profiler.write(settings.profile)
+    tables = [meter.end(settings.iterations, loaded.digest, f"{loaded.name}, counted") for meter in meters]
+    if ranks is None:
+        return
+    for table in filter(None, tables):
+        save_links(table, settings.out / f"links-{loaded.name}.json")
+    notes = {"mode": f"replay, compute {settings.compute}", "warmup": str(settings.warmup)}
+    write_trace(session, loaded, ranks, clock_error_s, settings.out, "real", notes, settings.trace_ranks)
+
+
+def _profiler(
+    session: Session, loaded: LoadedSchedule, step: LaneStep, settings: ReplaySettings
+) -> StepProfiler | None:
+    """The profiler of this rank, which marks the ops of its step; None where it is not to run."""
+    if settings.profile is None:
+        return None
+    profiler = StepProfiler(session.world, loaded)
+    step.annotated = profiler.annotated
+    return profiler
+
+
+def _waits(loaded: LoadedSchedule, folder: Path | None, rank: int) -> list[float] | None:
+    if folder is None:
+        return None
+    path = folder / f"trace-{loaded.name}.json"
+    trace = read_perfetto(path)
+    if trace.digest != loaded.digest:
+        raise InputError(
+            f"is of another schedule than {loaded.path}: {trace.digest[:16]}… and {loaded.digest[:16]}…",
+            where=str(path),
+        )
+    return waits_of(trace, rank, loaded.programs.of(rank).num_ops, str(path))

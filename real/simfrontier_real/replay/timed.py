@@ -1,0 +1,118 @@
+"""Timed steps on joined ranks: a barrier, a step, its times; then everybody's times on rank 0, and their trace."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.trace import file_of, write_perfetto
+from simfrontier_real.ops.executor import Executor
+from simfrontier_real.ops.lane_step import LaneStep
+from simfrontier_real.ranks.clock import offset_s
+from simfrontier_real.ranks.others import processor_time
+from simfrontier_real.ranks.progress import progress
+from simfrontier_real.ranks.session import LoadedSchedule, Session
+from simfrontier_real.ranks.world import LostRankError
+from simfrontier_real.replay.record import RankTimes, arrows_of, clocked, trace_of
+
+THROUGH_HOST = "messages copied through the host's memory"
+
+
+def timed_steps(
+    session: Session,
+    step: LaneStep,
+    num_steps: int,
+    title: str,
+    warmup: int = 0,
+    before: Callable[[int], None] = lambda _: None,
+    at_start: Callable[[int], None] = lambda _: None,
+    after: Callable[[int], None] = lambda _: None,
+    first: int = 0,
+) -> tuple[list[RankTimes] | None, float]:
+    """Run so many steps after `warmup` ones: (all ranks' times on rank 0, None elsewhere; the largest error of the
+    ranks' clocks in seconds). `before` and `after` are called around every step with its number, counted from
+    `first`, and `at_start` when all ranks have waited for each other; what an op raises says in which step, counted
+    from 1."""
+    world, times = session.world, []
+    offset, clock_error_s = offset_s(world, session.host)
+    executor = Executor(step, session.lanes(step))
+    freeze()
+    with progress(world.rank, warmup + num_steps, title) as advance:
+        started = processor_time()
+        for number in range(warmup + num_steps):
+            if number == warmup:
+                started = processor_time()
+            before(first + number)
+            with uncollected():
+                world.barrier_of_step()
+                at_start(first + number)
+                with _of_step(first + number):
+                    spent = executor.run_step(session.timeout_s)
+            after(first + number)
+            if number >= warmup:
+                times.append(spent)
+            advance()
+    ended = processor_time()
+    executor.close()
+    taken = None if started is None or ended is None else ended.since(started)
+    return world.gather(clocked(times, offset, session.host, step.message_bytes, taken)), clock_error_s
+
+
+def write_trace(
+    session: Session,
+    loaded: LoadedSchedule,
+    ranks: list[RankTimes],
+    clock_error_s: float,
+    out: Path,
+    how: str,
+    notes: Mapping[str, str],
+    most_ranks: int | None = None,
+) -> None:
+    """Write trace-NAME.json of a schedule that ran, out of all ranks' times, with the ops of at most so many ranks;
+    `how` it ran is for the title."""
+    world = session.world
+    notes = {
+        "backend": world.backend,
+        "collectives": loaded.carried,
+        **({"buffers": f"on {world.device}, {THROUGH_HOST}"} if world.goes_through_host else {}),
+        **notes,
+        "clock_error_s": f"{clock_error_s:.9f}",
+    }
+    title = f"{loaded.name}, {how}, {world.size} ranks"
+    trace = trace_of(loaded.schedule, loaded.programs, ranks, title, notes, most_ranks)
+    file = file_of(trace)
+    file = replace(file, arrows=arrows_of(loaded.schedule, loaded.programs, file.processes))
+    write_perfetto(file, out / f"trace-{loaded.name}.json")
+
+
+def freeze() -> None:
+    """Exclude all objects that exist now from garbage collection: scanning torch's modules alone takes 60 ms."""
+    gc.collect()
+    gc.freeze()
+
+
+@contextmanager
+def _of_step(number: int) -> Iterator[None]:
+    """Prefix errors of ops with the number of the step."""
+    try:
+        yield
+    except SimfrontierError as error:
+        if type(error) in (SimfrontierError, LostRankError):
+            raise type(error)(f"step {number + 1}, {error}") from None
+        raise
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Collect garbage first and not during the block: sixteen ranks on two cores that collect at the same moment of a
+    step stop for seconds."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

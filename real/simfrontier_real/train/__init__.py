@@ -1,0 +1,1 @@
+"""Training of small real models by schedules, their unsharded reference, and checkpoints."""

@@ -1,0 +1,144 @@
+"""The manifest of a checkpoint, written last: its files, and what a run must have in common with it to go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import read_json, typed
+from simfrontier.core.program import Schedule
+from simfrontier_real.train.checkpoints.folder import MANIFEST
+from simfrontier_real.train.checkpoints.states import described_tensors
+from simfrontier_real.train.models import OF_MODEL
+from simfrontier_real.train.training_settings import TrainingSettings
+
+FORMAT: Final = "simfrontier checkpoint 2"
+OF_RUN: Final = (*OF_MODEL, "attention", "batch", "clip", "model", "sequence", "tied")
+"""Keys of a schedule's meta about its model, data and optimizer."""
+
+Value = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedFile:
+    """Size and SHA-256 of a file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Steps that one schedule ran: up to which, of which plan, mesh (axes and sizes) and digest; and why it need not
+    agree with the unsharded model (empty: nothing is lost)."""
+
+    steps: int
+    plan: str
+    mesh: tuple[tuple[str, int], ...]
+    schedule: str
+    loses: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The contents of a checkpoint. `steps`: optimizer steps that were run, `skipped` the numbers (from 0) of those
+    that changed nothing because gradients overflowed, `losses` the mean losses of all (null: not finite), `counters`
+    whole numbers that a model keeps beside its states. `history`: which schedules ran the steps, the last of which
+    wrote the checkpoint. `tensors`: type and shape by name."""
+
+    format: str
+    steps: int
+    skipped: tuple[int, ...]
+    losses: tuple[float | None, ...]
+    counters: dict[str, int]
+    model: dict[str, Value]
+    training: dict[str, Value]
+    history: tuple[Stretch, ...]
+    tensors: dict[str, str]
+    files: dict[str, SavedFile]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all files but the manifest."""
+        return sum(each.bytes for each in self.files.values())
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """A manifest as JSON."""
+    return json.dumps(asdict(manifest), indent=1) + "\n"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a step's folder. Raises InputError where there is none."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise InputError(f"has no {MANIFEST}, which is written last: not finished", where=str(folder))
+    document = read_json(path, "manifest of a checkpoint")
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != FORMAT:
+        raise InputError(f"format {found!r}; allowed: {FORMAT!r}", where=str(path))
+    return typed(document, Manifest, str(path))
+
+
+def saved_file(path: Path) -> SavedFile:
+    """Size and digest of a file."""
+    with path.open("rb") as file:
+        return SavedFile(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def verify(folder: Path, manifest: Manifest, names: Collection[str]) -> None:
+    """Raise InputError where one of these files is not as it was written."""
+    for name in names:
+        path, written = folder / name, manifest.files[name]
+        try:
+            found = saved_file(path)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        if found.bytes != written.bytes:
+            raise InputError(f"has {found.bytes:,} bytes, written were {written.bytes:,}", where=str(path))
+        if found != written:
+            raise InputError("has been changed: its SHA-256 is another one", where=str(path))
+
+
+# ── what runs have in common ──
+
+
+def model_facts(schedule: Schedule) -> dict[str, Value]:
+    """The model and data of a schedule, by keys of its meta; nothing of its plan."""
+    meta = schedule.meta
+    # fused attention drops no probabilities, else how it is computed is the plan's affair
+    keys = [key for key in OF_RUN if key in meta and (key != "attention" or meta.get("dropout"))]
+    return {key: meta[key] for key in sorted(keys)}
+
+
+def training_facts(training: TrainingSettings) -> dict[str, Value]:
+    """The settings of a run on which its weights depend."""
+    return {
+        "seed": training.seed,
+        "data_seed": training.data_seed,
+        **asdict(training.adam),
+        "loss_scale": training.loss_scale,
+        "of_model": None if training.of_model is None else repr(training.of_model),
+    }
+
+
+def refuse_other_run(manifest: Manifest, folder: Path, schedule: Schedule, training: TrainingSettings) -> None:
+    """Raise InputError where a run cannot go on with a checkpoint as the one that wrote it would have."""
+    for title, theirs, ours in (
+        ("model", manifest.model, model_facts(schedule)),
+        ("training", manifest.training, training_facts(training)),
+        ("model", manifest.tensors, described_tensors(schedule)),
+    ):
+        for key in dict.fromkeys((*theirs, *ours)):
+            if theirs.get(key) != ours.get(key):
+                there, here = (json.dumps(each.get(key), ensure_ascii=False) for each in (theirs, ours))
+                raise InputError(f"is of another {title}: {key} is {there} there, {here} here", where=str(folder))
+    if manifest.steps >= training.steps:
+        raise InputError(
+            f"got {training.steps}, but {folder} is after {manifest.steps} steps; allowed: more", where="--steps"
+        )

@@ -1,0 +1,171 @@
+"""The unsharded model in one process, by torch's autograd and optimizer: what every plan must agree with."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from simfrontier.core.program import Schedule
+from simfrontier_real.ops.dropout import RATE, mask
+from simfrontier_real.ops.kernels import NORM_EPSILON
+from simfrontier_real.train.data import batch, input_names
+from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.models import model_of
+from simfrontier_real.train.reference_optimizer import ReferenceOptimizer
+from simfrontier_real.train.training_result import TrainingResult
+from simfrontier_real.train.training_settings import TrainingSettings
+from simfrontier_real.verify.gradients import whole_digests
+
+
+def train_unsharded(
+    schedule: Schedule, training: TrainingSettings, dtype: str = "fp64", skipped: frozenset[int] = frozenset()
+) -> TrainingResult:
+    """Train the schedule's model on the same data from the same weights; the schedule only says which model.
+
+    `dtype`: fp64 or fp32. Gradients are averaged over all micro-batches of a step and clipped to the settings' norm.
+    Steps of the numbers in `skipped`, counted from 0, leave weights and moments as they are.
+    """
+    own = model_of(schedule)
+    if own is not None:
+        return own.train_unsharded(schedule, training, dtype, skipped)
+    import torch
+
+    kind = {"fp64": torch.float64, "fp32": torch.float32}[dtype]
+    start = initial_weights(schedule, training.seed)
+    weights = {key: torch.tensor(values, dtype=kind, requires_grad=True) for key, values in start.items()}
+    adam = training.adam
+    optimizer = ReferenceOptimizer(schedule, weights, adam)
+    grad_accum = int(schedule.meta.get("grad_accum", 1))
+    model = {"tokens": _gpt, "inputs": _mlp}[input_names(schedule)[0]]
+    losses, digests, num_clipped = [], [], 0
+    directions: dict[tuple[str, int], Any] = {}
+    for step in range(training.steps):
+        optimizer.zero_grad()
+        total = 0.0
+        for micro in range(grad_accum):
+            data = batch(schedule, training.data_seed, step, micro)
+            logits = model(schedule, weights, data.inputs, kind, micro)
+            labels = torch.as_tensor(data.labels).reshape(-1)
+            loss = torch.nn.functional.cross_entropy(logits.reshape(labels.shape[0], -1), labels) / grad_accum
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        gradients = {key: weight.grad for key, weight in weights.items() if weight.grad is not None}
+        digests.append(whole_digests(((key, each.double().numpy()) for key, each in gradients.items()), directions))
+        norm = math.sqrt(sum(float((gradient * gradient).sum()) for gradient in gradients.values()))
+        factor = min(1.0, adam.clip / norm) if norm > 0 else 1.0
+        num_clipped += factor < 1.0
+        for gradient in gradients.values():
+            gradient.mul_(factor)
+        if step not in skipped:
+            optimizer.step()
+        losses.append(total)
+    held = {key: weight.detach().double().numpy() for key, weight in weights.items()}
+    return TrainingResult(tuple(losses), held, gradients=tuple(digests), clipped_steps=num_clipped)
+
+
+def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, kind: Any, micro: int) -> Any:
+    """A decoder as the schedule's meta says: `residual`, how attention and MLP are on the residual stream, parallel
+    (side by side) or sequential; `norm`, `gated`, `kv_heads`, `positions`, `embedding_norm`, `dropout`.
+    Without a head of its own the embedding's weight is used."""
+    import torch
+    from torch.nn import functional
+
+    meta = schedule.meta
+    num_layers, heads = int(meta["num_layers"]), int(meta["heads"])
+    groups, positions = int(meta.get("kv_heads", heads)), meta.get("positions", "none")
+    x = weights["embedding.weight", 0][torch.as_tensor(tokens)]
+    batch_size, length, hidden = x.shape
+
+    def linear(values: Any, module: str, layer: int) -> Any:
+        return functional.linear(values, weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer)))
+
+    def norm(values: Any, module: str, layer: int = 0) -> Any:
+        scale, shift = weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer))
+        if meta.get("norm") == "rmsnorm":
+            return functional.rms_norm(values, (hidden,), scale, NORM_EPSILON)
+        return functional.layer_norm(values, (hidden,), scale, shift, NORM_EPSILON)
+
+    def bent(values: Any) -> Any:
+        if not meta.get("gated"):
+            return functional.gelu(values, approximate="tanh")
+        return functional.silu(values[..., 0::2]) * values[..., 1::2]
+
+    def dropped(values: Any, name: str, layer: int) -> Any:
+        if not meta.get("dropout"):
+            return values
+        return (
+            values * torch.as_tensor(mask(f"{name}.dropout", layer, micro, tuple(values.shape))).to(kind) / (1 - RATE)
+        )
+
+    if positions == "learned":
+        x = x + weights["positions.weight", 0][:length]
+    if meta.get("embedding_norm"):
+        x = norm(x, "embedding_norm")
+    later = torch.ones(length, length, dtype=torch.bool).triu(1)
+    added = torch.zeros(heads, length, length, dtype=kind).masked_fill(later, -math.inf)
+    if positions == "alibi":
+        places = torch.arange(length, dtype=kind)
+        added = added + _alibi(heads, kind)[:, None, None] * (places[None, :] - places[:, None])
+    is_parallel = meta.get("residual", "parallel") == "parallel"
+    for layer in range(num_layers):
+        qkv = linear(norm(x, "ln1", layer), "qkv", layer).view(batch_size, length, groups, heads // groups + 2, -1)
+        query, key, value = (
+            part.transpose(1, 2) for part in (qkv[..., :-2, :].flatten(2, 3), *qkv[..., -2:, :].unbind(3))
+        )
+        if positions == "rotary":
+            query, key = _rotated(query), _rotated(key)
+        key, value = (part.repeat_interleave(heads // groups, dim=1) for part in (key, value))
+        if meta.get("attention") == "plain" and meta.get("dropout"):
+            scores = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1]) + added
+            seen = dropped(scores.softmax(-1), "probabilities", layer) @ value
+        else:
+            seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=added)
+        attention = linear(seen.transpose(1, 2).reshape(batch_size, length, hidden), "dense", layer)
+        attention = dropped(attention, "attention", layer)
+        middle = x + attention
+        stream = x if is_parallel else middle
+        inner = bent(linear(norm(stream, "ln2", layer), "h_to_4h", layer))
+        x = middle + dropped(linear(inner, "4h_to_h", layer), "mlp", layer)
+    out = norm(x, "final_norm")
+    return linear(out, "head", 0) if ("head.weight", 0) in weights else out @ weights["embedding.weight", 0].T
+
+
+def _rotated(values: Any) -> Any:
+    """b head s feature: features i and i + d/2 are one complex number, turned by s · 10000^(−2i/d)."""
+    import torch
+
+    half = values.shape[-1] // 2
+    pace = 10_000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+    angles = torch.outer(torch.arange(values.shape[2], dtype=torch.float64), pace)
+    turned = torch.complex(values[..., :half], values[..., half:]) * torch.polar(torch.ones_like(angles), angles).to(
+        torch.complex(values[..., :1], values[..., :1]).dtype
+    )
+    return torch.cat([turned.real, turned.imag], dim=-1)
+
+
+def _alibi(heads: int, kind: Any) -> Any:
+    """The published recipe: powers of 2^(−8/n), for other n than powers of two filled up from those of 2n."""
+    import torch
+
+    def of_power(n: int) -> list[float]:
+        start = 2.0 ** (-(2.0 ** -(math.log2(n) - 3)))
+        return [start**number for number in range(1, n + 1)]
+
+    below = 2 ** math.floor(math.log2(heads))
+    every = of_power(below) + of_power(2 * below)[0::2][: heads - below]
+    return torch.tensor(every, dtype=kind)
+
+
+def _mlp(schedule: Schedule, weights: dict[tuple[str, int], Any], inputs: Any, kind: Any, micro: int) -> Any:
+    """A linear module and GELU, equal residual layers, and a linear head without bias."""
+    import torch
+    from torch.nn import functional
+
+    def linear(values: Any, module: str, layer: int = 0) -> Any:
+        return functional.linear(values, weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer)))
+
+    x = functional.gelu(linear(torch.as_tensor(inputs).to(kind), "embedding"), approximate="tanh")
+    for layer in range(int(schedule.meta["num_layers"])):
+        inner = functional.gelu(linear(x, "h_to_4h", layer), approximate="tanh")
+        x = x + linear(inner, "4h_to_h", layer)
+    return linear(x, "head")

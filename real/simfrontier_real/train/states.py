@@ -1,0 +1,157 @@
+"""The states of a model (weights, copies, masters, moments): which of them a rank holds, how they are laid out over the
+ranks, and how they are put together again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.program import Mesh, Ref, Schedule, Tensor, TensorRole
+from simfrontier_real.ops.arrays import Array, Backend
+from simfrontier_real.ops.blocks import block_of, local_shape
+from simfrontier_real.ops.layout import Order, canonical, coordinates, rearranged, whole_line
+from simfrontier_real.ops.rank_context import RankContext
+
+LASTING: tuple[TensorRole, ...] = ("weight", "state", "constant")  # roles of what a model is after a step
+Weights = dict[tuple[str, int], Any]  # (name, layer) → float64 numpy array of the weight's shape
+
+
+def weights_of(schedule: Schedule) -> list[Tensor]:
+    """The model's parameters, and the states that it keeps from step to step."""
+    return [tensor for tensor in schedule.tensors.values() if tensor.role in LASTING]
+
+
+def model_dtype(schedule: Schedule) -> str:
+    """The type of the model's weights."""
+    return next(tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight")
+
+
+def weight_of(tensor: Tensor) -> str:
+    """The weight that a state is of."""
+    assert tensor.weight is not None, f"{tensor.name} is of no weight"
+    return tensor.weight
+
+
+def master_of(schedule: Schedule, weight: str) -> Tensor:
+    """The master of a weight."""
+    return next(each for each in schedule.tensors.values() if each.role == "master" and each.weight == weight)
+
+
+def instances(schedule: Schedule, tensor: Tensor) -> range:
+    """The layers that a persistent tensor has instances of."""
+    return range(int(schedule.meta.get("num_layers", 1)) if tensor.per_layer else 1)
+
+
+def own_instances(context: RankContext) -> Iterator[tuple[Tensor, Ref]]:
+    """The persistent instances that a rank holds: those that its program touches."""
+    touched = context.touched
+    for tensor in context.schedule.tensors.values():
+        if tensor.persistent:
+            for layer in instances(context.schedule, tensor):
+                if Ref(tensor.name, layer) in touched:
+                    yield tensor, Ref(tensor.name, layer)
+
+
+def own_line(context: RankContext, backend: Backend, tensor: Tensor, block: Array) -> Array:
+    """A rank's line of a tensor out of its block of it, in arrays of that backend."""
+    mesh = context.schedule.mesh
+    line = whole_line(backend, block, tensor, mesh)
+    return rearranged(backend, line, mesh, mesh.live(tensor.nesting), canonical(tensor, mesh), context.at)
+
+
+def final_states(context: RankContext) -> dict[tuple[str, int], Any]:
+    """This rank's lines of all weights, states and masters that it holds, as numpy arrays."""
+    return {
+        (tensor.name, ref.layer): context.backend.numpy(context.buffers[ref])
+        for tensor, ref in own_instances(context)
+        if tensor.role in (*LASTING, "master")
+    }
+
+
+def assembled(
+    schedule: Schedule,
+    by_rank: Sequence[Mapping[tuple[str, int], Any]],
+    may_differ: bool = False,
+    roles: tuple[TensorRole, ...] = LASTING,
+) -> Weights:
+    """Whole weights and states (tensors of these `roles`) out of the lines of the ranks that hold them. Raises
+    SimfrontierError where two ranks should hold the same and do not; where they `may_differ`, the first one's is
+    taken."""
+    import numpy as np
+
+    mesh = schedule.mesh
+    out: Weights = {}
+    for tensor, layer in _every(schedule, roles):
+        order = canonical(tensor, mesh)
+        flat, cuts = _digits(tensor, mesh)
+        blocks: dict[tuple[int, ...], dict[tuple[int, ...], Any]] = {}
+        for (cut, digits), copies in by_place(schedule, tensor, layer, by_rank).items():
+            for rank, line in copies.items():
+                if not may_differ and not np.array_equal(next(iter(copies.values())), line):
+                    raise SimfrontierError(
+                        f"{tensor.name} of layer {layer}: rank {rank} holds other values than its copies"
+                    )
+            blocks.setdefault(cut, {})[digits] = next(iter(copies.values()))
+        whole = np.full(tensor.shape, np.nan)
+        for place_of_block, pieces in blocks.items():
+            at = dict(zip(cuts, place_of_block, strict=True))
+            block = block_of(tensor.shape, tensor.placement, mesh, at, tensor.name)
+            whole[block] = _joined(pieces, flat, order, tensor, mesh)
+        out[tensor.name, layer] = whole
+    return out
+
+
+def copy_difference(schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int], Any]]) -> float:
+    """How far copies of one weight are from each other on ranks that should hold the same: the largest difference,
+    relative to the tensor's largest value."""
+    import numpy as np
+
+    worst = 0.0
+    for tensor, layer in _every(schedule):
+        for copies in by_place(schedule, tensor, layer, by_rank).values():
+            lines = np.stack(list(copies.values()))
+            largest = float(np.abs(lines).max())
+            worst = max(worst, float(np.ptp(lines, axis=0).max()) / largest if largest > 0 else 0.0)
+    return worst
+
+
+def _digits(tensor: Tensor, mesh: Mesh) -> tuple[Order, Order]:
+    """The axes that a weight is spread over: flat, and cutting its dimensions."""
+    flat = tuple(axis for axis in mesh.live(tensor.nesting) if axis in tensor.placement.flat)
+    return flat, tuple(axis for axis, _ in tensor.placement.shards)
+
+
+def by_place(
+    schedule: Schedule, tensor: Tensor, layer: int, by_rank: Sequence[Mapping[tuple[str, int], Any]]
+) -> dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, Any]]:
+    """The lines of one weight by rank, by where they belong: (coordinates of the block, digits within it)."""
+    flat, cuts = _digits(tensor, schedule.mesh)
+    out: dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, Any]] = {}
+    for rank, lines in enumerate(by_rank):
+        if (tensor.name, layer) in lines:
+            at = coordinates(schedule.mesh, rank)
+            key = tuple(at[axis] for axis in cuts), tuple(at[axis] for axis in flat)
+            out.setdefault(key, {})[rank] = lines[tensor.name, layer]
+    return out
+
+
+def _every(schedule: Schedule, roles: tuple[TensorRole, ...] = LASTING) -> Iterator[tuple[Tensor, int]]:
+    for tensor in schedule.tensors.values():
+        if tensor.role not in roles:
+            continue
+        for layer in instances(schedule, tensor):
+            yield tensor, layer
+
+
+def _joined(pieces: dict[tuple[int, ...], Any], flat: Order, free: Order, tensor: Tensor, mesh: Mesh) -> Any:
+    """Pieces by their digits over `flat`, each with the digits of `free` inside, in the shape of the tensor's block."""
+    import numpy as np
+
+    nesting = mesh.live(tensor.nesting)
+    cube = np.stack([pieces[digits] for digits in sorted(pieces)]).reshape([mesh[a] for a in (*flat, *free)] + [-1])
+    now = (*flat, *free)
+    cube = cube.transpose([now.index(axis) for axis in nesting] + [len(now)])
+    shape = local_shape(tensor, mesh)
+    return cube.reshape(-1)[: math.prod(shape)].reshape(shape).astype(np.float64)

@@ -1,0 +1,224 @@
+"""What ranks sent and what arrived, as a few numbers per message: transport is exact whatever codecs lose, so that
+the result of every collective and exchange is compared with what its members sent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+
+from simfrontier.core.program import Collective, Compute, Exchange, Op, PartialOp, Schedule
+from simfrontier_real.ops.arrays import Array, Backend
+from simfrontier_real.ops.codecs.encoded import type_of
+from simfrontier_real.ops.programs import Programs
+from simfrontier_real.ranks.transport import group_of
+from simfrontier_real.replay.record import calls_by_group
+
+MOVED: Final = 1e-12  # what is only moved: the rounding of the digests themselves, in float64
+ROUNDING: Final = {"fp64": 2.0**-52, "fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}  # of one addition
+ADDED: Final = 4.0  # times that and the number of members: sums of so many numbers, in any order
+PERIOD: Final = 16_777_213  # fixed numbers, 128 MiB at most; a prime, so that pieces of round sizes have others each
+_SEED: Final = 7
+
+
+@dataclass(slots=True)
+class MessageDigest:
+    """Digests of one message of one call on one rank: of what it sent, the square of that one's length, and of what
+    arrived; `error` is the difference of the two that rounding may make, relative to the length of all that is sent."""
+
+    sent: Any
+    square: Any
+    received: Any
+    error: float
+
+
+Calls = Mapping[int, tuple[MessageDigest, ...]]  # by the number of the op in the rank's program
+
+
+@dataclass(frozen=True, slots=True)
+class CallError:
+    """How far what arrived is from what was sent, over how far rounding may take it (1: as far as allowed), and in
+    which call that is."""
+
+    error: float = 0.0
+    where: str = ""
+
+
+@cache
+def _numbers(count: int) -> Any:
+    """So many numbers of either sign, of 0.5 to 1.5, so that no place counts little; more of them begin with these."""
+    import numpy as np
+
+    numbers = np.random.default_rng(_SEED).uniform(-1.0, 1.0, size=count)
+    return numbers + np.where(numbers < 0, -0.5, 0.5)
+
+
+@dataclass
+class MessageDigests:
+    """Makes the digests of one rank's messages, on the device where they are.
+
+    A digest is the product with fixed numbers, one for each place of what all members send together, so that pieces in
+    each other's place show; contributions to a sum have their numbers in common. The digest of a sum is then the sum of
+    the digests.
+    """
+
+    backend: Backend
+    schedule: Schedule
+    rank: int
+    calls: dict[int, tuple[MessageDigest, ...]] = field(default_factory=dict)
+    _weights: Array = None
+    _members: dict[tuple[str, ...], tuple[int, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._weights = self.backend.array(_numbers(min(PERIOD, _longest(self.schedule))), "fp64")
+        if self.backend.is_torch:
+            float(self._weights[-1])  # it has arrived on the device before streams of their own read it
+
+    def record_sent(self, index: int, op: Op, messages: tuple[Array, ...], reduction: PartialOp) -> None:
+        """Note the messages of a call before they leave."""
+        if not is_followed(op, reduction):
+            return
+        self.calls[index] = tuple(self._sent(op, message) for message in messages or (None,))
+
+    def record_received(self, index: int, op: Op, results: tuple[Array | None, ...]) -> None:
+        """Note what a call brought."""
+        for message, result in zip(self.calls.get(index, ()), results, strict=False):
+            message.received = self._arrived(op, result)
+
+    def take_calls(self) -> Calls:
+        """The digests of the step that has just run; those of the next follow."""
+        calls, self.calls = self.calls, {}
+        return {
+            index: tuple(MessageDigest(float(m.sent), float(m.square), float(m.received), m.error) for m in messages)
+            for index, messages in calls.items()
+        }
+
+    def _sent(self, op: Op, message: Array | None) -> MessageDigest:
+        if message is None:
+            return MessageDigest(0.0, 0.0, 0.0, MOVED)
+        line, count = self._line(message), 0
+        if isinstance(op, Exchange):
+            return MessageDigest(self._product(line, 0), self._square(line), 0.0, MOVED)
+        assert isinstance(op, Collective)
+        members, kind, number = self._group(op), op.wire_kind, self._number(op)
+        if kind == "all_gather":
+            count = int(line.shape[0]) * number
+        digest = self._product(line, count)
+        if kind == "all_to_all":
+            digest = digest * _numbers(len(members))[number]
+        added = kind in ("all_reduce", "reduce_scatter")
+        error = max(MOVED, ADDED * len(members) * ROUNDING.get(type_of(message), 0.0)) if added else MOVED
+        return MessageDigest(digest, self._square(line), 0.0, error)
+
+    def _arrived(self, op: Op, result: Array | None) -> Any:
+        if result is None:
+            return 0.0
+        line = self._line(result)
+        if isinstance(op, Exchange):
+            return self._product(line, 0)
+        assert isinstance(op, Collective)
+        kind, number = op.wire_kind, self._number(op)
+        if kind == "reduce_scatter":
+            return self._product(line, int(line.shape[0]) * number)
+        if kind != "all_to_all":
+            return self._product(line, 0)
+        members = self._group(op)
+        count = int(line.shape[0]) // len(members)
+        return sum(
+            self._product(line[place * count : (place + 1) * count], count * number) * factor
+            for place, factor in enumerate(_numbers(len(members)))
+        )
+
+    def _line(self, values: Array) -> Array:
+        return self.backend.xp.reshape(values, (-1,))
+
+    def _product(self, line: Array, begin: int) -> Any:
+        """With the fixed numbers from that place on; after the last one the first follows."""
+        period, total, at = int(self._weights.shape[0]), 0.0, 0
+        while at < int(line.shape[0]):
+            place = (begin + at) % period
+            piece = self.backend.cast(line[at : at + period - place], "fp64")
+            total = total + piece @ self._weights[place : place + int(piece.shape[0])]
+            at += int(piece.shape[0])
+        return total
+
+    def _square(self, line: Array) -> Any:
+        pieces = (
+            self.backend.cast(line[at : at + PERIOD], "fp64") for at in range(0, max(1, int(line.shape[0])), PERIOD)
+        )
+        return sum(piece @ piece for piece in pieces)
+
+    def _group(self, op: Collective) -> tuple[int, ...]:
+        axes = self.schedule.mesh.live(op.axes)
+        if axes not in self._members:
+            self._members[axes] = group_of(self.schedule.mesh, axes, self.rank)[1]
+        return self._members[axes]
+
+    def _number(self, op: Collective) -> int:
+        return self._group(op).index(self.rank)
+
+
+def is_followed(op: Op, reduction: PartialOp) -> bool:
+    """Whether what an op brings follows from what is sent by sums alone: not maxima, not what is coded at every hop,
+    nor streams of which only the values say how long they are (they are widened in transit)."""
+    if isinstance(op, Compute) or op.codec.is_measured:
+        return False
+    return isinstance(op, Exchange) or (reduction == "sum" and not op.per_hop)
+
+
+def _longest(schedule: Schedule) -> int:
+    """No call of a schedule sends or brings more numbers than this."""
+    tensors, mesh, longest = schedule.tensors, schedule.mesh, 1
+    for op in schedule.distinct_ops():
+        if isinstance(op, Compute):
+            continue
+        members = mesh.size(op.axes) if isinstance(op, Collective) else 1
+        held = [tensors[ref.name] for ref in (*op.reads, *op.writes) if tensors[ref.name].role != "token"]
+        longest = max(longest, sum(max(t.local_elements(mesh), t.local_bytes(mesh)) for t in held) * members)
+    return longest
+
+
+def call_errors(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]) -> CallError:
+    """The call of one step in which what arrived is furthest from what its members sent."""
+    worst = CallError()
+    for groups, indices in calls_by_group(schedule, programs):
+        for group in groups:
+            for numbers in zip(*(indices[programs.by_rank[rank]] for rank in group), strict=True):
+                met = [by_rank[rank].get(index, ()) for rank, index in zip(group, numbers, strict=True)]
+                op, call = (each[numbers[0]] for each in _of(programs, group[0]))
+                for messages in zip(*met, strict=True):
+                    place, error = max(enumerate(_errors(op, messages)), key=lambda each: each[1])
+                    if error > worst.error:
+                        at = f"the group of rank {group[0]}" if _is_scattered(op) else f"rank {group[place]}"
+                        worst = CallError(error, f"{op.kind} {op.name} of layer {call.layer}, {at}")
+    return worst
+
+
+def _of(programs: Programs, rank: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    program = programs.of(rank)
+    return program.ops, program.calls
+
+
+def _is_scattered(op: Any) -> bool:
+    """Whether every member gets another part, so that only all parts together can be compared with what was sent."""
+    return isinstance(op, Collective) and op.wire_kind in ("reduce_scatter", "all_to_all")
+
+
+def _errors(op: Any, messages: tuple[MessageDigest, ...]) -> Iterator[float]:
+    """How far what arrived at each member is from what was sent, over how far it may be; of sums that are scattered and
+    of all-to-all that of all members together."""
+    length = math.sqrt(sum(message.square for message in messages))
+    allowed = max(message.error for message in messages) * (length if length > 0 else 1.0)
+    if isinstance(op, Exchange):
+        one, other = messages
+        pairs = [(one.received, other.sent), (other.received, one.sent)]
+    else:
+        sent = sum(message.sent for message in messages)
+        pairs = [(message.received, sent) for message in messages]
+        if _is_scattered(op):
+            pairs = [(sum(message.received for message in messages), sent)]
+    for arrived, sent in pairs:
+        error = abs(arrived - sent) / allowed
+        yield error if math.isfinite(error) else math.inf

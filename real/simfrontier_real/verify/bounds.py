@@ -1,0 +1,257 @@
+"""Bounds on the difference between training by a schedule and the unsharded model: rounding, and the errors of codecs,
+narrow types and old weights.
+
+What a value loses where it is coded is `noise_of` its codec, relative to its length, by the codec's definition; that
+the codec loses no more is checked before training (codec_check.py). What it loses in moves of different kinds is
+independent, so the squares add up; what it loses in a move that every layer has adds up layer by layer as it is (zfp
+rounds to one side), and so do weights that are a step old:
+
+    noise^2 = sum over the kinds of moves of (layers that have it * noise of its codec)^2
+
+Gradients are coded once per hop. Weights that are published in a codec are used in every layer. A model of a 16-bit
+type loses the type's rounding at every activation. Weights that are a step old are off by one step of Adam, along the
+gradients, where these change fastest: 4 times its size over the weights', in every layer.
+
+    gradients together     rounding + 2.5 noise, at most 0.9 (at 1 there need be no gradient)
+    one tensor's gradient  rounding + 1.5 * that; tensors below a tenth of the whole norm count as a tenth
+    losses                 rounding + 0.3 * that of all gradients
+    weights, how they move 3 times that of all gradients (Adam gives small ones as much weight as large ones), at
+                           most 0.9; and 3 times what the codec that publishes weights loses of them
+    published weights      rounding: what publishing makes of a master is known, whatever the codec loses of it
+    weights beside masters coded more than once in transit: 1.5 times what the codec that publishes them loses (each
+                           rounding alone loses once that)
+    length of a move       0.1 + 0.65 of that of all gradients, and the same 3 times
+
+Masters in 16 bits lose of each move what falls between two neighbours, which near it is a matter of rounding: moves
+need only be there (0.9).
+
+Whatever is lost, the norm to clip by is that of the gradients that the ranks have, and Adam does with these what it
+should: but for rounding.
+
+In some step or other the batch is one whose gradients change much with the weights, so that whatever differs grows
+several times as large there: these bounds of gradients hold for at least half of all steps (of two: for both), and the
+worst step may be 4 times as far off, all gradients together at most 0.9. In float64, where nothing is lost, that is
+not needed.
+
+The factors are set from healthy runs (docs/real.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from simfrontier.core.codecs import Codec, Plain
+from simfrontier.core.program import Collective, Compute, ExpandedProgram, Schedule, TensorRole
+from simfrontier_real.train.reference_optimizer import narrow_states
+from simfrontier_real.train.states import Weights, instances, model_dtype
+from simfrontier_real.verify.codec_check import noise_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """A relative difference that is allowed where nothing is lost but rounding, by the model's type, and the reason."""
+
+    fp64: float
+    fp32: float
+    source: str
+
+    def of(self, dtype: str) -> float:
+        """That of a model of a type; 16-bit models compute in fp32."""
+        return self.fp64 if dtype == "fp64" else self.fp32
+
+
+EXACT: Final = ("fp64", "fp32")
+"""Types of models that lose nothing by themselves."""
+TOLERANCES: Final = {
+    "weights": Tolerance(fp64=1e-10, fp32=1e-5, source="of each tensor's largest number, after 20 steps; seen: 1e-13"),
+    "losses": Tolerance(fp64=1e-10, fp32=1e-5, source="sums over ranks and micro-batches in another order"),
+    "gradients": Tolerance(fp64=1e-9, fp32=5e-5, source="the same, and weights that differ by rounding"),
+    "norm": Tolerance(fp64=1e-9, fp32=1e-5, source="over the gradients that the ranks have: one sum of squares"),
+    "update": Tolerance(fp64=1e-9, fp32=1e-3, source="of a move: fp32 rounds a master of 1 by 6e-5 of a move of 1e-3"),
+    "share": Tolerance(fp64=1e-6, fp32=1e-3, source="of the whole norm: tensors below count as that, else noise rules"),
+}
+GRADIENTS: Final = 2.5
+OLD: Final = 4.0
+ONE_TENSOR: Final = 1.5
+PEAK: Final = 4.0  # the worst step over the usual one
+LOSSES: Final = 0.3
+MOVES: Final = 3.0
+MOST: Final = 0.9  # at 1 weights need not move at all
+PUBLISHED: Final = 3.0
+BESIDE: Final = 1.5
+LENGTHS: Final = 0.65
+LEAST_LENGTH: Final = 0.1
+SHARE: Final = 0.1  # of the whole norm, where something is lost
+
+_STATES: Final[dict[TensorRole, str]] = {"master": "masters", "optimizer": "moments"}
+_MOVED: Final = {"gathered": "weights", "copy": "weights", "weight": "published weights", "activation": "activations"}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MoveNoise:
+    """So many kinds of moves of weights, activations or gradients, which so many layers have each, that lose `noise` of
+    what they move, relative to its length, in `codec`."""
+
+    of: str
+    codec: str
+    layers: int
+    kinds: int
+    noise: float
+
+    @property
+    def square(self) -> float:
+        """What they add to the square of the noise."""
+        return self.kinds * (self.layers * self.noise) ** 2
+
+    def __str__(self) -> str:
+        layers = f" in {self.layers} layers" if self.layers > 1 else ""
+        return f"{self.kinds} × {self.of} in {self.codec}{layers} ({self.noise:.1e} each)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingBounds:
+    """Bounds on relative errors of training: gradients of all tensors together, of one (in at least half of the
+    steps; `gradients_peak` and `one_tensor_peak`: in the worst), the norm by which is clipped, what Adam makes of them
+    (`update`), losses, weights, the length of their moves. `share` of the whole norm is what one tensor's gradient is
+    measured against at least, `published` is what weights lose where they are published. `image` is how far published
+    weights may be from what publishing should make of their masters, over the length of these; `beside`, how far from
+    the masters where that is not known. `is_exact`: nothing is lost but rounding, and weights are compared element by
+    element. `text` names the moves that lose something."""
+
+    is_exact: bool
+    gradients: float
+    gradients_peak: float
+    one_tensor: float
+    one_tensor_peak: float
+    share: float
+    norm: float
+    update: float
+    losses: float
+    weights: float
+    beside: float
+    image: float
+    length: float = 0.0
+    published: float = 0.0
+    text: str = ""
+
+
+def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[MoveNoise]:
+    """The moves of a schedule, on all its programs, that lose something of what they move."""
+    codings: dict[tuple[str, str, tuple[str, ...], str], tuple[Codec, int, int]] = {}
+    for program in programs:
+        decoded = _decoded(schedule, program)
+        for op, writes in zip(program.ops, program.writes, strict=True):
+            if isinstance(op, Compute) or op.codec.is_measured:
+                continue
+            axes = op.axes if isinstance(op, Collective) else (op.axis,)
+            per_hop = isinstance(op, Collective) and op.per_hop
+            for ref in writes:
+                role = schedule.tensors[ref.name].role if per_hop else decoded.get(ref.name, "")
+                if role in ("", "token"):
+                    continue
+                moved = _MOVED.get(role, "gradients")
+                layers = 1 if moved == "gradients" or not isinstance(op, Collective) else _layers(schedule)
+                kinds = 2 * (schedule.mesh.size(axes) - 1) if per_hop else 1
+                codings[moved, op.name, axes, str(op.codec)] = (op.codec, layers, kinds)
+    total: dict[tuple[str, Codec, int], int] = {}
+    for (moved, *_), (codec, layers, kinds) in codings.items():
+        total[moved, codec, layers] = total.get((moved, codec, layers), 0) + kinds
+    moves = [
+        MoveNoise(moved, str(codec), layers, kinds, noise_of(codec)) for (moved, codec, layers), kinds in total.items()
+    ]
+    return sorted(each for each in moves if each.noise > 0) + _roundings(schedule)
+
+
+def _decoded(schedule: Schedule, program: ExpandedProgram) -> dict[str, str]:
+    """The role of what is decoded from each coded tensor."""
+    out: dict[str, str] = {}
+    for index, op in enumerate(program.ops):
+        if isinstance(op, Compute) and op.kind in ("decode", "decode_sum"):
+            targets = (*program.writes[index], *program.accumulates[index])
+            for src, dst in zip(program.reads[index], targets, strict=False):  # a token may be written, too
+                role = schedule.tensors[dst.name].role
+                out[src.name] = role if role in _MOVED else "gradient"
+    return out
+
+
+def _roundings(schedule: Schedule) -> list[MoveNoise]:
+    """Of a model of a 16-bit type every activation is rounded to it."""
+    dtype = model_dtype(schedule)
+    if dtype in EXACT:
+        return []
+    rounded = [tensor for tensor in schedule.tensors.values() if tensor.role == "activation" and tensor.dtype == dtype]
+    by_layers = [len(instances(schedule, tensor)) for tensor in rounded]
+    noise = noise_of(Plain(dtype))
+    moves = [MoveNoise("activations", dtype, each, by_layers.count(each), noise) for each in sorted(set(by_layers))]
+    return [*moves, MoveNoise("published weights", dtype, _layers(schedule), 1, noise)]
+
+
+def _layers(schedule: Schedule) -> int:
+    return max(1, int(schedule.meta.get("num_layers", 1)))
+
+
+def bounds_of(
+    schedule: Schedule,
+    programs: tuple[ExpandedProgram, ...],
+    precision: str,
+    is_exact: bool,
+    start: Weights,
+    learning_rate: float,
+) -> TrainingBounds:
+    """The bounds of a schedule; `start` are the weights before the first step, `precision` is the model's type."""
+    allowed = {name: each.of(precision) for name, each in TOLERANCES.items()}
+    equal, rounding = allowed["weights"], allowed["gradients"]
+    peak = 1.0 if is_exact and precision == "fp64" else PEAK
+    if is_exact:
+        return TrainingBounds(
+            is_exact=True,
+            gradients=rounding,
+            gradients_peak=rounding * peak,
+            one_tensor=rounding,
+            one_tensor_peak=rounding * peak,
+            share=allowed["share"],
+            norm=allowed["norm"],
+            update=allowed["update"],
+            losses=allowed["losses"],
+            weights=equal,
+            beside=equal,
+            image=equal,
+        )
+    moves, narrow = moves_of(schedule, programs), narrow_states(schedule)
+    noise = math.sqrt(sum(each.square for each in moves))
+    parts = [*map(str, moves), *(f"{_STATES[role]} in 16 bits" for role in sorted(narrow))]
+    age = max((op.max_age for each in programs for op in each.ops if isinstance(op, Compute)), default=0)
+    if age:
+        old = OLD * age * _layers(schedule) * learning_rate / _root_mean_square(start)
+        parts.append(f"weights that are {age} step old ({old:.1e})")
+        noise += old
+    published = ("published weights", *(("weights",) if schedule.codes_per_hop else ()))
+    lost = [each for each in moves if each.of in published]
+    # per hop every rank codes what it has got again; else each weight is coded once, or, by two hops, twice
+    once = max((each.noise for each in lost), default=0.0)
+    again = math.sqrt(sum(each.kinds * each.noise**2 for each in lost))
+    return TrainingBounds(
+        is_exact=False,
+        gradients=min(MOST, rounding + GRADIENTS * noise),
+        gradients_peak=min(MOST, peak * (rounding + GRADIENTS * noise)),
+        one_tensor=rounding + ONE_TENSOR * GRADIENTS * noise,
+        one_tensor_peak=peak * (rounding + ONE_TENSOR * GRADIENTS * noise),
+        share=SHARE,
+        # coding per hop makes copies differ; each rank counts its own
+        norm=allowed["norm"] + (GRADIENTS * noise if schedule.codes_per_hop else 0.0),
+        update=allowed["update"],
+        losses=allowed["losses"] + LOSSES * GRADIENTS * noise,
+        weights=MOST if "master" in narrow else min(MOST, rounding + MOVES * GRADIENTS * noise),
+        beside=equal + BESIDE * (again if schedule.codes_per_hop else once),
+        image=equal,
+        length=LEAST_LENGTH + LENGTHS * (MOST if "master" in narrow else min(MOST, GRADIENTS * noise)),
+        published=PUBLISHED * again,
+        text=", ".join(parts),
+    )
+
+
+def _root_mean_square(weights: Weights) -> float:
+    squares = sum(float((values * values).sum()) for values in weights.values())
+    return math.sqrt(squares / sum(values.size for values in weights.values()))

@@ -1,0 +1,201 @@
+"""What the verdict on a trained schedule looks at: gradients of every step, losses and weights, each with its bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from simfrontier.core.program import Schedule
+from simfrontier_real.ops.programs import Programs
+from simfrontier_real.train.states import Weights, weight_of
+from simfrontier_real.train.training_result import RankReport, TrainingResult
+from simfrontier_real.verify.arrivals import MOVED, call_errors
+from simfrontier_real.verify.bounds import TrainingBounds
+from simfrontier_real.verify.gradients import RelativeError, StepErrors, finite, norm_of, step_errors, title
+
+MESSAGES: Final = "messages, over their rounding"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCheck:
+    """One comparison with the unsharded model: its name, the largest difference seen, the limit, and where it was
+    seen."""
+
+    name: str
+    seen: float
+    limit: float
+    where: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.seen <= self.limit
+
+    def __str__(self) -> str:
+        at = f" ({self.where})" if self.where else ""
+        return f"{self.name} {self.seen:.1e} of {self.limit:.1e}{at}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingChecks:
+    """All comparisons of one training, and the norms of the gradients of every step: the ranks' and the unsharded ones
+    (not a number where a step was skipped)."""
+
+    checks: tuple[TrainingCheck, ...]
+    norms: tuple[float, ...]
+    reference_norms: tuple[float, ...]
+
+    def seen(self, name: str) -> TrainingCheck | None:
+        """The comparison of that name."""
+        return next((each for each in self.checks if each.name == name), None)
+
+
+def checks_of(
+    schedule: Schedule,
+    programs: Programs,
+    rank_reports: Sequence[RankReport],
+    losses: tuple[float, ...],
+    weights: Weights,
+    masters: Weights,
+    reference: TrainingResult,
+    start: Weights,
+    bounds: TrainingBounds,
+    first: int = 0,
+) -> TrainingChecks:
+    """Compare the reports of the ranks with the unsharded model; `start` are the weights before the first step,
+    `masters` those that the optimizer steps, by their own names, as they are when published where that is known. The
+    reports and `losses` are of the steps from the number `first` on, the reference is of all."""
+    steps: dict[int, StepErrors] = {}
+    for number in _taken(rank_reports):
+        mine = [each.gradients[number] for each in rank_reports]
+        steps[first + number] = step_errors(schedule, bounds.share, mine, reference.gradients[first + number])
+    together = {number: step.together for number, step in steps.items()}
+    one_tensor = {number: step.one_tensor for number, step in steps.items()}
+    errors = [finite(abs(a - b) / abs(b)) for a, b in zip(losses, reference.losses[first:], strict=True)]
+    checks = [
+        _worst("gradients", bounds.gradients_peak, together),
+        _worst("gradient of one tensor", bounds.one_tensor_peak, one_tensor),
+        _usual("gradients of most steps", bounds.gradients, together),
+        _usual("gradient of one tensor of most steps", bounds.one_tensor, one_tensor),
+        _worst("norm to clip by", bounds.norm, {number: step.norm for number, step in steps.items()}),
+        _worst("Adam's moves", bounds.update, {number: step.update for number, step in steps.items()}),
+        _worst("losses", bounds.losses, {number: RelativeError(error) for number, error in enumerate(errors, first)}),
+        *_of_weights(weights, reference.weights, start, bounds),
+        *_beside(schedule, weights, masters, bounds, {key for each in rank_reports for key in each.published}),
+        _worst("codes of weights", MOVED, {number: _codes(rank_reports, number - first) for number in steps}),
+        _worst(MESSAGES, 1.0, _arrived(schedule, programs, rank_reports, first)),
+    ]
+    norms = [_norm_of(rank_reports, number) for number in range(len(losses))]
+    return TrainingChecks(
+        checks=tuple(checks),
+        norms=tuple(norms),
+        reference_norms=tuple(norm_of(each) for each in reference.gradients[first:]),
+    )
+
+
+def _taken(rank_reports: Sequence[RankReport]) -> list[int]:
+    """The numbers of the steps that were not skipped."""
+    return [number for number, step in enumerate(rank_reports[0].gradients) if not step.was_skipped]
+
+
+def _arrived(
+    schedule: Schedule, programs: Programs, rank_reports: Sequence[RankReport], first: int
+) -> dict[int, RelativeError]:
+    """How far what arrived in each step is from what was sent, over how far rounding may take it."""
+    errors = {
+        first + number: call_errors(schedule, programs, [each.calls[number] for each in rank_reports])
+        for number in _taken(rank_reports)
+    }
+    return {number: RelativeError(each.error, each.where) for number, each in errors.items()}
+
+
+def _codes(rank_reports: Sequence[RankReport], number: int) -> RelativeError:
+    """How far codes of weights were from those of the weights that were there, on the rank where they were furthest."""
+    rank = max(range(len(rank_reports)), key=lambda each: rank_reports[each].code_errors[number])
+    return RelativeError(finite(rank_reports[rank].code_errors[number]), f"rank {rank}")
+
+
+def _norm_of(rank_reports: Sequence[RankReport], number: int) -> float:
+    """The norm that the first rank clips by, or that it would clip by if it did."""
+    return next(iter(rank_reports[0].gradients[number].norms), math.nan)
+
+
+def _worst(name: str, limit: float, by_step: dict[int, RelativeError]) -> TrainingCheck:
+    if not by_step:
+        return TrainingCheck(name, 0.0, limit)
+    number = max(by_step, key=lambda each: by_step[each].error)
+    farthest = by_step[number]
+    return TrainingCheck(
+        name, farthest.error, limit, f"step {number + 1}" + (f", {farthest.worst}" if farthest.worst else "")
+    )
+
+
+def _usual(name: str, limit: float, by_step: dict[int, RelativeError]) -> TrainingCheck:
+    """The step than which half of the steps are no further off: of two the worse one."""
+    order = sorted(by_step, key=lambda each: by_step[each].error)
+    return _worst(name, limit, {number: by_step[number] for number in order[: len(order) // 2 + 1]})
+
+
+def _of_weights(
+    weights: Weights, reference: Weights, start: Weights, bounds: TrainingBounds
+) -> Iterator[TrainingCheck]:
+    """Element by element where nothing is lost; else how far weights moved, and how far from where they should be."""
+    error, worst = distance(weights, reference)
+    if bounds.is_exact:
+        yield TrainingCheck("weights", error, bounds.weights, worst)
+        return
+    apart = moved = size = 0.0
+    lengths = []
+    for key, values in reference.items():
+        far, length = _square(weights[key] - values), _square(values - start[key])
+        apart, moved, size = apart + far, moved + length, size + _square(start[key])
+        if length > 0:
+            ratio = math.sqrt(_square(weights[key] - start[key]) / length)
+            ratio = finite(max(ratio, 1 / ratio) if ratio > 0 else math.inf) - 1
+            published = bounds.published * math.sqrt(_square(start[key]) / length)
+            lengths.append(TrainingCheck("length of a move", ratio, bounds.length + published, title(key)))
+    share = math.sqrt(size / moved) if moved > 0 else 0.0
+    error = finite(math.sqrt(apart / moved)) if moved > 0 else 0.0
+    yield TrainingCheck("weights", error, bounds.weights + bounds.published * share)
+    yield max(
+        lengths, key=lambda each: each.seen / each.limit, default=TrainingCheck("length of a move", 0.0, bounds.length)
+    )
+
+
+def _beside(
+    schedule: Schedule, weights: Weights, masters: Weights, bounds: TrainingBounds, known: set[tuple[str, int]]
+) -> Iterator[TrainingCheck]:
+    """How far published weights are from what publishing should make of their masters, where that is `known`; else from
+    the masters: what publishing lost, and nothing else."""
+    for name, limit, keys in (
+        ("published weights", bounds.image, masters.keys() & known),
+        ("weights beside masters", bounds.beside, masters.keys() - known),
+    ):
+        if not keys:
+            continue
+        apart = size = 0.0
+        for master, layer in keys:
+            values = masters[master, layer]
+            apart += _square(weights[weight_of(schedule.tensors[master]), layer] - values)
+            size += _square(values)
+        yield TrainingCheck(name, finite(math.sqrt(apart / size)) if size > 0 else 0.0, limit)
+
+
+def _square(values: object) -> float:
+    import numpy as np
+
+    return float(np.sum(np.square(values)))  # type: ignore[call-overload]
+
+
+def distance(weights: Weights, reference: Weights) -> tuple[float, str]:
+    """The largest relative difference of a parameter tensor, and which tensor it is."""
+    import numpy as np
+
+    worst = (0.0, "")
+    for key, values in reference.items():
+        largest = float(np.abs(values).max())
+        error = finite(float(np.abs(weights[key] - values).max()) / (largest if largest > 0 else 1.0))
+        if error > worst[0]:
+            worst = (error, title(key))
+    return worst

@@ -1,0 +1,180 @@
+"""Digests of gradients: a few numbers per tensor and step, by which a step's gradients are compared with the unsharded
+model's."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from simfrontier.core.program import Schedule
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.blocks import block_of
+from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.train.states import by_place, master_of, own_line
+
+NUM_PROBES: Final = 4
+Key = tuple[str, int]  # (name of a weight, layer)
+Digests = Mapping[Key, Any]  # float64 [1 + NUM_PROBES]: the sum of squares, then the products with the probes
+
+
+@dataclass(frozen=True, slots=True)
+class StepGradients:
+    """What one rank's optimizer was given in one step, before clipping: digests of its shares of the gradients, and the
+    norms of all gradients that it read; nothing where the step was skipped. `update` is how far a master weight is from
+    where Adam should have taken it, over the length of that move, and which one that is."""
+
+    digests: Digests
+    norms: tuple[float, ...] = ()
+    was_skipped: bool = False
+    update: tuple[float, str] = (0.0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeError:
+    """How far something is from what it should be, relative, and where that is the case."""
+
+    error: float = 0.0
+    worst: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepErrors:
+    """How far the gradients of one step are from the unsharded ones: all together, and the tensor that is
+    furthest; the norm that some rank clips by from the norm of the gradients that the ranks do have; and the master
+    weights of some rank from where Adam should have taken them."""
+
+    together: RelativeError
+    one_tensor: RelativeError
+    norm: RelativeError
+    update: RelativeError
+
+
+def probes(key: Key, shape: tuple[int, ...]) -> Any:
+    """[NUM_PROBES, *shape]: directions for the gradient of one weight, normal numbers that its name and layer seed.
+
+    The mean square of a vector's products with them is, on average, its squared length, whatever its direction: the
+    digest of a difference gives its length. A norm alone would not see that elements have changed places.
+    """
+    import numpy as np
+
+    name, layer = key
+    return np.random.default_rng([zlib.crc32(f"probes of {name}".encode()), layer]).normal(size=(NUM_PROBES, *shape))
+
+
+def digest_of(line: Any, directions: Any) -> Any:
+    """[1 + NUM_PROBES] of a gradient as a float64 numpy array, or of a rank's share of it."""
+    import numpy as np
+
+    flat = line.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.concatenate([[flat @ flat], directions.reshape(NUM_PROBES, -1) @ flat])
+
+
+def own_probes(context: RankContext, key: Key) -> Any:
+    """[NUM_PROBES, n]: a rank's share of the probes of a weight, laid out as its master weights and gradients are."""
+    import numpy as np
+
+    from simfrontier_real.ops.arrays import numpy_backend
+
+    tensor, host = master_of(context.schedule, key[0]), numpy_backend()
+    at = block_of(tensor.shape, tensor.placement, context.schedule.mesh, context.at, tensor.name)
+    lines = (own_line(context, host, tensor, each[at]) for each in probes(key, tensor.shape))
+    return np.stack([line.reshape(-1) for line in lines])
+
+
+class GradientDigests:
+    """Makes one rank's digests; keeps its shares of the probes, which are made when they are first needed."""
+
+    def __init__(self, context: RankContext) -> None:
+        self._context = context
+        self._probes: dict[Key, Any] = {}
+
+    def digests(self, gradients: Mapping[Key, Array]) -> dict[Key, Any]:
+        """The digests of the gradients of one step, given as arrays of the rank's backend."""
+        out = {}
+        for key, values in gradients.items():
+            if key not in self._probes:
+                self._probes[key] = own_probes(self._context, key)
+            out[key] = digest_of(self._context.backend.numpy(values).astype("float64"), self._probes[key])
+        return out
+
+
+def whole_digests(gradients: Iterable[tuple[Key, Any]], known: dict[Key, Any]) -> dict[Key, Any]:
+    """The digests of whole gradients, float64 numpy arrays in the shapes of their weights; `known` keeps the probes."""
+    out = {}
+    for key, values in gradients:
+        if key not in known:
+            known[key] = probes(key, values.shape)
+        out[key] = digest_of(values, known[key])
+    return out
+
+
+def norm_of(digests: Digests) -> float:
+    """The norm of all gradients together."""
+    return math.sqrt(sum(float(each[0]) for each in digests.values()))
+
+
+def joined(schedule: Schedule, by_rank: Sequence[Digests]) -> tuple[dict[Key, Any], dict[Key, float]]:
+    """(the digests of whole gradients out of those of the ranks' shares; how far the digests of copies of one share are
+    from each other on ranks that should hold the same)."""
+    import numpy as np
+
+    total: dict[Key, Any] = {}
+    copy_differences: dict[Key, float] = {}
+    for key in dict.fromkeys(key for digests in by_rank for key in digests):
+        name, layer = key
+        master = master_of(schedule, name)
+        lines = [{(master.name, layer): digests[key]} if key in digests else {} for digests in by_rank]
+        places = by_place(schedule, master, layer, lines)
+        total[key] = sum(next(iter(copies.values())) for copies in places.values())
+        spread = [np.ptp(np.stack(list(copies.values()))[:, 1:], axis=0) for copies in places.values()]
+        copy_differences[key] = math.sqrt(float(np.mean(np.sum(spread, axis=0) ** 2)))
+    return total, copy_differences
+
+
+def step_errors(schedule: Schedule, share: float, by_rank: Sequence[StepGradients], reference: Digests) -> StepErrors:
+    """Compare one step. A tensor's distance is the larger of the difference of the norms and the length of the
+    difference, over its norm or a `share` of the norm of all; and the differences of its copies."""
+    ours, copies = joined(schedule, [each.digests for each in by_rank])
+    whole = norm_of(reference)
+    errors = {key: _length(ours, copies, key, reference[key]) for key in reference}
+    lengths = {key: max(math.sqrt(float(each[0])), share * whole) or 1.0 for key, each in reference.items()}
+    tensors = [RelativeError(finite(errors[key] / lengths[key]), title(key)) for key in reference]
+    together = finite(math.sqrt(sum(each**2 for each in errors.values())) / (whole or 1.0))
+    worst = max(tensors, key=lambda each: each.error, default=RelativeError())
+    own = norm_of(ours) or 1.0
+    norms = [
+        RelativeError(finite(abs(norm - own) / own), f"rank {rank}")
+        for rank, e in enumerate(by_rank)
+        for norm in e.norms
+    ]
+    updates = [RelativeError(finite(e.update[0]), f"rank {rank}, {e.update[1]}") for rank, e in enumerate(by_rank)]
+    return StepErrors(
+        together=RelativeError(together, worst.worst),
+        one_tensor=worst,
+        norm=max(norms, key=lambda each: each.error, default=RelativeError()),
+        update=max(updates, key=lambda each: each.error, default=RelativeError()),
+    )
+
+
+def _length(ours: Digests, copies: Mapping[Key, float], key: Key, reference: Any) -> float:
+    import numpy as np
+
+    if key not in ours:
+        return math.inf
+    by_norm = abs(math.sqrt(max(float(ours[key][0]), 0.0)) - math.sqrt(float(reference[0])))
+    by_probes = math.sqrt(float(np.mean((ours[key][1:] - reference[1:]) ** 2)))
+    return max(finite(each) for each in (by_norm, by_probes, copies[key]))
+
+
+def finite(error: float) -> float:
+    """An error, infinite where it is not a number."""
+    return error if math.isfinite(error) else math.inf
+
+
+def title(key: Key) -> str:
+    """A weight in words."""
+    return f"{key[0]} of layer {key[1]}"

@@ -1,0 +1,113 @@
+"""What Adam, or LAMB by its scales, should have made of the gradients that a rank was given, step after step: computed
+separately, in float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from simfrontier.core.program import Ref
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.train.states import weight_of
+from simfrontier_real.train.training_settings import Adam
+from simfrontier_real.verify.gradients import Key, title
+
+SIGNIFICANT: Final = {"fp16": 11, "bf16": 8}  # binary digits of a number
+STEP: Final = 2.0**-7  # from one number of bf16 to the next, relative to it, at most
+TIES: Final = 1e-3  # of half a step: numbers that lie between two may go to either
+
+
+@dataclass
+class _ExpectedState:
+    """`ref`: the master; `moments`: both moments of it."""
+
+    ref: Ref
+    moments: Ref
+    master: Any
+    first: Any
+    second: Any
+
+
+class UpdateCheck:
+    """Follows a rank's shares of the master weights. The gradients are compared with the unsharded ones elsewhere; this
+    checks the optimizer's update by them, whatever codecs lose of them."""
+
+    def __init__(self, context: RankContext, adam: Adam, step: int = 0) -> None:
+        self._context, self._adam, self._step = context, adam, step  # of steps that were not skipped
+        self._expected: dict[Key, _ExpectedState] = {}
+        for ref, values in context.buffers.by_ref.items():
+            if context.schedule.tensors[ref.name].role == "master":
+                weight = weight_of(context.schedule.tensors[ref.name])
+                moments = Ref(self._moments_of(weight), ref.layer)
+                first, second = context.backend.numpy(context.buffers[moments]).astype("float64")
+                self._expected[weight, ref.layer] = _ExpectedState(ref, moments, self._line(values), first, second)
+
+    def error_of(
+        self, gradients: Mapping[Key, Array], norm: float | None, was_skipped: bool, scales: Mapping[Key, float]
+    ) -> tuple[float, str]:
+        """(how far a tensor's master is from where the optimizer should have taken it in the step that has just run,
+        beyond the rounding of a 16-bit master, over the length of that move: the largest; of which tensor). `norm` is
+        that of all gradients (None: each is clipped by its own), `scales` are LAMB's (of Adam: none)."""
+        import numpy as np
+
+        adam, worst = self._adam, (0.0, "")
+        self._step += not was_skipped
+        for key, expected in self._expected.items():
+            master = self._line(self._context.buffers[expected.ref])
+            move = np.zeros_like(master)
+            if not was_skipped and key in gradients:
+                gradient = self._line(gradients[key])
+                length = math.sqrt(float(gradient @ gradient)) if norm is None else norm
+                gradient = gradient * (min(1.0, adam.clip / length) if 0 < length < math.inf else 1.0)
+                expected.first = adam.beta1 * expected.first + (1 - adam.beta1) * gradient
+                expected.second = adam.beta2 * expected.second + (1 - adam.beta2) * gradient**2
+                spread = np.sqrt(expected.second / (1 - adam.beta2**self._step)) + adam.epsilon
+                move = -adam.learning_rate * expected.first / (1 - adam.beta1**self._step) / spread
+                move = scales.get(key, 1.0) * move
+                expected.first, expected.second = self._kept(expected)
+            lacks = not was_skipped and key not in gradients
+            aim = expected.master + move
+            beyond = np.maximum(np.abs(master - aim) - self._rounding(aim, expected), 0.0)
+            far = float(np.linalg.norm(beyond))
+            # a tensor without a gradient does not move; it is measured against moves of a learning rate
+            length = float(np.linalg.norm(move)) or adam.learning_rate * math.sqrt(master.size)
+            error = math.inf if lacks or not math.isfinite(far) else far / length
+            if error > worst[0]:
+                worst = (error, title(key))
+            expected.master = master
+        return worst
+
+    def _moments_of(self, weight: str) -> str:
+        """The tensor of a weight's moments."""
+        tensors = self._context.schedule.tensors.values()
+        return next(each.name for each in tensors if each.role == "optimizer" and each.weight == weight)
+
+    def _kept(self, expected: _ExpectedState) -> tuple[Any, Any]:
+        """Moments as their type holds them: of 16 bits those of the rank, where these are a rounding away."""
+        import numpy as np
+
+        own = expected.first, expected.second
+        if self._context.schedule.tensors[expected.moments.name].dtype != "moments_bf16":
+            return own
+        held = self._context.backend.numpy(self._context.buffers[expected.moments]).astype("float64")
+        first, second = (
+            np.where(np.abs(theirs - mine) <= STEP * np.abs(mine), theirs, mine)
+            for theirs, mine in zip(held, own, strict=True)
+        )
+        return first, second
+
+    def _rounding(self, aim: Any, expected: _ExpectedState) -> Any:
+        """Half the distance of neighbours of these numbers in the master's type; 0 where that is wide."""
+        import numpy as np
+
+        digits = SIGNIFICANT.get(self._context.schedule.tensors[expected.ref.name].dtype)
+        if digits is None:
+            return 0.0
+        _, exponent = np.frexp(aim)
+        return (1 + TIES) * np.ldexp(0.5, exponent - digits)
+
+    def _line(self, values: Array) -> Any:
+        return self._context.backend.numpy(values).astype("float64").reshape(-1)

@@ -1,0 +1,326 @@
+"""The verdict on a trained schedule: losses, distances to the unsharded model, bytes; as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from simfrontier.base.wholefile import write_whole
+from simfrontier.core.collectives import message_bytes
+from simfrontier.core.dtypes import INTEGERS
+from simfrontier.core.program import Collective, Compute, Exchange, ExpandedProgram, Op, Schedule
+from simfrontier_real.ranks.session import LoadedSchedule
+from simfrontier_real.replay.record import RankTimes, sent_bytes
+from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.states import assembled, copy_difference, model_dtype
+from simfrontier_real.train.training_result import RankReport, TrainingResult
+from simfrontier_real.train.training_settings import CLIP, StartingPoint, TrainingSettings
+from simfrontier_real.verify.bounds import EXACT, bounds_of
+from simfrontier_real.verify.checks import TrainingCheck, checks_of, distance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenCheckpoint:
+    """A checkpoint that was written after so many steps: bytes of all its files, and what writing it took."""
+
+    steps: int
+    num_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingVerdict:
+    """One schedule, trained. `weights_error` is the largest over the parameter tensors of max |a - b| / max |b|,
+    `loss_error` the largest relative one over the steps, both against the unsharded model (None: not compared).
+    `checks` are all comparisons with their bounds, which `allowed` explains where something is lost;
+    `gradient_norms` are those of every step before clipping, `clipped_steps` the number of steps of the unsharded model
+    in which a gradient was clipped to `clip`.
+
+    Bytes are of all messages of one step, over all ranks; `step_median_s` is what a step really took.
+
+    `must_agree`: nothing is quantised, narrowed or stale, so the two have to be equal but for rounding.
+
+    `first_step`: how many steps a checkpoint had that training went on from; losses are of all steps, the checks of
+    gradients, norms and messages of those since. `checkpoints` are those that were written.
+    """
+
+    name: str
+    digest: str
+    precision: str
+    codecs: tuple[str, ...]
+    must_agree: bool
+    reason: str
+    losses: tuple[float, ...]
+    reference_losses: tuple[float, ...]
+    weights_error: float | None
+    worst: str
+    loss_error: float | None
+    message_bytes: int
+    scheduled_bytes: int
+    step_median_s: float
+    skipped_steps: int
+    copies_differ: float = 0.0
+    measured_bytes: int = 0  # of messages of which only the values say how long they are
+    codes_per_hop: bool = False
+    checks: tuple[TrainingCheck, ...] = ()
+    allowed: str = ""
+    gradient_norms: tuple[float, ...] = ()
+    reference_norms: tuple[float, ...] = ()
+    clip: float = CLIP
+    clipped_steps: int = 0
+    first_step: int = 0
+    before_loses: str = ""  # why a checkpoint's states need not agree, so that nothing is compared
+    checkpoints: tuple[WrittenCheckpoint, ...] = ()
+
+    @property
+    def has_right_bytes(self) -> bool:
+        """Whether as much was sent as by the schedule, of all ops whose bytes it knows."""
+        return self.message_bytes == self.scheduled_bytes
+
+    @property
+    def has_right_steps(self) -> bool:
+        """Whether steps were skipped only where gradients can overflow, and not all of them."""
+        return self.skipped_steps == 0 or (self.precision == "fp16" and self.skipped_steps < len(self.losses))
+
+    @property
+    def missed(self) -> tuple[TrainingCheck, ...]:
+        """The comparisons that are beyond their bounds, the furthest first."""
+        return tuple(sorted((each for each in self.checks if not each.holds), key=lambda each: -each.seen / each.limit))
+
+    @property
+    def is_good(self) -> bool:
+        finite = all(map(math.isfinite, self.losses))
+        return self.has_right_bytes and finite and self.has_right_steps and not self.missed
+
+
+def verdict_of(
+    loaded: LoadedSchedule,
+    rank_reports: Sequence[RankReport],
+    ranks: list[RankTimes],
+    training: TrainingSettings,
+    reference: TrainingResult | None,
+    began: StartingPoint | None = None,
+) -> TrainingVerdict:
+    """The verdict on training a schedule: the reports of all ranks, compared with the unsharded model (None: not
+    compared); `ranks` are their times and bytes. `began`: what training went on from, if it did; the reference is of
+    all steps. Raises SimfrontierError where ranks hold other values than their
+    copies."""
+    schedule, every = loaded.schedule, loaded.programs.of_roles
+    lines = [each.states for each in rank_reports]
+    first = 0 if began is None else began.steps
+    losses = tuple(sum(parts) for parts in zip(*(each.losses for each in rank_reports), strict=True))
+    weights = assembled(schedule, lines, may_differ=schedule.codes_per_hop)
+    reason = next((why for why in (why_inexact(schedule, each) for each in every) if why), "")
+    precision = model_dtype(schedule)
+    checks, bounds, error, worst, loss_error = None, None, None, "", None
+    if reference is not None:
+        start = initial_weights(schedule, training.seed)
+        bounds = bounds_of(schedule, every, precision, not reason, start, training.adam.learning_rate)
+        sources = [{**each.states, **each.published} for each in rank_reports]
+        masters = assembled(schedule, sources, may_differ=schedule.codes_per_hop, roles=("master",))
+        checks = checks_of(
+            schedule, loaded.programs, rank_reports, losses, weights, masters, reference, start, bounds, first
+        )
+        error, worst = distance(weights, reference.weights)
+        losses_check = checks.seen("losses")
+        loss_error = None if losses_check is None else losses_check.seen
+    return TrainingVerdict(
+        name=loaded.name,
+        digest=loaded.digest,
+        precision=precision,
+        codecs=tuple(sorted({str(op.codec) for each in every for op in each.ops if not isinstance(op, Compute)})),
+        must_agree=not reason,
+        reason=reason,
+        losses=losses if began is None else (*began.losses, *losses),
+        reference_losses=() if reference is None else reference.losses,
+        weights_error=error,
+        worst=worst,
+        copies_differ=copy_difference(schedule, lines),
+        loss_error=loss_error,
+        message_bytes=_sent_bytes(loaded, ranks, exact=True),
+        measured_bytes=_sent_bytes(loaded, ranks, exact=False),
+        codes_per_hop=schedule.codes_per_hop,
+        scheduled_bytes=_scheduled_bytes(loaded),
+        step_median_s=statistics.median(
+            max(float(rank.end_s[number].max() - rank.begin_s[number]) for rank in ranks)
+            for number in range(len(losses))
+        ),
+        skipped_steps=len(rank_reports[0].skipped) + (0 if began is None else len(began.skipped)),
+        first_step=first,
+        before_loses="" if began is None else began.loses,
+        checks=() if checks is None else checks.checks,
+        allowed="" if bounds is None else bounds.text,
+        gradient_norms=() if checks is None else checks.norms,
+        reference_norms=() if checks is None else checks.reference_norms,
+        clip=training.adam.clip,
+        clipped_steps=0 if reference is None else reference.clipped_steps,
+    )
+
+
+def why_inexact(schedule: Schedule, program: ExpandedProgram) -> str:
+    """Why a schedule need not agree with the unsharded model, going by one of its programs, or nothing."""
+    dtype = model_dtype(schedule)
+    if dtype not in EXACT:
+        return f"the model is {dtype}"
+    for tensor in schedule.tensors.values():
+        if tensor.codec is not None and not tensor.codec.is_exact_for(dtype):
+            return f"moves are {'coded as' if tensor.codec.is_opaque else 'narrowed to'} {tensor.codec}"
+    coded = next((op.codec for op in program.ops if isinstance(op, Collective) and op.per_hop), None)
+    if coded is not None and not coded.is_lossless:
+        return f"messages are coded per hop as {coded}"
+    if any(isinstance(op, Compute) and op.max_age > 0 for op in program.ops):
+        return "forward passes read the step before's weights"
+    return ""
+
+
+def scheduled_bytes(schedule: Schedule, program: ExpandedProgram) -> int:
+    """Bytes of all messages of one step of which the schedule says how many, for one rank of a program: of collectives
+    whole ones, of exchanges what the rank sends."""
+    sizes: dict[int, int] = {}
+    total = 0
+    for index, op in enumerate(program.ops):
+        if not _is_exact(op):
+            continue
+        if isinstance(op, Collective):
+            if op.number not in sizes:
+                sizes[op.number] = message_bytes(op, schedule.tensors, schedule.mesh)
+            total += sizes[op.number]
+        elif isinstance(op, Exchange):
+            total += sent_bytes(schedule, op, program.reads[index])
+    return total
+
+
+def _sent_bytes(loaded: LoadedSchedule, ranks: list[RankTimes], exact: bool) -> int:
+    """Bytes that were handed over in a step, of the ops of which the schedule says how many or of the others."""
+    return sum(
+        sent
+        for rank, clocked in enumerate(ranks)
+        for index, sent in clocked.message_bytes.items()
+        if _is_exact(loaded.programs.of(rank).ops[index]) == exact
+    )
+
+
+def _is_exact(op: Op) -> bool:
+    """Whether the schedule says how many bytes an op sends: not of what is coded at every hop, which depends on how a
+    ring cuts it, nor of what only its values say."""
+    return not isinstance(op, Compute) and not op.codec.is_measured and not getattr(op, "per_hop", False)
+
+
+def _scheduled_bytes(loaded: LoadedSchedule) -> int:
+    """Over all ranks."""
+    each = [scheduled_bytes(loaded.schedule, program) for program in loaded.programs.of_roles]
+    return sum(each[number] for number in loaded.programs.by_rank)
+
+
+def print_results(results: list[TrainingVerdict], compared: bool, ranks: int) -> None:
+    """A table of one line per schedule, wide where it must be: no cell is cut."""
+    header = (
+        "schedule",
+        "precision",
+        "codecs",
+        "loss, first",
+        "last",
+        "gradients differ",
+        "weights differ",
+        "losses differ",
+        "per rank",
+        "bytes",
+        "step",
+        "verdict",
+    )
+    rows = [header]
+    for each in results:
+        counted = "as scheduled" if each.has_right_bytes else f"{each.message_bytes:,} of {each.scheduled_bytes:,}"
+        counted += f", {each.measured_bytes:,} by their values" if each.measured_bytes else ""
+        counted += ", not counted per hop" if each.codes_per_hop else ""
+        rows.append(
+            (
+                each.name,
+                each.precision,
+                " ".join(codec for codec in each.codecs if codec not in (each.precision, *INTEGERS)) or "none",
+                f"{each.losses[0]:.4f}",
+                f"{each.losses[-1]:.4f}",
+                f"{each.checks[0].seen:.1e}" if each.checks else "",
+                "" if each.weights_error is None else f"{each.weights_error:.1e}",
+                "" if each.loss_error is None else f"{each.loss_error:.1e}",
+                f"{(each.message_bytes + each.measured_bytes) / ranks / 1e6:.3f} MB",
+                counted,
+                f"{each.step_median_s * 1e3:.1f} ms",
+                _verdict(each, compared),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())
+    for each in results:
+        if compared and not each.must_agree and not each.before_loses:
+            typer.echo(_bounds(each))
+    for each in results:
+        if each.checkpoints:
+            typer.echo(_checkpoints(each))
+
+
+def _verdict(result: TrainingVerdict, compared: bool) -> str:
+    if not compared:
+        return ""
+    if result.before_loses:
+        return f"not compared: the checkpoint's steps ran by another schedule, in which {result.before_loses}"
+    wrong = [str(each) for each in result.missed]
+    if not result.has_right_bytes:
+        wrong.append("bytes")
+    if not all(map(math.isfinite, result.losses)):
+        wrong.append("a loss that is not finite")
+    if not result.has_right_steps:
+        wrong.append(f"{result.skipped_steps} of {len(result.losses)} steps skipped (gradients overflowed)")
+    if wrong:
+        return f"DIFFERS: {'; '.join(wrong)}" + (f"; {result.reason}" if result.reason else "")
+    clipped = f"; clipped to {result.clip:g} in {result.clipped_steps} steps" if result.clipped_steps else ""
+    if result.must_agree:
+        return f"equal{clipped}"
+    copies = f"; copies of weights differ by {result.copies_differ:.1e}" if result.copies_differ else ""
+    skipped = f"; {result.skipped_steps} steps skipped (gradients overflowed)" if result.skipped_steps else ""
+    return f"apart within bounds: {result.reason}{copies}{skipped}{clipped}"
+
+
+def _checkpoints(result: TrainingVerdict) -> str:
+    """How many checkpoints were written, of which size and how fast."""
+    written = result.checkpoints
+    steps = ", ".join(str(each.steps) for each in written)
+    median_s = statistics.median(each.seconds for each in written)
+    return (
+        f"{result.name}: checkpoints after steps {steps}: {written[-1].num_bytes / 1e6:.3f} MB, "
+        f"{median_s * 1e3:.1f} ms each"
+    )
+
+
+def _bounds(result: TrainingVerdict) -> str:
+    """The limits where something is lost, and what was seen."""
+    return f"{result.name}: allowed for {result.allowed}: " + ", ".join(
+        f"{each.name} {each.limit:.1e} (seen {each.seen:.1e})" for each in result.checks
+    )
+
+
+def _finite(value: Any) -> Any:
+    """A value of JSON: infinity and NaN become null."""
+    match value:
+        case dict():
+            return {key: _finite(part) for key, part in value.items()}
+        case tuple() | list():
+            return [_finite(part) for part in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value
+
+
+def write_results(path: Path, results: list[TrainingVerdict]) -> None:
+    """Write the results as JSON. Raises InputError where the file cannot be written."""
+    text = json.dumps([_finite({**asdict(result), "is_good": result.is_good}) for result in results], indent=1)
+    write_whole(path, text + "\n")

@@ -1,0 +1,41 @@
+"""Accuracy: predictions compared with measured tables and published runs, and fits of what the models are made of."""
+
+from simfrontier.answers.accuracy.bounds import JudgedBound as JudgedBound
+from simfrontier.answers.accuracy.call_tables import (
+    Labels as Labels,
+    calibration_of_files as calibration_of_files,
+    date_of as date_of,
+    faults_of as faults_of,
+)
+from simfrontier.answers.accuracy.errors import Errors as Errors, Summary as Summary, grouped as grouped
+from simfrontier.answers.accuracy.fitting.cross import cross_validated as cross_validated, places_of as places_of
+from simfrontier.answers.accuracy.fitting.least_squares import fit as fit, problem_of as problem_of
+from simfrontier.answers.accuracy.fitting.outcome import (
+    FitOutcome as FitOutcome,
+    Parameter as Parameter,
+    error_summary as error_summary,
+)
+from simfrontier.answers.accuracy.fitting.rows import FitRows as FitRows, choose as choose
+from simfrontier.answers.accuracy.own_tables import validate_files as validate_files
+from simfrontier.answers.accuracy.predictors.harness import (
+    harnesses_of as harnesses_of,
+    shipped_harnesses as shipped_harnesses,
+)
+from simfrontier.answers.accuracy.predictors.rates import BoundedRate as BoundedRate
+from simfrontier.answers.accuracy.published_runs.parameters import (
+    load_parameters as load_parameters,
+    mean_step_error as mean_step_error,
+)
+from simfrontier.answers.accuracy.published_runs.table import (
+    Run as Run,
+    is_of_runs as is_of_runs,
+    read_runs as read_runs,
+)
+from simfrontier.answers.accuracy.published_runs.validation import (
+    PredictedRun as PredictedRun,
+    RunsValidation as RunsValidation,
+    validate_runs as validate_runs,
+    validate_shipped_runs as validate_shipped_runs,
+)
+from simfrontier.answers.accuracy.residual import Prediction as Prediction, Residual as Residual, Use as Use
+from simfrontier.answers.accuracy.validation import Validation as Validation, validate_shipped as validate_shipped

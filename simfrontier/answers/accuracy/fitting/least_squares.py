@@ -1,0 +1,182 @@
+"""A fit: robust least squares in log time over the numbers that a library's file marks as fitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress, groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.answers.accuracy.fitting.parameters import STEPPED, allowed, free_parameters, with_numbers
+from simfrontier.answers.accuracy.predictors.calls import KINDS, groups_of
+from simfrontier.answers.accuracy.predictors.harness import Harness, shipped_harnesses
+from simfrontier.answers.accuracy.uncertainty import covariance
+from simfrontier.base.arrays import Floats
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives import Library, load_library
+from simfrontier.core.cost import EqualGroups
+from simfrontier.inputs.measured import CallRow
+
+SOFT = 0.1  # log errors beyond this count less and less than their square (soft l1)
+STEPS = np.round(np.arange(0.70, 1.31, 0.01), 2)  # values tried of the stepped parameter
+LEAST_EFFECT = 1e-6  # of a parameter on any log time, where it is changed by its own size: below it is not seen
+WIDEST = 3.0  # in logs: a parameter stays within a factor of 20 of where it began
+INSIDE = 1e-3  # in logs: a fit begins so far within what a parameter may be
+EXACT = 1e-6  # log errors smaller than that are those of arithmetic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitResult:
+    """Result of a fit: values by dotted key, 90 % confidence intervals, and the log error left at every point.
+
+    The stepped parameter's interval is the run of values that sort the points alike: within it nothing changes.
+
+    `unseen`: parameters on which the points do not depend; they keep their values.
+    """
+
+    values: Mapping[str, float]
+    intervals: Mapping[str, tuple[float, float]]
+    unseen: tuple[str, ...]
+    errors: Floats
+
+    @property
+    def num_parameters(self) -> int:
+        return len(self.values)
+
+
+@dataclass(eq=False)
+class FitProblem:
+    """Points of one library, with what their model needs; laid out once, evaluated often."""
+
+    library: Library
+    harnesses: tuple[Harness, ...]
+    rows: Sequence[CallRow]
+
+    def __post_init__(self) -> None:
+        self.groups: list[EqualGroups] = [groups_of(row.machine, row.devices) for row in self.rows]
+        self.log_times = np.log([row.seconds for row in self.rows])
+        self.added = [[each.covers(row) for each in self.harnesses] for row in self.rows]
+
+    def log_errors(self, numbers: Mapping[str, float]) -> Floats:
+        """log(predicted / measured) of every point."""
+        library, harnesses = with_numbers(self.library, self.harnesses, numbers)
+        times = [
+            groups.seconds(library, KINDS[row.collective], row.num_bytes)
+            + sum(each.seconds(row.devices, row.num_bytes) for each in compress(harnesses, added))
+            for row, groups, added in zip(self.rows, self.groups, self.added, strict=True)
+        ]
+        return np.log(times) - self.log_times
+
+    def only(self, keep: NDArray[np.bool_]) -> FitProblem:
+        """The same problem with some of its points."""
+        return FitProblem(library=self.library, harnesses=self.harnesses, rows=list(compress(self.rows, keep)))
+
+
+def problem_of(library: str, rows: Sequence[CallRow]) -> FitProblem:
+    """Points of a library by its name, with the shipped harnesses that cover any of them. Raises InputError."""
+    harnesses = tuple(one for one in shipped_harnesses() if any(map(one.covers, rows)))
+    return FitProblem(library=load_library(library), harnesses=harnesses, rows=rows)
+
+
+def fit(problem: FitProblem) -> FitResult:
+    """Fit the free parameters, beginning from the values of the files. Raises InputError where points are too few."""
+    free, name, number = free_parameters(problem.library, problem.harnesses), problem.library.name, len(problem.rows)
+    if not free:
+        raise InputError(
+            f"fit of library {name}: its file marks no number as fitted; allowed: a library whose file does"
+        )
+    seen, unseen = shown(problem) if number else ([], list(free))
+    smooth = [key for key in seen if key != STEPPED]
+    if not smooth:
+        raise InputError(f"fit of library {name}: {number} points show none of its parameters: {', '.join(unseen)}")
+    if number <= len(seen):
+        raise InputError(
+            f"fit of library {name}: got {number} points for {len(seen)} parameters; "
+            "allowed: more points than parameters"
+        )
+    if STEPPED in seen:
+        steps = {run[len(run) // 2]: (run[0], run[-1]) for run in _runs(problem, free)}
+        fits = {step: _least_squares(problem, smooth, {**free, STEPPED: step}) for step in steps}
+        step = min(fits, key=lambda step: fits[step][0])
+        best, stepped, alike = fits[step][1], {STEPPED: step}, {STEPPED: steps[step]}
+    else:
+        best, stepped, alike = _least_squares(problem, smooth, free)[1], {}, {}
+    values = dict(zip(smooth, best.tolist(), strict=True)) | stepped
+    return FitResult(
+        values=values,
+        intervals=_intervals(problem, smooth, values) | alike,
+        unseen=tuple(unseen),
+        errors=problem.log_errors(values),
+    )
+
+
+def shown(problem: FitProblem) -> tuple[list[str], list[str]]:
+    """Return which free parameters change any point, and which none."""
+    free = free_parameters(problem.library, problem.harnesses)
+    base = problem.log_errors(free)
+    seen = [
+        key
+        for key, value in free.items()
+        if any(np.abs(problem.log_errors({**free, key: value * by}) - base).max() > LEAST_EFFECT for by in (0.5, 1.5))
+    ]
+    return seen, [key for key in free if key not in seen]
+
+
+def _runs(problem: FitProblem, free: Mapping[str, float]) -> list[list[float]]:
+    """Every way in which the stepped parameter sorts the points: neighbouring values that all sort them alike."""
+
+    def sorted_points(step: float) -> bytes:
+        return np.round(problem.log_errors({**free, STEPPED: step}), 12).tobytes()
+
+    return [list(steps) for _, steps in groupby(STEPS.tolist(), sorted_points)]
+
+
+def _least_squares(problem: FitProblem, keys: Sequence[str], free: Mapping[str, float]) -> tuple[float, Floats]:
+    """Cost and values of these parameters, others as they are; in logs, so that all stay positive."""
+    from scipy.optimize import least_squares
+
+    def errors(logs: Floats) -> Floats:
+        return problem.log_errors({**free, **dict(zip(keys, np.exp(logs).tolist(), strict=True))})
+
+    begin = np.log([free[key] for key in keys])
+    least, most = (_logs(ends) for ends in zip(*map(allowed, keys), strict=True))
+    bounds = np.maximum(begin - WIDEST, least), np.minimum(begin + WIDEST, most)
+    begin = np.clip(begin, bounds[0] + INSIDE, bounds[1] - INSIDE)
+    solved = least_squares(errors, begin, loss="soft_l1", f_scale=SOFT, bounds=bounds, xtol=1e-6)
+    return float(solved.cost), np.exp(solved.x)
+
+
+def _intervals(problem: FitProblem, keys: Sequence[str], values: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """90 % confidence intervals from the curvature at the solution, the `covariance` of logs. The weights are those
+    that the robust loss gives the points, over their weighted mean square error by degrees of freedom.
+
+    The prior says of every parameter that it was sought within a factor of e^WIDEST: that is what an interval comes to
+    where no point depends on a parameter near the solution, and next to nothing elsewhere.
+    """
+    from scipy.stats import t
+
+    base = problem.log_errors(values)
+    step = 1e-4
+    columns = [(problem.log_errors({**values, key: values[key] * (1 + step)}) - base) / step for key in keys]
+    slopes = np.array(columns).T
+    weights = 1.0 / np.sqrt(1.0 + (base / SOFT) ** 2)
+    freedom = max(1, len(base) - len(values))
+    spread = max(float((weights * base**2).sum() / freedom), EXACT**2)
+    quantile = t.ppf(0.95, freedom)
+    sought_sd = np.full(len(keys), WIDEST / quantile)
+    halves = quantile * np.sqrt(np.diag(covariance(slopes, weights / spread, sought_sd)))
+    return {key: _around(values[key], half, key) for key, half in zip(keys, halves.tolist(), strict=True)}
+
+
+def _around(value: float, half: float, key: str) -> tuple[float, float]:
+    """An interval in logs, within what the parameter may be."""
+    least, most = allowed(key)
+    return max(value * math.exp(-half), least), min(value * math.exp(half), most)
+
+
+def _logs(ends: Sequence[float]) -> Floats:
+    with np.errstate(divide="ignore"):  # of 0: anything above it
+        return np.log(ends)

@@ -1,0 +1,107 @@
+"""Measured files of a user as tables, compared with the shipped models."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+
+from simfrontier.answers.accuracy.plausibility import unknown_programs, wrong_units
+from simfrontier.answers.accuracy.predictors.harness import Harness, named_harnesses, shipped_harnesses
+from simfrontier.answers.accuracy.predictors.shipped import predict_row, row_fitted
+from simfrontier.answers.accuracy.residual import Residual
+from simfrontier.answers.accuracy.validation import Validation, validate
+from simfrontier.base.errors import InputError
+from simfrontier.base.units import counted
+from simfrontier.inputs.measured import (
+    CallRow,
+    KernelRow,
+    Row,
+    Setup,
+    Table,
+    call_faults,
+    files_in,
+    is_table,
+    read_of_device,
+    readings,
+)
+
+
+def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:
+    """Files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted.
+
+    `setup`: what files do not say; `harness`: names of the programs whose time is in them (None: by their sources).
+    """
+    harnesses = None if harness is None else named_harnesses(harness)
+    tables, remarks = _own_tables(files_in(paths), setup)
+    done = validate(tables, partial(predict_row, harnesses=harnesses), row_fitted)
+    for table in tables:
+        _refuse_unpredicted(done.of(table.name), table.file)
+    _refuse_strange(harnesses or (), [row for table in tables for row in table.rows if isinstance(row, CallRow)])
+    return replace(
+        done,
+        notes=remarks,
+        wrong_units=tuple(wrong_units(done.rows)),
+        unknown_programs=unknown_programs(done.rows) if harnesses is None else None,
+    )
+
+
+def _own_tables(files: Sequence[Path], setup: Setup) -> tuple[list[Table], tuple[str, ...]]:
+    """A user's files, those of a job's ranks as one table, and what of them is no row. Raises InputError."""
+    of_device = {file: rows for file in files if (rows := read_of_device(file))}
+    read = readings([file for file in files if file not in of_device], setup)
+    found = [(file, _table(file, str(file), rows)) for file, rows in of_device.items()]
+    found += [(reading.path, _table(reading.path, reading.name, reading.rows)) for reading in read]
+    if all(file in of_device or is_table(file) for file in files):
+        _refuse_setup(setup, files[0])
+    tables = [table for _, table in sorted(found, key=lambda each: files.index(each[0]))]
+    if len({table.name for table in tables}) < len(tables):  # files of one name in several folders
+        tables = [replace(table, name=table.file) for table in tables]
+    return tables, tuple(text for reading in read for text in reading.said)
+
+
+def _table(path: Path, file: str, rows: Sequence[Row]) -> Table:
+    """A table of a user: what a file brought along has no citation of."""
+    return Table(
+        name=path.name,
+        file=file,
+        form="calls" if isinstance(rows[0], CallRow) else "kernels" if isinstance(rows[0], KernelRow) else "rates",
+        title=path.name,
+        citation="",
+        method="",
+        caveats=(),
+        rows=tuple(rows),
+        pathologies=tuple(call_faults()),
+    )
+
+
+def _refuse_setup(setup: Setup, table: Path) -> None:
+    """Raise InputError for options whose values the rows of tables already have."""
+    for option, value in asdict(setup).items():
+        if value is not None:
+            why = f"beside {table}, a table whose rows say it; allowed: beside output of nccl-tests or OSU"
+            raise InputError(f"--{option}: got {value!r} {why}")
+
+
+def _refuse_strange(harnesses: Sequence[Harness], rows: Sequence[CallRow]) -> None:
+    """Raise InputError for a named program that cannot have measured any row."""
+    for one in harnesses:
+        if not any(map(one.may_cover, rows)):
+            known = [each.name for each in shipped_harnesses() if any(map(each.may_cover, rows))]
+            raise InputError(
+                f"got {one.name!r}, which measured {', '.join(one.collectives)} by {one.library} on "
+                f"{one.machine}: no row is of these; allowed: {', '.join([*known, 'none'])}",
+                where="--harness",
+            )
+
+
+def _refuse_unpredicted(rows: Sequence[Residual[Row]], name: str) -> None:
+    if any(row.prediction is not None for row in rows):
+        return
+    [(why, number)] = Counter(row.reason for row in rows).most_common(1)
+    first = next(row.row.place for row in rows if row.reason == why).first
+    raise InputError(
+        f"{name}: none of its {counted(len(rows), 'row')} can be predicted: {why} ({counted(number, 'row')}{first})"
+    )

@@ -1,0 +1,51 @@
+"""Measured rows that the shipped parameters were fitted to: by library, tables and the smallest message taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from simfrontier.inputs.measured import CallRow, load_table
+
+Measured = tuple[str, str, int, int, float]  # machine, collective, devices, bytes, seconds
+# Below 64 KiB one node's times are those of launching a kernel, which every library file takes from their floor.
+FITS: Final[Mapping[str, Mapping[str, int]]] = {
+    "rccl": {"rccl_frontier": 0, "lumi_rccl_one_node": 65536},
+    "nccl": {"nccl_perlmutter": 0},
+    "cray-mpich": {"mpi_and_hierarchical": 0},
+    "recursive-halving-mpi4py": {"mpi_and_hierarchical": 0},
+    "hierarchical-mpi-rccl": {"mpi_and_hierarchical": 0},
+    "hierarchical-mpi-nccl": {"mpi_and_hierarchical": 0},
+    "hierarchical-nccl-nccl": {"mpi_and_hierarchical": 0},
+}
+
+
+@lru_cache(maxsize=8)
+def fitted_rows(library: str) -> tuple[CallRow, ...]:
+    """The rows that a library's shipped parameters were fitted to: known faults are left out."""
+    rows: list[CallRow] = []
+    for name, least_bytes in FITS.get(library, {}).items():
+        table = load_table(name)
+        rows += [
+            row
+            for row in table.rows
+            if isinstance(row, CallRow) and row.library == library and row.num_bytes >= least_bytes
+            if table.pathology_of(row) is None
+        ]
+    return tuple(rows)
+
+
+def was_fitted(row: CallRow) -> bool:
+    """Return whether the shipped parameters of the row's library were fitted to it, or to that time in another file, or
+    one of them was read off it."""
+    return bool(row.read_off) or _measured(row) in _seen(row.library)
+
+
+@lru_cache(maxsize=8)
+def _seen(library: str) -> frozenset[Measured]:
+    return frozenset(map(_measured, fitted_rows(library)))
+
+
+def _measured(row: CallRow) -> Measured:
+    return row.machine, row.collective, row.devices, row.num_bytes, row.seconds

@@ -1,0 +1,66 @@
+"""Units of published values: seconds of a step as a number of the row's own unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from simfrontier.core.workload import GptShape
+
+Measure = Literal[
+    "step_s",
+    "step_ms",
+    "steps_per_s",
+    "tokens_per_s_per_device",
+    "tokens_per_s",
+    "samples_per_s",
+    "samples_per_s_per_device",
+    "tflops_per_device",
+    "percent_of_peak",
+]
+Flops = Literal["model", "recomputed", "hardware"]
+PER_DEVICE: Final = {"tokens_per_s": "tokens_per_s_per_device", "samples_per_s": "samples_per_s_per_device"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """Unit of a value. `flops`, of rates: the model's (`model`), with a recomputed forward whatever is recomputed
+    (`recomputed`), or with what the run recomputes (`hardware`). `devices`: of how many devices one rate is. `factor`:
+    of the unit's prefix or time, as 1e-3 of thousands of tokens."""
+
+    measure: Measure
+    flops: Flops = "model"
+    devices: int = 1
+    factor: float = 1.0
+
+    @property
+    def rises_with_time(self) -> bool:
+        """Return whether a slower step has a larger value."""
+        return self.measure in ("step_s", "step_ms")
+
+
+def step_flops(shape: GptShape, samples: float, flops: Flops, recomputes: bool) -> float:
+    """FLOPs of a step by arXiv 2104.04473 eq. 3, with the widths of this shape: products of layers and attention, of
+    every position with every other, and the head; twice as many in the backward as in the forward, and a recomputed
+    forward of the layers."""
+    return replace(shape, causal=False).step_flops(
+        samples, flops == "recomputed" or (flops == "hardware" and recomputes)
+    )
+
+
+def value_of(
+    rate: Rate, step_s: float, shape: GptShape, samples: float, devices: int, recomputes: bool, peak_flops_per_s: float
+) -> float:
+    """The value of a step of so many sequences on so many devices, in the unit of the row."""
+    if rate.rises_with_time:
+        return rate.factor * (1e3 * step_s if rate.measure == "step_ms" else step_s)
+    flops = step_flops(shape, samples, rate.flops, recomputes)
+    amount = {
+        "steps_per_s": 1.0,
+        "samples_per_s": samples,
+        "tokens_per_s": samples * shape.sequence,
+        "tflops": flops / 1e12,
+        "percent_of_peak": 100.0 * flops / devices / peak_flops_per_s,
+    }[rate.measure.removesuffix("_per_device")]
+    per_device = rate.devices / devices if rate.measure.endswith("_per_device") else 1.0
+    return rate.factor * amount * per_device / step_s

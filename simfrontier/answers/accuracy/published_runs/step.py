@@ -1,0 +1,112 @@
+"""Step of a published run: its seconds by small schedules, and as a number of the row's unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from simfrontier.answers.accuracy.published_runs.job import PLAN, Job, job_of
+from simfrontier.answers.accuracy.published_runs.rates import value_of
+from simfrontier.answers.accuracy.published_runs.table import Run
+from simfrontier.answers.search import Estimate, SmallSchedules, estimate
+from simfrontier.core.collectives import Library
+from simfrontier.core.cost import Prices
+from simfrontier.core.machine import Machine
+from simfrontier.core.workload import GptShape
+from simfrontier.inputs.scenario import Case
+
+
+class JobStep:
+    """The step of a job, built once and timed on any variant of its machine with the same links."""
+
+    def __init__(self, job: Job) -> None:
+        """Raises InputError where its schedule cannot be made."""
+        scenario = job.scenario
+        self.job, self.devices = job, scenario.file.run.devices[0]
+        self.case: Case = scenario.case(PLAN, self.devices)
+        self._prices = Prices(scenario.machine, scenario.library, self.devices)
+        self._small = SmallSchedules(self._prices)
+
+    @property
+    def machine(self) -> Machine:
+        """As the job's files say."""
+        return self.job.scenario.machine
+
+    @property
+    def library(self) -> Library:
+        """As the job's files say."""
+        return self.job.scenario.library
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """On the machine of its files."""
+        return self.on(self.machine)
+
+    @property
+    def peak_bytes(self) -> float:
+        """On the fullest device, with what the stack reserves."""
+        stack = self.job.scenario.stack
+        return self.estimate.peak_bytes + (0.0 if stack is None else stack.memory.reserved_bytes)
+
+    def on(self, machine: Machine, library: Library | None = None) -> Estimate:
+        """On another variant of the machine, where devices and kernels may differ and links may not, and of the
+        library. Raises InputError."""
+        prices = self._prices if library is None else self._prices.by(library)
+        self._small.reprice(prices, machine)
+        whole = self._sharing(estimate(self.case, self._small))
+        steps = self.job.steps
+        return replace(whole, step_s=steps * whole.step_s, floor_s=steps * whole.floor_s) if steps != 1.0 else whole
+
+    def _sharing(self, alone: Estimate) -> Estimate:
+        """With kernels slower while a collective runs beside them and holds some of the compute units."""
+        prices = self._small.prices
+        held = prices.library.num_channels * prices.library.units_per_channel
+        beside = min(alone.aside_s, alone.busy_s)
+        slower = alone.busy_s + beside * held / max(1, prices.machine.device.num_compute_units - held)
+        return replace(alone, step_s=max(alone.step_s, slower))
+
+    @property
+    def timed(self) -> TimedStep:
+        """On the machine of its files."""
+        shape = self.case.shape
+        assert isinstance(shape, GptShape), "rules read GPTs"
+        return TimedStep(
+            job=self.job,
+            step_s=self.estimate.step_s,
+            peak_bytes=self.peak_bytes,
+            shape=shape,
+            samples=self.job.steps * self.case.samples,
+            recomputes=self.case.checkpointing == "full",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedStep:
+    """A step as it was timed, without the schedules that it was timed by: seconds, bytes on the fullest device, and
+    what its value follows from: its model, sequences (`samples`), and whether it computes activations twice."""
+
+    job: Job
+    step_s: float
+    peak_bytes: float
+    shape: GptShape
+    samples: float
+    recomputes: bool
+
+    def value(self, step_s: float) -> float:
+        """Return a step of that time in the unit of the row."""
+        scenario, devices = self.job.scenario, self.job.scenario.file.run.devices[0]
+        peak = scenario.peak_flops_per_s
+        return value_of(self.job.rate, step_s, self.shape, self.samples, devices, self.recomputes, peak)
+
+    @property
+    def measured_s(self) -> float:
+        """Seconds of the step that the run's value means."""
+        at_one, value = self.value(1.0), self.job.run.value
+        return value / at_one if self.job.rate.rises_with_time else at_one / value
+
+
+def step_of(run: Run) -> JobStep:
+    """The step of a run. Raises InputError where no scenario expresses it, or it cannot be built or priced."""
+    step = JobStep(job_of(run))
+    _ = step.estimate
+    return step

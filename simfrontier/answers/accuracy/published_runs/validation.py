@@ -1,0 +1,209 @@
+"""Published runs compared with their predictions: by the shipped numbers, and by fits that have not seen them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from simfrontier.answers.accuracy.errors import Errors, errors_by, errors_of, grouped
+from simfrontier.answers.accuracy.leave_out import fits_without
+from simfrontier.answers.accuracy.published_runs.fit import StepMoves, moves_of, sensitivities
+from simfrontier.answers.accuracy.published_runs.job import Job
+from simfrontier.answers.accuracy.published_runs.parameters import load_parameters
+from simfrontier.answers.accuracy.published_runs.step import TimedStep, step_of
+from simfrontier.answers.accuracy.published_runs.table import TABLE, Run, read_runs
+from simfrontier.answers.accuracy.residual import Prediction, Residual, Use, around
+from simfrontier.answers.accuracy.uncertainty import factor_90
+from simfrontier.base.errors import InputError
+from simfrontier.base.workers import Local, Workers
+
+MEMORY_WITHIN: Final = 0.1  # of stated memory, what a prediction is to be within
+SIZES: Final = (8, 64, 256, 512)  # devices at which the groups of runs by size end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedRun(Residual[Run]):
+    """A published run compared with its prediction, both in the unit of the row, and its step and job.
+
+    `step_s`: predicted seconds of a step. `without`: the machine or system whose runs the fit had not seen; empty where
+    no fit has seen the run. `sd`: of the logarithm.
+    """
+
+    measured: float
+    prediction: Prediction
+    step: TimedStep
+    step_s: float
+    sd: float
+    without: str = ""
+
+    @property
+    def job(self) -> Job:
+        """The scenario of the run, and what its source does not tell."""
+        return self.step.job
+
+    @property
+    def factor(self) -> float:
+        """Factor by which a step is longer or shorter at the ends of the interval."""
+        return factor_90(self.sd)
+
+    @property
+    def devices(self) -> int:
+        """Devices of the job."""
+        return self.job.scenario.file.run.devices[0]
+
+    @property
+    def memory(self) -> Residual[Run]:
+        """The memory of a device compared with what the run's source states, if it does."""
+        within = Prediction(
+            value=self.step.peak_bytes,
+            low=self.step.peak_bytes / (1.0 + MEMORY_WITHIN),
+            high=self.step.peak_bytes / (1.0 - MEMORY_WITHIN),
+        )
+        stated = self.job.stated_bytes
+        return Residual(table=self.table, row=self.row, measured=stated, prediction=within, use=self.use)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsValidation:
+    """The residuals of published runs, in the order of the table; those that no scenario expresses have no prediction
+    (`use` "no model")."""
+
+    title: str
+    rows: tuple[Residual[Run], ...]
+
+    @cached_property
+    def predicted(self) -> tuple[PredictedRun, ...]:
+        """The runs that have a prediction."""
+        return tuple(row for row in self.rows if isinstance(row, PredictedRun))
+
+    @cached_property
+    def overall(self) -> Errors | None:
+        """Errors of all runs that have a prediction; None where none has."""
+        return errors_of(self.predicted)
+
+    def by(self, column: str) -> dict[str, Errors]:
+        """Errors by the text of a column, in the order of the table."""
+        return errors_by(self.predicted, lambda row: row.row[column])
+
+    def by_size(self) -> dict[str, Errors]:
+        """Errors by the number of devices."""
+        return errors_by(sorted(self.predicted, key=lambda row: row.devices), lambda row: _size_words(row.devices))
+
+    @cached_property
+    def memory(self) -> Errors | None:
+        """Errors of the memory of a device, of runs that state it; None where none does."""
+        errors = errors_of(row.memory for row in self.predicted)
+        return errors and replace(errors, width=MEMORY_WITHIN)
+
+    def reasons(self) -> dict[str, list[int]]:
+        """Why runs have no prediction, and the numbers of their rows."""
+        unpredicted = grouped(
+            (row for row in self.rows if row.is_unpredicted), lambda row: row.why.removeprefix(f"{row.row.where}: ")
+        )
+        return {why: [row.row.number for row in rows] for why, rows in unpredicted.items()}
+
+    def worst(self, count: int = 10) -> tuple[PredictedRun, ...]:
+        """The runs that lie farthest off, by the logarithm."""
+
+        def far(row: PredictedRun) -> float:
+            return abs(math.log(row.prediction.value / row.measured))
+
+        return tuple(sorted(self.predicted, key=far, reverse=True)[:count])
+
+
+def validate_runs(runs: Sequence[Run], title: str, workers: Workers | None = None) -> RunsValidation:
+    """Runs that no fit has seen, by the shipped numbers. `workers`: who times their steps, a run at a time (None: this
+    process)."""
+    made = (workers or Workers(Local())).in_order(_timed, ((run,) for run in runs))
+    rows = [
+        _unpredicted(run, title, step) if isinstance(step, str) else _predicted(step, title, "held")
+        for run, step in zip(runs, made, strict=True)
+    ]
+    return RunsValidation(title=title, rows=tuple(rows))
+
+
+def validate_shipped_runs(workers: Workers | None = None) -> RunsValidation:
+    """The shipped table, each run by a fit that has seen no run of its machine or, where no other machine of the table
+    has its device, of its system. `workers` as of `validate_runs`."""
+    title, runs = "End-to-end training runs", read_runs(TABLE)
+    made = list((workers or Workers(Local())).in_order(_moved, ((run,) for run in runs)))
+    reasons = {run.number: why for run, why in zip(runs, made, strict=True) if isinstance(why, str)}
+    timed = [each for each in made if not isinstance(each, str)]
+    steps = [step for step, _ in timed]
+    law = sensitivities([moves for _, moves in timed], load_parameters().parameters)
+    predicted: dict[int, PredictedRun] = {}
+    for name, left, fit in fits_without(_groups(steps), law.without):
+        for at in left.nonzero()[0].tolist():
+            change, fit_sd = fit.of(law.moves[at])
+            predicted[steps[at].job.run.number] = _predicted(steps[at], title, "left out", change, fit_sd, name)
+    rows = (predicted.get(run.number) or _unpredicted(run, title, reasons[run.number]) for run in runs)
+    return RunsValidation(title=title, rows=tuple(rows))
+
+
+def _timed(run: Run) -> TimedStep | str:
+    """The step of a run, or why there is none."""
+    try:
+        return step_of(run).timed
+    except InputError as error:
+        return str(error)
+
+
+def _moved(run: Run) -> tuple[TimedStep, StepMoves] | str:
+    """The step of a run, and how it moves with the fitted numbers; or why there is none."""
+    try:
+        step = step_of(run)
+    except InputError as error:
+        return str(error)
+    timed = step.timed
+    return timed, moves_of(step, timed.measured_s, load_parameters().parameters)
+
+
+def _groups(steps: Sequence[TimedStep]) -> list[str]:
+    """Return what is left out with each run: the rows of its machine, where others of the table have its device, else
+    of its system."""
+    machines: dict[float, set[str]] = {}
+    for step in steps:
+        machines.setdefault(_peak(step), set()).add(step.job.run["machine"])
+    return [step.job.run["machine" if len(machines[_peak(step)]) > 1 else "system"] for step in steps]
+
+
+def _peak(step: TimedStep) -> float:
+    return step.job.scenario.machine.device.peak_flops_per_s
+
+
+def _size_words(devices: int) -> str:
+    """The group of runs by size that a number of devices is of."""
+    least = 1
+    for most in SIZES:
+        if devices <= most:
+            return f"{least} to {most} devices"
+        least = most + 1
+    return f"{least} devices and more"
+
+
+def _unpredicted(run: Run, title: str, why: str) -> Residual[Run]:
+    measured = None if math.isnan(run.value) else run.value
+    return Residual(table=title, row=run, measured=measured, prediction=None, use="no model", why=why)
+
+
+def _predicted(
+    step: TimedStep, title: str, use: Use, change: float = 0.0, fit_sd: float = 0.0, without: str = ""
+) -> PredictedRun:
+    """`change`: of the logarithm of the step by the fit, which is as sure as `fit_sd`."""
+    job = step.job
+    step_s = step.step_s * math.exp(change)
+    sd = math.hypot(load_parameters().spread, fit_sd, *(each.spread for each in job.unknown))
+    return PredictedRun(
+        table=title,
+        row=job.run,
+        measured=job.run.value,
+        prediction=around(step.value(step_s), sd),
+        use=use,
+        step=step,
+        step_s=step_s,
+        sd=sd,
+        without=without,
+    )

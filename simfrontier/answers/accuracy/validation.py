@@ -1,0 +1,178 @@
+"""Validation: every row of measured tables compared with the models, the errors, and the bounds on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from simfrontier.answers.accuracy.bounds import ErrorBound, JudgedBound, judge, load_bounds
+from simfrontier.answers.accuracy.errors import EVERYTHING, Errors, Summary, grouped, summaries_of, summary_of
+from simfrontier.answers.accuracy.fitting.cross import shipped_rows_left_out
+from simfrontier.answers.accuracy.plausibility import UnknownPrograms, WrongUnit
+from simfrontier.answers.accuracy.predictors.rates import BoundedRate
+from simfrontier.answers.accuracy.predictors.shipped import predict_row, row_fitted
+from simfrontier.answers.accuracy.residual import AVERAGED, ONLY_BOUNDED, UNSEEN, NotCovered, Prediction, Residual, Use
+from simfrontier.base.workers import Workers
+from simfrontier.inputs.measured import Row, Table, load_tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validation:
+    """Tables, the residuals of their rows in the order of the tables, and the bounds that they are held to.
+
+    `bounded`: published rates of training with the most that the models allow. Of files of a user, `notes`: what of
+    them is no row, in sentences; `wrong_units`: tables whose times look like another unit's; `unknown_programs`: those
+    whose own time may be in rows of unknown source, where the user names none.
+    """
+
+    tables: tuple[Table, ...]
+    rows: tuple[Residual[Row], ...]
+    judged_bounds: tuple[JudgedBound, ...] = ()
+    bounded: tuple[BoundedRate, ...] = ()
+    notes: tuple[str, ...] = ()
+    wrong_units: tuple[WrongUnit, ...] = ()
+    unknown_programs: UnknownPrograms | None = None
+
+    @cached_property
+    def summaries(self) -> tuple[Summary, ...]:
+        """Errors per table, and of everything where there are several."""
+        return summaries_of(self.rows)
+
+    @cached_property
+    def overall(self) -> Summary:
+        """Errors of everything."""
+        return summary_of(EVERYTHING, self.rows)
+
+    @property
+    def holds(self) -> bool:
+        """Return whether every stated bound holds, and no published rate is above what the models allow."""
+        return not self.missed and all(each.holds for each in self.bounded)
+
+    @property
+    def missed(self) -> tuple[JudgedBound, ...]:
+        """The bounds that do not hold."""
+        return tuple(each for each in self.judged_bounds if not each.holds)
+
+    @property
+    def unbounded(self) -> tuple[Summary, ...]:
+        """The tables without a bound."""
+        bounded = {each.bound.table for each in self.judged_bounds}
+        return tuple(each for each in self.summaries[: len(self.tables)] if each.name not in bounded)
+
+    @property
+    def errors(self) -> Errors | None:
+        """Errors of the rows that no fit had seen, if there are any (`is_unseen`), else of all that count."""
+        return self.overall.unseen or self.overall.errors
+
+    @property
+    def is_unseen(self) -> bool:
+        """Return whether there are rows that no fit had seen."""
+        return self.overall.unseen is not None
+
+    @property
+    def num_tables(self) -> int:
+        """Tables of the rows that `errors` are of."""
+        uses = UNSEEN if self.is_unseen else AVERAGED
+        return len({row.table for row in self.rows if row.is_averaged and row.use in uses})
+
+    @property
+    def worst(self) -> tuple[Residual[Row], ...]:
+        """The rows that count in averages, the farthest off first."""
+        return tuple(sorted((row for row in self.rows if row.is_averaged), key=lambda row: -abs(row.error or 0.0)))
+
+    @property
+    def pathologies(self) -> Mapping[str, Sequence[Residual[Row]]]:
+        """Known pathologies, by reason."""
+        return grouped((row for row in self.rows if row.use == "pathology"), lambda row: row.why)
+
+    @property
+    def unpredicted(self) -> Mapping[str, Sequence[Residual[Row]]]:
+        """Rows that no model covers, by reason."""
+        return grouped((row for row in self.rows if row.is_unpredicted), lambda row: row.why)
+
+    @property
+    def commonest(self) -> list[tuple[str, Sequence[Residual[Row]]]]:
+        """Rows that no model covers, the commonest reason first."""
+        return sorted(self.unpredicted.items(), key=lambda each: -len(each[1]))
+
+    def frame(self) -> pd.DataFrame:
+        """A row per measured time: seconds measured and predicted (NaN where there is none), the ends of the predicted
+        interval, the error (predicted / measured − 1), and whether any fit saw the row."""
+        import pandas as pd
+
+        none = Prediction(value=math.nan, low=math.nan, high=math.nan)
+        return pd.DataFrame(
+            [
+                {
+                    "table": row.table,
+                    "place": str(row.row.place),
+                    "measured_s": math.nan if row.measured is None else row.measured,
+                    "predicted_s": (row.prediction or none).value,
+                    "low_s": (row.prediction or none).low,
+                    "high_s": (row.prediction or none).high,
+                    "error": math.nan if row.error is None else row.error,
+                    "use": row.use,
+                    "why": row.reason,
+                }
+                for row in self.rows
+            ]
+        )
+
+    def of(self, table: str) -> tuple[Residual[Row], ...]:
+        """The rows of one table."""
+        return tuple(row for row in self.rows if row.table == table)
+
+
+def validate(
+    tables: Sequence[Table],
+    predict: Callable[[Row], Prediction | BoundedRate | NotCovered],
+    fitted: Callable[[Row], bool],
+    bounds: Sequence[ErrorBound] = (),
+    left_out: Mapping[Row, Prediction] | None = None,
+) -> Validation:
+    """Compare every row of these tables with its prediction.
+
+    `predict`: the time of a row, the bound on a rate of training, or why there is neither. `fitted`: whether parameters
+    were fitted to a row. `left_out`: predictions, for some rows, by fits that did not see any row of their number of
+    devices; they take the place of `predict`'s.
+    """
+    crossed = left_out or {}
+    rows: list[Residual[Row]] = []
+    bounded: list[BoundedRate] = []
+    for table in tables:
+        for row in table.rows:
+            made = crossed[row] if row in crossed else predict(row)
+            if isinstance(made, BoundedRate):
+                bounded.append(made)
+                made = NotCovered(reason=ONLY_BOUNDED)
+            use: Use = "left out" if row in crossed else "fitted" if fitted(row) else "held"
+            rows.append(_residual(table, row, made, use))
+    return Validation(tables=tuple(tables), rows=tuple(rows), judged_bounds=judge(bounds, rows), bounded=tuple(bounded))
+
+
+def validate_shipped(cross: bool, workers: Workers | None = None) -> Validation:
+    """The shipped tables, with their bounds; `cross`: fitted rows by fits without their number of devices, which
+    `workers` make."""
+    left_out = shipped_rows_left_out(workers) if cross else None
+    return validate(load_tables(), predict_row, row_fitted, load_bounds(), left_out)
+
+
+def _residual(table: Table, row: Row, made: Prediction | NotCovered, use: Use) -> Residual[Row]:
+    """The row as it counts: a known pathology whatever is predicted, then without a model, then by what fits saw.
+
+    Of a user's table the known pathologies are those of others' runs: a row is one only where its time shows it.
+    """
+    known = None if isinstance(made, NotCovered) else made
+    residual = Residual(table=table.name, row=row, measured=row.seconds, prediction=known, use=use)
+    pathology = table.pathology_of(row)
+    if pathology is not None and (table.citation or residual.is_covered is False):
+        return replace(residual, use="pathology", why=pathology)
+    if isinstance(made, NotCovered):
+        return replace(residual, use="no model", why=made.reason, allowed=made.allowed)
+    return residual

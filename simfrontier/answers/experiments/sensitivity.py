@@ -1,0 +1,154 @@
+"""Sensitivity: how the ratio of plans depends on what is unknown, one setting at a time and the same for all plans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from simfrontier.answers.experiments.required import RequiredValue, required_values, shown
+from simfrontier.answers.experiments.results import run
+from simfrontier.answers.experiments.row_runner import Row, RowRunner
+from simfrontier.answers.experiments.setting import Setting
+from simfrontier.base.errors import InputError
+from simfrontier.base.workers import Local, PerProcess, Workers
+from simfrontier.core.engine import Fidelity
+from simfrontier.inputs.scenario import Scenario, SensitivityTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariedRates:
+    """One setting at one value, by plan: `rates` in tokens per second and device, `tflops` per device as they are
+    published (both nan where the plan does not fit); which plans fit; and the nominal rate of the machine's devices."""
+
+    label: str
+    key: str
+    value: str
+    rates: Mapping[str, float]
+    tflops: Mapping[str, float]
+    fits: Mapping[str, bool]
+    peak_flops_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensitivity:
+    """The compared plans at the defaults (`default`, whose label is empty) and under each variation: medians, each
+    equal to what a run with that setting gives. `strongest` names the largest mover.
+    `smaller`: the same at smaller sizes, where a scenario asks for several."""
+
+    devices: int
+    plans: tuple[str, ...]
+    default: VariedRates
+    varied: tuple[VariedRates, ...]
+    fidelity: str
+    required: tuple[RequiredValue, ...]
+    strongest: str
+    smaller: tuple[Sensitivity, ...] = ()
+
+
+def run_sensitivity(
+    scenario: Scenario,
+    fidelity: Fidelity,
+    progress: Callable[[str], None] = lambda _: None,
+    workers: Workers | None = None,
+    runner: PerProcess[RowRunner] | None = None,
+) -> Sensitivity | None:
+    """All variations of the scenario's `sensitivity` table; None if it has none. Each is the run with that setting, at
+    `fidelity`, or, where this is the scenario's own, at that of the variation. `workers`: who simulates (None: this
+    process), with a `runner` each. Raises InputError for a variation that cannot be run."""
+    table = scenario.file.sensitivity
+    if table is None:
+        return None
+    workers, runner = workers or Workers(Local()), runner or PerProcess(RowRunner)
+    largest, *others = (
+        _at_size(scenario, table, size, fidelity, workers, runner, progress)
+        for size in sorted(table.sizes, reverse=True)
+    )
+    required = tuple(required_values(scenario, table, workers, runner, progress))
+    return replace(largest, required=required, smaller=tuple(others))
+
+
+def _at_size(
+    scenario: Scenario,
+    table: SensitivityTable,
+    devices: int,
+    fidelity: Fidelity,
+    workers: Workers,
+    runner: PerProcess[RowRunner],
+    progress: Callable[[str], None],
+) -> Sensitivity:
+    """All variations at one size, one setting at a time."""
+    plans = tuple(table.plans)
+    other = None if fidelity == scenario.file.run.fidelity else fidelity
+    start = Setting.at(scenario, plans, devices, fidelity=other)
+    variations = [(each, value) for each in table.vary for value in each.values]
+    settings = [start, *(replace(start, changes={each.key: value}) for each, value in variations)]
+    default, *rows = (_fitting(mine, scenario.where) for mine in run(settings, workers, runner).rows)
+    varied = []
+    for (each, value), mine in zip(variations, rows, strict=True):
+        varied.append(_varied(each.label, each.key, shown(value), mine))
+        progress(f"{each.label} = {shown(value)}")
+    first = _varied("", "", "", default)
+    return Sensitivity(
+        devices=devices,
+        plans=plans,
+        default=first,
+        varied=tuple(varied),
+        fidelity=fidelity,
+        required=(),
+        strongest=_strongest(plans, first.rates, varied),
+    )
+
+
+def _fitting(rows: Sequence[Row], where: str) -> dict[str, Row]:
+    """The rows of a setting by plan. Raises InputError for what was refused."""
+    for row in rows:
+        if row.get("error"):
+            raise InputError(str(row["error"]), where=where)
+    return {row["plan"]: row for row in rows}
+
+
+def _varied(label: str, key: str, value: str, rows: Mapping[str, Row]) -> VariedRates:
+    known = next((row for row in rows.values() if row["fits"]), None)
+    return VariedRates(
+        label=label,
+        key=key,
+        value=value,
+        rates={plan: _number(row, "tokens_per_s_per_device") for plan, row in rows.items()},
+        tflops={plan: _number(row, "neox_tflops_per_device", "tflops_per_device") for plan, row in rows.items()},
+        fits={plan: row["fits"] for plan, row in rows.items()},
+        peak_flops_per_s=math.nan if known is None else 1e12 * known["tflops_per_device"] / known["mfu"],
+    )
+
+
+def _number(row: Row, *columns: str) -> float:
+    """The number of the first of these columns that has one; nan without one."""
+    return next((row[column] for column in columns if row.get(column) is not None), math.nan)
+
+
+def _strongest(plans: tuple[str, ...], default: Mapping[str, float], varied: list[VariedRates]) -> str:
+    """The setting that moves the ratio of the last plan to the first furthest, or the rate of the only plan."""
+    first, last = plans[0], plans[-1]
+    if first == last:
+        return _strongest_of_one(first, default[first], varied)
+    base = default[last] / default[first]
+    moved = [(abs(math.log(r / base)), r, v) for v, r in _ratios(varied, first, last)]
+    if not moved or math.isnan(base):
+        return "no variation can be compared: a plan does not fit"
+    _, ratio, most = max(moved, key=lambda entry: entry[0])
+    return f"{most.label} = {most.value} moves {last} : {first} most, from {base:.3f} to {ratio:.3f}"
+
+
+def _strongest_of_one(plan: str, base: float, varied: list[VariedRates]) -> str:
+    known = [one for one in varied if not math.isnan(one.rates[plan])]
+    if not known or math.isnan(base):
+        return "no variation can be compared: the plan does not fit" if varied else "nothing is varied"
+    most = max(known, key=lambda one: abs(math.log(one.rates[plan] / base)))
+    return f"{most.label} = {most.value} moves {plan} most, from {base:.4g} to {most.rates[plan]:.4g} tokens/s"
+
+
+def _ratios(varied: list[VariedRates], first: str, last: str) -> Iterator[tuple[VariedRates, float]]:
+    for one in varied:
+        ratio = one.rates[last] / one.rates[first]
+        if not math.isnan(ratio):
+            yield one, ratio

@@ -1,0 +1,10 @@
+"""Explanations: why a plan is as fast as it is, what would help most, and what makes it differ from another plan."""
+
+from simfrontier.answers.explain.explanation import (
+    DoesNotFitError as DoesNotFitError,
+    Explanation as Explanation,
+    PlanComparison as PlanComparison,
+    TriedChange as TriedChange,
+)
+from simfrontier.answers.explain.run import explain as explain
+from simfrontier.answers.explain.waits import ShownWait as ShownWait, Waits as Waits

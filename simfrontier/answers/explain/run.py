@@ -1,0 +1,275 @@
+"""Explaining a plan: where the time of its step goes, what makes it differ from others, and the simulation of every
+change that might help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
+
+from simfrontier.answers.explain.change import Change
+from simfrontier.answers.explain.changes import what_ifs
+from simfrontier.answers.explain.explanation import (
+    DoesNotFitError,
+    Explanation,
+    PlanComparison,
+    RankedPlan,
+    TriedChange,
+)
+from simfrontier.answers.explain.settings_text import setting_text
+from simfrontier.answers.explain.waits import Waits, waits_of
+from simfrontier.answers.search import GridSearcher, decided, only
+from simfrontier.answers.step import critical_path, differences, time_spent, who_waited, why_faster
+from simfrontier.answers.study import ScheduleCache, SimulatedCase, advice_on, shortage
+from simfrontier.base.errors import InputError, SimfrontierError
+from simfrontier.base.units import written
+from simfrontier.base.workers import HERE, PerProcess, Place, Workers, for_calls
+from simfrontier.core.engine import Fidelity, SimulatedStep, step_note
+from simfrontier.core.machine import Machine
+from simfrontier.inputs.scenario import Scenario, scenario_of
+
+Progress = Callable[[str, int], None]
+
+
+def explain(
+    scenario: Scenario,
+    plan: str | None = None,
+    *,
+    devices: int | None = None,
+    against: str | None = None,
+    fidelity: Fidelity | None = None,
+    what_if: bool = True,
+    place: Place = HERE,
+    progress: Progress = lambda _, __: None,
+) -> Explanation:
+    """Why a plan of a scenario takes as long as it does, and what would help, each answer a simulation of its own.
+
+    Example, for a notebook::
+
+        from simfrontier.answers.explain import explain
+        from simfrontier.inputs.scenario import load_scenario
+
+        scenario = load_scenario("scenarios/frontier-20b.toml")
+        found = explain(scenario, "zero-topo", devices=384, against="zero3")
+        found.frame()          # where the time goes by kind of op, axes and level; its seconds sum to found.step_s
+        found.changes_frame()  # links twice as fast, overlaps, codecs: seconds saved by each
+        found.against.sentence
+        [(each.plan, each.next and each.next.sentence) for each in explain(scenario, devices=384).ranking]
+
+    `plan`: by default the fastest of the scenario, and then `ranking` has every plan against the next best. `devices`:
+    a size (default: the scenario's largest). `against`: another plan of the scenario, or a family by its name; by
+    default the best of the scenario's other plans. `fidelity`: by default the scenario's. `what_if`: whether to
+    simulate changes, at `place`. `progress` is called as each simulation ends, with a short text and how many
+    there are in all.
+
+    All times are in seconds, sizes in bytes. A plan that leaves options open is searched first, and what was found is
+    kept in all changes. Plans that were not asked for by name and cannot run or do not fit are left out. Raises
+    InputError for a plan, size or fidelity that cannot be, DoesNotFitError (or NothingFitsError of a search) where a
+    plan does not fit into memory.
+    """
+    if plan is not None and against == plan:
+        raise InputError(f"against: got {against!r}, the plan that is explained; allowed: another one")
+    size, chosen = devices or max(scenario.file.run.devices), fidelity or scenario.file.run.fidelity
+    plans = _Plans(scenario, size, chosen)
+    names = [name for name in scenario.plans if name != against] if plan is None else [plan]
+    ours = plans.run_each(names, lambda name: progress(name, len(names)) if plan is None else None)
+    if ours is None:
+        raise plans.errors[names[0]]
+    mine = plans.timed[ours.case.name]
+    tries = list(_possible(ours)) if what_if else []
+    rest = [name for name in scenario.plans if name not in (*names, against)] if against is None else []
+    total = len(names) + (against is not None) + len(rest) + len(tries)
+
+    def report_progress(text: str) -> None:
+        progress(text, total)
+
+    if plan is not None:
+        report_progress(plan)
+    if against is not None:
+        plans.run(against)
+        report_progress(against)
+    plans.run_each(rest, report_progress)
+    others = plans.others(mine.plan) if against is None else [plans.timed[against]]
+    schedules = PerProcess(ScheduleCache, here=plans.searcher.schedule_cache)
+    with Workers(for_calls(place, len(tries))) as workers:
+        changes = _changes(ours, tries, chosen, workers, schedules, report_progress)
+    return Explanation(
+        title=scenario.file.title,
+        scenario=scenario.name,
+        plan=mine.plan,
+        devices=size,
+        fidelity=chosen,
+        machine=scenario.machine.title,
+        device_word=scenario.machine.device_word,
+        step_s=ours.step.step_s,
+        samples=mine.samples,
+        time=mine.time,
+        path=critical_path(ours.step),
+        waits=_waits(ours.step, scenario.machine),
+        note=step_note(ours.step),
+        changes=changes,
+        against=_compared(mine, others[0]) if others else None,
+        ranking=_ranking([mine, *others]) if plan is None and against is None else (),
+        left_out=tuple((name, _reason(error)) for name, error in plans.errors.items()),
+        given=scenario.settings,
+        kept=tuple(setting_text(key, value) for key, value in plans.kept[mine.plan].items()),
+    )
+
+
+def _waits(step: SimulatedStep, machine: Machine) -> Waits:
+    device_of = step.pricing.fabric.device_of
+    return waits_of(who_waited(step), device_of, machine.devices_per_node, machine.device_word)
+
+
+def _reason(error: SimfrontierError) -> str:
+    """Why a plan is left out."""
+    return error.what if isinstance(error, InputError | DoesNotFitError) else str(error)
+
+
+class _Plans:
+    """Plans of a scenario at a size, each searched and simulated when it is asked for: `timed` those that ran, `kept`
+    the settings that stand for what a search has found, and `errors` of those that cannot run."""
+
+    def __init__(self, scenario: Scenario, devices: int, fidelity: Fidelity) -> None:
+        self.scenario, self.devices, self.fidelity = scenario, devices, fidelity
+        self.searcher = GridSearcher()
+        self.timed: dict[str, RankedPlan] = {}
+        self.kept: dict[str, dict[str, Any]] = {}
+        self.errors: dict[str, SimfrontierError] = {}
+
+    def run_each(self, names: Sequence[str], done: Callable[[str], None]) -> SimulatedCase | None:
+        """Simulate all of these plans that can run, and return the fastest of them."""
+        best: SimulatedCase | None = None
+        for name in names:
+            try:
+                ran = self.run(name)
+            except SimfrontierError as error:
+                self.errors[name] = error
+            else:
+                if best is None or self.timed[name].samples_per_s > self.timed[best.case.name].samples_per_s:
+                    best = ran
+            done(name)
+        return best
+
+    def others(self, plan: str) -> list[RankedPlan]:
+        """All plans that ran but one, the fastest first."""
+        known = [each for name, each in self.timed.items() if name != plan]
+        return sorted(known, key=lambda each: -each.samples_per_s)
+
+    def run(self, plan: str) -> SimulatedCase:
+        """Simulate a plan, its search decided. Raises InputError, and DoesNotFitError or NothingFitsError where it does
+        not fit."""
+        alone = only(self.scenario, (plan,), self.devices)
+        scenario, kept = decided(alone, plan, self.devices, self.searcher)
+        ran = SimulatedCase.of(scenario, plan, self.devices, self.fidelity, self.searcher.schedule_cache)
+        if not ran.fits:
+            raise _does_not_fit(ran)
+        self.kept[plan] = kept
+        self.timed[plan] = RankedPlan(plan=plan, time=time_spent(ran.step), samples=ran.case.samples)
+        return ran
+
+
+def _does_not_fit(ran: SimulatedCase) -> DoesNotFitError:
+    need, at_peak = ran.memory.peak_bytes, ran.memory.at_peak
+    why = shortage(need, ran.capacity_bytes, at_peak)
+    return DoesNotFitError(
+        "; ".join((f"does not fit into memory: {why}", *advice_on(ran.scenario, ran.case, need, at_peak))),
+        where=f"{ran.scenario.where}: plans.{ran.case.name}: at {ran.case.devices} devices",
+    )
+
+
+def _compared(ours: RankedPlan, theirs: RankedPlan) -> PlanComparison:
+    sentence = why_faster(ours.time, theirs.time, theirs.plan)
+    if ours.samples != theirs.samples:
+        sentence += f" (a step of {theirs.plan} has {theirs.samples:,} sequences, not {ours.samples:,})"
+    return PlanComparison(
+        plan=theirs.plan,
+        time=theirs.time,
+        differences=differences(ours.time, theirs.time),
+        sentence=sentence,
+        samples=theirs.samples,
+    )
+
+
+def _ranking(plans: Sequence[RankedPlan]) -> tuple[RankedPlan, ...]:
+    """Plans, the fastest first, each against the next."""
+    return tuple(
+        each if after is None else replace(each, next=_compared(each, after))
+        for each, after in zip_longest(plans, plans[1:])
+    )
+
+
+# ── what would help ──
+
+
+def _possible(ours: SimulatedCase) -> Iterator[tuple[Change, Scenario]]:
+    """Changes that make a scenario, with it; what a library, machine or plan does not have is left out."""
+    base, plan, devices = ours.scenario, ours.case.name, ours.case.devices
+    for each in what_ifs(ours.here, plan, ours.step):
+        with suppress(InputError):
+            yield each, scenario_of(base.document, base.where, each.settings, (plan,), (devices,))
+
+
+def _changes(
+    ours: SimulatedCase,
+    tries: Sequence[tuple[Change, Scenario]],
+    fidelity: Fidelity,
+    workers: Workers,
+    schedules: PerProcess[ScheduleCache],
+    done: Callable[[str], None],
+) -> tuple[TriedChange, ...]:
+    """What each change comes to; those that cannot be run, or leave the schedule as it is where they are to change it,
+    are left out. What saves most comes first."""
+    changes = []
+    own = ours.built.digest
+    seen = {own}
+    calls = (
+        (scenario, ours.case.name, ours.case.devices, fidelity, schedules, own if each.is_of_schedule else "")
+        for each, scenario in tries
+    )
+    for (each, _), ran in zip(tries, workers.in_order(_with_change, calls), strict=True):
+        done(each.label)
+        if ran is None or (each.is_of_schedule and ran[2] in seen):
+            continue
+        step_s, peak_bytes, digest = ran
+        seen.add(digest)
+        changes.append(_change(each, step_s, peak_bytes, ours))
+    return tuple(sorted(changes, key=lambda change: -change.saved_s))
+
+
+def _with_change(
+    scenario: Scenario,
+    plan: str,
+    devices: int,
+    fidelity: Fidelity,
+    schedules: PerProcess[ScheduleCache],
+    unchanged: str,
+) -> tuple[float, int, str] | None:
+    """Return seconds of the nominal step, bytes on the fullest rank and the digest of the schedule; None where the plan
+    cannot be built, its schedule is the `unchanged` one (a digest), or the machine cannot run it."""
+    try:
+        if schedules.here.of_case(scenario, scenario.case(plan, devices)).digest == unchanged:
+            return None
+        ran = SimulatedCase.of(scenario, plan, devices, fidelity, schedules.here)
+    except SimfrontierError:
+        return None
+    return ran.step.step_s, ran.memory.peak_bytes, ran.built.digest
+
+
+def _change(each: Change, step_s: float, peak_bytes: int, ours: SimulatedCase) -> TriedChange:
+    before_s, capacity = ours.step.step_s, ours.capacity_bytes
+    fits = peak_bytes <= capacity
+    big = "" if fits else f"does not fit: {written(peak_bytes, 'bytes')} of {written(int(capacity), 'bytes')}"
+    return TriedChange(
+        label=each.label,
+        kind=each.kind,
+        settings=tuple(setting_text(key, value) for key, value in each.settings.items()),
+        step_s=step_s,
+        saved_s=before_s - step_s,
+        share=(before_s - step_s) / before_s,
+        peak_bytes=peak_bytes,
+        fits=fits,
+        note="; ".join(part for part in (each.note, big) if part),
+    )

@@ -1,0 +1,153 @@
+"""Estimates and simulations of a search's plans in one process. Results are plain numbers, which are kept as JSON and
+do not depend on which process made them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from simfrontier.answers.search.layer_states import LayerStates
+from simfrontier.answers.search.small_steps import SmallSchedules
+from simfrontier.answers.search.space import TUNED
+from simfrontier.answers.search.step_estimate import Estimate, estimate
+from simfrontier.answers.step import TimeSpent, band_of, exposure, sampled_step_s, time_spent
+from simfrontier.answers.study import ScheduleCache, simulated, stream_of
+from simfrontier.base.errors import InputError
+from simfrontier.core.cost import Prices
+from simfrontier.core.engine import fullest
+from simfrontier.core.machine.stack import NONE as NO_STACK
+from simfrontier.inputs.scenario import Case, Scenario, options_of
+
+Table = Mapping[str, Any]
+PARTS: tuple[str, ...] = ("compute", "inter_node", "intra_node", "package", "codec", "idle")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedPlan:
+    """A simulated plan: seconds of the nominal step and of its parts on the critical rank (as `analysis.exposure`),
+    bytes on the fullest rank, and sampled step times (empty where nothing is known to be uncertain)."""
+
+    nominal_s: float
+    parts: Mapping[str, float]
+    peak_bytes: int
+    samples_s: tuple[float, ...]
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of the step: the median of its samples."""
+        return self.nominal_s if self.band_s is None else self.band_s[1]
+
+    @property
+    def band_s(self) -> tuple[float, float, float] | None:
+        """The 5 %, the 50 % and the 95 % quantile of the samples."""
+        import numpy as np
+
+        return band_of(np.array(self.samples_s)) if self.samples_s else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFault:
+    """Why the machine or the library cannot run a plan."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOutline:
+    """What is estimated of a plan, or why it was not: it does not fit by its states alone, or cannot be made."""
+
+    estimate: Estimate | None
+    too_big: float = 0.0  # bytes of the states of a stage, where these alone do not fit
+    fault: str = ""
+
+    @property
+    def needs_bytes(self) -> float:
+        """Bytes on the fullest rank, at least as far as they are known."""
+        return self.too_big if self.estimate is None else self.estimate.peak_bytes
+
+
+@dataclass
+class PlanEvaluator:
+    """Prices, small schedules and states of a scenario at one size, each worked out once; `original`: the scenario with
+    its own plans and batch."""
+
+    scenario: Scenario
+    original: Scenario
+    size: int
+    layer_states: LayerStates = field(default_factory=LayerStates)
+    _by_stack: dict[str, tuple[Scenario, SmallSchedules]] = field(default_factory=dict)
+
+    def outline(self, table: Table) -> PlanOutline:
+        """Return the estimate of a plan."""
+        case = self._case(table)
+        here, small = self._run_by(case.options.family)
+        least = self.layer_states.num_bytes(case)
+        if least > here.machine.device.hbm_bytes:
+            return PlanOutline(estimate=None, too_big=least)
+        try:
+            return PlanOutline(estimate=estimate(case, small))
+        except InputError as error:
+            return PlanOutline(estimate=None, fault=str(error))
+
+    def simulate(self, table: Table) -> SimulatedPlan | PlanFault:
+        """Return the simulated plan."""
+        try:
+            case = self._case(table)
+            return _simulated(self._run_by(case.options.family)[0], case)
+        except InputError as error:
+            return PlanFault(why=str(error))
+
+    def own(self, plan: str) -> SimulatedPlan | PlanFault:
+        """Return a plan of the scenario itself, simulated."""
+        try:
+            return _simulated(self.original.of(plan, self.size), self.original.case(plan, self.size))
+        except InputError as error:
+            return PlanFault(why=error.below(("plans", plan)))
+
+    def time_spent(self, table: Table) -> TimeSpent:
+        """Return where the time of a plan goes."""
+        case = self._case(table)
+        here = self._run_by(case.options.family)[0]
+        return time_spent(simulated(here, ScheduleCache().of_case(here, case), here.file.run.fidelity))
+
+    def _case(self, table: Table) -> Case:
+        options = options_of(TUNED, table)
+        return self._run_by(options.family)[0].case_with(TUNED, options, self.size)
+
+    def _run_by(self, family: str) -> tuple[Scenario, SmallSchedules]:
+        """Return the scenario by the stack of a family, and its small schedules."""
+        stack = self.scenario.stack_of(family)
+        name = NO_STACK if stack is None else stack.name
+        if name not in self._by_stack:
+            here = self.scenario.at(self.size).of_family(family)
+            prices = Prices(here.machine, here.library, self.size, here.file.perturbation, here.file.run.placement)
+            self._by_stack[name] = here, SmallSchedules(prices)
+        return self._by_stack[name]
+
+
+def _simulated(here: Scenario, case: Case) -> SimulatedPlan:
+    """Build, check and simulate a case. Raises InputError."""
+    built = ScheduleCache().of_case(here, case)
+    step = simulated(here, built, here.file.run.fidelity)
+    wanted, spent = here.file.uncertainty, exposure(step)
+    samples = sampled_step_s(step, stream_of(case.options), wanted.samples if step.may_be_sampled else 0, wanted.seed)
+    return SimulatedPlan(
+        nominal_s=step.step_s,
+        parts={name: getattr(spent, name) for name in PARTS},
+        peak_bytes=fullest(step, built.peaks).peak_bytes,
+        samples_s=() if samples is None else tuple(samples.tolist()),
+    )
+
+
+def outline_of(known: Mapping[str, Any]) -> PlanOutline:
+    """Return the outline that was kept as JSON."""
+    estimated = known["estimate"]
+    return PlanOutline(**{**known, "estimate": None if estimated is None else Estimate(**estimated)})
+
+
+def simulated_of(known: Mapping[str, Any]) -> SimulatedPlan | PlanFault:
+    """Return the simulation that was kept as JSON, or why there is none."""
+    if "why" in known:
+        return PlanFault(**known)
+    return SimulatedPlan(**{**known, "samples_s": tuple(known["samples_s"])})

@@ -1,0 +1,116 @@
+"""Searches: the options of plans whose scenario leaves them open, as the fastest candidate that fits into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
+from typing import Any
+
+from simfrontier.answers.search.layer_states import LayerStates
+from simfrontier.answers.study import ScheduleCache, simulated
+from simfrontier.base.errors import InputError, SimfrontierError
+from simfrontier.core.engine import fullest
+from simfrontier.core.plan import Options
+from simfrontier.inputs.scenario import Case, Scenario, options_of
+
+TOO_BIG = "does not fit"
+
+
+class NothingFitsError(SimfrontierError):
+    """Of all plans that were looked at none fits into memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedGrid:
+    """A candidate of a search: its sequences per second at fidelity `analytic`, or why it has none."""
+
+    options: Options
+    rate: float | None
+    why: str = ""
+
+
+@dataclass
+class GridSearcher:
+    """Resolves searches; schedules that were built before are used again. Candidates are compared at fidelity
+    `analytic`; `tried` has those of each search that was decided, by plan and size, in the order in which they were
+    tried."""
+
+    schedule_cache: ScheduleCache = field(default_factory=ScheduleCache)
+    tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = field(default_factory=dict)
+    layer_states: LayerStates = field(default_factory=LayerStates)
+
+    def resolved(
+        self,
+        scenario: Scenario,
+        sizes: tuple[int, ...],
+        plans: tuple[str, ...],
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> Scenario:
+        """The scenario with every search of these plans at these sizes decided. Raises NothingFitsError where no
+        candidate fits, InputError where there is none."""
+        decided = dict(scenario.resolved_options)
+        for size in sizes:
+            for plan in plans:
+                if plan in scenario.at(size).searches and (plan, size) not in decided:
+                    decided[plan, size] = self._best(scenario, plan, size)
+                    progress(f"grid of {plan} on {size}")
+        return replace(scenario, resolved_options=decided) if decided != scenario.resolved_options else scenario
+
+    def complete(self, scenario: Scenario, progress: Callable[[str], None] = lambda _: None) -> Scenario:
+        """The scenario with all its searches decided at all its sizes; errors as `resolved`."""
+        return self.resolved(scenario, tuple(scenario.file.run.devices), tuple(scenario.plans), progress)
+
+    def _best(self, scenario: Scenario, plan: str, size: int) -> Options:
+        here = scenario.of(plan, size)
+        shared = scenario.at(size).shared_batch(size)
+        best: tuple[float, Options] | None = None
+        tried: list[TriedGrid] = []
+        faults: list[str] = []
+        for _, options in candidates(here, plan, size):
+            try:
+                case = here.case_with(plan, options, size, shared)
+            except InputError as error:
+                faults.append(str(error))
+                tried.append(TriedGrid(options=options, rate=None, why=error.below(("plans", plan))))
+                continue
+            rate = self._rate(here, case)
+            tried.append(TriedGrid(options=options, rate=rate, why=TOO_BIG if rate is None else ""))
+            if rate is not None and (best is None or rate > best[0] * (1 + 1e-9)):
+                best = rate, options
+        self.tried[plan, size] = tuple(tried)
+        if best is not None:
+            return best[1]
+        where = f"{scenario.where}: plans.{plan}: at {size} devices"
+        if len(faults) < len(tried):
+            count = len(tried) - len(faults)
+            raise NothingFitsError(f"{where}: none of the {count} candidates of its search fits into memory")
+        raise InputError(f"{where}: no candidate of its search can run; the first: {faults[0] if faults else 'none'}")
+
+    def _rate(self, scenario: Scenario, case: Case) -> float | None:
+        """Samples per second of a case; None where it does not fit."""
+        capacity = scenario.machine.device.hbm_bytes
+        if self.layer_states.num_bytes(case) > capacity:
+            return None
+        built = self.schedule_cache.of_case(scenario, case)
+        if built.peaks and max(peak.num_bytes for peak in built.peaks) > capacity:
+            return None
+        step = simulated(scenario, built, "analytic")
+        return case.samples / step.step_s if fullest(step, built.peaks).peak_bytes <= capacity else None
+
+
+def candidates(scenario: Scenario, plan: str, size: int) -> Iterator[tuple[dict[str, Any], Options]]:
+    """Yield the values to compare, and the options that they make: grids in the order that the search names, times all
+    combinations of values."""
+    search, base = scenario.searches[plan], scenario.plans[plan]
+    table = {key: value for key, value in scenario.file.plans[plan].items() if key != "search"}
+    grids: list[Mapping[str, int]] = [{}]
+    if search.order is not None:
+        grids = list(islice(search.order.grids(scenario, size), search.top))
+    for grid in grids:
+        for chosen in product(*search.values.values()):
+            values = {**grid, **dict(zip(search.values, chosen, strict=True))}
+            try:
+                yield values, options_of(plan, {**table, **values, "family": base.family})
+            except InputError as error:
+                raise error.within(scenario.where) from None

@@ -1,0 +1,208 @@
+"""What a search has found: plans with their estimates and simulations, what is ruled out, and how sure the order is;
+and the same as rows, one for every plan of the space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from simfrontier.answers.search.evaluator import PARTS, SimulatedPlan
+from simfrontier.answers.search.lossy import LossyPolicy
+from simfrontier.answers.search.pins import DIMENSIONS, Pins
+from simfrontier.answers.search.space import Candidate
+from simfrontier.answers.search.step_estimate import Estimate
+from simfrontier.answers.step import TimeSpent
+from simfrontier.answers.study import BAND, Cell
+from simfrontier.inputs.scenario import Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = (
+    "rank",
+    "plan",
+    "known",
+    "step_time_s",
+    *BAND,
+    "step_time_nominal_s",
+    "chance_fastest",
+    "tokens_per_s",
+    "peak_memory_bytes",
+    "estimate_s",
+    "floor_s",
+    *(f"{part}_s" for part in PARTS),
+    *DIMENSIONS,
+    "stack",
+    "data",
+    "grad_accum",
+    "table",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedPlan:
+    """A plan that fits, with its estimate, and its simulation if it was among the best."""
+
+    candidate: Candidate
+    estimate: Estimate
+    simulated: SimulatedPlan | None = None
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of the step: the median where it was simulated, or else estimated."""
+        return self.estimate.step_s if self.simulated is None else self.simulated.step_s
+
+    @property
+    def nominal_s(self) -> float:
+        """The same without variation and errors, as estimates and floors are."""
+        return self.estimate.step_s if self.simulated is None else self.simulated.nominal_s
+
+    @property
+    def peak_bytes(self) -> float:
+        """Bytes on the fullest rank: simulated, or else estimated."""
+        return self.estimate.peak_bytes if self.simulated is None else self.simulated.peak_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuledOut:
+    """A plan that is not estimated, as no plan with its grid, micro-batch and checkpointing can be faster than one that
+    was simulated: seconds below which its step cannot be."""
+
+    candidate: Candidate
+    floor_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnPlan:
+    """A plan that the scenario itself has, simulated at this size, or why not (`why`)."""
+
+    name: str
+    simulated: SimulatedPlan | None
+    fits: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningOutcome:
+    """The outcome of a search. `plans`: those that fit, the simulated ones first, the fastest first; `passed_over`:
+    those that their floor ruled out before they were estimated. `total`: plans that divide devices, model and batch;
+    `too_big` of them do not fit into memory, `faulty` the library cannot run. `misfits`: plans that were thought to
+    fit, and do not as their simulation shows. `why`: one sentence on why the best is faster than the next of another
+    kind (empty where there is none); `time`: where its time goes."""
+
+    scenario: Scenario
+    devices: int
+    batch: int
+    pins: Pins
+    loss: LossyPolicy
+    plans: tuple[TunedPlan, ...]
+    passed_over: tuple[RuledOut, ...]
+    own: tuple[OwnPlan, ...]
+    total: int
+    too_big: int
+    faulty: int
+    misfits: tuple[TunedPlan, ...]
+    why: str
+    time: TimeSpent
+
+    @property
+    def best(self) -> TunedPlan:
+        """The fastest plan."""
+        return self.plans[0]
+
+    @property
+    def simulated(self) -> tuple[TunedPlan, ...]:
+        """The plans that were simulated and fit, the fastest first."""
+        return tuple(plan for plan in self.plans if plan.simulated is not None)
+
+    @property
+    def estimated(self) -> tuple[TunedPlan, ...]:
+        """The plans that were only estimated, the fastest first."""
+        return tuple(plan for plan in self.plans if plan.simulated is None)
+
+    @cached_property
+    def ruled_out(self) -> int:
+        """How many plans that were not simulated cannot be faster than the best, as their floor says."""
+        return len(self.passed_over) + sum(plan.estimate.floor_s > self.best.nominal_s for plan in self.estimated)
+
+    @property
+    def headroom(self) -> float:
+        """By what share the best step could still be shorter: no plan of the space goes below the lowest floor."""
+        floors = [plan.estimate.floor_s for plan in self.estimated]
+        return max(0.0, 1.0 - min(floors, default=self.best.nominal_s) / self.best.nominal_s)
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """The least and the most by which simulated steps are longer than estimated, as shares."""
+        off = [plan.simulated.nominal_s / plan.estimate.step_s - 1.0 for plan in self.simulated if plan.simulated]
+        return min(off), max(off)
+
+    @cached_property
+    def chances(self) -> tuple[float | None, ...]:
+        """For each simulated plan, the share of samples in which it is the fastest of them; None without samples."""
+        import numpy as np
+
+        samples = [plan.simulated.samples_s for plan in self.simulated if plan.simulated is not None]
+        if not all(samples):
+            return (None,) * len(samples)
+        first = np.argmin(np.array(samples), axis=0)
+        return tuple(float(np.mean(first == number)) for number in range(len(samples)))
+
+    def front(self) -> tuple[TunedPlan, ...]:
+        """The Pareto front: plans than which none is both faster and smaller, the fastest first."""
+        out: list[TunedPlan] = []
+        for plan in sorted(self.plans, key=lambda plan: (plan.step_s, plan.peak_bytes)):
+            if not out or plan.peak_bytes < out[-1].peak_bytes:
+                out.append(plan)
+        return tuple(out)
+
+    def frame(self) -> pd.DataFrame:
+        """A table with one row per plan, as results.csv has them (see `rows`)."""
+        import pandas as pd
+
+        return pd.DataFrame(rows(self))
+
+
+def rows(tuning: TuningOutcome) -> list[dict[str, Cell]]:
+    """A row per plan that divides devices, model and batch, but for those that do not fit: `known` is `simulated`,
+    `estimated` or `ruled out`; times in seconds, empty where they are not known. `table` is the plan's table."""
+    tokens = tuning.batch * tuning.scenario.at(tuning.devices).sequence
+    chances = dict(enumerate(tuning.chances))  # the simulated plans come first
+    known = [_row_of(plan, place + 1, tokens, chances.get(place)) for place, plan in enumerate(tuning.plans)]
+    ruled_out = sorted(tuning.passed_over, key=lambda out: (out.floor_s, out.candidate.key))
+    return known + [_filled(out.candidate, {"known": "ruled out", "floor_s": out.floor_s}) for out in ruled_out]
+
+
+def _row_of(plan: TunedPlan, rank: int, tokens: float, chance: float | None) -> dict[str, Cell]:
+    known: dict[str, Cell] = {
+        "rank": rank,
+        "known": "estimated",
+        "step_time_s": plan.step_s,
+        "step_time_nominal_s": plan.nominal_s,
+        "tokens_per_s": tokens / plan.step_s,
+        "peak_memory_bytes": round(plan.peak_bytes),
+        "estimate_s": plan.estimate.step_s,
+        "floor_s": plan.estimate.floor_s,
+    }
+    if plan.simulated is not None:
+        known["known"] = "simulated"
+        known |= zip(BAND, plan.simulated.band_s or (), strict=False)
+        known |= {f"{part}_s": plan.simulated.parts[part] for part in PARTS}
+    if chance is not None:
+        known["chance_fastest"] = chance
+    return _filled(plan.candidate, known)
+
+
+def _filled(candidate: Candidate, known: dict[str, Cell]) -> dict[str, Cell]:
+    """The row of a plan: what is `known` of it, and what it is."""
+    return {
+        **dict.fromkeys(COLUMNS, ""),
+        **known,
+        **{name: candidate.value(name) for name in DIMENSIONS},
+        "plan": candidate.name,
+        "stack": candidate.stack,
+        "data": candidate.case.batch_ranks,
+        "grad_accum": candidate.case.grad_accum,
+        "table": candidate.key,
+    }

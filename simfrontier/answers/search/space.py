@@ -1,0 +1,311 @@
+"""The space of plans for a model, a batch and a number of devices: partition lattice × grid × pipeline × micro-batch ×
+checkpointing × routes × codecs, every plan with the table that a scenario would have of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from simfrontier.answers.search.lossy import LossyPolicy
+from simfrontier.answers.search.pins import FAMILIES, Pins, Value
+from simfrontier.answers.search.states import StateSharding, point_on, points
+from simfrontier.base.errors import InputError
+from simfrontier.core.machine.stack import NONE as NO_STACK
+from simfrontier.core.plan import DATA_AXES, TensorOptions
+from simfrontier.core.program import Mesh
+from simfrontier.core.workload import USUAL_CROSS_ENTROPY
+from simfrontier.inputs.scenario import Case, Scenario, mesh_of, options_of
+
+TUNED = "tuned"  # what a plan is called before it has a place
+MOST_SEQUENCES = 32  # of a rank in a micro-batch that is tried unasked
+Grid = Mapping[str, Value]
+PLAIN: Grid = {  # values where a grid does not say; of other dimensions 1
+    "sequence_parallel": False,
+    "order": "1f1b",
+    "compression": "none",
+    "cross_entropy": USUAL_CROSS_ENTROPY,
+}
+LACKED = {  # dimensions that a family does not have
+    "zero": ("tensor", "x", "y", "z", "pipeline", *PLAIN),
+    "megatron": ("x", "y", "z"),
+    "axonn": ("tensor", "sequence_parallel", "order", "compression"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Candidate:
+    """One plan of the space. `grid`: its keys beside those of the data axes; `states`: what it does on these; `stack`:
+    the name of what it is run by, which leaves `capacity_bytes` of a device to its tensors."""
+
+    family: str
+    grid: Grid
+    states: StateSharding
+    micro_batch: int
+    checkpointing: str
+    case: Case = field(compare=False, repr=False)
+    table: Mapping[str, Any] = field(compare=False, repr=False)
+    stack: str
+    capacity_bytes: float
+
+    @cached_property
+    def key(self) -> str:
+        """The plan's table as one line: the same for the same plan."""
+        return json.dumps(self.table, sort_keys=True)
+
+    @cached_property
+    def core(self) -> tuple[object, ...]:
+        """What says how fast it could be at best: all but who keeps which states."""
+        kernel = self.value("softmax")
+        return self.family, self.stack, *sorted(self.grid.items()), self.micro_batch, self.checkpointing, kernel
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Candidate) and self.key == other.key
+
+    def value(self, dimension: str) -> Value:
+        """Its value of a dimension (`pins.DIMENSIONS`)."""
+        match dimension:
+            case "family" | "micro_batch" | "checkpointing":
+                return getattr(self, dimension)  # type: ignore[no-any-return]
+            case "states":
+                return self.states.plain_name
+            case "copy" | "route" | "codec":
+                return getattr(self.states, dimension)  # type: ignore[no-any-return]
+            case "softmax":
+                return self.case.softmax
+        return self.grid.get(dimension, PLAIN.get(dimension, 1))
+
+    @property
+    def _sizes(self) -> dict[str, Value]:
+        """The dimensions of its grid that are longer than 1."""
+        return {key: n for key, n in self.grid.items() if not isinstance(n, bool | str) and n > 1}
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """Its family, and the dimensions of its grid that are longer than 1, or else its states."""
+        return (self.family, *(sorted(self._sizes) or (self.states.plain_name,)))
+
+    @property
+    def layout(self) -> str:
+        """Grid and states in words, without what is of the batch: `tensor 8 × 16 stages, zero1`."""
+        grid = " × ".join(f"{n} stages" if key == "pipeline" else f"{key} {n}" for key, n in self._sizes.items())
+        more = ["sequence-parallel"] if self.grid.get("sequence_parallel") else []
+        more += ["GPipe"] if self.grid.get("order") == "gpipe" else []
+        more += [str(self.grid[key]) for key in ("compression", "cross_entropy") if key in self.grid]
+        return ", ".join([*([f"{self.family} {grid}"] if grid else []), *more, self.states.name])
+
+    @property
+    def name(self) -> str:
+        """The plan in words."""
+        return f"{self.layout}, {self.of_the_batch}"
+
+    @property
+    def of_the_batch(self) -> str:
+        """What the layout leaves out, in words: `micro-batch 2, recomputing`."""
+        words = {"full": "recomputing", "selective": "recomputing attention", "none": "keeping activations"}
+        recomputed = words[self.checkpointing]
+        kernel = "" if self.case.softmax == "fused" else f", softmax {self.case.softmax}"
+        return f"micro-batch {self.micro_batch}, {recomputed}{kernel}"
+
+
+@dataclass
+class Space:
+    """All plans of a scenario at a size that a user's `pins` leave, for `batch` sequences of a step; those that lose
+    precision only as far as that is allowed (`loss`). `refused` collects why plans cannot run."""
+
+    scenario: Scenario
+    size: int
+    batch: int
+    pins: Pins
+    loss: LossyPolicy
+    refused: list[str] = field(default_factory=list)
+    _of_family: dict[str, Scenario] = field(default_factory=dict)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """The plans that divide devices, model and batch; from the plainest to the most divided."""
+        for family, grid, mesh, states in self._layouts():
+            keys: dict[str, Any] = {}
+            if family != "zero":
+                keys = {"family": family, **grid, "data": _short(states.table(mesh, DATA_AXES))}
+            else:
+                keys = states.table(mesh, mesh.names)
+            ranks = self._batch_ranks(keys, mesh)
+            for micro, checkpointing, more in product(
+                self._micro_batches(ranks), self._checkpointings(), self._kernels()
+            ):
+                table = {**keys, "micro_batch": micro, "checkpointing": checkpointing, **more}
+                here = self._run_by(str(table["family"]))
+                if here.stack is not None:
+                    off = {"sequence_parallel": False} if family == "megatron" else {}  # a grid says it where it is on
+                    table = here.stack.plan({**off, **table})
+                case = self._tried(here, table)
+                if case is not None:
+                    yield Candidate(
+                        family=family,
+                        grid=grid,
+                        states=states,
+                        micro_batch=micro,
+                        checkpointing=checkpointing,
+                        case=case,
+                        table=table,
+                        stack=NO_STACK if here.stack is None else here.stack.name,
+                        capacity_bytes=here.machine.device.hbm_bytes,
+                    )
+
+    def _layouts(self) -> Iterator[tuple[str, Grid, Mesh, StateSharding]]:
+        for family in self.pins.of("family", FAMILIES):
+            for grid in self._grids(str(family)):
+                mesh = self._mesh(str(family), grid)
+                if mesh is None:
+                    continue
+                data = mesh.names if family == "zero" else DATA_AXES
+                stages = grid.get("pipeline", 1) != 1
+                for states in points(mesh, data, codecs=self.loss.codecs(), stages=stages):
+                    if grid.get("compression") and states.codec != "plain":
+                        continue  # one of the two says how gradients are sent
+                    if self._belongs(str(family), states) and self._allows(str(family), states, mesh):
+                        yield str(family), grid, mesh, states
+
+    def _belongs(self, family: str, states: StateSharding) -> bool:
+        """Beside a grid, routes and copies only where they are asked for; AxoNN spreads weights over Z, not data."""
+        asked = self.pins.values
+        if family != "zero" and states.copy and True not in asked.get("copy", ()):
+            return False
+        if family != "zero" and states.route != "flat" and states.route not in asked.get("route", ()):
+            return False
+        return family != "axonn" or (states.weight, states.gradient) == ("none", "none")
+
+    def _allows(self, family: str, states: StateSharding, mesh: Mesh) -> bool:
+        """Whether pins allow what a plan does on its data axes. Without a grid, a name means what it is on this mesh:
+        hsdp on one node is zero3."""
+        pins = self.pins
+        named = pins.allow("states", states.point) or pins.allow("states", states.plain_name)
+        if family == "zero":
+            named |= states.point in {point_on(str(name), mesh, mesh.names) for name in pins.of("states", ())}
+        moves = pins.allow("copy", states.copy) and pins.allow("route", states.route)
+        return named and moves and pins.allow("codec", states.codec)
+
+    # ── grids ──
+
+    def _grids(self, family: str) -> Iterator[Grid]:
+        """The grids of a family; pins of dimensions that it does not have may exclude it."""
+        if not all(self.pins.allow(name, PLAIN.get(name, 1)) for name in LACKED[family]):
+            return
+        if family == "zero":
+            yield {}
+        elif family == "megatron":
+            yield from self._megatron_grids()
+        else:
+            yield from self._axonn_grids()
+
+    def _megatron_grids(self) -> Iterator[Grid]:
+        pins, layers = self.pins, self.scenario.at(self.size).shape.num_layers
+        depths = [n for n in range(1, layers + 1) if layers % n == 0 and self.size % n == 0]
+        for tensor, pipeline in product(pins.numbers("tensor", self._few()), pins.numbers("pipeline", depths)):
+            if not 1 < tensor * pipeline <= self.size:
+                self._refuse(
+                    f"tensor × pipeline = {tensor * pipeline}: allowed with megatron: 2 to {self.size:,} devices"
+                )
+                continue
+            for order, sequence, policy, way in product(
+                pins.of("order", ("1f1b",)) if pipeline > 1 else ("1f1b",),
+                (False, True) if tensor > 1 else (False,),
+                self.loss.compressions(pins),
+                pins.of("cross_entropy", (USUAL_CROSS_ENTROPY,)),
+            ):
+                if pins.allow("order", order) and pins.allow("sequence_parallel", sequence):
+                    more = {"sequence_parallel": sequence, "order": order, "compression": policy, "cross_entropy": way}
+                    yield {"tensor": tensor, "pipeline": pipeline, **_unlike_plain(more)}
+
+    def _axonn_grids(self) -> Iterator[Grid]:
+        pins, few = self.pins, self._few()
+        storage = sorted({*(n for n in _powers(self.size) if self.size % n == 0), *_rests(self.size)})
+        is_asked = {"x", "y"} & set(pins.values)
+        for x, y, z, pipeline, way in product(
+            pins.numbers("x", few),
+            pins.numbers("y", few),
+            pins.numbers("z", storage),
+            pins.numbers("pipeline", (1,)),
+            pins.of("cross_entropy", (USUAL_CROSS_ENTROPY,)),
+        ):
+            ranks = x * y * z * pipeline
+            if (is_asked or x * y <= max(few)) and x * y * z > 1 and ranks <= self.size:
+                stages = {"pipeline": pipeline} if pipeline > 1 else {}
+                yield {"x": x, "y": y, "z": z, **stages, **_unlike_plain({"cross_entropy": way})}
+            elif {"x", "y", "z", "pipeline"} & set(pins.values):
+                self._refuse(f"x × y × z × pipeline = {ranks}: allowed with axonn: 2 to {self.size:,} devices")
+
+    def _few(self) -> tuple[int, ...]:
+        """Ranks that share products: powers of two, to the larger of two nodes' devices and 8."""
+        return _powers(max(8, 2 * self.scenario.machine.devices_per_node))
+
+    def _mesh(self, family: str, grid: Grid) -> Mesh | None:
+        table = {"family": family, **grid} if family != "zero" else {"family": "ddp"}
+        try:
+            options = options_of(TUNED, table)
+            if isinstance(options, TensorOptions):
+                options.refuse_shape(self.scenario.at(self.size).shape)
+            return mesh_of(options, self.size, self.scenario.file.mesh, self.scenario.machine)
+        except InputError as error:
+            self._refuse(error.below(("plans", TUNED)))
+            return None
+
+    # ── the batch ──
+
+    def _batch_ranks(self, table: Mapping[str, Any], mesh: Mesh) -> int:
+        options = options_of(TUNED, table)
+        return options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
+
+    def _micro_batches(self, ranks: int) -> tuple[int, ...]:
+        if self.batch % ranks:
+            self._refuse(f"{self.batch} sequences of a step do not divide over {ranks} data-parallel ranks")
+            return ()
+        each = self.batch // ranks
+        return self.pins.numbers("micro_batch", [n for n in _powers(MOST_SEQUENCES) if each % n == 0])
+
+    def _checkpointings(self) -> tuple[str, ...]:
+        return tuple(map(str, self.pins.of("checkpointing", ("full", "none"))))
+
+    def _kernels(self) -> list[dict[str, str]]:
+        """Keys of the kernels of softmaxes that are asked for; none: as the model says."""
+        return [{"softmax": str(kernel)} for kernel in self.pins.of("softmax", ())] or [{}]
+
+    def _run_by(self, family: str) -> Scenario:
+        """The scenario by the stack of a family."""
+        if family not in self._of_family:
+            self._of_family[family] = self.scenario.at(self.size).of_family(family)
+        return self._of_family[family]
+
+    def _tried(self, here: Scenario, table: Mapping[str, Any]) -> Case | None:
+        try:
+            return here.case_with(TUNED, options_of(TUNED, table), self.size)
+        except InputError as error:
+            self._refuse(error.below(("plans", TUNED)))
+            return None
+
+    def _refuse(self, why: str) -> None:
+        self.refused.append(why)
+
+
+def _short(table: dict[str, Any]) -> Any:
+    """The name of a family without further settings."""
+    return table["family"] if set(table) == {"family"} else table
+
+
+def _unlike_plain(grid: Grid) -> dict[str, Value]:
+    return {key: value for key, value in grid.items() if value != PLAIN[key]}
+
+
+def _rests(size: int) -> list[int]:
+    """What is left of a number beside powers of two: 384, 192, 96, 48, 24 of 384; nothing new of a power of two."""
+    return [size // power for power in _powers(size) if (size % power == 0 and size // power % 2 == 0) or power == 1]
+
+
+def _powers(most: int) -> tuple[int, ...]:
+    return tuple(2**n for n in range(most.bit_length()) if 2**n <= most)

@@ -1,0 +1,167 @@
+"""The partition lattice over the data axes: where weights, gradients and optimizer lie, and by which hops they move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any
+
+from simfrontier.core.program import Mesh
+
+Axes = tuple[str, ...]
+INT8, INT4 = "int8:6144", "int4:6144"  # ZeRO++'s block of 6,144 elements (arXiv 2306.10209)
+LEVELS = ("none", "package", "node", "all")  # ranks that share a state: none, a package's, a node's, all
+CODECS = ("plain", "weights", "gradients", "both")  # what is sent in fewer bits
+ROUTES = ("flat", "two_level")
+COMPRESSIONS = (
+    "none",
+    "naive-mpc",
+    "naive-zfp:24",
+    "naive-zfp:16",
+    "naive-zfp:8",
+    "MZHybrid:16",
+    "MZHybrid:8",
+    "ZHybrid:16/24",
+    "ZHybrid:8/16",
+)
+"""Policies of arXiv 2409.02423 with the rates that it leaves open: 8, 16 and 24 bits per value."""
+NAMED = {
+    ("none", "none", "none"): "ddp",
+    ("none", "none", "all"): "zero1",
+    ("none", "all", "all"): "zero2",
+    ("all", "all", "all"): "zero3",
+    ("node", "node", "node"): "hsdp",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSharding:
+    """A point of the lattice with its moves.
+
+    `weight`, `gradient`, `optimizer`: who share each state (`LEVELS`, each within the next). `copy`: whether a node
+    keeps a second copy of weights that all share, for the backward (ZeRO++'s hpZ). `route`: moves that leave the node
+    in one hop, or in one hop between nodes and one inside. `codec`: what is sent in fewer bits.
+    """
+
+    weight: str
+    gradient: str
+    optimizer: str
+    copy: bool = False
+    route: str = "flat"
+    codec: str = "plain"
+
+    @property
+    def spread(self) -> int:
+        """How widely the states are spread: the higher, the less memory they take."""
+        return sum(map(LEVELS.index, (self.weight, self.gradient, self.optimizer)))
+
+    @property
+    def point(self) -> str:
+        """Who shares weights, gradients and optimizer: `package/node/all`."""
+        return "/".join((self.weight, self.gradient, self.optimizer))
+
+    @property
+    def plain_name(self) -> str:
+        """`zero1`, or the point if it has no name."""
+        return NAMED.get((self.weight, self.gradient, self.optimizer), self.point)
+
+    @property
+    def name(self) -> str:
+        """The same with what is special of its moves."""
+        text = self.plain_name
+        text += "+copy" if self.copy else ""
+        text += "+two-level" if self.route == "two_level" else ""
+        return text + {"plain": "", "weights": "+int8 weights", "gradients": "+int4 gradients"}.get(
+            self.codec, "+int8 weights+int4 gradients"
+        )
+
+    def table(self, mesh: Mesh, data: Axes) -> dict[str, Any]:
+        """The plan's table on a mesh with these data axes (across nodes, package, gcd): a family's own where it has a
+        name, else a point of the lattice. All reduce-scatter gradients of which ranks keep a part each."""
+        named = NAMED.get((self.weight, self.gradient, self.optimizer))
+        if named is not None and not self.copy and self.route == "flat" and self.codec == "plain":
+            return {"family": named} | ({"reduction": "reduce_scatter"} if named in ("zero1", "zero2") else {})
+        return self._lattice(mesh, data)
+
+    def _lattice(self, mesh: Mesh, data: Axes) -> dict[str, Any]:
+        outer, *inner = mesh.live(data) if mesh[data[0]] > 1 else ("", *mesh.live(data))
+        flat = {level: list(axes) for level, axes in levels_of(mesh, data).items()}
+        inside, across = list(inner), [outer] if outer else []
+        two = self.route == "two_level" and bool(inside) and bool(across)
+        weights = INT8 if self.codec in ("weights", "both") else None
+        gradients = INT4 if self.codec in ("gradients", "both") else None
+        weight, gradient, optimizer = flat[self.weight], flat[self.gradient], flat[self.optimizer]
+        mixed = len({self.weight, self.gradient, self.optimizer}) > 1 or two or self.copy
+        table: dict[str, Any] = {
+            "family": "lattice",
+            "weight": weight,
+            "accumulator": gradient,
+            "optimizer": optimizer,
+        }
+        if mixed and across and inside:
+            table["nesting"] = [*reversed(inside), *across]  # what a hop inside a node gives lies in one piece
+        if self.copy:
+            table["copy_axes"] = inside
+        everything = mesh.live(data)
+        grow = (across, inside) if two else (list(everything),)
+        shrink = (inside, across) if two else (list(everything),)
+        moves = (("weight_gather", grow, weights), ("copy_gather", grow, weights), ("publish", grow, None))
+        for key, hops, codec in (*moves, ("gradient", shrink, gradients), ("step_reduction", shrink, gradients)):
+            if two or codec is not None:
+                table[key] = [{"axes": axes} | ({"codec": codec} if codec else {}) for axes in hops]
+        if not self.copy:
+            table.pop("copy_gather", None)
+        return table
+
+
+def _spread(data: Axes) -> dict[str, Axes]:
+    """The axes over which a state of each level is spread, dead ones too."""
+    outer, package, gcd = data
+    return {"none": (), "package": (gcd,), "node": (package, gcd), "all": (outer, package, gcd)}
+
+
+def levels_of(mesh: Mesh, data: Axes) -> dict[str, Axes]:
+    """The live axes over which a state of each level is spread; levels that are no other than one before them are left
+    out, `all` stays."""
+    live = {level: mesh.live(axes) for level, axes in _spread(data).items()}
+    every = live.pop("all")
+    known: dict[str, Axes] = {}
+    for level, axes in live.items():
+        if axes not in known.values() and axes != every:
+            known[level] = axes
+    return known | ({"all": every} if every else {"none": ()})
+
+
+def point_on(name: str, mesh: Mesh, data: Axes) -> str:
+    """The point that a name, or a point as `weight/gradient/optimizer`, means on a mesh: a level that is the same there
+    as one before it is that one."""
+    named = next((levels for levels, family in NAMED.items() if family == name), tuple(name.split("/")))
+    spread = _spread(data)
+    known = {axes: level for level, axes in levels_of(mesh, data).items()}
+    return "/".join(known[mesh.live(spread[level])] for level in named)
+
+
+def points(mesh: Mesh, data: Axes, *, codecs: Axes, stages: bool) -> Iterator[StateSharding]:
+    """All points: each state is spread at least as widely as the one before it (weights, gradients, optimizer). In a
+    pipeline of several `stages` weights and gradients stay whole: what is gathered or reduced with every micro-batch
+    would be so for each of those under way."""
+    levels = levels_of(mesh, data)
+    leaves = bool(mesh.live(data[:1])) and bool(mesh.live(data[1:]))  # what all share leaves the node and has an inside
+    inside = [*levels][-2:-1]  # the level that has all of a node, where there is one
+    for weight, gradient, optimizer in combinations_with_replacement(levels, 3):
+        if stages and (weight, gradient) != ("none", "none"):
+            continue
+        within = {level for level in levels if level not in ("all", *inside)}  # less than all of a node
+        ends = optimizer == "all" and (gradient in within or weight in within)
+        spans = "all" in (weight, gradient) or ends or optimizer in within  # a move has both parts
+        for copy in (False, True) if weight == "all" and leaves else (False,):
+            for route in ROUTES if leaves and spans else ROUTES[:1]:
+                for codec in codecs if mesh.live(data) else CODECS[:1]:
+                    if codec in ("weights", "both") and weight == "none":
+                        continue
+                    if codec in ("gradients", "both") and optimizer != "all":
+                        continue  # what is coded cannot be added up on the way
+                    yield StateSharding(
+                        weight=weight, gradient=gradient, optimizer=optimizer, copy=copy, route=route, codec=codec
+                    )

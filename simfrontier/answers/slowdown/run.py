@@ -1,0 +1,194 @@
+"""Simulating what trouble costs: every plan of a scenario healthy, in every case, with each kind of device and of link
+lagging."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from simfrontier.answers.search import GridSearcher, NothingFitsError
+from simfrontier.answers.slowdown.lagging import classes_of_devices, lagging_device, lagging_links
+from simfrontier.answers.slowdown.results import (
+    HealthyStep,
+    LaggingDevices,
+    LaggingLinks,
+    Slowdown,
+    SlowedPlan,
+    TroubledStep,
+)
+from simfrontier.answers.slowdown.why import case_sentence, verdict_of
+from simfrontier.answers.step import BOUNDARIES, PARTS, time_spent, why_faster
+from simfrontier.answers.study import ScheduleCache, SimulatedCase, simulated
+from simfrontier.base.errors import InputError
+from simfrontier.base.workers import Local, PerProcess, Workers
+from simfrontier.core.engine import Fidelity, JobStopsError, SimulatedStep, speed_error
+from simfrontier.core.machine import HEALTHY, Perturbation
+from simfrontier.inputs.scenario import Scenario, SlowdownTable
+
+MOST_CLASSES = 64  # of devices, and of links, that are simulated for a plan: those with the most members
+DOES_NOT_FIT = "does not fit"
+FLOW_ONLY = "changes within the step: at fidelity flow only"
+
+
+def num_slowdowns(scenario: Scenario) -> int:
+    """How often `run_slowdown` calls its `progress`."""
+    table = scenario.file.slowdown
+    return 0 if table is None else len(scenario.plans) * (len(table.cases) + 2)
+
+
+def run_slowdown(
+    scenario: Scenario,
+    fidelity: Fidelity,
+    progress: Callable[[str], None] = lambda _: None,
+    workers: Workers | None = None,
+    schedules: PerProcess[ScheduleCache] | None = None,
+) -> Slowdown | None:
+    """What the troubles of the scenario's table `slowdown` cost, each compared with a machine on which nothing is wrong
+    (whatever the table `perturbation` says); None without that table. Single messages are not simulated for it: of
+    fidelity `chunk` it is `flow`. `workers`: who does it, a trouble at a time (None: this process); `schedules`: what
+    is built is taken from there and kept there."""
+    table = scenario.file.slowdown
+    if table is None:
+        return None
+    chosen: Fidelity = "flow" if fidelity == "chunk" else fidelity
+    schedules = schedules or PerProcess(ScheduleCache)
+    plans = tuple(_plans(scenario, table, chosen, workers or Workers(Local()), schedules, progress))
+    return Slowdown(
+        devices=scenario.troubled_size,
+        devices_per_node=scenario.machine.devices_per_node,
+        fidelity=chosen,
+        device_factor=table.device_factor,
+        link_factor=table.link_factor,
+        cases=tuple(case.label for case in table.cases),
+        plans=plans,
+        sentences=tuple(case_sentence(case.label, case.perturbation, plans) for case in table.cases),
+        verdict=verdict_of(plans),
+    )
+
+
+def _plans(
+    scenario: Scenario,
+    table: SlowdownTable,
+    fidelity: Fidelity,
+    workers: Workers,
+    schedules: PerProcess[ScheduleCache],
+    progress: Callable[[str], None],
+) -> Iterator[SlowedPlan]:
+    """The plans in order; each thing that is asked of one is a call, so that plans of which a step takes long are
+    shared out."""
+    known = PerProcess(_HealthyPlans, scenario, fidelity, schedules)
+    asked: list[tuple[Callable[..., Any], Any]] = [
+        *((_troubled_step, case.perturbation) for case in table.cases),
+        (_lagging_devices, table.device_factor),
+        (_lagging_links, table.link_factor),
+    ]
+    names = (*(case.label for case in table.cases), "lagging devices", "lagging links")
+    made = workers.in_order(_asked, ((known, plan, *each) for plan in scenario.plans for each in asked))
+    for plan in scenario.plans:
+        healthy: HealthyStep | None = None
+        answers = []
+        for name in names:
+            healthy, answer = next(made)
+            answers.append(answer)
+            progress(f"{plan}: {name}")
+        if healthy is None:
+            yield SlowedPlan(plan=plan, misfit=DOES_NOT_FIT, cases={})
+            continue
+        *cases, devices, links = answers
+        by_label = {case.label: answer for case, answer in zip(table.cases, cases, strict=True)}
+        yield SlowedPlan(plan=plan, healthy=healthy, cases=by_label, devices=devices, links=links)
+
+
+def _asked(
+    known: PerProcess[_HealthyPlans], plan: str, ask: Callable[..., Any], given: Any
+) -> tuple[HealthyStep | None, Any]:
+    """Return the healthy step of a plan, and what is asked of it; None where it does not fit."""
+    healthy = known.here.of(plan)
+    return (None, None) if healthy is None else (_healthy_step(healthy), ask(healthy, given))
+
+
+class _HealthyPlans:
+    """Plans with nothing wrong, of which the last one is kept: a process works on one after the other."""
+
+    def __init__(self, scenario: Scenario, fidelity: Fidelity, schedules: PerProcess[ScheduleCache]) -> None:
+        self.scenario, self.fidelity = scenario, fidelity
+        self.searcher = GridSearcher(schedule_cache=schedules.here)
+        self._last: tuple[str, SimulatedCase | None] | None = None
+
+    def of(self, plan: str) -> SimulatedCase | None:
+        """None for a plan that does not fit."""
+        if self._last is None or self._last[0] != plan:
+            self._last = plan, self._simulated(plan)
+        return self._last[1]
+
+    def _simulated(self, plan: str) -> SimulatedCase | None:
+        size = self.scenario.troubled_size
+        try:
+            decided = self.searcher.resolved(self.scenario, (size,), (plan,))
+        except NothingFitsError:
+            return None
+        healthy = SimulatedCase.of(decided, plan, size, self.fidelity, self.searcher.schedule_cache, HEALTHY)
+        return healthy if healthy.fits else None
+
+
+def _with_trouble(healthy: SimulatedCase, perturbation: Perturbation) -> SimulatedStep:
+    return simulated(healthy.here, healthy.built, healthy.step.fidelity, perturbation=perturbation)
+
+
+def _slowdown(healthy: SimulatedCase, perturbation: Perturbation) -> float:
+    return _with_trouble(healthy, perturbation).step_s / healthy.step.step_s
+
+
+def _troubled_step(healthy: SimulatedCase, perturbation: Perturbation) -> TroubledStep:
+    if perturbation.is_timed and healthy.step.fidelity != "flow":
+        return TroubledStep(step_s=None, slowdown=None, sentence=FLOW_ONLY)
+    try:
+        step = _with_trouble(healthy, perturbation)
+    except (JobStopsError, InputError) as error:
+        return TroubledStep(step_s=None, slowdown=None, sentence=str(error).rpartition(" devices: ")[2])
+    off = speed_error(step)
+    return TroubledStep(
+        step_s=step.step_s,
+        slowdown=step.step_s / healthy.step.step_s,
+        sentence=why_faster(time_spent(step), time_spent(healthy.step), "a healthy step"),
+        speed_error=0.0 if off is None else off.step,
+    )
+
+
+def _lagging_devices(healthy: SimulatedCase, factor: float) -> LaggingDevices | None:
+    """Slowdown by the device that lags; None where its factor is 1."""
+    if factor == 1.0:
+        return None
+    pricing = healthy.step.pricing
+    count = pricing.folding.rank_count
+    slowdown = np.full(len(count), math.nan)
+    for cls in np.sort(np.argsort(-count, kind="stable")[:MOST_CLASSES]).tolist():
+        slowdown[cls] = _slowdown(healthy, lagging_device(pricing, cls, factor))
+    return LaggingDevices(class_of=classes_of_devices(pricing), slowdown=tuple(slowdown.tolist()))
+
+
+def _lagging_links(healthy: SimulatedCase, factor: float) -> tuple[LaggingLinks, ...]:
+    """Slowdown by the class of links of which one lags; none where its factor is 1."""
+    found = [] if factor == 1.0 else list(lagging_links(healthy.step.pricing, factor))
+    largest = sorted(range(len(found)), key=lambda at: -found[at][0].num_links)[:MOST_CLASSES]
+    return tuple(
+        replace(alike, slowdown=_slowdown(healthy, perturbation)) if at in largest else alike
+        for at, (alike, perturbation) in enumerate(found)
+    )
+
+
+def _healthy_step(healthy: SimulatedCase) -> HealthyStep:
+    spent, step_s = healthy.exposure, healthy.step.step_s
+    sent = {boundary: sum(healthy.traffic.total(boundary, part) for part in PARTS) for boundary in BOUNDARIES}
+    total = sum(sent.values())
+    return HealthyStep(
+        step_s=step_s,
+        samples=healthy.case.samples,
+        kernel_share=spent.compute / step_s,
+        between_nodes_share=spent.inter_node / step_s,
+        crossing_share=sent["inter_node"] / total if total else 0.0,
+    )

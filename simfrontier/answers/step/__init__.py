@@ -1,0 +1,79 @@
+"""Analysis: what a schedule moves, where a simulated step's time goes, and what no schedule can beat.
+
+Only what needs no simulation is exported here; the other modules are imported by name.
+"""
+
+from simfrontier.answers.step.arrivals import WhoWaited as WhoWaited, who_waited as who_waited
+from simfrontier.answers.step.arrows import arrows_of as arrows_of
+from simfrontier.answers.step.attribution import (
+    PartDifference as PartDifference,
+    differences as differences,
+    is_equal as is_equal,
+    op_words as op_words,
+    part_words as part_words,
+    why_faster as why_faster,
+)
+from simfrontier.answers.step.bytes_moved import (
+    BOUNDARIES as BOUNDARIES,
+    PARTS as PARTS,
+    MoveBytes as MoveBytes,
+    Traffic as Traffic,
+    moves_of as moves_of,
+    traffic as traffic,
+)
+from simfrontier.answers.step.critical import (
+    WAIT as WAIT,
+    CriticalPath as CriticalPath,
+    PathLevel as PathLevel,
+    critical_path as critical_path,
+)
+from simfrontier.answers.step.dimensions import (
+    SIDES as SIDES,
+    SentBytes as SentBytes,
+    Side as Side,
+    sent_by_dimension as sent_by_dimension,
+)
+from simfrontier.answers.step.exposed_time import (
+    IDLE as IDLE,
+    KERNELS_FIRST as KERNELS_FIRST,
+    SLOWED as SLOWED,
+    Exposure as Exposure,
+    Spent as Spent,
+    TimePart as TimePart,
+    TimeSpent as TimeSpent,
+    exposure as exposure,
+    time_spent as time_spent,
+)
+from simfrontier.answers.step.links import LinkLoad as LinkLoad, NodeLinks as NodeLinks, node_links as node_links
+from simfrontier.answers.step.links_over_time import (
+    DRAWN_PARTS as DRAWN_PARTS,
+    LinkUse as LinkUse,
+    by_class as by_class,
+    link_use as link_use,
+    shares_of_node as shares_of_node,
+)
+from simfrontier.answers.step.softmax import Softmaxes as Softmaxes, softmaxes as softmaxes
+from simfrontier.answers.step.stages import (
+    OUTSIDE as OUTSIDE,
+    Stages as Stages,
+    StageSpan as StageSpan,
+    stages_of as stages_of,
+)
+from simfrontier.answers.step.step_bounds import bounds as bounds
+from simfrontier.answers.step.trace_of_step import step_trace as step_trace
+from simfrontier.answers.step.uncertainty import (
+    NORMAL_90 as NORMAL_90,
+    Spread as Spread,
+    Waits as Waits,
+    band_of as band_of,
+    probability_faster as probability_faster,
+    sampled_step_s as sampled_step_s,
+    sampled_waits as sampled_waits,
+    spread_of as spread_of,
+)
+from simfrontier.answers.step.volumes import (
+    RequiredBytes as RequiredBytes,
+    op_need as op_need,
+    step_needs as step_needs,
+)
+from simfrontier.answers.step.weight_gathers import Gathers as Gathers, gathers as gathers

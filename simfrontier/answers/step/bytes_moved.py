@@ -1,0 +1,156 @@
+"""Bytes that the chosen algorithms move in a step: payload between endpoints by boundary, and bytes on links. Exact
+counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.answers.step.volumes import MessageParts, counted_messages, op_need
+from simfrontier.core.collectives import algorithm as algorithm_of, exchanged_bytes, message_bytes, sent_share
+from simfrontier.core.cost import Pricing
+from simfrontier.core.engine import SimulatedStep
+from simfrontier.core.network import Pattern, ResourceKind
+from simfrontier.core.program import DIRECT, Collective, Exchange
+
+BOUNDARIES = ("package", "intra_node", "inter_node")
+PARTS = ("data", "scales", "padding", "fallback", "persisted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Endpoint payload of one step, summed over the machine: bytes[boundary][part]; and total bytes on every link."""
+
+    num_bytes: Mapping[str, Mapping[str, Fraction]]
+    on_link: NDArray[np.float64]
+
+    def total(self, boundary: str, part: str = "data") -> float:
+        return float(self.num_bytes[boundary][part])
+
+
+def traffic(step: SimulatedStep) -> Traffic:
+    """Counted from the patterns' edges and loads; `on_link` is in wire bytes of payload, not divided by shares. Of
+    several roles each counts for its own ranks."""
+    pricing, parts = step.pricing, MessageParts(step.schedule)
+    totals = {boundary: dict.fromkeys(PARTS, Fraction(0)) for boundary in BOUNDARIES}
+    volume: dict[tuple[str, int | None], float] = {}
+    for role, op, count in counted_messages(step.schedule):
+        sizes = parts.bytes_of(op)
+        for boundary, per_byte in zip(BOUNDARIES, sent_per_byte(op, pricing, role), strict=True):
+            if per_byte:
+                for part, size in sizes.items():
+                    totals[boundary][part] += count * per_byte * size
+        key = pricing.key_of(op), _whose(op, pricing, role)
+        volume[key] = volume.get(key, 0.0) + count * pricing.volume_bytes(op)
+    return Traffic(num_bytes=totals, on_link=_on_links(pricing, volume))
+
+
+def sent_per_byte(op: Collective | Exchange, pricing: Pricing, role: int = 0) -> tuple[Fraction, ...]:
+    """Bytes that cross each boundary, summed over the ranks of a role (over all that take part in what roles share),
+    per byte of the op's message, by its algorithm; per byte of its larger message for an exchange."""
+    pattern, whose = pricing.pattern_of(op), _whose(op, pricing, role)
+    share = Fraction(1)
+    if isinstance(op, Collective):
+        share = sent_share(op, pricing.algorithms[op.number], pricing.schedule.mesh)
+    edges = pattern.edges if whose is None else pattern.edges[_groups(pricing, pattern, whose)]
+    return tuple(share * Fraction(count, pattern.divisor) for count in edges.sum(axis=0).tolist())
+
+
+def _whose(op: Collective | Exchange, pricing: Pricing, role: int) -> int | None:
+    """The role whose groups an op is for; None for all of its pattern's."""
+    return None if pricing.role_assignment.is_one or pricing.role_assignment.is_shared(op) else role
+
+
+def _groups(pricing: Pricing, pattern: Pattern, role: int) -> NDArray[np.int32]:
+    """The groups of a pattern that ranks of a role are in."""
+    return np.unique(pattern.group_of[pricing.role_assignment.of_rank == role])
+
+
+def payload_weights(pricing: Pricing, key: str) -> NDArray[np.float64]:
+    """Return for each load of a pattern on a wire the payload per byte that a rank sends [num_wire_loads]."""
+    pattern = pricing.counted[key]
+    wires = slice(0, pattern.num_wire_loads)
+    used = algorithm_of(pricing.carrier(key)).shares_on(pricing.library, pricing.machine)
+    by_class = np.array([used.get(name, 1.0) for name in pricing.fabric.class_names])
+    weight: NDArray[np.float64] = pattern.weight[wires] * by_class[pricing.fabric.link_class[pattern.link[wires]]]
+    return weight
+
+
+def _on_links(pricing: Pricing, volume: Mapping[tuple[str, int | None], float]) -> NDArray[np.float64]:
+    loads = np.zeros(pricing.fabric.num_links)
+    for (key, role), size in volume.items():
+        pattern = pricing.counted[key]
+        wires, weight = slice(0, pattern.num_wire_loads), payload_weights(pricing, key)
+        if role is not None:
+            weight = weight * np.isin(pattern.act[wires], _groups(pricing, pattern, role))
+        loads += np.bincount(pattern.link[wires], weight, minlength=len(loads)) * size
+    loads[pricing.fabric.kind != ResourceKind.WIRE] = 0.0
+    return loads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveBytes:
+    """One kind of move in a step: its calls, and bytes per step into a node, payload and overheads together.
+
+    `need` is what any algorithm has to bring in, None where the mesh's nodes are not the machine's; `link` is what the
+    chosen one does bring in.
+    """
+
+    name: str
+    kind: str
+    axes: tuple[str, ...]
+    codec: str
+    algorithm: str
+    calls: int
+    message_bytes: int
+    need: Fraction | None
+    link: Fraction
+
+
+def _need(op: Collective | Exchange, pricing: Pricing, count: int) -> Fraction | None:
+    if pricing.fabric.num_nodes == 1:
+        return Fraction(0)
+    schedule = pricing.schedule
+    return count * op_need(op, schedule, schedule.mesh.names[0]) if pricing.mesh_is_machine else None
+
+
+def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
+    """The collectives and exchanges of a step, equal kinds together, in order of first appearance. Calls are summed
+    over roles; `need` and `link` are of an average node."""
+    pricing, schedule = step.pricing, step.schedule
+    result: dict[tuple[str, ...], MoveBytes] = {}
+    for role, op, count in counted_messages(step.schedule):
+        algorithm: str
+        if isinstance(op, Exchange):
+            size, algorithm = int(pricing.volume_bytes(op)), DIRECT
+            moved = sum(exchanged_bytes(op, schedule.tensors, schedule.mesh))
+        else:
+            size = message_bytes(op, schedule.tensors, schedule.mesh)
+            algorithm, moved = pricing.algorithms[op.number], size
+        one = MoveBytes(
+            name=op.name,
+            kind=op.kind,
+            axes=op.axes if isinstance(op, Collective) else (op.axis,),
+            codec=str(op.codec),
+            algorithm=algorithm,
+            calls=count,
+            message_bytes=count * moved,
+            need=_need(op, pricing, count),
+            link=count * size * sent_per_byte(op, pricing, role)[-1] / pricing.fabric.num_nodes,
+        )
+        key = (one.name, one.kind, "+".join(one.axes), one.codec, one.algorithm)
+        known = result.get(key)
+        if known is not None:
+            one = replace(
+                one,
+                calls=one.calls + known.calls,
+                message_bytes=one.message_bytes + known.message_bytes,
+                need=None if one.need is None or known.need is None else one.need + known.need,
+                link=one.link + known.link,
+            )
+        result[key] = one
+    return tuple(result.values())

@@ -1,0 +1,44 @@
+"""Studies: the plans of a scenario at its sizes, simulated; rows for the table and what the page draws."""
+
+from simfrontier.answers.study.advice import advice_on as advice_on, shortage as shortage
+from simfrontier.answers.study.columns import (
+    BAND as BAND,
+    COLUMNS as COLUMNS,
+    RESULTS as RESULTS,
+    Cell as Cell,
+    Column as Column,
+    Unit as Unit,
+)
+from simfrontier.answers.study.export_format import ExportFormat as ExportFormat
+from simfrontier.answers.study.neighbour import neighbour_of as neighbour_of
+from simfrontier.answers.study.outcome import (
+    PlanOutcome as PlanOutcome,
+    advised as advised,
+    outcome_of as outcome_of,
+    run_case as run_case,
+)
+from simfrontier.answers.study.over_steps import different as different
+from simfrontier.answers.study.provenance import (
+    inputs as inputs,
+    scenario_digest as scenario_digest,
+    versions as versions,
+)
+from simfrontier.answers.study.result_store import (
+    STORE as STORE,
+    HeldError as HeldError,
+    NotKeptError as NotKeptError,
+    ResultStore as ResultStore,
+    forget as forget,
+    store_in as store_in,
+)
+from simfrontier.answers.study.schedule_cache import (
+    BuiltSchedule as BuiltSchedule,
+    ScheduleCache as ScheduleCache,
+    schedule_of as schedule_of,
+    schedule_of_case as schedule_of_case,
+)
+from simfrontier.answers.study.simulated_case import SimulatedCase as SimulatedCase, stream_of as stream_of
+from simfrontier.answers.study.simulated_files import notes_of as notes_of, write_simulated as write_simulated
+from simfrontier.answers.study.step import simulated as simulated
+from simfrontier.answers.study.study import Study as Study, completed as completed, run_study as run_study
+from simfrontier.answers.study.what_ifs import Answers as Answers, WhatIfs as WhatIfs

@@ -1,0 +1,103 @@
+"""The schedules of a scenario's cases, built and checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from simfrontier.answers.step import RequiredBytes, step_needs
+from simfrontier.base.errors import InputError, SimfrontierError
+from simfrontier.core.plan import build, rebound, rebound_program, structure_of
+from simfrontier.core.program import (
+    ExpandedProgram,
+    Peak,
+    Schedule,
+    SegmentedProgram,
+    check,
+    check_sizes,
+    digest,
+    expand,
+    segmented_roles,
+)
+from simfrontier.inputs.scenario import Case, Scenario
+
+
+def schedule_of(scenario: Scenario, plan: str, devices: int) -> Schedule:
+    """The schedule that a plan of a scenario means at a size. Raises InputError where one of its moves cannot be
+    made."""
+    return schedule_of_case(scenario, scenario.case(plan, devices))
+
+
+def schedule_of_case(scenario: Scenario, case: Case) -> Schedule:
+    """The schedule of a case of a scenario; InputError as above."""
+    try:
+        return build(case.workload, case.plan, case.mesh, case.engine, case.grad_accum)
+    except InputError as error:
+        raise InputError(f"{scenario.where}: plans.{case.name}: at {case.devices} devices: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltSchedule:
+    """A checked schedule, with its expansion where it has one role, and the peak memory of each role where it has
+    several."""
+
+    schedule: Schedule
+    program: ExpandedProgram | None = None
+    peaks: tuple[Peak, ...] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        return digest(self.schedule)
+
+    @cached_property
+    def needs(self) -> RequiredBytes:
+        """What any algorithm must move for the schedule's collectives."""
+        return step_needs(self.schedule)
+
+    @cached_property
+    def parts(self) -> tuple[SegmentedProgram, ...]:
+        """The roles' programs in nodes, calls whole where that may be."""
+        return segmented_roles(self.schedule, self.program)
+
+
+@dataclass
+class ScheduleCache:
+    """Builds and checks schedules; what has one role and differs only in mesh sizes and batch is built once and
+    rebound."""
+
+    known: dict[Hashable, BuiltSchedule] = field(default_factory=dict)
+
+    def get(self, scenario: Scenario, plan: str, devices: int) -> BuiltSchedule:
+        """The schedule of a plan at a size. Raises InputError where one of its moves cannot be made, and
+        SimfrontierError if its check finds anything."""
+        return self.of_case(scenario, scenario.case(plan, devices))
+
+    def of_case(self, scenario: Scenario, case: Case) -> BuiltSchedule:
+        """The schedule of a case of a scenario; errors as above."""
+        work = case.workload
+        structure: Hashable = structure_of(work, case.plan, case.mesh, case.engine, case.grad_accum)
+        if case.plan.pipeline is not None:
+            structure = structure, case.mesh, work.batch
+        like = self.known.get(structure)
+        program: ExpandedProgram | None = None
+        peaks: tuple[Peak, ...] = ()
+        if like is None:
+            schedule = schedule_of_case(scenario, case)
+            if len(schedule.roles) == 1:
+                program = expand(schedule, schedule.roles[0])
+            report = check(schedule, programs=None if program is None else (program,))
+            peaks = report.peaks if program is None else ()
+        elif (like.schedule.mesh, like.schedule.meta["batch"]) == (case.mesh, work.batch):
+            return like
+        else:
+            schedule = rebound(like.schedule, case.mesh, work.batch)
+            if like.program is not None:
+                program = rebound_program(like.program, schedule)
+            report = check_sizes(schedule)
+        if report.findings:
+            where = f"{scenario.where}: plans.{case.name}: at {case.devices} devices"
+            raise SimfrontierError(f"{where}: the schedule is not sound: {report.findings[0]}")
+        built = BuiltSchedule(schedule=schedule, program=program, peaks=peaks)
+        self.known[structure] = built  # the size that is asked for next is most often the same
+        return built

@@ -1,0 +1,153 @@
+"""A case of a scenario with its simulated step, and the quantities that its results are computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from simfrontier.answers.step import (
+    Exposure,
+    Traffic,
+    Waits,
+    band_of,
+    bounds,
+    exposure,
+    sampled_step_s,
+    sampled_waits,
+    traffic,
+)
+from simfrontier.answers.study.schedule_cache import BuiltSchedule, ScheduleCache
+from simfrontier.answers.study.step import simulated
+from simfrontier.base.arrays import Floats
+from simfrontier.core.engine import Fidelity, MemoryTimeline, SimulatedStep, fullest
+from simfrontier.core.machine import Perturbation
+from simfrontier.core.plan import Options
+from simfrontier.inputs.scenario import Case, Scenario
+
+
+def stream_of(options: Options) -> str:
+    """Return the name of the stream of random numbers that is a plan's own: its options, so that it has the same
+    samples under whatever name, in a scenario or in a search."""
+    return options.model_dump_json()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedCase:
+    """A plan at a size with its simulated step. `with_waits`: its samples tell the waiting of devices, too."""
+
+    scenario: Scenario
+    case: Case
+    built: BuiltSchedule
+    step: SimulatedStep
+    with_waits: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        scenario: Scenario,
+        plan: str,
+        devices: int,
+        fidelity: Fidelity,
+        schedules: ScheduleCache,
+        perturbation: Perturbation | None = None,
+    ) -> SimulatedCase:
+        """Build, check and simulate a nominal step of a plan of the scenario, on its machine as it is, or with
+        something else wrong (`perturbation`). Raises as `simulated` and `ScheduleCache.of_case`."""
+        case = scenario.case(plan, devices)
+        built = schedules.of_case(scenario, case)
+        step = simulated(scenario.of(plan, devices), built, fidelity, perturbation=perturbation)
+        return cls(scenario=scenario, case=case, built=built, step=step)
+
+    @cached_property
+    def here(self) -> Scenario:
+        """The scenario as the plan's stack and size have it."""
+        return self.scenario.of(self.case.name, self.case.devices)
+
+    @cached_property
+    def memory(self) -> MemoryTimeline:
+        """The memory of the fullest device."""
+        return fullest(self.step, self.built.peaks)
+
+    @property
+    def capacity_bytes(self) -> float:
+        """Bytes of a device that the plan's stack leaves to tensors."""
+        return self.step.pricing.machine.device.hbm_bytes
+
+    @property
+    def fits(self) -> bool:
+        return self.memory.peak_bytes <= self.capacity_bytes
+
+    @cached_property
+    def exposure(self) -> Exposure:
+        """The parts of the nominal step."""
+        return exposure(self.step)
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        return traffic(self.step)
+
+    @property
+    def bound_s(self) -> float:
+        """Lower bound of the step in seconds."""
+        return bounds(self.step).step_s
+
+    @cached_property
+    def waits(self) -> Waits | None:
+        """Waiting in the sampled steps; None where it is not asked for, or devices are not known to differ."""
+        if not self.with_waits:
+            return None
+        return sampled_waits(self.step, self._stream, self._num_samples, self.scenario.file.uncertainty.seed)
+
+    @cached_property
+    def samples_s(self) -> Floats | None:
+        """Sampled step times in seconds, paired with those of other plans at the same size; None where the plan does
+        not fit, nothing is known to be uncertain, or no samples are asked for."""
+        if self.waits is not None:
+            return self.waits.step_s
+        return sampled_step_s(self.step, self._stream, self._num_samples, self.scenario.file.uncertainty.seed)
+
+    @property
+    def _stream(self) -> str:
+        return stream_of(self.case.options)
+
+    @property
+    def _num_samples(self) -> int:
+        return self.scenario.file.uncertainty.samples if self.step.may_be_sampled and self.fits else 0
+
+    @cached_property
+    def _band(self) -> tuple[float, float, float] | None:
+        return None if self.samples_s is None else band_of(self.samples_s)
+
+    def of_samples(self, number: int) -> float | str:
+        """The low end (0), the median (1) or the high end (2) of the 90 % interval in seconds; "" without samples."""
+        return "" if self._band is None else self._band[number]
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of the median step; of the nominal one where there are no samples."""
+        return self.step.step_s if self._band is None else self._band[1]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a step."""
+        return self.case.samples * self.case.shape.sequence
+
+    @property
+    def peak_flops_per_s(self) -> float:
+        """Peak rate of all devices at the model's precision."""
+        return self.case.devices * self.here.peak_flops_per_s
+
+    @property
+    def mesh_text(self) -> str:
+        """The mesh with the axes that have several ranks: `data 16 × tensor 8`."""
+        return " × ".join(f"{axis} {self.case.mesh[axis]}" for axis in self.case.mesh.live(self.case.mesh.names))
+
+    @property
+    def need_inter_node(self) -> float | str:
+        """Bytes that any algorithm must move between nodes; "" where a mesh's node is no node, placed as a block."""
+        num_nodes = self.step.pricing.fabric.num_nodes
+        if num_nodes == 1:
+            return 0.0
+        if self.scenario.file.run.placement != "block" or not self.step.pricing.mesh_is_machine:
+            return ""
+        return float(self.built.needs.total(self.step.schedule.mesh.names[0])) * num_nodes

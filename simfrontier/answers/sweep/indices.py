@@ -1,0 +1,116 @@
+"""Sobol' indices: how much of what is unknown of a result each unknown explains, and so which one to measure next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfrontier.answers.sweep.form import Number
+from simfrontier.base.arrays import Floats
+from simfrontier.base.errors import InputError
+
+CONFIDENCE = 0.9  # of the intervals of indices
+RESAMPLES = 500  # of the bootstrap that they come from
+LEAST_ROUNDS = 8  # with fewer, intervals say nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """What one unknown explains of the variance of a result.
+
+    first   if it alone were known, the variance would be smaller by this share, on average over its values
+    total   if all others were known, this share of the variance would be left, on average over theirs
+
+    Each with its 90 % interval of resampled rounds. `sd_left`: the standard deviation that is left on average where it
+    alone is known.
+    """
+
+    key: str
+    first: Number
+    first_interval: tuple[Number, Number]
+    total: Number
+    total_interval: tuple[Number, Number]
+    sd_left: Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indices:
+    """The indices of all unknowns, the one that explains most by itself first. `mean` and `sd` are of the result over
+    the unknowns; `num_rounds`: of the design, those left out that had a point without a result not counted (of
+    `num_planned`)."""
+
+    mean: Number
+    sd: Number
+    num_rounds: int
+    num_planned: int
+    unknowns: tuple[Index, ...]
+
+    @property
+    def widest(self) -> float:
+        """Half of the widest interval of a first index."""
+        return max((high - low) / 2.0 for low, high in (each.first_interval for each in self.unknowns))
+
+
+def design(num_unknowns: int, num_rounds: int, seed: int) -> Floats:
+    """Points in the unit cube [num_rounds, num_unknowns + 2, num_unknowns], of which indices are found: in each round
+    two points A and B of a scrambled Sobol' sequence, and A with each single coordinate of B (Saltelli et al., Variance
+    based sensitivity analysis of model output, Comput. Phys. Commun. 181, 2010). More rounds begin with the fewer."""
+    from scipy.stats import qmc
+
+    both = qmc.Sobol(2 * num_unknowns, rng=seed).random(num_rounds)
+    a, b = both[:, None, :num_unknowns], both[:, None, num_unknowns:]
+    is_own = np.eye(num_unknowns, dtype=bool)[None]
+    mixed: Floats = np.where(is_own, b, a)
+    return np.concatenate([a, b, mixed], axis=1)
+
+
+def indices_of(keys: Sequence[str], values: Floats, seed: int) -> Indices:
+    """Indices of the results of a design [num_rounds, num_unknowns + 2]; nan where a point has none: its round is left
+    out. Of the others a power of two counts, as Sobol' sequences need. Raises InputError where too few are left."""
+    whole = values[np.isfinite(values).all(axis=1)]
+    count = 1 << max(0, len(whole).bit_length() - 1) if len(whole) else 0
+    if count < LEAST_ROUNDS:
+        raise InputError(
+            f"{len(whole)} of {len(values)} rounds of the design have all results; indices take {LEAST_ROUNDS} rounds"
+        )
+    used = whole[:count]
+    mean, sd = float(used[:, :2].mean()), float(used[:, :2].std())
+    if not sd > 1e-12 * abs(mean):
+        nothing = [_index(key, 0.0, (0.0, 0.0), 0.0, (0.0, 0.0), sd) for key in keys]
+        return Indices(mean=mean, sd=0.0, num_rounds=count, num_planned=len(values), unknowns=tuple(nothing))
+    first, total = _shares(used)
+    firsts, totals = _intervals(used, seed)
+    made = [_index(key, float(first[i]), firsts[i], float(total[i]), totals[i], sd) for i, key in enumerate(keys)]
+    made.sort(key=lambda each: (-each.first, each.key))
+    return Indices(mean=mean, sd=sd, num_rounds=count, num_planned=len(values), unknowns=tuple(made))
+
+
+def _shares(used: Floats) -> tuple[Floats, Floats]:
+    """First and total indices [num_unknowns each] of the results of whole rounds."""
+    from scipy.stats import sobol_indices
+
+    of_points = {"f_A": used[None, :, 0], "f_B": used[None, :, 1], "f_AB": used.T[2:, None, :]}
+    found = sobol_indices(func=of_points, n=len(used))
+    return np.ravel(found.first_order), np.ravel(found.total_order)
+
+
+def _intervals(used: Floats, seed: int) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """90 % intervals of each first and each total index, of bootstrap samples of the rounds."""
+    draws = np.random.default_rng(seed)
+    samples = []
+    for _ in range(RESAMPLES):
+        some = used[draws.integers(len(used), size=len(used))]
+        if some[:, :2].std() > 0.0:
+            samples.append(_shares(some))
+    ends = ((1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0)
+    first, total = (np.quantile(each, ends, axis=0).T.tolist() for each in zip(*samples, strict=True))
+    return [(low, high) for low, high in first], [(low, high) for low, high in total]
+
+
+def _index(
+    key: str, first: float, firsts: tuple[float, float], total: float, totals: tuple[float, float], sd: float
+) -> Index:
+    left = sd * float(np.sqrt(min(1.0, max(0.0, 1.0 - first))))
+    return Index(key=key, first=first, first_interval=firsts, total=total, total_interval=totals, sd_left=left)

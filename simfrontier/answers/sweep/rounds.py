@@ -1,0 +1,133 @@
+"""Rounds of a sweep: points that its store does not have are simulated, then the data set is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from simfrontier.answers.experiments import Digests, Keyed, Row, RowRunner, question_digests, simulate
+from simfrontier.answers.study import NotKeptError, ResultStore, store_in
+from simfrontier.answers.sweep.dataset import Counts, refuse_folder, write_dataset
+from simfrontier.answers.sweep.study import SweepStudy
+from simfrontier.base.errors import InputError, StoppedError
+from simfrontier.base.workers import LostError, PerProcess, Place, Workers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a sweep is: points that are done, of them those whose rows were there before, and those refused; of all.
+    A point of the same digest as one before it is done with that."""
+
+    done: int
+    known: int
+    refused: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOutcome:
+    """What a sweep has made: the study with all points that it came to, its folder, what that holds, and points that
+    were there before. `ended`: why it ended before the precision that was wanted, as a sentence; empty where it did
+    not."""
+
+    study: SweepStudy
+    folder: Path
+    counts: Counts
+    known: int
+    ended: str = ""
+
+
+Report = Callable[[Progress], None]
+
+
+class Rounds:
+    """The rounds of a sweep, of which each has the points of those before it, by the same workers and into the same
+    store. `most`: points at the end, where that is known. To be used with `with`."""
+
+    def __init__(self, folder: Path, place: Place, report: Report) -> None:
+        self.folder, self.most = folder, 0
+        self._place, self._report = place, report
+        self._opened = ExitStack()
+        self._store: ResultStore | None = None
+        self._workers: Workers | None = None
+        self._runner = PerProcess(RowRunner)
+        self._simulated: set[str] = set()  # digests of points that were new
+        self._refused = 0  # of them
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def run(self, study: SweepStudy) -> SweepOutcome:
+        """Simulate what is new, and write the data set of all. Raises as `run_sweep`."""
+        study.refuse_many()
+        digests = _digests(study)
+        if not digests:
+            raise InputError("no points are left by its filters; allowed: a study with a point", where=study.where)
+        store = self._store_of(study)
+        left = {digest for digest in digests if digest not in store}
+        known = sum(digest not in left and digest not in self._simulated for digest in digests)
+        if left:
+            self._simulate(study, digests, left, known)
+        counts = write_dataset(study, digests, store, self.folder)
+        return SweepOutcome(study=study, folder=self.folder, counts=counts, known=known)
+
+    def _store_of(self, study: SweepStudy) -> ResultStore:
+        if self._store is None:
+            refuse_folder(self.folder, study.name)
+            self._store = self._opened.enter_context(store_in(self.folder, f"sweep {study.name}"))
+        return self._store
+
+    def _simulate(self, study: SweepStudy, digests: Sequence[str], left: set[str], known: int) -> None:
+        """Simulate the points whose digests are left."""
+
+        def tell() -> None:
+            total = max(self.most, len(digests))
+            done = len(digests) - len(left)
+            self._report(Progress(done=done, known=known, refused=self._refused, total=total))
+
+        def count(rows: Mapping[str, Sequence[Row]]) -> None:
+            left.difference_update(rows)
+            self._simulated.update(rows)
+            self._refused += sum(any(row.get("error") is not None for row in mine) for mine in rows.values())
+            tell()
+
+        if self._workers is None:
+            self._workers = self._opened.enter_context(Workers(self._place))
+        tell()
+        new = _first_of_each(study, digests, set(left))
+        try:
+            simulate(
+                new, len(left), self._store_of(study), self._workers, self._runner, count, replay=study.file.replay
+            )
+        except (KeyboardInterrupt, LostError, NotKeptError) as error:
+            store = self._store_of(study)
+            kept = f"{sum(digest in store for digest in digests):,} of {len(digests):,} points are kept"
+            goes_on = f"{kept}: the same command resumes"
+            if isinstance(error, KeyboardInterrupt):
+                raise StoppedError(f"stopped; {goes_on}", error) from None
+            if isinstance(error, LostError):
+                raise type(error)(f"{error}; {goes_on}") from None
+            raise NotKeptError(f"{error.what} ({kept})", where=error.where) from None
+
+
+def _digests(study: SweepStudy) -> list[str]:
+    """The digests of all points."""
+    of = Digests()
+    digests = [of.of(study.setting_of(point)) for point in study.points()]
+    if study.file.replay:
+        return question_digests([*zip(digests, map(study.setting_of, study.points()), strict=True)])
+    return digests
+
+
+def _first_of_each(study: SweepStudy, digests: Sequence[str], left: set[str]) -> Iterator[Keyed]:
+    """The first point of each digest that is left."""
+    for point, digest in zip(study.points(), digests, strict=True):
+        if digest in left:
+            left.remove(digest)
+            yield digest, study.setting_of(point)

@@ -1,0 +1,239 @@
+"""A study as it is read: scenarios, settings, axes and filters of a file, and the points that they mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from simfrontier.answers.experiments import Setting
+from simfrontier.answers.sweep.axes import Axis, SampledAxis, axes_of, searched_axes
+from simfrontier.answers.sweep.axis_check import refuse_values
+from simfrontier.answers.sweep.filters import Filter, parse_filter, refuse_unknown
+from simfrontier.answers.sweep.form import SWEEP_POINTS, StudyFile, Value
+from simfrontier.answers.sweep.goal import refuse_goal, refuse_plans
+from simfrontier.answers.sweep.keys import Settings, put, value_of
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import read_toml, text_of, toml_of, typed
+from simfrontier.inputs.scenario import Scenario, scenario_of
+
+OF_FILES: Final = ("machine.name", "library.name", "stack")  # keys that name files, whose numbers filters may look at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A scenario of a study: where it stands, its document, and what it is with the settings of all points."""
+
+    path: str
+    document: Mapping[str, Any]
+    scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A point of a study: its place in the study's order, the path of its scenario, and what is set in that: those of
+    all points, then those of the axes."""
+
+    number: int
+    scenario: str
+    settings: Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepStudy:
+    """A checked study. `text`: its file as read; `count`: points before filters, which nothing has made yet.
+    `searched`: the axes that a search proposes values of; until it does, `axes` are their ends."""
+
+    where: str
+    text: str
+    file: StudyFile
+    sources: Mapping[str, Source]
+    settings: Settings
+    axes: tuple[Axis, ...]
+    filters: tuple[Filter, ...]
+    count: int
+    searched: tuple[SampledAxis, ...] = ()
+    _with_files: dict[str, Scenario] = field(default_factory=dict)  # what `_scenario_of` has read
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all axes, in the order of the file."""
+        return tuple(key for axis in self.axes for key in axis.keys)
+
+    def points(self) -> Iterator[Point]:
+        """The points that pass the filters, in order: scenario by scenario; the last axis moves first. Raises
+        InputError where a filter cannot be computed for one."""
+        number = 0
+        for source in self.sources.values():
+            for place in range(self.count // len(self.sources)):
+                settings = {**self.settings, **self.settings_at(place)}
+                if self._is_in(source, settings):
+                    yield Point(number=number, scenario=source.path, settings=settings)
+                    number += 1
+
+    def setting_of(self, point: Point) -> Setting:
+        """Return what is simulated of a point."""
+        return Setting(
+            document=self.sources[point.scenario].document,
+            where=point.scenario,
+            changes=put(point.settings),
+            fidelity=self.file.fidelity,
+        )
+
+    def with_points(self, rows: Sequence[tuple[Value, ...]]) -> SweepStudy:
+        """The study of a search with the points that were asked for: values of its keys."""
+        return replace(self, axes=(Axis(keys=self.keys, rows=rows),), count=len(self.sources) * len(rows))
+
+    def with_samples(self, count: int) -> SweepStudy:
+        """The study sampled so often, where it says how it is sampled."""
+        assert self.file.sampling is not None, "a study that is sampled"
+        file = self.file.model_copy(update={"sampling": self.file.sampling.model_copy(update={"count": count})})
+        axes = axes_of(file.axes, file.sampling)
+        return replace(self, file=file, axes=axes, count=len(self.sources) * math.prod(axis.count for axis in axes))
+
+    def settings_at(self, place: int) -> dict[str, Value]:
+        """What the axes set at a place of their grid, whose digits are the places on each axis."""
+        settings: dict[str, Value] = {}
+        for axis in reversed(self.axes):
+            place, digit = divmod(place, axis.count)
+            settings = dict(zip(axis.keys, axis.rows[digit], strict=True)) | settings
+        return settings
+
+    def value_at(self, source: Source, settings: Settings, key: str) -> Any:
+        """What a key is at a point: as set, as the scenario says, or its default. Raises KeyError where there is
+        none."""
+        return value_of(self._scenario_of(source, settings), settings, key)
+
+    def _scenario_of(self, source: Source, settings: Settings) -> Scenario:
+        """The scenario with the machine, library and stack of a point; where these are refused, that of the study."""
+        axes = {key: settings[key] for key in OF_FILES if key in settings and key not in self.settings}
+        if not axes:
+            return source.scenario
+        of = repr((source.path, axes))
+        if of not in self._with_files:
+            try:
+                settings = put({**self.settings, **axes})
+                self._with_files[of] = scenario_of(source.document, source.path, settings, laid_out=False)
+            except InputError:
+                self._with_files[of] = source.scenario
+        return self._with_files[of]
+
+    def _is_in(self, source: Source, settings: Settings) -> bool:
+        for number, each in enumerate(self.filters):
+            try:
+                if not each.holds(lambda key: self.value_at(source, settings, key)):
+                    return False
+            except InputError as error:
+                raise error.within(self.where, ("filters", number)) from None
+        return True
+
+    def refuse_many(self, told: Callable[[], str] = lambda: "") -> None:
+        """Raise InputError for more points than are made; `told`: what else is said of them."""
+        if fault := SWEEP_POINTS.fault(self.count):
+            raise InputError(f"{fault}{told()}", where=self.where)
+
+
+def load_study(path: str | Path) -> SweepStudy:
+    """Read and check a study file, its scenarios, and every value of every axis by itself.
+
+    Raises InputError: one line that names the file, the key, what was got and what is allowed."""
+    path = Path(path)
+    text = text_of(path, "study", "TOML file")
+    return study_of(toml_of(text, str(path)), str(path), text)
+
+
+def study_of(document: Mapping[str, Any], where: str, text: str = "") -> SweepStudy:
+    """A checked study out of a document that was read from `where`."""
+    file = typed(document, StudyFile, where)
+    try:
+        return _resolved(file, where, text)
+    except InputError as error:
+        raise error.within(where) from None
+
+
+def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
+    settings = dict(_flat(file.set))
+    refuse_goal(file)
+    searched = () if file.search is None else searched_axes(file.axes)
+    axes = axes_of(file.axes, file.sampling) if file.search is None else tuple(axis.tried() for axis in searched)
+    for key in (key for axis in axes for key in axis.keys):
+        if key in settings:
+            raise InputError("is the key of an axis, too; allowed: one of the two", key=("set", key))
+    sources = _sources(file, where, settings)
+    points = math.prod(axis.count for axis in axes) if file.search is None else file.search.points
+    study = SweepStudy(
+        where=where,
+        text=text,
+        file=file,
+        sources=sources,
+        settings=settings,
+        axes=axes,
+        filters=tuple(_filters(file)),
+        count=len(sources) * points,
+        searched=searched,
+    )
+    for source in sources.values():
+        refuse_values(axes, source.document, source.path, settings)
+        first = {**settings, **study.settings_at(0)}
+        refuse_unknown(study.filters, lambda key, source=source, first=first: study.value_at(source, first, key))  # type: ignore[misc]
+    return study
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Value]]:
+    """The settings of a table, by dotted keys; those of tables in it, too."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield before + name, value
+
+
+def _filters(file: StudyFile) -> Iterator[Filter]:
+    for number, condition in enumerate(file.filters):
+        try:
+            yield parse_filter(condition)
+        except InputError as error:
+            raise error.within(key=("filters", number)) from None
+
+
+def _sources(file: StudyFile, where: str, settings: Settings) -> dict[str, Source]:
+    """The study's scenarios by their paths, with the settings of all points."""
+    sources: dict[str, Source] = {}
+    names: dict[str, str] = {}
+    for number, name in enumerate(file.scenarios):
+        path = str(Path(where).parent / name)
+        try:
+            source = _source(file, path, settings)
+            scenario = source.scenario
+            if scenario.name in names:
+                text = f'got the name "{scenario.name}" twice, also of {names[scenario.name]}; allowed: different names'
+                raise InputError(text, where=path, key=("name",))
+        except InputError as error:
+            raise error.within(key=("scenarios", number)) from None
+        if file.replay and scenario.file.uncertainty.samples:
+            allowed = "with uncertainty.samples = 0"
+            text = f"answers are nominal steps, those of simulations medians of samples; allowed: {allowed}"
+            raise InputError(text, key=("replay",))
+        if file.goal is not None:
+            refuse_plans(file.goal, scenario.plans)
+        names[scenario.name], sources[path] = name, source
+    return sources
+
+
+def _source(file: StudyFile, path: str, settings: Settings) -> Source:
+    document: Mapping[str, Any] = read_toml(Path(path), "scenario")
+    if file.plans:
+        document = _of_plans(scenario_of(document, path, plans=tuple(file.plans), laid_out=False).document)
+    scenario = scenario_of(document, path, put(settings), laid_out=False)
+    return Source(path=path, document=document, scenario=scenario)
+
+
+def _of_plans(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document of which some plans were chosen, without the tables that may compare them with others."""
+    return {name: table for name, table in document.items() if name not in ("published", "sensitivity")}

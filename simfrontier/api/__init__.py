@@ -1,7 +1,0 @@
-"""Python API: scenarios, single steps, comparisons, searches, explanations, validation."""
-
-from simfrontier.api.answers import check as check, explain as explain, export as export, tune as tune, validate as validate
-from simfrontier.api.comparison import Comparison as Comparison
-from simfrontier.api.scenarios import USUAL_PLANS as USUAL_PLANS, load as load, new_scenario as new_scenario
-from simfrontier.api.steps import compare as compare, simulate as simulate
-from simfrontier.api.views import num_simulations as num_simulations, view_of as view_of

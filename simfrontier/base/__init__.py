@@ -1,0 +1,1 @@
+"""What all floors use: errors, units, files, workers."""

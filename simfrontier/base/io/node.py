@@ -1,0 +1,116 @@
+"""A value of a JSON document with its place in the file, for a form that is read value by value (a schedule, which is
+counted before it is expanded): every reader gives the value in its type or raises InputError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Never, TypeVar
+
+from simfrontier.base.errors import InputError, Key, nearest, shown, unknown_key, wrong
+from simfrontier.base.limits import LARGEST, Limit
+
+T = TypeVar("T")
+
+
+class Node:
+    """A JSON value, the file that it is of, and its key there."""
+
+    __slots__ = ("at", "value", "where")
+
+    def __init__(self, value: Any, where: str, at: Key = ()) -> None:
+        self.value, self.where, self.at = value, where, at
+
+    def fail(self, text: str) -> Never:
+        raise InputError(text, where=self.where, key=self.at)
+
+    def wrong(self, allowed: str) -> Never:
+        self.fail(wrong(self.value, allowed))
+
+    def key(self, name: str) -> Node:
+        return Node(self.value[name], self.where, (*self.at, name))
+
+    def keys(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, Node]:
+        """The members of an object with exactly these keys."""
+        members = self.members()
+        for name, member in members.items():
+            if name not in required and name not in optional:
+                member.fail(unknown_key(name, (*required, *optional)))
+        for name in required:
+            if name not in members:
+                raise InputError("missing", where=self.where, key=(*self.at, name))
+        return members
+
+    def members(self) -> dict[str, Node]:
+        if not isinstance(self.value, dict):
+            self.wrong("a table")
+        return {name: self.key(name) for name in self.value}
+
+    def member(self, name: str) -> Node:
+        """A member that has to be there, of an object that may have others."""
+        member = self.optional(name)
+        if member is None:
+            raise InputError("missing", where=self.where, key=(*self.at, name))
+        return member
+
+    def optional(self, name: str) -> Node | None:
+        """The same; None where it is not there."""
+        if not isinstance(self.value, dict):
+            self.wrong("a table")
+        return self.key(name) if name in self.value else None
+
+    def items(self, size: int | None = None) -> list[Node]:
+        if not isinstance(self.value, list):
+            self.wrong("a list")
+        if size is not None and len(self.value) != size:
+            self.fail(f"got {len(self.value)} entries, allowed: {size}")
+        return [Node(value, self.where, (*self.at, i)) for i, value in enumerate(self.value)]
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            self.wrong("a text")
+        return self.value
+
+    def name(self) -> str:
+        """A text of at least one character."""
+        return self.text() or self.wrong("a text of at least one character")
+
+    def within(self, limit: Limit, count: int) -> None:
+        """Raises InputError for a count above a limit."""
+        if fault := limit.fault(count):
+            self.fail(fault)
+
+    def choice(self, allowed: Collection[str]) -> Any:
+        text = self.text()
+        if text not in allowed:
+            self.fail(f"got {shown(text)}; {nearest(text, allowed)}")
+        return text
+
+    def whole(self, least: int | None = None, most: int | None = None) -> int:
+        """A whole number of at least `least` and at most `most`."""
+        if not isinstance(self.value, int) or isinstance(self.value, bool):
+            self.wrong("a whole number")
+        if (least is not None and self.value < least) or (most is not None and self.value > most):
+            self.wrong(f"{least} or more" + ("" if most is None else f", up to {most}"))
+        return self.value
+
+    def amount(self, unit: str) -> float:
+        """A number of `unit`, 0 or more and finite."""
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float) or not 0.0 <= self.value <= LARGEST:
+            self.wrong(f"{unit}, 0 or more")
+        return float(self.value)
+
+    def flag(self) -> bool:
+        if not isinstance(self.value, bool):
+            self.wrong("true or false")
+        return self.value
+
+    def parsed(self, parse: Callable[[str], T]) -> T:
+        """What a text means to a parser that raises InputError."""
+        text = self.text()
+        try:
+            return parse(text)
+        except InputError as error:
+            raise error.within(self.where, self.at) from None
+
+    def texts(self) -> tuple[str, ...]:
+        return tuple([item.name() for item in self.items()])

@@ -1,0 +1,131 @@
+"""Writing files and folders of results: all or nothing.
+
+A file is written beside its name and renamed over it. A folder's files are written into a temporary folder, which is
+renamed, or whose files are where the folder exists; its manifest, which lists them, comes last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from simfrontier.base.errors import InputError
+
+MANIFEST: Final = "manifest.json"
+
+
+def write_json(value: object, path: Path) -> None:
+    """Write a value as JSON. Raises InputError where it cannot be written."""
+    write_whole(path, json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file as UTF-8. Raises InputError where it cannot be written."""
+    _write(path, text.encode(), lasts=False)
+
+
+def write_durable(path: Path, content: bytes) -> None:
+    """Write a file and wait until it is on the disk. Raises InputError where it cannot be written."""
+    _write(path, content, lasts=True)
+
+
+def _write(path: Path, content: bytes, *, lasts: bool) -> None:
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise OSError(0, "is a device, not a file")
+        part = path.parent / f".{path.name}.{os.getpid()}.part"
+        try:
+            with part.open("wb") as file:
+                file.write(content)
+                if lasts:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        what = f"cannot be written: {error.strerror or error}; allowed: a file in a folder you may write"
+        raise InputError(what, where=str(path)) from None
+
+
+def ensure_writable(folder: Path) -> None:
+    """Raise InputError for a folder that cannot be written, before hours of simulation."""
+    try:
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise _not_writable(folder, error) from None
+
+
+@contextmanager
+def filled(folder: Path, manifest: str | None = None) -> Iterator[Path]:
+    """A temporary folder to write into; at the end its files go into `folder`, and after an error nothing does.
+
+    `manifest`: the name of the file that lists them under the key `files` (added here); what the one before lists and
+    was not written again is removed, and no other file. Raises InputError where the folder cannot be written."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as name:
+            new = Path(name)
+            try:
+                yield new
+            except InputError as error:
+                raise _renamed(error, new, folder) from None
+            _move(new, folder, manifest)
+    except BaseException as error:
+        for place in made:
+            with suppress(OSError):  # there is something in it
+                place.rmdir()
+        if isinstance(error, OSError) and _is_within(error, folder):
+            raise _not_writable(folder, error) from None
+        raise
+
+
+def listed(folder: Path, manifest: str = MANIFEST) -> frozenset[str]:
+    """Return the files of a folder that its manifest lists; none where there is no manifest. Only plain names count."""
+    try:
+        form = json.loads((folder / manifest).read_text(encoding="utf-8"))
+        return frozenset(name for name in form["files"] if name == os.path.basename(name) and name[:1] not in ("", "."))
+    except (OSError, ValueError, KeyError, TypeError):
+        return frozenset()
+
+
+def _move(new: Path, folder: Path, manifest: str | None) -> None:
+    """Move the files of `new` into the folder, remove those of the run before, and move the manifest last."""
+    names = sorted(file.name for file in new.iterdir() if file.name != manifest)
+    before = frozenset[str]() if manifest is None else listed(folder, manifest)
+    for name in names:
+        os.replace(new / name, folder / name)
+    for name in sorted(before.difference(names)):
+        (folder / name).unlink(missing_ok=True)
+    if manifest is not None:
+        own = new / manifest
+        form = json.loads(own.read_text(encoding="utf-8")) if own.exists() else {}
+        write_whole(folder / manifest, json.dumps({**form, "files": names}, indent=1, ensure_ascii=False) + "\n")
+
+
+def _renamed(error: InputError, new: Path, folder: Path) -> InputError:
+    """Return an error of a file in the temporary folder as one of the file that it was to be."""
+    place = Path(error.where)
+    if not place.is_relative_to(new):
+        return error
+    return InputError(error.what, where=str(folder / place.relative_to(new)))
+
+
+def _is_within(error: OSError, folder: Path) -> bool:
+    """Whether an error is about a file in the folder, or names none, as that of a full disk."""
+    if not isinstance(error.filename, str):
+        return True
+    return Path(error.filename).absolute().is_relative_to(folder.absolute())
+
+
+def _not_writable(folder: Path, error: OSError) -> InputError:
+    what = f"cannot be written: {error.strerror}; allowed: a folder that you may write, or a name for a new one"
+    return InputError(what, where=f"--out {folder}")

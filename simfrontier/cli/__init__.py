@@ -1,8 +1,0 @@
-"""The command line: `app` has all verbs; what a verb does is in modules of its name."""
-
-from simfrontier.cli.command_line import program as program, run_to_end as run_to_end
-from simfrontier.cli.console import plain as plain, print_json as print_json
-from simfrontier.cli.entry_point import main as main
-from simfrontier.cli.options import Plans as Plans, Settings as Settings, byte_sizes as byte_sizes, load as load
-from simfrontier.cli.terminal.crosscheck import crosscheck_document as crosscheck_document, print_check as print_check
-from simfrontier.cli.typer_app import app_of as app_of

@@ -1,0 +1,75 @@
+"""Collectives: what they move, and what a library would do to move it."""
+
+from simfrontier.core.collectives.algorithms import (
+    Algorithm as Algorithm,
+    algorithm as algorithm,
+    all_algorithms as all_algorithms,
+    in_plans as in_plans,
+)
+from simfrontier.core.collectives.calibration import (
+    HARNESS as HARNESS,
+    RESIDUAL as RESIDUAL,
+    Calibration as Calibration,
+    CallTable as CallTable,
+    MeasuredPoint as MeasuredPoint,
+    load_calibration as load_calibration,
+    write_calibration as write_calibration,
+)
+from simfrontier.core.collectives.chosen import (
+    algorithms_left as algorithms_left,
+    candidate_algorithms as candidate_algorithms,
+    carriers as carriers,
+    with_algorithms as with_algorithms,
+)
+from simfrontier.core.collectives.fit_record import (
+    ErrorSummary as ErrorSummary,
+    FitRecord as FitRecord,
+    LeftOutDevices as LeftOutDevices,
+)
+from simfrontier.core.collectives.library import Library as Library, Residual as Residual
+from simfrontier.core.collectives.library_file import (
+    LibraryFile as LibraryFile,
+    ranks_and_packages as ranks_and_packages,
+)
+from simfrontier.core.collectives.load import (
+    CATALOG as CATALOG,
+    environments_of as environments_of,
+    libraries as libraries,
+    load_library as load_library,
+)
+from simfrontier.core.collectives.lowering import (
+    Lowered as Lowered,
+    Recipe as Recipe,
+    Transfer as Transfer,
+    lower as lower,
+)
+from simfrontier.core.collectives.lowering.program import LoweredSchedule as LoweredSchedule
+from simfrontier.core.collectives.lowering.store import load_lowered as load_lowered, save_lowered as save_lowered
+from simfrontier.core.collectives.meaning import Meaning as Meaning
+from simfrontier.core.collectives.merge import merged as merged
+from simfrontier.core.collectives.overlay import machine_numbers as machine_numbers
+from simfrontier.core.collectives.ring_law import (
+    GroupShape as GroupShape,
+    HopTimes as HopTimes,
+    LowLatency as LowLatency,
+    RingTimes as RingTimes,
+)
+from simfrontier.core.collectives.step_law import StepLaw as StepLaw
+from simfrontier.core.collectives.traced import TracedCall as TracedCall, traced_call as traced_call
+from simfrontier.core.collectives.two_level_file import TwoLevelFile as TwoLevelFile
+from simfrontier.core.collectives.volume import (
+    Message as Message,
+    Part as Part,
+    brought_bytes as brought_bytes,
+    call_of as call_of,
+    element_bytes as element_bytes,
+    exchanged_bytes as exchanged_bytes,
+    message_bytes as message_bytes,
+    messages_of as messages_of,
+    padding_of as padding_of,
+    sent_and_received as sent_and_received,
+    sent_part as sent_part,
+    sent_share as sent_share,
+    whole_side as whole_side,
+    wire_of as wire_of,
+)

@@ -1,0 +1,188 @@
+"""Direct messages: every member sends to every other one, the j-th message to the member j places further on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.base.arrays import Floats, Ints
+from simfrontier.core.collectives.algorithms.base import Algorithm
+from simfrontier.core.collectives.lowering.recipe import Recipe
+from simfrontier.core.collectives.lowering.stages import in_time
+from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.core.collectives.ring_law import GroupShape
+from simfrontier.core.collectives.step_law import StepLaw, added
+from simfrontier.core.machine import Machine
+from simfrontier.core.network import (
+    NETWORK,
+    Fabric,
+    GroupLayout,
+    Pattern,
+    RingOrder,
+    Template,
+    assemble,
+    group_loads,
+    lay_out,
+    load,
+    masks,
+    positions,
+    send,
+)
+from simfrontier.core.program import DIRECT, CollectiveKind
+
+if TYPE_CHECKING:
+    from simfrontier.core.collectives.library import Library
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Direct(Algorithm):
+    """A message from every member to every other one."""
+
+    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
+        return direct(kind, recipe)
+
+    def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
+        size, parts = recipe.size, len(recipe.orders) * recipe.slices
+        if kind == "all_to_all":  # copies within a member too
+            return 2 * size * size * parts
+        return (2 if kind == "all_reduce" else 1) * size * max(1, size - 1) * parts
+
+    def latency_s(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        """As many messages of a member at once as there are channels."""
+        near = group.size // group.num_nodes - 1
+        far = group.size - 1 - near
+        rounds_near, rounds_far = -(-near // library.num_channels), -(-far // library.num_channels)
+        hops = library.direct
+        return hops.base_s + rounds_near * hops.hop_in_node_s + rounds_far * hops.hop_between_nodes_s
+
+    def step_law(
+        self,
+        library: Library,
+        kind: CollectiveKind,
+        message_bytes: float,
+        group: GroupShape,
+        bytes_per_s: float,
+        num_orders: int,
+    ) -> StepLaw:
+        return added(library.direct)
+
+    def loads(
+        self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
+    ) -> Pattern:
+        return direct_loads(fabric, groups, self.shares_on(library, fabric.machine) if shares is None else shares)
+
+    def ring_order(self, library: Library) -> RingOrder:
+        return "ranks"
+
+    def channels(self, orders: list[tuple[list[int], ...]]) -> list[tuple[int, ...]]:
+        """One order, which deals the nodes' members out in turn: a member sends to those that follow it, so that
+        neighbours do not all begin with the same NIC (assumed)."""
+        return [tuple(member for seat in zip(*orders[0], strict=True) for member in seat)]
+
+    def most_at_once(self, library: Library) -> int | None:
+        return library.num_channels
+
+
+ALGORITHM = Direct(
+    name=DIRECT,
+    title="a message from every member to every other one",
+    collectives=("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
+    laws=("direct",),
+    in_libraries=("all_to_all",),
+    in_plans=True,
+)
+
+
+def direct(kind: CollectiveKind, recipe: Recipe) -> Lowered:
+    """Nobody is sent to by all at once. What arrives to be added is added in the order of the sources' places.
+
+    All-reduce: a reduce-scatter, then an all-gather; a slice is gathered while the next ones are reduced.
+    """
+    size, parts = recipe.size, len(recipe.orders) * recipe.slices
+    timed: list[tuple[int, Transfer]] = []
+    for part in range(parts):
+        channel, slice_ = divmod(part, recipe.slices)
+        order = recipe.orders[channel]
+        if kind == "all_to_all":
+            timed += [(slice_, _across(size, parts, part, m, m, channel)) for m in order]
+        if kind in ("reduce_scatter", "all_reduce"):
+            for source, target in _by_source(size):
+                chunk = order[target] * parts + part
+                timed.append((slice_, Transfer(order[source], order[target], chunk, chunk, 1, True, channel)))
+        if kind in ("all_gather", "all_reduce"):
+            for source, target in _staggered(size):
+                chunk = order[source] * parts + part
+                stage = slice_ + (kind == "all_reduce")
+                timed.append((stage, Transfer(order[source], order[target], chunk, chunk, 1, False, channel)))
+        if kind == "all_to_all":
+            for source, target in _staggered(size):
+                timed.append((slice_, _across(size, parts, part, order[source], order[target], channel)))
+    return Lowered(kind=kind, size=size, parts=parts, transfers=in_time(timed))
+
+
+def _across(size: int, parts: int, part: int, source: int, target: int, channel: int) -> Transfer:
+    """A part of the piece for `target`, to where the result has the piece of `source`."""
+    return Transfer(source, target, target * parts + part, (size + source) * parts + part, 1, False, channel)
+
+
+def _staggered(size: int) -> list[tuple[int, int]]:
+    return [(place, (place + ahead) % size) for ahead in range(1, size) for place in range(size)]
+
+
+def _by_source(size: int) -> list[tuple[int, int]]:
+    """Every (source, target) pair, each source's targets from the place behind it on, each target's sources ascending:
+    first the messages to later places, then those to earlier ones."""
+    pairs = [(source, target) for source in range(size) for target in range(size) if source != target]
+    return sorted(pairs, key=lambda pair: (pair[0] > pair[1], sum(pair)))
+
+
+def direct_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
+    """All-to-all by direct messages: every member sends volume/(n-1) to each other one, from its NIC to the peer's.
+
+    Counted, never enumerated: a template for the pairs of a node, the rest in sums per member and per group of nodes
+    between which pools lie.
+    volume: bytes that a rank sends, (n-1)/n of what it holds. Groups and shares as in `ring_loads`.
+    """
+    at = lay_out(fabric, groups)
+    if at.size == 1:
+        return assemble(fabric, at, {}, shares, divisor=1)
+    templates = {mask: _template(fabric.machine, mask, at.size) for mask in masks(at)}
+    return assemble(fabric, at, templates, shares, divisor=at.size - 1, pools=_all_pairs(fabric, at))
+
+
+def _template(machine: Machine, mask: int, size: int) -> Template:
+    """Every member sends 1/(size-1) of its volume to every other; what leaves the node is lumped per member."""
+    node, out = machine.node, Template()
+    members = positions(mask)
+    outside = size - len(members)
+    send(machine, out, ((a, b) for a in members for b in members if a != b), 1.0 / (size - 1))
+    if outside:
+        for member in members:
+            load(out.network, node.to_network(member), outside / (size - 1))
+            load(out.network, node.from_network(member), outside / (size - 1))
+    out.edges[NETWORK] = outside * len(members)
+    return out
+
+
+def _all_pairs(fabric: Fabric, at: GroupLayout) -> tuple[Ints, Ints, Floats] | None:
+    """Pool loads where each member sends 1/(size-1) to each other: by the numbers of members per group of nodes."""
+    num_groups = fabric.pools.num_groups
+    if not num_groups:
+        return None
+    seat, which = np.unique(at.group * num_groups + fabric.group_of_node[at.node], return_inverse=True)
+    act, group = np.divmod(seat, num_groups)
+    members = np.bincount(which, np.bitwise_count(at.mask))
+    # every (seat, seat) pair of the same activity: seat i is repeated as often as its activity has seats
+    num_seats = np.bincount(act, minlength=at.num_groups)
+    first_seat = np.cumsum(num_seats) - num_seats
+    one = np.repeat(np.arange(len(seat)), num_seats[act])
+    begins = np.cumsum(num_seats[act]) - num_seats[act]
+    other = first_seat[act[one]] + np.arange(len(one)) - begins[one]
+    amount = members[one] * members[other] / (at.size - 1)
+    return group_loads(fabric, act[one], group[one], group[other], amount)

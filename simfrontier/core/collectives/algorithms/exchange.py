@@ -1,0 +1,74 @@
+"""An all-to-all in two steps: inside the node to the member with the target's place, then between the nodes."""
+
+from __future__ import annotations
+
+from simfrontier.core.collectives.algorithms.direct import direct
+from simfrontier.core.collectives.lowering.recipe import Recipe
+from simfrontier.core.collectives.lowering.stages import cut, in_time
+from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
+
+
+def exchange(recipe: Recipe) -> Lowered:
+    """What the members of a node have for one member of another node meets at the member of their node that has its
+    place, and goes from there in one message (per slice), where the group's order lets the pieces lie side by side.
+
+    With one member per node there is nothing to gather first, and the messages are direct ones.
+    """
+    if recipe.per_node == 1:
+        return direct("all_to_all", recipe)
+    size, slices, parts = recipe.size, recipe.slices, len(recipe.orders) * recipe.slices
+    timed = [entry for channel in range(len(recipe.orders)) for entry in _Channel(recipe, channel).timed()]
+    room = [
+        channel * slices + part for channel in range(len(recipe.orders)) for _ in range(size) for part in range(slices)
+    ]
+    return Lowered(kind="all_to_all", size=size, parts=parts, transfers=in_time(timed), like=tuple(room))
+
+
+class _Channel:
+    """One channel's share of every piece. Its room at a member: per node that things are for, a piece per member of
+    the member's own node."""
+
+    def __init__(self, recipe: Recipe, channel: int) -> None:
+        self.recipe, self.channel, self.order = recipe, channel, recipe.orders[channel]
+
+    def timed(self) -> list[tuple[int, Transfer]]:
+        """What is for the node `ahead` gathers in stage `ahead` and leaves in the next, after that one's gathering;
+        messages for the own node come last, since no rank waits for them."""
+        each, nodes = self.recipe.per_node, self.recipe.num_nodes
+        out: list[tuple[int, Transfer]] = []
+        for ahead in range(nodes):
+            stage = ahead or nodes
+            for turn in range(each):
+                for place in range(self.recipe.size):
+                    home, seat = divmod(place, each)
+                    partner, node = (seat + turn) % each, (home + ahead) % nodes
+                    to = self._room(node, seat) if ahead else self._piece(place, line=1)
+                    moved = zip(self._piece(node * each + partner, line=0), to, strict=True)
+                    out += [(2 * stage, t) for t in self._sent(place, home * each + partner, list(moved))]
+            for place in range(self.recipe.size) if ahead else ():
+                home, seat = divmod(place, each)
+                node = (home + ahead) % nodes
+                chunks = [chunk for source in range(each) for chunk in self._room(node, source)]
+                to = [chunk for source in range(each) for chunk in self._piece(home * each + source, line=1)]
+                moved = zip(chunks, to, strict=True)
+                out += [(2 * stage + 3, t) for t in self._sent(place, node * each + seat, list(moved))]
+        return out
+
+    def _sent(self, source: int, target: int, pairs: list[tuple[int, int]]) -> list[Transfer]:
+        return [
+            Transfer(self.order[source], self.order[target], chunk, to, count, False, self.channel)
+            for runs in cut(pairs, self.recipe.slices)
+            for chunk, to, count in runs
+        ]
+
+    def _piece(self, place: int, line: int) -> list[int]:
+        """The channel's chunks of a place's piece, in the message (line 0) or in the result (line 1)."""
+        slices, channels, size = self.recipe.slices, len(self.recipe.orders), self.recipe.size
+        first = ((line * size + self.order[place]) * channels + self.channel) * slices
+        return list(range(first, first + slices))
+
+    def _room(self, node: int, seat: int) -> list[int]:
+        slices, size = self.recipe.slices, self.recipe.size
+        beyond = 2 * size * len(self.recipe.orders) * slices
+        first = beyond + (self.channel * size + node * self.recipe.per_node + seat) * slices
+        return list(range(first, first + slices))

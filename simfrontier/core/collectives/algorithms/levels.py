@@ -1,0 +1,185 @@
+"""Two-level calls on a machine: who calls whom between nodes and inside, how fast, and what both calls load."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.core.collectives.algorithms.direct import ALGORITHM as MESSAGES
+from simfrontier.core.collectives.algorithms.halving import num_rounds, round_loads
+from simfrontier.core.collectives.algorithms.ring import ALGORITHM as RINGS, ring_loads
+from simfrontier.core.collectives.library import LevelRates, Library, TwoLevel
+from simfrontier.core.collectives.ring_law import GroupShape
+from simfrontier.core.network import Fabric, Pattern, equal_parts, finished
+from simfrontier.core.program import RING, CollectiveKind
+
+PAIR = GroupShape(size=2, num_nodes=2, num_packages=2)  # of ranks that exchange in a round
+Shares = Callable[[Library], Mapping[str, float]]  # of link classes, that a library's rings reach
+Ranks = NDArray[np.integer]
+Wave = tuple[float, Pattern]  # a share of what a rank sends, and what each byte of it loads
+
+
+def shapes_of(group: GroupShape) -> tuple[GroupShape, GroupShape]:
+    """Of the groups between nodes, and inside."""
+    k = group.num_nodes
+    between = GroupShape(size=k, num_nodes=k, num_packages=k)
+    return between, GroupShape(size=group.size // k, num_nodes=1, num_packages=group.num_packages // k)
+
+
+def level_groups(fabric: Fabric, groups: Ranks) -> tuple[Ranks, Ranks]:
+    """The groups between nodes, of the ranks with the same place on each node, and those inside nodes; for groups with
+    equally many ranks on each of their nodes."""
+    order = np.argsort(fabric.device_of[groups], axis=1)
+    ranks = np.take_along_axis(groups, order, axis=1)
+    num_nodes = len(np.unique(fabric.device_of[ranks[0]] // fabric.machine.devices_per_node))
+    by_node = ranks.reshape(len(ranks), num_nodes, -1)
+    return by_node.swapaxes(1, 2).reshape(-1, num_nodes), by_node.reshape(-1, by_node.shape[2])
+
+
+def with_rates(library: Library, group: GroupShape, rates: LevelRates) -> Library:
+    """The library with the rates of a shape of groups; of two kinds of groups with that shape, the slower ones."""
+    assert library.two_level is not None, "a library of one level has no rates of two"
+    known = library.two_level.rates.get(group, rates)
+    slower = LevelRates(between=min(known.between, rates.between), inside=min(known.inside, rates.inside))
+    return replace(library, two_level=replace(library.two_level, rates={**library.two_level.rates, group: slower}))
+
+
+def levels_of(library: Library) -> tuple[Library, Library]:
+    """The library between nodes, alike for all kinds of calls in what it loads, and the one inside."""
+    assert library.two_level is not None, "a library of one level has no two"
+    return next(iter(library.two_level.calls.values())).between, library.two_level.library_inside
+
+
+def cap_of_levels(levels: TwoLevel, group: GroupShape) -> float:
+    """Bytes that a rank sends over the time of sending them: (n-1)/n over (k-1)/kp / B1 + (p-1)/p / B2."""
+    rates, (between, inside) = levels.rates[group], shapes_of(group)
+    between_s = (between.size - 1) / group.size / rates.between
+    inside_s = (inside.size - 1) / inside.size / rates.inside
+    return (group.size - 1) / group.size / (between_s + inside_s)
+
+
+def latency_of_levels(levels: TwoLevel, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> float:
+    """Time of a call beyond volume / `cap_of_levels`."""
+    if kind == "all_reduce":
+        halves: tuple[CollectiveKind, ...] = ("reduce_scatter", "all_gather")
+        return sum(latency_of_levels(levels, half, message_bytes, group) for half in halves)
+    call, rates, (between, inside) = levels.calls[kind], levels.rates[group], shapes_of(group)
+    seconds = call.base_s + message_bytes / call.reorder_bytes_per_s
+    if between.size > 1:
+        part = message_bytes / inside.size
+        seconds += _between_s(levels.between_by, call.between, kind, part, between, rates.between)
+    if inside.size > 1:
+        seconds += RINGS.latency_s(levels.library_inside, kind, message_bytes, inside, rates.inside)
+    return seconds
+
+
+def _between_s(
+    by: str, library: Library, kind: CollectiveKind, num_bytes: float, group: GroupShape, bytes_per_s: float
+) -> float:
+    """Time of the call between nodes beyond its bytes over its rate."""
+    if by == RING:
+        return RINGS.latency_s(library, kind, num_bytes, group, bytes_per_s)
+    rounds = (group.size - 1).bit_length()
+    return rounds * MESSAGES.latency_s(library, "all_to_all", num_bytes, PAIR, bytes_per_s)
+
+
+def level_rates(fabric: Fabric, groups: Ranks, shape: GroupShape, library: Library, shares: Shares) -> LevelRates:
+    """What a rank of the slowest of these groups, of that shape, sends per second between nodes and inside: its links'
+    equal parts, at most the cap of the library inside."""
+    (across, within), (between, inside) = level_groups(fabric, groups), levels_of(library)
+    cap = RINGS.cap_bytes_per_s(inside, shapes_of(shape)[1])
+    return LevelRates(
+        between=_between_rate(fabric, across, library, shares(between)),
+        inside=min(_slowest(fabric, _rings(fabric, within, inside, shares)), cap),
+    )
+
+
+def two_level_pattern(fabric: Fabric, groups: Ranks, library: Library, shares: Shares) -> Pattern:
+    """What both calls load, per byte of their common volume, as if they ran side by side: they follow one another, and
+    the library's cap says how slow that makes a call alone.
+
+    Of the (n-1)/n S that a rank sends, (k-1)/(n-1) goes between the nodes and k (p-1)/(n-1) inside.
+    """
+    size, ranks = groups.shape[1], level_groups(fabric, groups)
+    num_nodes = ranks[0].shape[1]
+    counts = (num_nodes - 1, size - num_nodes)
+    between, inside = levels_of(library)
+    group_of = np.empty(fabric.num_ranks, np.int32)
+    group_of[groups] = np.arange(len(groups), dtype=np.int32)[:, None]
+    full = dict.fromkeys(fabric.machine.link_classes, 1.0)
+    rings = [  # by halving as many bytes go between nodes
+        ring_loads(fabric, one, shares(level), level.ring_order)
+        for one, level in zip(ranks, (between, inside), strict=True)
+    ]
+    waves = [_between(fabric, ranks[0], library, shares(between)), [(1.0, rings[1])]]
+    act, link, weight = _summed(fabric, waves, counts, group_of)
+    bare = ring_loads(fabric, ranks[1], full, inside.ring_order)
+    carried_by, _, payload = _summed(
+        fabric, [_between(fabric, ranks[0], library, full), [(1.0, bare)]], counts, group_of
+    )
+    peak = np.zeros(len(groups))
+    np.maximum.at(peak, carried_by, payload)
+    edges = np.zeros((len(groups), 3), np.int64)
+    for pattern, count, other in zip(rings, counts, reversed(rings), strict=True):
+        np.add.at(edges, _outer(pattern, group_of), pattern.edges * count * other.divisor)
+    divisor = (size - 1) * rings[0].divisor * rings[1].divisor
+    return finished(fabric, group_of, [act], [link], [weight], peak=peak, edges=edges, divisor=divisor)
+
+
+def _rings(fabric: Fabric, ranks: Ranks, library: Library, shares: Shares) -> Pattern:
+    return ring_loads(fabric, ranks, shares(library), library.ring_order)
+
+
+def _between(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]) -> Iterator[Wave]:
+    """What follows one another in the calls between nodes, made one after the other."""
+    assert library.two_level is not None, "a library of one level has no two"
+    if library.two_level.between_by == RING or ranks.shape[1] == 1:
+        yield 1.0, ring_loads(fabric, ranks, shares, levels_of(library)[0].ring_order)
+        return
+    rounds = num_rounds(ranks.shape[1])
+    for number in range(rounds):
+        yield share_of(number, rounds), round_loads(fabric, ranks, shares, number)
+
+
+def share_of(number: int, num_rounds: int) -> float:
+    """What a round of recursive halving moves of all that a rank sends: a half, a quarter and so on, over (k-1)/k."""
+    return 0.5 ** (number + 1) / (1.0 - 0.5**num_rounds)
+
+
+def _between_rate(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]) -> float:
+    """What a rank sends per second between nodes: its bytes over the times of all rounds, one after the other."""
+    waves = _between(fabric, ranks, library, shares)
+    seconds_per_byte = sum(share / _slowest(fabric, pattern) for share, pattern in waves)
+    return 1.0 / seconds_per_byte if seconds_per_byte else math.inf
+
+
+def _slowest(fabric: Fabric, pattern: Pattern) -> float:
+    return float(equal_parts(fabric, pattern)[1].min(initial=np.inf))
+
+
+def _outer(pattern: Pattern, group_of: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The group of the call that each activity of one of its levels belongs to."""
+    outer = np.empty(pattern.num, np.int64)
+    outer[pattern.group_of] = group_of
+    return outer
+
+
+def _summed(
+    fabric: Fabric, levels: Sequence[Iterable[Wave]], counts: tuple[int, int], group_of: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Loads on wires of both levels, by group of the call and link, each pair once."""
+    num_links = len(fabric.capacity)
+    places, weights = [], []
+    for rounds, count in zip(levels, counts, strict=True):
+        for share, pattern in rounds:
+            wires = slice(0, pattern.num_wire_loads if count else 0)
+            places.append(_outer(pattern, group_of)[pattern.act[wires]] * num_links + pattern.link[wires])
+            weights.append(pattern.weight[wires] * (share * count / sum(counts)))
+    place, which = np.unique(np.concatenate(places), return_inverse=True)
+    weight = np.bincount(which, np.concatenate(weights), minlength=len(place)).astype(np.float64)
+    act, link = np.divmod(place, num_links)
+    return act, link, weight

@@ -1,0 +1,205 @@
+"""Rings: every channel sends its share of each piece around its own order of the members."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.core.collectives.algorithms.base import Algorithm
+from simfrontier.core.collectives.lowering.recipe import Recipe
+from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.core.collectives.ring_law import GroupShape, RingStep, low_latency_step, simple_step
+from simfrontier.core.collectives.step_law import StepLaw
+from simfrontier.core.machine import Machine
+from simfrontier.core.network import (
+    NETWORK,
+    Fabric,
+    Pattern,
+    RingOrder,
+    Template,
+    assemble,
+    lay_out,
+    load,
+    masks,
+    orders,
+    pool_loads,
+    send,
+)
+from simfrontier.core.program import RING, CollectiveKind
+
+if TYPE_CHECKING:
+    from simfrontier.core.collectives.library import Library
+
+GATHERS_AND_SUMS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ring(Algorithm):
+    """All-gather: piece m travels n - 1 hops from member m on. Reduce-scatter: it sets out one hop behind member m and
+    gathers a contribution at every hop, to end there. All-reduce: the one after the other, in place."""
+
+    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
+        return ring(kind, recipe, twice=False)
+
+    def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
+        parts = len(recipe.orders) * recipe.slices
+        return self.rounds(kind) * recipe.size * max(1, recipe.size - 1) * parts
+
+    def memory_per_byte(self, kind: CollectiveKind) -> float:
+        """A gather reads what it sends and writes what it gets; a reduction also reads what it adds to."""
+        return {"all_gather": 2.0, "reduce_scatter": 3.0, "all_reduce": 2.5}[kind]
+
+    def latency_s(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        step = self.step(library, kind, message_bytes, group, bytes_per_s)
+        return step.base_s + self.rounds(kind) * (group.size - 1) * step.extra_s
+
+    def step(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> RingStep:
+        """One step with a message of S bytes, by the protocol that the library takes."""
+        rounds, block = self.rounds(kind), message_bytes / group.size
+        simple = simple_step(library.ring, block, group, bytes_per_s)
+        if library.ring_ll is None:
+            return simple
+        low = low_latency_step(library.ring_ll, block, group, bytes_per_s)
+        if library.tuning is not None:
+            called: CollectiveKind = "all_reduce" if rounds == 2 else kind
+            return simple.unless(library.tuning.takes_ll(RING, called, message_bytes, group), low)
+        hops = rounds * (group.size - 1)
+        is_faster = low.base_s + hops * low.extra_s <= simple.base_s + hops * simple.extra_s
+        return simple.unless(is_faster, low)
+
+    def step_law(
+        self,
+        library: Library,
+        kind: CollectiveKind,
+        message_bytes: float,
+        group: GroupShape,
+        bytes_per_s: float,
+        num_orders: int,
+    ) -> StepLaw:
+        """Alone, a ring's slowest block then takes what `latency_s` and the volume say: see
+        `GroupShape.ring_crossed_s`."""
+        step = self.step(library, kind, message_bytes, group, bytes_per_s)
+        block = message_bytes / group.size
+        rest_s = block / bytes_per_s - step.share * block / step.bytes_per_s
+        crossed_s = group.ring_crossed_s(step.inside_s, step.extra_s, self.rounds(kind))
+        return StepLaw(
+            base_s=step.base_s,
+            hop_in_node_s=step.inside_s + rest_s,
+            hop_between_nodes_s=crossed_s + rest_s,
+            forwarded_share=step.share,
+            bytes_per_s=step.bytes_per_s / num_orders if library.paced else math.inf,
+            is_added=not library.paced,
+        )
+
+    def loads(
+        self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
+    ) -> Pattern:
+        return ring_loads(
+            fabric,
+            groups,
+            self.shares_on(library, fabric.machine) if shares is None else shares,
+            library.ring_order,
+        )
+
+    def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
+        """Known for groups inside a node."""
+        if group.num_nodes > 1:
+            return math.inf
+        return library.ring_caps.get((group.size, group.num_packages), math.inf)
+
+    def shares(self, library: Library) -> Mapping[str, float]:
+        return {**library.link_shares, **library.ring_shares}
+
+    def lacks(self, library: Library, kind: CollectiveKind) -> str:
+        """A library none of whose calls goes by rings has a law of them in its file that nobody measured."""
+        level = library if library.two_level is None else library.two_level.library_inside
+        return "" if any(RING in names for names in level.choices.values()) else "rings"
+
+    def slices(self, library: Library, channel_bytes: float, num_nodes: int) -> int:
+        return library.ring.slices
+
+    def least_elements(self, library: Library) -> int:
+        return library.ring.least_elements
+
+    def is_reversed(self, library: Library, kind: CollectiveKind) -> bool:
+        return library.reduces_backwards and kind != "all_gather"
+
+
+ALGORITHM = Ring(
+    name=RING,
+    title="rings in the channels' orders",
+    collectives=GATHERS_AND_SUMS,
+    laws=("ring", "ring_ll"),
+    in_libraries=GATHERS_AND_SUMS,
+    in_plans=True,
+)
+
+
+def ring(kind: CollectiveKind, recipe: Recipe, twice: bool) -> Lowered:
+    """The transfers of a call; `twice`: a reduce-scatter by those of an all-reduce, after which every member has more
+    than it needs."""
+    size, parts = recipe.size, len(recipe.orders) * recipe.slices
+    transfers: list[Transfer] = []
+    if kind in ("reduce_scatter", "all_reduce"):
+        transfers += _around(recipe, parts, first=-1, add=True)
+    if kind in ("all_gather", "all_reduce") or twice:
+        transfers += _around(recipe, parts, first=0, add=False)
+    return Lowered(kind=kind, size=size, parts=parts, transfers=tuple(transfers))
+
+
+def _around(recipe: Recipe, parts: int, first: int, add: bool) -> list[Transfer]:
+    """Step s: the member at place p sends the piece of the member at place p + first - s to the next place."""
+    size, out = recipe.size, []
+    for step in range(size - 1):
+        for part in range(parts):
+            channel = part // recipe.slices
+            order = recipe.orders[channel]
+            for place in range(size):
+                piece = order[(place + first - step) % size]
+                chunk = piece * parts + part
+                out.append(Transfer(order[place], order[(place + 1) % size], chunk, chunk, 1, add, channel))
+    return out
+
+
+def ring_loads(
+    fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float], ring_order: RingOrder = "links"
+) -> Pattern:
+    """Rings over [num_groups, size] ranks, in the library's channel orders, members sorted by (node, position).
+
+    volume: bytes that a rank sends, (n-1)/n of the whole for an all-gather or a reduce-scatter. Every channel carries
+    1/num_channels of it. Groups lie within nodes, or all span nodes; then one chain per node is joined to the next.
+    shares: link class -> share of nominal bandwidth that the library reaches; the machine's own where none is given.
+    """
+    at = lay_out(fabric, groups)
+    if at.size == 1:
+        return assemble(fabric, at, {}, shares, divisor=1)
+    machine, spans = fabric.machine, at.spans_nodes
+    templates = {mask: ring_template(machine, mask, spans, ring_order) for mask in masks(at)}
+    pools = pool_loads(fabric, at.group, at.node, at.node[at.following], np.ones(len(at.node)))
+    channels = len(machine.node.chains if spans else machine.node.rings) if ring_order == "links" else 1
+    return assemble(fabric, at, templates, shares, divisor=channels, pools=pools)
+
+
+def ring_template(machine: Machine, mask: int, spans_nodes: bool, ring_order: RingOrder = "links") -> Template:
+    """Each channel sends 1/num_channels of the volume over each of its edges on a node; it enters at its order's first
+    member."""
+    node, out = machine.node, Template()
+    cut = orders(node, mask, spans_nodes, ring_order)
+    share = 1.0 / len(cut)
+    for order in cut:
+        send(machine, out, pairwise(order) if spans_nodes else zip(order, [*order[1:], order[0]], strict=True), share)
+        if spans_nodes:
+            load(out.network, node.to_network(order[-1]), share)
+            load(out.network, node.from_network(order[0]), share)
+            out.edges[NETWORK] += 1
+    return out

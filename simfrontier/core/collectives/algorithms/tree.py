@@ -1,0 +1,273 @@
+"""Trees: an all-reduce on two binary trees over the nodes, half of the data each, with chains inside the nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.core.collectives.algorithms.base import Algorithm
+from simfrontier.core.collectives.algorithms.double_tree import double_tree
+from simfrontier.core.collectives.lowering.recipe import Recipe
+from simfrontier.core.collectives.lowering.stages import in_time
+from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.core.collectives.ring_law import GroupShape, HopTimes, TreeTimes
+from simfrontier.core.collectives.step_law import StepLaw, added
+from simfrontier.core.collectives.tree_law import tree_passage_s, tree_waits_s
+from simfrontier.core.machine import Machine, maximum, minimum, where, whole
+from simfrontier.core.network import (
+    NETWORK,
+    Fabric,
+    Pattern,
+    RingOrder,
+    Template,
+    assemble,
+    lay_out,
+    load,
+    masks,
+    orders,
+    pool_loads,
+    send,
+)
+from simfrontier.core.program import TREE, CollectiveKind
+
+if TYPE_CHECKING:
+    from simfrontier.core.collectives.library import Library
+
+MOST_SLICES, MIB = 128, 2**20  # more parts than that change little, and cost time to simulate
+
+
+def _times(library: Library) -> TreeTimes:
+    """What the library's file says of trees."""
+    assert library.tree is not None, "`Library.algorithms` names no tree in a library without one"
+    return library.tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree(Algorithm):
+    """Up to the root and down again; the volume is the whole message."""
+
+    def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
+        return Fraction(1)
+
+    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
+        return tree(kind, recipe)
+
+    def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
+        parts = len(recipe.orders) * recipe.slices
+        return 4 * recipe.size * parts * max(1, (recipe.size - 1).bit_length())
+
+    def memory_per_byte(self, kind: CollectiveKind) -> float:
+        """Per byte of the vector it reduces up (3) and copies down (2)."""
+        return 5.0
+
+    def latency_s(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        hops, rate_share = self._hops(library, message_bytes, group, bytes_per_s)
+        volume_s = message_bytes / bytes_per_s
+        in_node = 2 * (group.size // group.num_nodes - 1)
+        latency_s = hops.base_s + in_node * hops.hop_in_node_s + volume_s * (1.0 / rate_share - 1.0)
+        if group.num_nodes > 1:
+            parts = self.slices(library, message_bytes / library.num_channels, group.num_nodes)
+            latency_s += in_node * _times(library).fill_share * volume_s / parts
+        return latency_s + tree_passage_s(group.tree_depth, hops.hop_between_nodes_s, volume_s) - volume_s
+
+    def least_latency_s(
+        self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> float:
+        """It is least in between, where it waits for the hops that nothing hides."""
+        hops, _ = self._hops(library, message_bytes, group, math.inf)
+        in_node_s = 2 * (group.size // group.num_nodes - 1) * hops.hop_in_node_s
+        return hops.base_s + in_node_s + tree_waits_s(group.tree_depth, hops.hop_between_nodes_s)
+
+    def step_law(
+        self,
+        library: Library,
+        kind: CollectiveKind,
+        message_bytes: float,
+        group: GroupShape,
+        bytes_per_s: float,
+        num_orders: int,
+    ) -> StepLaw:
+        hops, rate_share = self._hops(library, message_bytes, group, bytes_per_s)
+        slower_s = message_bytes / bytes_per_s * (1.0 / rate_share - 1.0)  # before its messages, as `latency_s`
+        return added(replace(hops, base_s=hops.base_s + slower_s))
+
+    def _hops(
+        self, library: Library, message_bytes: float, group: GroupShape, bytes_per_s: float
+    ) -> tuple[HopTimes, float]:
+        """The hops of the protocol that a tree takes, and the share of its rate that the protocol leaves.
+
+        With Simple a hop between nodes is passed when a chunk is there: all channels' chunks, or the whole message if
+        it is smaller, at the tree's rate, and the start-up. Hops inside a node, over faster links, are start-up only.
+        """
+        times = _times(library)
+        chunk_s = minimum(message_bytes, library.num_channels * times.chunk_bytes) / bytes_per_s
+        simple = replace(times, hop_between_nodes_s=times.hop_between_nodes_s + chunk_s)
+        low, ring, tuning = library.tree_ll, library.ring_ll, library.tuning
+        if low is None or ring is None or tuning is None:
+            return simple, 1.0
+        is_low = tuning.takes_ll(TREE, "all_reduce", message_bytes, group)
+        return simple.unless(is_low, low), where(is_low, ring.rate_share, 1.0)
+
+    def loads(
+        self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
+    ) -> Pattern:
+        return tree_loads(fabric, groups, self.shares_on(library, fabric.machine) if shares is None else shares)
+
+    def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
+        """A part of what is known of rings inside a node."""
+        if group.num_nodes > 1:
+            return math.inf
+        return library.ring_caps.get((group.size, group.num_packages), math.inf) * _times(library).bandwidth_ratio
+
+    def shares_ratio(self, library: Library) -> float:
+        return _times(library).bandwidth_ratio
+
+    def lacks(self, library: Library, kind: CollectiveKind) -> str:
+        return "tree" if library.tree is None else ""
+
+    def slices(self, library: Library, channel_bytes: float, num_nodes: int) -> int:
+        """A pipeline with an overhead for every part is fastest with a number of parts that grows as the square root of
+        the bytes: here from its `slices` for 1 MiB on, in whole rounds of `in_flight`, up to about 128; over several
+        nodes of `least_slice_bytes` at least, so that those in flight fill the links while hops are started up."""
+        times = _times(library)
+        parts = minimum(MOST_SLICES, times.slices * math.sqrt(channel_bytes / MIB))
+        if num_nodes > 1:
+            parts = minimum(parts, channel_bytes / times.least_slice_bytes)
+        at_once = library.in_flight or 1
+        return whole(maximum(1.0, parts / at_once)) * at_once
+
+    def ring_order(self, library: Library) -> RingOrder:
+        return "links"
+
+    def lanes(self, num_nodes: int) -> int:
+        return 2 if num_nodes > 1 else 1
+
+
+ALGORITHM = Tree(
+    name=TREE,
+    title="two binary trees over the nodes, chains inside",
+    collectives=("all_reduce",),
+    laws=("tree", "tree_ll"),
+    in_libraries=("all_reduce",),
+    in_plans=True,
+)
+
+
+def tree(kind: CollectiveKind, recipe: Recipe) -> Lowered:
+    """The partial sums run from each chain's tail to its head, from the heads up the tree, and the sum back down.
+
+    Every channel carries an even share of the message, half of it on each tree (all of it on the chain where the group
+    is on one node), slice after slice: slice k is k stages behind the first, and goes down while later ones come up.
+    """
+    shapes = _parents(recipe)
+    parts = len(recipe.orders) * len(shapes) * recipe.slices
+    timed: list[tuple[int, Transfer]] = []
+    for part in range(parts):
+        lane, slice_ = divmod(part, recipe.slices)
+        order, parents = recipe.orders[lane // len(shapes)], shapes[lane % len(shapes)]
+        height, depth = _height(parents), _depth(parents)
+        chunk = part * recipe.size  # a part is as many chunks as there are members, and they stay together
+        for place in sorted(range(recipe.size), key=lambda place: -height[place]):  # the long way down goes first
+            if (parent := parents[place]) >= 0:
+                low, high = order[place], order[parent]
+                up = Transfer(low, high, chunk, chunk, recipe.size, True, lane)
+                down = Transfer(high, low, chunk, chunk, recipe.size, False, lane)
+                timed += [(height[place] + slice_, up), (max(height) + depth[place] - 1 + slice_, down)]
+    return Lowered(kind=kind, size=recipe.size, parts=parts, transfers=in_time(timed))
+
+
+def _parents(recipe: Recipe) -> list[list[int]]:
+    """The parent's place for each place of an order (-1 for the root), in one tree or two."""
+    each, nodes = recipe.per_node, recipe.num_nodes
+    above_nodes = [np.array([-1])]
+    if nodes > 1:
+        above_nodes = list(double_tree(np.arange(nodes), np.full(nodes, nodes)))
+    return [
+        [place - 1 if place % each else max(-1, int(above[place // each]) * each) for place in range(recipe.size)]
+        for above in above_nodes
+    ]
+
+
+def _depth(parents: list[int]) -> list[int]:
+    """Edges from each place to the root."""
+    out = []
+    for place in range(len(parents)):
+        edges, at = 0, place
+        while parents[at] >= 0:
+            edges, at = edges + 1, parents[at]
+        out.append(edges)
+    return out
+
+
+def _height(parents: list[int]) -> list[int]:
+    """Edges on the longest way from each place down to a leaf."""
+    depth = _depth(parents)
+    out = [0] * len(parents)
+    for place in sorted(range(len(parents)), key=lambda place: -depth[place]):
+        if parents[place] >= 0:
+            out[parents[place]] = max(out[parents[place]], out[place] + 1)
+    return out
+
+
+def tree_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
+    """All-reduce on two complementary binary trees over the nodes, each for half of the vector; chains inside nodes.
+
+    volume: the bytes S of the vector, of which each of the C channels (chain orders) carries S/C. In a node the
+    partial sum runs from a chain's tail to its head, and the result back: S/C each way on every edge. The heads
+    exchange with the network: for a tree in which its node has p parents (0 or 1) and c children, a head sends
+    (p + c) S/2C (p upwards to reduce, c downwards to broadcast) and receives as much. A group within one node has
+    the chains only (its rings, cut open). Source of the trees: NCCL, src/graph/trees.cc.
+    """
+    at = lay_out(fabric, groups)
+    if at.size == 1:
+        return assemble(fabric, at, {}, shares, divisor=1)
+    machine, spans = fabric.machine, at.spans_nodes
+    templates = {mask: _template(machine, mask, spans) for mask in masks(at)}
+    channels = len(machine.node.chains if spans else machine.node.rings)
+    if not spans:
+        return assemble(fabric, at, templates, shares, divisor=2 * channels)
+    opens = np.arange(len(at.group)) - at.order
+    num_nodes = np.bincount(at.group)[at.group]
+    neighbours = np.zeros(len(at.group))
+    source, target = [], []
+    for parent in double_tree(at.order, num_nodes):
+        child = np.flatnonzero(parent >= 0)
+        above = opens[child] + parent[child]
+        neighbours[child] += 1.0
+        neighbours += np.bincount(above, minlength=len(neighbours))
+        source += [child, above]
+        target += [above, child]
+    start, end = np.concatenate(source), np.concatenate(target)
+    pools = pool_loads(fabric, at.group[start], at.node[start], at.node[end], np.full(len(start), 0.5))
+    edges = np.zeros((at.num_groups, 3), np.int64)
+    edges[:, NETWORK] = np.bincount(at.group[start]) * channels
+    return assemble(
+        fabric, at, templates, shares, divisor=2 * channels, pools=pools, network_scale=neighbours / 2.0, edges=edges
+    )
+
+
+def _template(machine: Machine, mask: int, spans_nodes: bool) -> Template:
+    """Chains up and down inside the node; `network` is one message of the whole vector each way at the chains' heads.
+
+    Edges of a chain are counted once per tree and direction; edges between nodes are the caller's.
+    """
+    node, out = machine.node, Template()
+    cut = orders(node, mask, spans_nodes)
+    share = 1.0 / len(cut)
+    for order in cut:
+        send(machine, out, pairwise(order), share)
+        send(machine, out, pairwise(order[::-1]), share)
+        if spans_nodes:
+            load(out.network, node.to_network(order[0]), share)
+            load(out.network, node.from_network(order[0]), share)
+    out.edges = [2 * count for count in out.edges]  # each chain edge serves both trees
+    return out

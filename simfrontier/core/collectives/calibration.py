@@ -1,0 +1,268 @@
+"""Measured times of collective calls, and measured or fitted numbers of machine and library, in one TOML file of a
+user's own.
+
+A scenario names it as library.calibration. The numbers say where and when they were measured, those of a fit in which
+interval they lie; the times win over the library's own law for the groups that they are of.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from annotated_types import Ge, Le, Len
+
+from simfrontier.base.errors import InputError, nearest
+from simfrontier.base.io import NotNegative, Positive, Text, read_toml, toml_number, toml_of, toml_value, typed
+from simfrontier.base.limits import LARGEST_S, RANKS, SIZE
+from simfrontier.base.units import unit_of, written
+from simfrontier.base.wholefile import write_whole
+from simfrontier.core.collectives.fit_record import FitRecord, record_lines
+from simfrontier.core.machine import Provenance
+from simfrontier.core.program import CollectiveKind
+
+Ranks = Annotated[int, Ge(1), Le(RANKS.most)]
+KINDS: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
+Group = tuple[CollectiveKind, int, int, int]  # kind, ranks, nodes, packages
+HARNESS = "harness."  # begins the keys of what measuring programs add, among the intervals
+RESIDUAL = "residual.model_sd"  # a fit says it too, without an interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredPoint:
+    """Median time of one call with a message of `bytes` (all-gather: what a rank ends with; others: what it begins
+    with); `spread` is the inter-quartile range over the median, None where it is not known."""
+
+    bytes: Annotated[int, Ge(1), Le(SIZE.most)]
+    seconds: Annotated[Positive, Le(LARGEST_S)]
+    spread: NotNegative | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTable:
+    """Times of one kind of call in groups of one shape, all groups of that shape at once; points by ascending bytes.
+
+    `residual` is the median relative difference from a second measurement of the same points.
+    """
+
+    kind: CollectiveKind
+    ranks: Annotated[int, Ge(2), Le(RANKS.most)]
+    nodes: Ranks
+    packages: Ranks
+    points: Annotated[tuple[MeasuredPoint, ...], Len(1)]
+    residual: NotNegative | None = None
+
+    @property
+    def group(self) -> Group:
+        """What the table is of: there is one table per group in a calibration."""
+        return self.kind, self.ranks, self.nodes, self.packages
+
+    @property
+    def seconds_per_byte(self) -> float:
+        """Slope beyond the last point: that of the last two, or, where it is not positive (noise) or there is only
+        one point, the last point's time over its bytes."""
+        last = self.points[-1]
+        if len(self.points) > 1:
+            before = self.points[-2]
+            slope = (last.seconds - before.seconds) / (last.bytes - before.bytes)
+            if slope > 0.0:
+                return slope
+        return last.seconds / last.bytes
+
+    @property
+    def fastest_bytes_per_s(self) -> float:
+        """Largest rate of message bytes that the table asks for at any size.
+
+        Between two points, and before the first, bytes over seconds is largest at a point; beyond the last the slope
+        is the limit.
+        """
+        return max(1.0 / self.seconds_per_byte, *(point.bytes / point.seconds for point in self.points))
+
+    def seconds(self, num_bytes: float) -> float:
+        """Time of a call alone: the first point's for smaller messages, a straight line between two points, and the
+        slope above beyond the last."""
+        sizes = [point.bytes for point in self.points]
+        after = bisect_left(sizes, num_bytes)
+        if after == 0:
+            return self.points[0].seconds
+        low = self.points[after - 1]
+        if after == len(sizes):
+            return low.seconds + (num_bytes - low.bytes) * self.seconds_per_byte
+        high = self.points[after]
+        part = (num_bytes - low.bytes) / (high.bytes - low.bytes)
+        return low.seconds + part * (high.seconds - low.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What was measured: dotted keys of numbers of the machine's and of the library's file, and tables of calls.
+
+    Of a fit: `intervals` that hold its numbers with 90 % confidence, and how well it holds; `harness`: what measuring
+    programs added to the times (NAME.NUMBER), which belongs to no simulation.
+    """
+
+    title: Text
+    where: Text
+    when: Text
+    how: Text
+    machine: Mapping[str, float] = field(default_factory=dict)
+    library: Mapping[str, float] = field(default_factory=dict)
+    calls: tuple[CallTable, ...] = ()
+    harness: Mapping[str, float] = field(default_factory=dict)
+    intervals: Mapping[str, Annotated[tuple[float, ...], Len(2, 2)]] = field(default_factory=dict)
+    fit: FitRecord | None = None
+
+    @property
+    def source(self) -> str:
+        """What stands as the source of every number of it."""
+        return f"{self.title}: {self.where}, {self.when}"
+
+    @property
+    def tables(self) -> dict[Group, CallTable]:
+        """The tables by what they are of."""
+        return {table.group: table for table in self.calls}
+
+    def kind_of(self, key: str) -> Literal["fitted", "measured"]:
+        """How a number of the library came about."""
+        return "fitted" if key in self.intervals or (self.fit is not None and key == RESIDUAL) else "measured"
+
+    def source_of(self, key: str) -> str:
+        """What stands as the source of a number of the library: a fitted one says its interval."""
+        if key not in self.intervals:
+            return self.source
+        low, high = (written(end, unit_of(key)) for end in self.intervals[key])
+        return f"{self.source}; 90 % interval {low} to {high}"
+
+    def refuse_other_library(self, name: str) -> None:
+        """Raise InputError where the numbers were fitted to another library: they would mean something else."""
+        if self.fit is not None and self.fit.library != name:
+            raise InputError(
+                f"library {name}: the calibration was fitted to {self.fit.library}, allowed: a fit to {name}, "
+                f"or library {self.fit.library}"
+            )
+
+    def provenance(self) -> tuple[Provenance, ...]:
+        """Every time of a call with its source; numbers of machine and library stand with those."""
+        return tuple(
+            Provenance(
+                key=f"calls.{table.kind}.ranks_{table.ranks}_nodes_{table.nodes}_packages_{table.packages}"
+                f".of_{point.bytes}_bytes_s",
+                value=point.seconds,
+                unit="s",
+                kind="measured",
+                source=self.source,
+            )
+            for table in self.calls
+            for point in table.points
+        )
+
+
+def load_calibration(path: str | Path) -> Calibration:
+    """Read a calibration. Raises InputError: one line that names the file, the key, what was got and what is
+    allowed."""
+    return calibration_of(read_toml(Path(path), "calibration file"), str(path))
+
+
+def calibration_of(document: Mapping[str, Any], where: str) -> Calibration:
+    """A calibration out of a document that was read from the file `where`; InputError as in load_calibration."""
+    calibration = typed(document, Calibration, where)
+    known: set[Group] = set()
+    for place, call in enumerate(calibration.calls):
+        fault = _fault(call, known)
+        known.add(call.group)
+        if fault:
+            raise InputError(f"{where}: calls[{place}]{fault}")
+    _refuse_intervals(calibration, where)
+    return calibration
+
+
+def _refuse_intervals(calibration: Calibration, where: str) -> None:
+    """Intervals are of numbers that stand in the file, and hold them."""
+    numbers = {**calibration.library, **{HARNESS + key: value for key, value in calibration.harness.items()}}
+    for key, (low, high) in calibration.intervals.items():
+        if key not in numbers:
+            raise InputError(f'{where}: intervals."{key}": no such number in the file, {nearest(key, numbers)}')
+        if not low <= numbers[key] <= high:
+            raise InputError(f'{where}: intervals."{key}": got {low:g} to {high:g}, allowed: around {numbers[key]:g}')
+
+
+def _fault(call: CallTable, known: Collection[Group]) -> str:
+    """What is wrong with a table besides its form; `known`: the groups of the tables before it."""
+    sizes = [point.bytes for point in call.points]
+    for place, (low, high) in enumerate(pairwise(sizes), 1):
+        if low >= high:
+            return f".points[{place}].bytes: got {high} after {low}, allowed: ascending sizes, every size once"
+    for key, parts in (("nodes", call.nodes), ("packages", call.packages)):
+        if call.ranks % parts:
+            return f".{key}: got {parts}, allowed: a divisor of ranks = {call.ranks}"
+    if call.packages % call.nodes:
+        return f".nodes: got {call.nodes}, allowed: a divisor of packages = {call.packages}"
+    if call.group in known:
+        return f": {call.kind} over {call.ranks} ranks on {call.nodes} nodes and {call.packages} packages stands twice"
+    return ""
+
+
+def write_calibration(calibration: Calibration, path: str | Path) -> None:
+    """Write a calibration as TOML, whole or not at all; reading it gives an equal value.
+
+    Raises InputError where it cannot be written, or could not be read again (a time of 0, sizes that do not ascend).
+    """
+    path = Path(path)
+    made = to_toml(calibration)
+    calibration_of(toml_of(made, str(path)), str(path))
+    write_whole(path, made)
+
+
+def to_toml(calibration: Calibration) -> str:
+    """The text of a calibration's file."""
+    lines = [
+        "# A calibration: a scenario names it as library.calibration. Its numbers win over those of the machine's",
+        "# and the library's file; its times of calls win over the library's own law, for the groups that they are of.",
+        "",
+        *(f"{key} = {toml_value(getattr(calibration, key))}" for key in ("title", "where", "when", "how")),
+    ]
+    for name, meaning in (("machine", "numbers of the machine's file"), ("library", "numbers of the library's file")):
+        numbers: Mapping[str, float] = getattr(calibration, name)
+        came = "measured" if name == "machine" or calibration.fit is None else "measured or fitted"
+        lines += ["", f"[{name}]  # {meaning} that were {came} here: dotted key = value"]
+        lines += [f"{toml_value(key)} = {toml_number(value)}" for key, value in numbers.items()]
+    lines += _fit_lines(calibration)
+    if calibration.calls:
+        lines += [
+            "",
+            "# Times of a call, all groups of that shape at once and nothing else. bytes: the whole message (an",
+            "# all-gather's output, others' input); spread: inter-quartile range over median.",
+        ]
+    for call in calibration.calls:
+        lines += ["", "[[calls]]", f"kind = {toml_value(call.kind)}"]
+        lines += [f"{key} = {getattr(call, key)}" for key in ("ranks", "nodes", "packages")]
+        lines += ["points = [", *(f"    {_point(point)}," for point in call.points), "]"]
+        if call.residual is not None:
+            lines.append(
+                f"residual = {toml_number(call.residual)}  # median relative difference from a second measurement"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _fit_lines(calibration: Calibration) -> list[str]:
+    """What only a calibration by a fit has."""
+    lines: list[str] = []
+    if calibration.harness:
+        lines += ["", "[harness]  # what measuring programs added to the times; no simulation reads it"]
+        lines += [f"{toml_value(key)} = {toml_number(value)}" for key, value in calibration.harness.items()]
+    if calibration.intervals:
+        lines += ["", "[intervals]  # 90 % confidence"]
+        lines += [
+            f"{toml_value(key)} = [{toml_number(low)}, {toml_number(high)}]"
+            for key, (low, high) in calibration.intervals.items()
+        ]
+    return [*lines, "", *record_lines(calibration.fit)] if calibration.fit is not None else lines
+
+
+def _point(point: MeasuredPoint) -> str:
+    spread = "" if point.spread is None else f", spread = {toml_number(point.spread)}"
+    return f"{{ bytes = {point.bytes}, seconds = {toml_number(point.seconds)}{spread} }}"

@@ -1,0 +1,152 @@
+"""One collective alone on a machine, in closed form: what a library's law says of groups that make the same call at
+once, for tables of measured times and for fits to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives import GroupShape, Library, algorithm
+from simfrontier.core.cost.call import Call
+from simfrontier.core.cost.folded_pattern import FoldedPattern
+from simfrontier.core.machine import Machine
+from simfrontier.core.network import Fabric
+from simfrontier.core.program import CollectiveKind, Mesh
+
+
+class _Sent(NamedTuple):
+    """The rate by an algorithm for the library that last asked, and what of the library it depends on."""
+
+    library: Library
+    asked: tuple[object, ...]
+    bytes_per_s: float
+
+
+@dataclass(eq=False)
+class EqualGroups:
+    """All devices of the first nodes of a machine, in equal groups that make the same call at the same time.
+
+    `stride`: a group takes every stride-th device; 1 is one group of all, devices_per_node one group for each device of
+    a node. A group smaller than a node has the node to itself. Raises InputError where the machine has not so many
+    devices, or groups would be of one device or lie unevenly on the nodes.
+    """
+
+    machine: Machine
+    num_devices: int
+    stride: int = 1
+    _folded: dict[tuple[str, str], FoldedPattern] = field(default_factory=dict)
+    _split: dict[str, list[EqualGroups]] = field(default_factory=dict)  # by the algorithm that splits its calls so
+    _sent: dict[str, _Sent] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        per_node, total = self.machine.devices_per_node, self.machine.num_devices
+        if not 1 < self.num_devices <= total:
+            raise InputError(f"{self.machine.name}: got {self.num_devices} devices, allowed: 2 to {total}")
+        if self.num_devices > per_node and self.num_devices % per_node:
+            raise InputError(
+                f"{self.machine.name}: got {self.num_devices} devices, allowed above one node: multiples of {per_node}"
+            )
+        equal = 1 <= self.stride < self.num_devices and self.num_devices % self.stride == 0
+        if not (equal and (self.num_devices <= per_node or 0 in (per_node % self.stride, self.stride % per_node))):
+            raise InputError(
+                f"{self.machine.name}: got a stride of {self.stride} over {self.num_devices} devices, allowed: groups "
+                "of equal size, of two devices or more, with equally many on each of their nodes"
+            )
+        self.num_nodes = -(-self.num_devices // per_node)
+        self.fabric = Fabric.build(self.machine, self.num_nodes, num_devices=self.num_devices)
+        self._take(np.arange(self.num_devices).reshape(-1, self.stride).T)
+
+    @classmethod
+    def of(cls, fabric: Fabric, groups: NDArray[np.integer]) -> EqualGroups:
+        """Groups of ranks [num_groups, group size] of a job, all alike, which make the same call at the same time."""
+        made = cls.__new__(cls)
+        made.machine, made.fabric = fabric.machine, fabric
+        made.num_devices, made.num_nodes = groups.size, fabric.num_nodes
+        made._folded, made._split, made._sent = {}, {}, {}
+        made._take(groups)
+        return made
+
+    @classmethod
+    def over(cls, fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> EqualGroups:
+        """The groups over some axes of a mesh; InputError as `group_shape`."""
+        group_shape(fabric, mesh, axes)
+        return cls.of(fabric, mesh.groups(axes))
+
+    def _take(self, groups: NDArray[np.integer]) -> None:
+        self.groups, self.shape = groups, _shape(self.machine, np.sort(self.fabric.device_of[groups[0]]))
+
+    def seconds(self, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
+        """Time of the call by what the library takes for it."""
+        call = Call(kind, (num_bytes,), self.shape)
+        return self.fastest(call, library, call.algorithms(library))[0]
+
+    def fastest(self, call: Call, library: Library, names: Sequence[str]) -> tuple[float, str]:
+        """Time of a call by the fastest of some algorithms, and its name."""
+        by = ((sum([self.seconds_by(name, library, call.kind, size) for size in call.sizes]), name) for name in names)
+        return min(by, key=lambda each: each[0])
+
+    def seconds_by(self, name: str, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
+        """Time of the call by an algorithm."""
+        return algorithm(name).seconds_alone(self, library, kind, num_bytes)
+
+    def sent_per_s(self, name: str, library: Library) -> float:
+        """What a rank of the slowest group sends by an algorithm, all groups having equal parts of the links, at the
+        shares that the library reaches, and at most its cap."""
+        known = self._sent.get(name)
+        if known is None or known.library is not library:
+            by = algorithm(name)
+            cap, shares = by.cap_bytes_per_s(library, self.shape), by.shares_on(library, self.machine)
+            asked = library.ring_order, cap, tuple(shares.values())
+            if known is None or known.asked != asked:
+                rate = float(self._pattern(name, library).sent_per_s(cap, shares).min())
+            else:
+                rate = known.bytes_per_s
+            known = self._sent[name] = _Sent(library, asked, rate)
+        return known.bytes_per_s
+
+    def _pattern(self, name: str, library: Library) -> FoldedPattern:
+        key = name, library.ring_order
+        if key not in self._folded:
+            whole = dict.fromkeys(self.machine.link_classes, 1.0)
+            pattern = algorithm(name).loads(self.fabric, self.groups, library, whole)
+            if np.ptp(pattern.peak):  # groups share links by what they send, not by their busiest wires' speed
+                pattern = replace(pattern, peak=np.ones(pattern.num))
+            self._folded[key] = FoldedPattern.alone(self.fabric, pattern)
+        return self._folded[key]
+
+    def split(
+        self, name: str, into: Callable[[Fabric, NDArray[np.integer]], Iterable[NDArray[np.integer]]]
+    ) -> list[EqualGroups]:
+        """The same ranks in other groups, as an algorithm of that name splits its calls; laid out once."""
+        if name not in self._split:
+            self._split[name] = [EqualGroups.of(self.fabric, groups) for groups in into(self.fabric, self.groups)]
+        return self._split[name]
+
+
+def group_shape(fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> GroupShape:
+    """Ranks, nodes and packages of the groups over `axes`. Raises InputError where a group has unequal numbers of
+    ranks on its nodes, which no algorithm here is written for."""
+    machine = fabric.machine
+    devices = np.sort(fabric.device_of[mesh.groups(axes)], axis=1)
+    shape, nodes = _shape(machine, devices[0]), devices // machine.devices_per_node
+    per_node = shape.size // shape.num_nodes
+    if shape.size % shape.num_nodes or (nodes[:, ::per_node] != nodes[:, per_node - 1 :: per_node]).any():
+        raise InputError(
+            f"groups over {'+'.join(axes)} of {shape.size} ranks lie unevenly on the nodes; use block placement, "
+            "or a size whose groups divide over the nodes"
+        )
+    return shape
+
+
+def _shape(machine: Machine, devices: NDArray[np.integer]) -> GroupShape:
+    """Of a group of devices."""
+    return GroupShape(
+        size=len(devices),
+        num_nodes=len(np.unique(devices // machine.devices_per_node)),
+        num_packages=len(np.unique(devices // machine.devices_per_package)),
+    )

@@ -1,0 +1,114 @@
+"""What a kernel takes: its roofline time on a device, at least, and as work on every class of ranks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from simfrontier.core.cost.coding import coding_s
+from simfrontier.core.cost.folded_pricing import FoldedPricing
+from simfrontier.core.cost.work import LOCAL, NO_WORK, STILL, OpWork, PricedOp
+from simfrontier.core.machine import Machine
+from simfrontier.core.program import (
+    Compute,
+    MeasuredKind,
+    ModelKind,
+    Schedule,
+    WaitKind,
+    is_work,
+    kind_of,
+    matmul_dtype,
+    matmul_form,
+    matmul_shape,
+    traffic_bytes,
+)
+
+
+class Kernel(NamedTuple):
+    """Local work as a device sees it: bytes through memory, seconds of arithmetic on a typical device (both 0 of what
+    moves nothing), and its roofline time there in two parts: seconds that are the same on any device (`fixed_s`), and
+    those that a slower one takes longer (`paced_s`)."""
+
+    num_bytes: float
+    arithmetic_s: float
+    fixed_s: float
+    paced_s: float
+
+    @classmethod
+    def of(cls, op: Compute, schedule: Schedule, machine: Machine) -> Kernel:
+        """Of an op: of a hook the host's time (a stream's wait for another takes none), of a measured kernel or a pause
+        what it took, of what moves nothing the gap before a kernel."""
+        kind = kind_of(op)
+        if isinstance(kind, WaitKind):
+            return cls(0.0, 0.0, machine.host.hook_s if op.lane == "host" else 0.0, 0.0)
+        if isinstance(kind, MeasuredKind):
+            known = machine.kernels.measured[op.name]
+            fixed_s = known.seconds if kind.is_pause and not known.num_bytes else 0.0
+            math_s = known.arithmetic_s if known.num_bytes else 0.0
+            return cls(known.num_bytes, math_s, fixed_s, known.seconds - fixed_s)
+        num_bytes = _moved_bytes(op, schedule, machine)
+        if not num_bytes:
+            return cls(0.0, 0.0, machine.device.kernel_gap_s, 0.0)
+        math_s = _arithmetic_s(op, schedule, machine)
+        return cls(num_bytes, math_s, machine.device.kernel_gap_s, machine.device.roofline_s(math_s, num_bytes))
+
+    def seconds(self, speed: float) -> float:
+        """Its time on a device of that relative speed."""
+        return self.fixed_s + self.paced_s / speed
+
+
+def least_kernel_s(op: Compute, schedule: Schedule, machine: Machine, speed: float) -> float:
+    """No more than the time of a kernel of the model on devices of that speed and slower, wherever a plan keeps the
+    weights: with the traffic of its activations alone."""
+    held = (schedule.tensors[ref.name] for ref in (*op.reads, *op.writes))
+    parts = ((tensor, 1 if op.piece is None else op.piece.share_of(tensor)) for tensor in held)
+    traffic = sum(tensor.local_bytes(schedule.mesh) // share for tensor, share in parts if tensor.role == "activation")
+    if op.kind == "lookup":
+        traffic = sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in op.writes)
+    return machine.device.kernel_s(_arithmetic_s(op, schedule, machine), float(traffic), speed)
+
+
+def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
+    """Seconds of arithmetic on a typical device: of a matrix product by the machine's law, of coding by its codecs."""
+    if op.matmul is None:
+        return coding_s(op, schedule.tensors, schedule.mesh, machine)
+    batch, m, n, k = matmul_shape(op, schedule.mesh)
+    kind = kind_of(op)
+    if isinstance(kind, ModelKind) and kind.products and machine.kernels.attention is not None:
+        return op.local_flops(schedule.mesh) / machine.kernels.attention
+    form = matmul_form(op, schedule.tensors)
+    own = matmul_dtype(op, schedule.tensors)
+    matmul = machine.matmul(own if form is None else machine.kernels.linear or own)
+    factor = machine.device.matmul_forms.factor(form)
+    return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
+
+
+def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
+    """Bytes through memory: of the model's kernels without products, as many more as the stack's are less fused."""
+    traffic = float(traffic_bytes(op, schedule.tensors, schedule.mesh))
+    is_pointwise = op.matmul is None and is_work(op)
+    return traffic * machine.kernels.traffic(op.kind) if is_pointwise else traffic
+
+
+def priced_compute(pricing: FoldedPricing, op: Compute) -> PricedOp:
+    """A kernel: its memory traffic, capped so that alone it takes its roofline time on a device of that speed."""
+    num_units = pricing.machine.device.num_compute_units
+    kernel = Kernel.of(op, pricing.schedule, pricing.machine)
+    speeds, traffic = pricing.fabric.speed[pricing.folding.representative], kernel.num_bytes
+    if not traffic:
+        each: list[float] = speeds.tolist()
+        waits = {speed: OpWork(kernel.seconds(speed), 0.0, 1.0, -1) if speed else STILL for speed in set(each)}
+        return PricedOp(LOCAL, tuple([waits[speed] for speed in each]))
+    works = []
+    for cls, (speed, has_part) in enumerate(zip(speeds.tolist(), pricing.has_part(op).tolist(), strict=True)):
+        if not has_part:
+            works.append(NO_WORK)
+            continue
+        if not speed:
+            works.append(pricing.still(LOCAL, cls, traffic))
+            continue
+        alone = traffic / kernel.seconds(speed)
+        units = kernel.arithmetic_s / speed * num_units / traffic
+        column = pricing.column(LOCAL, cls)
+        load = column.hbm + column.units * units
+        works.append(OpWork(0.0, traffic, alone, pricing.intern((cls, alone, units), column.rows, load, alone)))
+    return PricedOp(LOCAL, tuple(works))

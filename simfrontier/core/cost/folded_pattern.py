@@ -1,0 +1,91 @@
+"""A pattern on a folded fabric, and how fast its groups send when nothing else runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfrontier.base.arrays import Floats, Ints
+from simfrontier.core.network import Fabric, Folding, LoadColumn, Pattern, fold, solve_each
+
+LONE = "alone"  # key of the one pattern of a folding
+AT_ONCE = 2**21  # numbers of an array, so that it stays small
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoldedPattern:
+    """The activity classes of one pattern of a folding, of that pattern alone or of all patterns of a schedule.
+
+    peak     [num_classes] largest payload on a wire
+    edges    [num_classes, 3] messages that cross a boundary
+    columns  [num_classes] what each class takes from each link class
+    """
+
+    fabric: Fabric
+    folding: Folding
+    peak: Floats
+    edges: Ints
+    columns: tuple[LoadColumn, ...]
+
+    @classmethod
+    def of(cls, fabric: Fabric, folding: Folding, key: str, pattern: Pattern) -> FoldedPattern:
+        """The pattern of a key in a folding."""
+        _, first = np.unique(folding.activity_class[key], return_index=True)
+        columns = tuple([folding.column(key, number) for number in range(len(first))])
+        return cls(fabric, folding, pattern.peak[first], pattern.edges[first], columns)
+
+    @classmethod
+    def alone(cls, fabric: Fabric, pattern: Pattern, exact: bool = False) -> FoldedPattern:
+        """A pattern folded by itself; `exact`: each group is a class."""
+        return cls.of(fabric, fold(fabric, {LONE: pattern}, exact=exact), LONE, pattern)
+
+    def sent_per_s(
+        self,
+        cap_bytes_per_s: float | Floats,
+        scale: Mapping[str, float | Floats] | None = None,
+        runs: Sequence[bool] | None = None,
+    ) -> Floats:
+        """Return the bytes per second that a rank of each class sends, the rates of all being max-min fair.
+
+        Args:
+            cap_bytes_per_s: what the library lets a rank send at most, one number or [num_variations].
+            scale: by class of links, by what their capacity is multiplied, likewise; None: by 1.
+            runs: [num_classes] which classes run; the rate of others is 0. None: all.
+
+        Returns:
+            [num_classes], or [num_classes, num_variations] where the cap has a value for each variation.
+        """
+        cap = np.multiply.outer(self.peak, cap_bytes_per_s)
+        speeds = self.speeds(cap.reshape(len(cap), -1), scale, runs)
+        return (speeds / self.peak[:, None]).reshape(cap.shape)
+
+    def speeds(
+        self,
+        cap: Floats,
+        scale: Mapping[str, float | Floats] | None = None,
+        runs: Sequence[bool] | None = None,
+        eased: Floats | None = None,
+    ) -> Floats:
+        """The same as speeds of the classes' busiest wires, [num_classes, num_variations] as `cap`; `eased`:
+        [num_link_classes] the part of its load that counts."""
+        rows = np.unique(np.concatenate([column.rows[column.wire > 0.0] for column in self.columns]))
+        usage = np.zeros((len(rows), len(self.columns)))
+        for number, column in enumerate(self.columns):
+            wires = column.wire > 0.0
+            usage[np.searchsorted(rows, column.rows[wires]), number] = column.wire[wires]
+        if eased is not None:
+            usage *= eased[rows, None]
+        capacity = np.repeat(self.folding.capacity[rows, None], cap.shape[1], axis=1)
+        if scale is not None:
+            classes = self.fabric.link_class[self.folding.link_representative[rows]].tolist()
+            for row, number in enumerate(classes):
+                capacity[row] *= scale[self.fabric.class_names[number]]
+        running = np.ones(cap.shape, bool) if runs is None else np.repeat(np.array(runs)[:, None], cap.shape[1], axis=1)
+        speeds, step = np.empty(cap.shape), max(1, AT_ONCE // max(1, usage.size))
+        for first in range(0, cap.shape[1], step):
+            some = slice(first, first + step)
+            taken = np.zeros(capacity[:, some].shape)
+            speeds[:, some], _ = solve_each(usage[:, :, None], capacity[:, some], taken, cap[:, some], running[:, some])
+        return speeds

@@ -1,0 +1,187 @@
+"""A schedule laid out on a machine: its folded fabric, the patterns that load it, and the flows of its ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.core.collectives import (
+    CallTable,
+    GroupShape,
+    Library,
+    algorithm as algorithm_of,
+    call_of,
+    exchanged_bytes,
+)
+from simfrontier.core.cost.alone import group_shape
+from simfrontier.core.cost.call import Call
+from simfrontier.core.cost.choice import pattern_key
+from simfrontier.core.cost.folded_pattern import FoldedPattern
+from simfrontier.core.cost.role_assignment import RoleAssignment, exchange_key
+from simfrontier.core.cost.work import LOCAL, Flow, OpWork
+from simfrontier.core.machine import Machine
+from simfrontier.core.network import Fabric, Folding, LoadColumn, Pattern
+from simfrontier.core.program import DIRECT, Collective, Exchange, Op, Schedule
+
+
+@dataclass
+class FoldedPricing:
+    """A schedule on a machine: the fabric, the patterns that load it, their folding, and the flows of its ops.
+
+    `algorithms` and `small` go by number of the op. `counted` has the pattern of every op with messages, small ones
+    too, for counts of bytes, `carried` the axes and the algorithm of those of collectives; `patterns` those that load
+    links, and waits of groups for the small ones. `nominal` is the capacity of every link class without perturbation,
+    on which calibrated times are taken to hold. `role_assignment`: who runs which role; `role_of` that of each rank
+    class; `users` the roles that an op stands in, by its number, empty where there is one role. What follows is found
+    when it is asked for; a pricing made from another begins without.
+    """
+
+    schedule: Schedule
+    machine: Machine
+    library: Library
+    fabric: Fabric
+    algorithms: dict[int, str]
+    patterns: dict[str, Pattern]
+    counted: dict[str, Pattern]
+    carried: Mapping[str, tuple[tuple[str, ...], str]]
+    small: frozenset[int]
+    folding: Folding
+    nominal: NDArray[np.float64]
+    role_assignment: RoleAssignment
+    role_of: NDArray[np.int32]
+    users: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    flows: list[Flow] = field(default_factory=list, init=False)
+    _interned: dict[tuple[object, ...], int] = field(default_factory=dict, init=False)
+    _sent: dict[tuple[str, tuple[bool, ...]], NDArray[np.float64]] = field(default_factory=dict, init=False)
+    _folded: dict[str, FoldedPattern] = field(default_factory=dict, init=False)
+    _by_itself: dict[str, FoldedPattern] = field(default_factory=dict, init=False)
+    _shapes: dict[tuple[str, ...], GroupShape] = field(default_factory=dict, init=False)
+
+    def has_part(self, op: Op) -> NDArray[np.bool_]:
+        """[num_rank_classes] whether the ranks of a class run a program with the op."""
+        if not self.users:
+            return np.ones(self.folding.num_rank_classes, bool)
+        return np.isin(self.role_of, list(self.users[op.number]))
+
+    @property
+    def mesh_is_machine(self) -> bool:
+        """Whether the outermost axis of the mesh counts the machine's nodes, where ranks are placed in blocks."""
+        outer = self.schedule.mesh.names[0]
+        return self.schedule.mesh[outer] == self.fabric.num_nodes
+
+    def volume_bytes(self, op: Collective | Exchange) -> float:
+        """Bytes that one rank sends in one call; of an exchange the rank that sends more."""
+        if isinstance(op, Exchange):
+            return float(max(exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh)))
+        return self.call(op).volume_bytes(self.algorithms[op.number])
+
+    def call(self, op: Collective) -> Call:
+        """What the library's law sees of a collective."""
+        return Call.of(op, self.schedule, self.shape(op.axes))
+
+    def pattern_of(self, op: Collective | Exchange) -> Pattern:
+        """The pattern of an op's messages, for counting."""
+        return self.counted[self.key_of(op)]
+
+    def key_of(self, op: Collective | Exchange) -> str:
+        """Key of that pattern."""
+        if isinstance(op, Exchange):
+            return exchange_key(op, *exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh))
+        return pattern_key(op.axes, self.algorithms[op.number])
+
+    def shape(self, axes: tuple[str, ...]) -> GroupShape:
+        """Of the groups over `axes`."""
+        if axes not in self._shapes:
+            self._shapes[axes] = group_shape(self.fabric, self.schedule.mesh, axes)
+        return self._shapes[axes]
+
+    def table(self, op: Collective) -> CallTable | None:
+        """The measured times that a call takes, if there are any."""
+        return self.library.table(call_of(op), self.shape(op.axes))
+
+    def intern(
+        self,
+        key: tuple[object, ...],
+        rows: NDArray[np.int64],
+        load: NDArray[np.float64],
+        cap: float,
+        held: NDArray[np.float64] | None = None,
+    ) -> int:
+        """Number of the flow of that key, which is made once."""
+        if key not in self._interned:
+            self._interned[key] = len(self.flows)
+            self.flows.append(Flow(rows, load, np.zeros(len(rows)) if held is None else held, cap))
+        return self._interned[key]
+
+    def reserved_units(self, column: LoadColumn) -> NDArray[np.float64]:
+        """Compute units that one call's channels keep on every rank of its group."""
+        return np.where(column.units > 0.0, self.library.num_channels * self.library.units_per_channel, 0.0)
+
+    def starting(self, key: str, cls: int, latency_s: float) -> int:
+        """The flow of a call that starts up: its kernel runs, so its channels keep their units."""
+        column = self.column(key, cls)
+        held = self.reserved_units(column)
+        if latency_s <= 0.0 or not held.any():
+            return -1
+        return self.intern(("starting", key, cls), column.rows, np.zeros(len(held)), 1.0, held)
+
+    def still(self, key: str, cls: int, amount: float) -> OpWork:
+        """A work that cannot go on, since it needs something that is dead; its channels keep their units."""
+        column = self.column(key, cls)
+        held = self.reserved_units(column) if key != LOCAL else None
+        flow = self.intern(("still", key, cls), column.rows, np.zeros(len(column.rows)), 0.0, held)
+        return OpWork(np.inf, amount, 0.0, flow, self.starting(key, cls, np.inf) if key != LOCAL else -1)
+
+    def runs(self, op: Op, key: str) -> tuple[bool, ...]:
+        """Per activity class: whether ranks that run the op are in it."""
+        if not self.users:
+            return (True,) * len(self.folding.count(key))
+        has_part = self.has_part(op).tolist()
+        return tuple(any(has_part[member] for member in members) for members in self.folding.members(key))
+
+    def column(self, key: str, cls: int) -> LoadColumn:
+        """What an activity class of a pattern takes from each link class."""
+        return self.folded(key).columns[cls]
+
+    def folded(self, key: str) -> FoldedPattern:
+        """The activity classes of a pattern."""
+        if key not in self._folded:
+            self._folded[key] = FoldedPattern.of(self.fabric, self.folding, key, self.patterns[key])
+        return self._folded[key]
+
+    def by_itself(self, key: str) -> FoldedPattern:
+        """A counted pattern folded without the others."""
+        if key not in self._by_itself:
+            self._by_itself[key] = FoldedPattern.alone(self.fabric, self.counted[key])
+        return self._by_itself[key]
+
+    def sent_per_s(self, key: str, runs: tuple[bool, ...]) -> NDArray[np.float64]:
+        """Bytes per second that a rank of each activity class sends when only this pattern's activities run, all that
+        `runs` says."""
+        if (key, runs) not in self._sent:
+            self._sent[key, runs] = self.folded(key).sent_per_s(self.cap(key), runs=runs)
+        return self._sent[key, runs]
+
+    def cap(self, key: str) -> float:
+        """What the library lets a rank send at most on a pattern; anything on an exchange's."""
+        if key not in self.carried:
+            return np.inf
+        axes, algorithm = self.carried[key]
+        return algorithm_of(algorithm).cap_bytes_per_s(self.library, self.shape(axes))
+
+    def carrier(self, key: str) -> str:
+        """The algorithm behind a counted pattern; messages of exchanges go as direct ones."""
+        return self.carried[key][1] if key in self.carried else DIRECT
+
+    def least_s(self, work: OpWork) -> float:
+        """The time of a work that has all its links to itself at their full capacity; endless where one is dead."""
+        if work.amount <= 0.0 or work.stands_still:
+            return work.latency_s
+        flow = self.flows[work.flow]
+        capacity = self.folding.capacity[flow.rows]
+        with np.errstate(divide="ignore"):
+            fastest = min(float(np.min(capacity / flow.load, initial=np.inf)), flow.cap)
+        return work.latency_s + (work.amount / fastest if fastest else np.inf)

@@ -1,0 +1,37 @@
+"""Simulation: ops priced on a machine, and SimPy's clock over folded ranks."""
+
+from simfrontier.core.engine.call_factors import lasting as lasting
+from simfrontier.core.engine.longest_path import passed as passed
+from simfrontier.core.engine.lowering import lowered_schedule as lowered_schedule, recipes_of as recipes_of
+from simfrontier.core.engine.many_speeds import speed_error as speed_error
+from simfrontier.core.engine.memory import (
+    KINDS as KINDS,
+    MemoryTimeline as MemoryTimeline,
+    fullest as fullest,
+    memory_timeline as memory_timeline,
+)
+from simfrontier.core.engine.neighbour import Neighbour as Neighbour
+from simfrontier.core.engine.notes import step_note as step_note
+from simfrontier.core.engine.resample import (
+    DurationFactors as DurationFactors,
+    resampled as resampled,
+    resampled_s as resampled_s,
+)
+from simfrontier.core.engine.spans import spans_of as spans_of, trace_notes as trace_notes, trace_of as trace_of
+from simfrontier.core.engine.step import (
+    LEVELS as LEVELS,
+    Fidelity as Fidelity,
+    Level as Level,
+    SimulatedStep as SimulatedStep,
+    refuse_unknown as refuse_unknown,
+    simulate_step as simulate_step,
+)
+from simfrontier.core.engine.stopped import JobStopsError as JobStopsError
+from simfrontier.core.engine.timeline import RoleTimeline as RoleTimeline, Timeline as Timeline
+from simfrontier.core.engine.variations import (
+    REPLAY_LARGEST_ERROR as REPLAY_LARGEST_ERROR,
+    REPLAY_MEAN_ERROR as REPLAY_MEAN_ERROR,
+    varied_step_s as varied_step_s,
+)
+from simfrontier.core.engine.walk import CallKey as CallKey, Walk as Walk, meetings as meetings, walks_of as walks_of
+from simfrontier.core.engine.which_engine import simulate as simulate

@@ -1,0 +1,96 @@
+"""Single calls that differ: how many times as long each takes as is usual, and the timeline of all ranks that follows.
+
+The step is simulated with usual calls first, folded as ever. The ops of every rank then run once more, each as long as
+in that step times the factor of its call: what ran beside an op, and slowed it, still does, by as large a share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.base.arrays import Floats, Ints
+from simfrontier.core.cost import OpWork, Pricing
+from simfrontier.core.engine.analytic import timelines
+from simfrontier.core.engine.durations import NodeDurations
+from simfrontier.core.engine.nodes import number_nodes
+from simfrontier.core.engine.role_view import view_of
+from simfrontier.core.engine.step_path import StepPath
+from simfrontier.core.engine.timeline import RoleTimeline
+from simfrontier.core.engine.which_engine import classes_of
+from simfrontier.core.machine import Perturbation, Spread
+from simfrontier.core.network import combine
+from simfrontier.core.program import Compute, SegmentedProgram
+
+
+def call_factors(
+    parts: Sequence[SegmentedProgram], pricing: Pricing, perturbation: Perturbation, step: int
+) -> tuple[Floats, ...]:
+    """Return, for each role, how many times as long its calls take in a step as is usual [num_classes, num_nodes].
+    `parts`: every op a node; `pricing`: every rank a class."""
+    nodes, classes = number_nodes(parts, [pricing] * len(parts)), classes_of(pricing, len(parts))
+    rank = pricing.folding.representative
+    kernels, collectives = perturbation.differing("kernels"), perturbation.differing("collectives")
+    lowest: dict[str, Ints] = {}
+    out = []
+    for part, mine, keys in zip(parts, classes, nodes.keys, strict=True):
+        longer = np.ones((len(mine), len(keys)))
+        is_kernel = np.array([isinstance(op, Compute) for op in part.program.ops], bool)
+        of_whom = np.repeat(rank[np.array(mine)][:, None], len(keys), axis=1)
+        for node in np.flatnonzero(~is_kernel).tolist():
+            pattern = pricing.of(part.program.ops[node]).pattern
+            if pattern not in lowest:
+                lowest[pattern] = _lowest_rank(pattern, pricing)
+            of_whom[:, node] = lowest[pattern][np.array(mine)]
+        for chosen, spread in ((is_kernel, kernels), (~is_kernel, collectives)):
+            if spread is not None:
+                longer[:, chosen] = 1.0 / _drawn(spread, step, of_whom[:, chosen], np.array(keys)[chosen])
+        out.append(longer)
+    return tuple(out)
+
+
+def lasting(work: OpWork, factor: float) -> OpWork:
+    """The work of a call that takes so many times as long."""
+    return work if factor == 1.0 else replace(work, latency_s=work.latency_s * factor, amount=work.amount * factor)
+
+
+def apply_call_factors(
+    usual: Sequence[RoleTimeline],
+    rank_class: NDArray[np.integer],
+    parts: Sequence[SegmentedProgram],
+    pricing: Pricing,
+    factors: Sequence[Floats],
+) -> tuple[RoleTimeline, ...]:
+    """Return the timeline of every rank, with calls that take so many times as long as in a step with usual calls.
+
+    usual       timelines of that step, folded into the rank classes `rank_class` [num_ranks]
+    parts       the same roles, every op a node
+    pricing     every rank a class
+    factors     per role [num_ranks of the role, num_nodes]
+    """
+    took, classes = [], classes_of(pricing, len(parts))
+    for role, ranks, longer in zip(usual, classes, factors, strict=True):
+        times, row_of = view_of(role).timeline, {cls: row for row, cls in enumerate(role.classes)}
+        rows = [row_of[cls] for cls in rank_class[list(ranks)].tolist()]
+        took.append(np.ascontiguousarray(((times.end - times.start)[rows] * longer).T)[:, :, None])
+    return timelines(StepPath(NodeDurations(pricing, parts, classes, took)), classes)
+
+
+def _lowest_rank(pattern: str, pricing: Pricing) -> Ints:
+    """Of each rank class, the lowest rank of the group that it is in [num_rank_classes]."""
+    group, rank = pricing.folding.activity_of(pattern), pricing.folding.representative
+    lowest = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(lowest, group, rank)
+    out: Ints = lowest[group]
+    return out
+
+
+def _drawn(spread: Spread, step: int, rank: Ints, key: Ints) -> Floats:
+    """Factors on the speeds of calls, by their ranks [num_classes, num_calls] and numbers [num_calls]."""
+    same = np.array([[spread.seed]], np.uint64), np.array([[step]], np.uint64)
+    words = combine(*same, rank.astype(np.uint64), key[None].astype(np.uint64))
+    shares: Floats = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return spread.not_exceeded(shares)

@@ -1,0 +1,224 @@
+"""A lowered call of a group or pair: per message its transfers, their sizes and ways, and the law that they follow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.core.collectives import (
+    GroupShape,
+    Recipe,
+    StepLaw,
+    algorithm as algorithm_of,
+    element_bytes,
+    exchanged_bytes,
+    lower,
+    messages_of,
+    sent_share,
+)
+from simfrontier.core.cost import NO_CODING, FoldedPattern, PerHopCoding, Pricing, pair_shape, pairs_of
+from simfrontier.core.engine.lowering import recipe, recipes_of
+from simfrontier.core.engine.transfer_lists import TransferLists
+from simfrontier.core.engine.transit import Path
+from simfrontier.core.network import Fabric, route, servers_of
+from simfrontier.core.program import DIRECT, Collective, CollectiveKind, Exchange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MessagePlan:
+    """One message of a call: parallel lists over its transfers, the law of single messages, the rate at which a member
+    can send on a channel at most, and how many direct messages of a member may be under way at once, inside its node
+    and as many out of it (None: any number). `is_host`: direct messages of a library that is not paced: the host's
+    start-up of a message comes before its links, and no longer than that is it counted as under way. `coding` is what
+    the two ends spend on a message that is coded by itself, before it sets out.
+    """
+
+    form: TransferLists
+    sizes: list[float]
+    paths: list[Path]
+    backs: list[Path]
+    law: StepLaw
+    cap_bytes_per_s: float
+    most_at_once: int | None
+    is_host: bool
+    coding: PerHopCoding
+    gap_s: float
+
+    def hop_s(self, index: int) -> float:
+        """Start-up of a transfer."""
+        start_s = self.law.hop_between_nodes_s if self.paths[index].is_between_nodes else self.law.hop_in_node_s
+        if not self.coding.num_gaps:
+            return start_s
+        return start_s + 2 * self.gap_s + self.coding.seconds * self.sizes[index]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CallPlan:
+    """A call of one group: its ranks, its messages, and how long it takes as a whole where that was measured."""
+
+    ranks: tuple[int, ...]
+    plans: tuple[MessagePlan, ...]
+    measured_s: float | None
+
+
+@dataclass
+class CallPlans:
+    """The calls of a pricing, each made once, and the servers of all links, by link id; `later`: the fabric from some
+    moments on."""
+
+    pricing: Pricing
+    later: Sequence[tuple[float, Fabric]] = ()
+    _planned: dict[tuple[int, int], CallPlan] = field(default_factory=dict)
+    _places: dict[tuple[tuple[str, ...], tuple[int, ...]], tuple[NDArray[np.int64], list[tuple[int, int]]]] = field(
+        default_factory=dict
+    )
+    _recipes: dict[int, tuple[Recipe, ...]] = field(default_factory=dict)
+    _forms: dict[tuple[CollectiveKind, Recipe], TransferLists] = field(default_factory=dict)
+    _paths: dict[tuple[str, int, int], Path] = field(default_factory=dict)
+    _rates: dict[str, list[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.servers = servers_of(self.pricing.fabric, self.later)
+
+    def place(self, op: Collective | Exchange, rank: int) -> tuple[int, int]:
+        """The group, or the pair, that a rank is in, and its number there."""
+        return self._groups(op)[1][rank]
+
+    def planned(self, op: Collective | Exchange, group: int) -> CallPlan:
+        """The op's call in one of its groups or pairs."""
+        if (op.number, group) not in self._planned:
+            ranks = tuple(self._groups(op)[0][group].tolist())
+            made = self._exchange(op, ranks) if isinstance(op, Exchange) else self._plan(op, group, ranks)
+            self._planned[op.number, group] = made
+        return self._planned[op.number, group]
+
+    def count(self, planned: CallPlan) -> None:
+        """Count the bytes of a call that is not sent message by message."""
+        packets = self.pricing.machine.packets
+        for plan in planned.plans:
+            for num_bytes, path, back in zip(plan.sizes, plan.paths, plan.backs, strict=True):
+                if num_bytes:
+                    path.count(num_bytes if packets is None else packets.sent_bytes(num_bytes))
+                    back.count(0.0 if packets is None else packets.replied_bytes(num_bytes))
+
+    def _groups(self, op: Collective | Exchange) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
+        """The ranks of every group or pair, and of every rank its group and its number there."""
+        key = ((op.axis,), op.ends) if isinstance(op, Exchange) else (op.axes, ())
+        if key not in self._places:
+            schedule = self.pricing.schedule
+            groups = pairs_of(op, schedule) if isinstance(op, Exchange) else schedule.mesh.groups(op.axes)
+            places = [(0, 0)] * self.pricing.fabric.num_ranks
+            for group, ranks in enumerate(groups.tolist()):
+                for member, rank in enumerate(ranks):
+                    places[rank] = group, member
+            self._places[key] = groups, places
+        return self._places[key]
+
+    def _exchange(self, op: Exchange, ranks: tuple[int, ...]) -> CallPlan:
+        """A message each way, sent as direct messages of an all-to-all of two are (as `cost` prices it)."""
+        pricing, library = self.pricing, self.pricing.library
+        sizes = exchanged_bytes(op, pricing.schedule.tensors, pricing.schedule.mesh)
+        by, shape = algorithm_of(DIRECT), pair_shape(self.pricing.pattern_of(op).edges.sum(axis=0))
+        pair = recipe(pricing.fabric, np.array(ranks), DIRECT, library, max(sizes))
+        form = self._form("all_to_all", pair)
+        sent = {(0, 1): float(sizes[0]), (1, 0): float(sizes[1])}
+        most = by.most_at_once(library)
+        plan = MessagePlan(
+            form=form,
+            sizes=[sent.get(ends, 0.0) for ends in zip(form.src, form.dst, strict=True)],
+            paths=[self._path(DIRECT, ranks[a], ranks[b]) for a, b in zip(form.src, form.dst, strict=True)],
+            backs=[self._path(DIRECT, ranks[b], ranks[a]) for a, b in zip(form.src, form.dst, strict=True)],
+            law=algorithm_of(DIRECT).step_law(library, "all_to_all", max(sizes), shape, math.inf, 1),
+            cap_bytes_per_s=math.inf,
+            most_at_once=most,
+            is_host=most is not None and not library.paced,
+            coding=NO_CODING,
+            gap_s=pricing.machine.device.kernel_gap_s,
+        )
+        return CallPlan(ranks=ranks, plans=(plan,), measured_s=None)
+
+    def _plan(self, op: Collective, group: int, ranks: tuple[int, ...]) -> CallPlan:
+        pricing, algorithm = self.pricing, self.pricing.algorithms[op.number]
+        shape = pricing.shape(op.axes)
+        messages = messages_of(op, pricing.schedule.tensors, pricing.schedule.mesh)
+        if op.number not in self._recipes:
+            self._recipes[op.number] = recipes_of(op, pricing)
+        recipe = self._recipes[op.number][group]
+        form = self._form(op.wire_kind, recipe)
+        paths = [self._path(algorithm, ranks[a], ranks[b]) for a, b in zip(form.src, form.dst, strict=True)]
+        backs = [self._path(algorithm, ranks[b], ranks[a]) for a, b in zip(form.src, form.dst, strict=True)]
+        plans = []
+        for message in messages:
+            sizes = form.sizes(message.num_bytes, element_bytes(op, message))
+            law = algorithm_of(algorithm).step_law(
+                pricing.library,
+                op.kind,
+                message.num_bytes,
+                shape,
+                self._sent_per_s(op, group, shape),
+                len(recipe.orders),
+            )
+            cap = algorithm_of(algorithm).cap_bytes_per_s(pricing.library, shape)
+            if math.isfinite(cap):  # holds for the volume; a tree's inner members send more
+                volume = float(sent_share(op, algorithm, pricing.schedule.mesh)) * message.num_bytes
+                cap *= max(1.0, float(np.bincount(form.src, sizes).max(initial=0.0)) / volume) / len(set(form.channel))
+            most = algorithm_of(algorithm).most_at_once(pricing.library)
+            is_host = most is not None and not pricing.library.paced
+            plans.append(
+                MessagePlan(
+                    form=form,
+                    sizes=sizes,
+                    paths=paths,
+                    backs=backs,
+                    law=law,
+                    cap_bytes_per_s=cap,
+                    most_at_once=most,
+                    is_host=is_host,
+                    coding=self._coding(op, len(recipe.orders)),
+                    gap_s=pricing.machine.device.kernel_gap_s,
+                )
+            )
+        table = pricing.table(op)
+        measured_s = None if table is None else sum(table.seconds(message.num_bytes) for message in messages)
+        return CallPlan(ranks=ranks, plans=tuple(plans), measured_s=measured_s)
+
+    def _coding(self, op: Collective, num_channels: int) -> PerHopCoding:
+        """What each of the channels, which share the device, takes to code its messages."""
+        pricing = self.pricing
+        coding = PerHopCoding.of(op, pricing.schedule.tensors, pricing.schedule.mesh, pricing.machine)
+        return replace(coding, seconds=coding.seconds * num_channels)
+
+    def _form(self, kind: CollectiveKind, recipe: Recipe) -> TransferLists:
+        library = self.pricing.library
+        if (kind, recipe) not in self._forms:
+            self._forms[kind, recipe] = TransferLists.of(lower(kind, recipe), library.paced, library.in_flight)
+        return self._forms[kind, recipe]
+
+    def _path(self, algorithm: str, source: int, target: int) -> Path:
+        """From rank to rank; where the machine has packets, links reach their whole capacity."""
+        key = algorithm, source, target
+        if key not in self._paths:
+            pricing, fabric = self.pricing, self.pricing.fabric
+            a, b = int(fabric.device_of[source]), int(fabric.device_of[target])
+            links = route(fabric, a, b)
+            shares = algorithm_of(algorithm).shares_on(pricing.library, pricing.machine)
+            names = [fabric.class_names[fabric.link_class[link]] for link in links]
+            self._paths[key] = Path(
+                servers=tuple(self.servers[link] for link in links),
+                shares=tuple(shares[name] if pricing.machine.packets is None else 1.0 for name in names),
+                is_between_nodes=a // pricing.machine.devices_per_node != b // pricing.machine.devices_per_node,
+            )
+        return self._paths[key]
+
+    def _sent_per_s(self, op: Collective, group: int, shape: GroupShape) -> float:
+        """The rate at which a rank sends when nothing but the op's groups runs."""
+        pricing, key = self.pricing, self.pricing.key_of(op)
+        if key not in self._rates:
+            pattern = pricing.pattern_of(op)
+            cap = algorithm_of(pricing.algorithms[op.number]).cap_bytes_per_s(pricing.library, shape)
+            self._rates[key] = FoldedPattern.alone(pricing.fabric, pattern, exact=True).sent_per_s(cap).tolist()
+        return self._rates[key][group]

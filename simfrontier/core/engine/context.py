@@ -1,0 +1,171 @@
+"""What all runs of an engine on one pricing have in common: ops made ready once, rates, and calls run by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from simfrontier.core.cost import OpWork, Pricing
+from simfrontier.core.engine.flow_rates import FlowRates
+from simfrontier.core.engine.pieces import Pieces
+from simfrontier.core.engine.timeline import CallTimes
+from simfrontier.core.program import Compute, Op, Role, Segment, SegmentedProgram
+
+Block = tuple[Op, ...]
+Classes = tuple[int, ...]
+
+
+def _rounded(seconds: float) -> float:
+    return float(f"{seconds:.13g}")
+
+
+@dataclass(slots=True)
+class OpInfo:
+    """What an engine needs of one op: its works and groups by activity class."""
+
+    works: tuple[OpWork, ...]
+    group_of: list[int]
+    members: tuple[Classes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InnerCall:
+    """A call that a node stands for, op by op."""
+
+    segmented: SegmentedProgram
+    infos: list[OpInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class CallAlone:
+    """A call by itself: when its ops run on each rank class, when it ends on which, and its pieces."""
+
+    times: Mapping[int, CallTimes]
+    ends: tuple[tuple[float, Classes], ...]
+    pieces: Pieces
+
+
+class EngineContext:
+    """Works and groups of ops, what flows load, rates, and calls alone, of a pricing.
+
+    Of jobs that run together each has its own: its rank classes are numbered from `first` on, and `rates` are those of
+    the flows of all of them, of which its own have the numbers `flow_number` of them.
+    """
+
+    def __init__(
+        self,
+        pricing: Pricing,
+        first: int = 0,
+        rates: FlowRates | None = None,
+        flow_number: Callable[[int], int] = lambda own: own,
+    ) -> None:
+        self.pricing, self.first, self.flow_number = pricing, first, flow_number
+        self.rates = FlowRates(pricing.flows, pricing.folding.capacity) if rates is None else rates
+        self.is_dead = pricing.folding.capacity == 0.0  # [num_link_classes]
+        self.some_dead = bool(self.is_dead.any()) or not pricing.fabric.speed.all()
+        self.alone: dict[tuple[Segment, Classes], CallAlone] = {}
+        self._groups: dict[str, tuple[list[int], tuple[Classes, ...]]] = {}
+        self._infos: dict[int, OpInfo] = {}
+        self._inner: dict[Segment, InnerCall] = {}
+        self._coupled: dict[tuple[Segment, Classes], dict[int, Classes]] = {}
+        self._loads: dict[tuple[Segment, Classes], int] = {}
+        self._still: dict[tuple[Segment, Classes], bool] = {}
+
+    def infos(self, part: SegmentedProgram) -> list[OpInfo | None]:
+        """What is needed of each op of a role; None where a node stands for a call."""
+        return [
+            self.info(op) if block is None else None for op, block in zip(part.program.ops, part.blocks, strict=True)
+        ]
+
+    def info(self, op: Op) -> OpInfo:
+        """What an engine needs of an op."""
+        known = self._infos.get(op.number)
+        if known is None:
+            priced = self.pricing.of(op)
+            works = priced.works
+            if self.some_dead:
+                works = tuple(self._moving(work, priced.pattern, group) for group, work in enumerate(works))
+            works = tuple(map(self._numbered, works))
+            known = self._infos[op.number] = OpInfo(works, *self._group(priced.pattern))
+        return known
+
+    def _numbered(self, work: OpWork) -> OpWork:
+        """A work with its flows by the numbers of all jobs. Waits that differ by rounding are equal, so that equal
+        classes stay together."""
+        flow, starting = (-1 if own < 0 else self.flow_number(own) for own in (work.flow, work.starting))
+        return OpWork(_rounded(work.latency_s), work.amount, work.alone, flow, starting)
+
+    @cached_property
+    def idle(self) -> int:
+        """A flow of seconds that loads and holds nothing."""
+        none = np.empty(0)
+        return self.pricing.intern(("idle",), np.empty(0, np.int64), none, 1.0)
+
+    def _moving(self, work: OpWork, pattern: str, group: int) -> OpWork:
+        """A work, or one that stands still where it loads something dead."""
+        if work.amount > 0.0 and not work.stands_still:
+            flow = self.pricing.flows[work.flow]
+            if self.is_dead[flow.rows[flow.load > 0.0]].any():
+                return self.pricing.still(pattern, group, work.amount)
+        return work
+
+    def stands_still(self, part: SegmentedProgram, node: int, classes: Classes) -> bool:
+        """Whether something of a call stands still on some of these rank classes."""
+        if not self.some_dead:
+            return False
+        key = part.segment(node), classes
+        if key not in self._still:
+            infos = [self.info(op) for op in {op.number: op for op in part.block(node)}.values()]
+            self._still[key] = any(info.works[info.group_of[cls]].stands_still for info in infos for cls in classes)
+        return self._still[key]
+
+    def _group(self, pattern: str) -> tuple[list[int], tuple[Classes, ...]]:
+        """Of a pattern: the group of every rank class, and the members of every group."""
+        known = self._groups.get(pattern)
+        if known is None:
+            folding = self.pricing.folding
+            members = tuple(tuple(self.first + cls for cls in sorted(each)) for each in folding.members(pattern))
+            known = self._groups[pattern] = [-1] * self.first + folding.activity_of(pattern).tolist(), members
+        return known
+
+    def inner(self, part: SegmentedProgram, node: int) -> InnerCall:
+        """The call that a node stands for, by itself."""
+        block, number = part.block(node), part.segment(node)
+        known = self._inner.get(number)
+        if known is None:
+            role = Role(part.role.name, (replace(part.program.calls[node], ops=block),), part.role.at)
+            segmented = SegmentedProgram.of_ops(self.pricing.schedule, role)
+            known = self._inner[number] = InnerCall(segmented, [self.info(op) for op in block])
+        return known
+
+    def load(self, part: SegmentedProgram, node: int, classes: Classes) -> int:
+        """The link classes that a call loads on some rank classes, as bits."""
+        key = part.segment(node), classes
+        if key not in self._loads:
+            total = 0
+            for op in {op.number: op for op in part.block(node)}.values():
+                info = self.info(op)
+                for work in [info.works[group] for group in {info.group_of[cls] for cls in classes}]:
+                    for flow in (work.flow, work.starting):
+                        total |= self.rates.load(flow) if work.amount > 0.0 and flow >= 0 else 0
+            self._loads[key] = total
+        return self._loads[key]
+
+    def coupled(self, part: SegmentedProgram, node: int, classes: Classes) -> dict[int, Classes]:
+        """For each rank class of a role those that the collectives of a call couple it with, itself included."""
+        key = part.segment(node), classes
+        if key not in self._coupled:
+            leader = {cls: cls for cls in classes}
+            for op in {op.number: op for op in part.block(node) if not isinstance(op, Compute)}.values():
+                info = self.info(op)
+                for cls in classes:
+                    one, other = leader[cls], leader[info.members[info.group_of[cls]][0]]
+                    leader = {c: other if to == one else to for c, to in leader.items()}
+            sets: dict[int, list[int]] = {}
+            for cls in classes:
+                sets.setdefault(leader[cls], []).append(cls)
+            self._coupled[key] = {cls: tuple(sets[leader[cls]]) for cls in classes}
+        return self._coupled[key]

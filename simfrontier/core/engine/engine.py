@@ -1,0 +1,466 @@
+"""The engine: one issuer per rank class in the nodes of its role's program, on one clock.
+
+Nodes of a rank class stand for those of all its ranks; with an exact folding every rank is a class. The k-th call of a
+communicator that spans roles, and the k-th exchange of two ends, is one call for all that take part.
+
+A node that stands for a whole call takes the times of a run of that call by itself, if all rank classes that its
+collectives couple come to it at one instant and nothing else uses a link, memory or compute units of theirs. Equal
+calls that follow at once, the layers of a stage, are then run in one go. Where something else begins to use what they
+use, the call that is under way goes on op by op from where it is then, until nothing of it is under way and nothing
+else uses what it loads: from there on it runs as a whole again. Both give the same times.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from simfrontier.base.arrays import Floats
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.cost import OpWork
+from simfrontier.core.engine.clock import at
+from simfrontier.core.engine.context import CallAlone, Classes, EngineContext, OpInfo
+from simfrontier.core.engine.flows import INSTANT_S, RESOLUTION, FlowEvents, RunningFlow
+from simfrontier.core.engine.nodes import number_nodes
+from simfrontier.core.engine.pieces import pieces_of
+from simfrontier.core.engine.stopped import job_stops
+from simfrontier.core.engine.timeline import CallTimes, RoleTimeline, Timeline
+from simfrontier.core.engine.under_way import CallByOps, Ending, WholeCalls, is_end_of, taken_over
+from simfrontier.core.engine.waits import blocked_lines
+from simfrontier.core.program import Issuer, Op, SegmentedProgram
+
+
+class Engine(FlowEvents):
+    """One step, or one call by itself, of rank classes that run programs in nodes."""
+
+    def __init__(
+        self,
+        roles: Sequence[tuple[EngineContext, SegmentedProgram, Classes]],
+        done: Sequence[int] = (),
+        later: Sequence[tuple[float, EngineContext]] = (),
+    ) -> None:
+        """`roles`: each with the context of its job, and the rank classes that run it; `done`: how many ops of each
+        lane every rank class has done already, none where it is empty; `later`: other states of the machine, and from
+        when on they hold, in order, in seconds."""
+        self.contexts = [context for context, _, _ in roles]
+        self.parts = [part for _, part, _ in roles]
+        self.classes = [classes for _, _, classes in roles]
+        super().__init__(self.contexts[0].rates)
+        self.later = list(later)
+        self.role_of = {cls: number for number, classes in enumerate(self.classes) for cls in classes}
+        self.infos: list[list[OpInfo | None]] = []
+        self.issuers: dict[int, Issuer] = {}
+        for context, part, classes in roles:
+            self.infos.append(context.infos(part))
+            self.issuers.update({cls: Issuer(part.program, done) for cls in classes})
+        self.ready, self.start, self.end = (
+            {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()} for _ in range(3)
+        )
+        self.arrived: dict[tuple[int, int, int], int] = {}  # by node, inner op and group: how many are ready
+        self.by_ops: dict[int, CallByOps] = {}
+        self.by_ops_keys: set[tuple[int, Classes]] = set()  # calls that are run op by op
+        self.coming: dict[int, dict[Classes, list[int]]] = {}
+        self.returning: dict[tuple[int, Classes, int], list[int]] = {}  # by call, rank classes and piece that comes
+        self.whole: list[WholeCalls] = []
+        self.whole_load = 0  # what any of them loads
+        self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in roles]
+        self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in roles]
+        self.nodes = number_nodes(self.parts, [context.pricing for context in self.contexts])
+
+    @property
+    def now(self) -> float:
+        """Seconds since the step began."""
+        return float(self.env.now)
+
+    def run(self) -> tuple[RoleTimeline, ...]:
+        """The times of all roles."""
+        self._start_all(list(self.role_of))
+        self._settle_soon()
+        self._await_change()
+        self.env.run()
+        if not all(issuer.is_finished for issuer in self.issuers.values()):
+            raise self._stopped() or SimfrontierError(self._stuck())
+        return tuple(self._role_timeline(number) for number in range(len(self.parts)))
+
+    def run_until(self, time: float, instant: float) -> None:
+        """Run what comes up to a time, to an `instant`, and let what is under way then have gone on until then."""
+        self._start_all(list(self.role_of))
+        self._settle_soon()
+        self.env.run(until=time + instant)
+        for sharing in self.sharing:
+            for flow in sharing.flows:
+                flow.left = max(0.0, flow.left - flow.rate * (time - sharing.since))
+
+    def _stopped(self) -> SimfrontierError | None:
+        """Why it goes no further, where something is dead for good."""
+        standing = [flow.op for sharing in self.sharing for flow in sharing.flows if not flow.rate]
+        ops = [(self._op(ending), ending.classes[0]) for ending in [*self.still, *standing]]
+        works = [(op, self.contexts[0].info(op).group_of[cls]) for op, cls in ops]
+        return job_stops(self.contexts[0].pricing, works, self.now) if works else None
+
+    def _role_timeline(self, role: int) -> RoleTimeline:
+        ready, start, end = self._tables(role)
+        return RoleTimeline(
+            segmented=self.parts[role],
+            classes=self.classes[role],
+            timeline=Timeline(ready=ready, start=start, end=end),
+            by_class=self.times_by_class[role],
+            by_node=self.times_by_node[role],
+        )
+
+    def _tables(self, role: int) -> Floats:
+        """When its ops were ready, started and ended [3, num_classes, num_ops]."""
+        tables = (self.ready, self.start, self.end)
+        return np.array([[table[cls] for cls in self.classes[role]] for table in tables], float)
+
+    def _stuck(self) -> str:
+        lines = []
+        for cls, issuer in self.issuers.items():
+            part = self.parts[self.role_of[cls]]
+            lines += blocked_lines(f"role {part.role.name}, rank class {cls}", issuer, part.program.ops)
+        return "the simulated step is stuck: " + "; ".join(
+            lines[:8] or [f"{len(self.arrived)} calls that not all ranks join"]
+        )
+
+    # ── starting ──
+
+    def _start_all(self, classes: list[int]) -> None:
+        now = self.now
+        for cls in classes:
+            role = self.role_of[cls]
+            infos, keys, ready = self.infos[role], self.nodes.keys[role], self.ready[cls]
+            for node in self.issuers[cls].startable():
+                ready[node] = now
+                info = infos[node]
+                if info is not None:
+                    self._arrive(cls, keys[node], -1, info)
+                else:
+                    self._come(cls, role, node)
+
+    def _arrive(self, cls: int, key: int, inner: int, info: OpInfo) -> None:
+        """A rank class is ready for an op; with the last of its group the op begins."""
+        group = info.group_of[cls]
+        members = info.members[group]
+        if len(members) > 1:
+            place = key, inner, group
+            count = self.arrived.get(place, 0) + 1
+            if count < len(members):
+                self.arrived[place] = count
+                return
+            self.arrived.pop(place, None)
+        now = self.now
+        if inner >= 0:
+            for member in members:
+                self.by_ops[member].start[inner] = now
+        elif key in self.nodes.shared:
+            for member in members:
+                self.start[member][self.nodes.node(key, self.role_of[member])] = now
+        else:
+            node = key - self.nodes.first[self.role_of[cls]]
+            for member in members:
+                self.start[member][node] = now
+        self._begin(info.works[group], Ending(key, members, inner))
+
+    # ── calls ──
+
+    def _come(self, cls: int, role: int, node: int) -> None:
+        """A rank class is ready for a call."""
+        coupled = self.contexts[role].coupled(self.parts[role], node, self.classes[role])[cls]
+        key = self.nodes.keys[role][node]
+        if self.by_ops_keys and (key, coupled) in self.by_ops_keys:
+            self._run_by_ops(cls, role, node)
+        else:
+            self.coming.setdefault(key, {}).setdefault(coupled, []).append(cls)
+
+    def _settled(self) -> None:
+        """Calls whose rank classes have come together run as a whole, if nothing disturbs them; others op by op."""
+        for key, sets in self.coming.items():
+            together: list[int] = []
+            for coupled, here in sets.items():
+                role = self.role_of[here[0]]
+                node = self.nodes.node(key, role)
+                if len(here) == len(coupled) and self._is_clear(role, node, coupled):
+                    together += coupled
+                    continue
+                self.by_ops_keys.add((key, coupled))
+                for cls in here:
+                    self._run_by_ops(cls, role, node)
+            if together:
+                self._run_whole(role, node, tuple(sorted(together)))
+        self.coming.clear()
+        for (key, coupled, piece), here in self.returning.items():
+            role = self.role_of[here[0]]
+            node = self.nodes.node(key, role)
+            if len(here) == len(coupled) and self._is_clear(role, node, coupled):
+                self._run_whole(role, node, coupled, piece)
+                continue
+            for cls in here:
+                self._next(cls)
+        self.returning.clear()
+        if self.whole:
+            for flow in self.woken:
+                self._disturb(self.rates.load(flow.flow))
+
+    def _is_clear(self, role: int, node: int, coupled: Classes) -> bool:
+        """Whether nothing that is under way uses a link that a call loads; whole calls that do go on op by op."""
+        if self.contexts[role].stands_still(self.parts[role], node, coupled):
+            return False
+        load = self.contexts[role].load(self.parts[role], node, coupled)
+        return not self._disturb(load) and not self.under_way(load)
+
+    def _run_whole(self, role: int, node: int, classes: Classes, piece: int = 0) -> None:
+        """Rank classes that begin a call together, or a piece of it, and do not disturb each other, are run as one;
+        where they end it together, so are the equal calls that follow at once."""
+        followers = self.parts[role].followers
+        alone = self._alone(role, node, classes)
+        nodes, begins = [node], [self.env.now - alone.pieces.begins[piece]]
+        if len(alone.ends) == 1:
+            ((length, _),) = alone.ends
+            while followers[nodes[-1]] >= 0:
+                nodes.append(followers[nodes[-1]])
+                begins.append(begins[-1] + length)
+        key, load = self.nodes.keys[role][nodes[-1]], self.contexts[role].load(self.parts[role], node, classes)
+        begun = {cls: self.by_ops.pop(cls) for cls in classes} if piece else {}
+        calls = WholeCalls(role, nodes, begins, key, classes, load, alone, set(classes), begun)
+        self.whole.append(calls)
+        self.whole_load |= load
+        if piece:
+            for cls, call in begun.items():
+                call.goes_on(begins[0], alone.times[cls])
+        else:
+            self._enter(calls, 0)
+        for delay, ending in alone.ends:
+            self._after(begins[-1] - self.env.now + delay, Ending(key, ending))
+
+    def _enter(self, calls: WholeCalls, number: int) -> None:
+        """Write down that one of these calls has begun."""
+        node, begin = calls.nodes[number], calls.begins[number]
+        self.times_by_node[calls.role].setdefault(node, []).append((begin, calls.alone.times))
+        for cls in calls.classes:
+            self.start[cls][node] = begin
+
+    def _pass_to(self, calls: WholeCalls, number: int) -> None:
+        """Write down that all of these calls before one are done, and when that one has begun."""
+        if number:
+            self._write_down(calls.role, calls.begun)
+        for each in range(1, number + 1):
+            begin = calls.begins[each]
+            self._enter(calls, each)
+            for cls in calls.classes:
+                self.ready[cls][calls.nodes[each]] = self.end[cls][calls.nodes[each - 1]] = begin
+        if number:
+            for cls in calls.classes:
+                self.issuers[cls].pass_to(calls.nodes[number])
+
+    def _alone(self, role: int, node: int, classes: Classes) -> CallAlone:
+        """When the ops of a call run on rank classes that begin it together, with nothing beside them."""
+        context = self.contexts[role]
+        key, known = (self.parts[role].segment(node), classes), context.alone
+        if key not in known:
+            part = context.inner(self.parts[role], node).segmented
+            (role_timeline,) = Engine([(context, part, classes)]).run()
+            table, ends = role_timeline.timeline, dict[float, list[int]]()
+            for row, cls in enumerate(classes):
+                ends.setdefault(float(table.end[row].max()), []).append(cls)
+            times = {
+                cls: CallTimes(ready=table.ready[row], start=table.start[row], end=table.end[row])
+                for row, cls in enumerate(classes)
+            }
+            known[key] = CallAlone(
+                times=times,
+                ends=tuple((end, tuple(ending)) for end, ending in ends.items()),
+                pieces=pieces_of(part.program, list(times.values())),
+            )
+        return known[key]
+
+    def _run_by_ops(self, cls: int, role: int, node: int) -> None:
+        self.start[cls][node] = self.env.now
+        part, context = self.parts[role], self.contexts[role]
+        inner, coupled = context.inner(part, node), context.coupled(part, node, self.classes[role])[cls]
+        program = inner.segmented.program
+        times = ([0.0] * program.num_ops for _ in range(3))
+        issuer = Issuer(program)
+        self.by_ops[cls] = CallByOps(node, self.nodes.keys[role][node], coupled, inner, issuer, *times)
+        self._next(cls)
+
+    def _next(self, cls: int) -> None:
+        """Start what a rank class may start of the call that it runs op by op."""
+        call = self.by_ops[cls]
+        for index in call.issuer.startable():
+            call.ready[index] = self.env.now
+            self._arrive(cls, call.key, index, call.inner.infos[index])
+
+    def _next_or_return(self, cls: int) -> None:
+        """The same, but where a piece of the call begins, it may run on as a whole."""
+        call = self.by_ops[cls]
+        role = self.role_of[cls]
+        if call.issuer.is_idle and not self.contexts[role].stands_still(self.parts[role], call.node, call.coupled):
+            pieces = self._alone(role, call.node, call.coupled).pieces
+            piece = pieces.number_of.get(tuple(call.issuer.done))
+            if piece is not None:
+                self.returning.setdefault((call.key, call.coupled, piece), []).append(cls)
+                return
+        self._next(cls)
+
+    def _disturb(self, load: int) -> bool:
+        """Whether calls that run as a whole load these links: they go on op by op."""
+        if not load & self.whole_load:
+            return False
+        disturbed = [calls for calls in self.whole if calls.load & load]
+        for calls in disturbed:
+            self._go_on_by_ops(calls)
+        return bool(disturbed)
+
+    def _go_on_by_ops(self, calls: WholeCalls) -> None:
+        """Run the piece that is under way by itself once more until now, and take over what is under way in it."""
+        self._take_out(calls)
+        now, instant = self.env.now, max(INSTANT_S, self.env.now * RESOLUTION)
+        number = bisect_right(calls.begins, now + instant) - 1
+        self._pass_to(calls, number)
+        context = self.contexts[calls.role]
+        part, node, since = self.parts[calls.role], calls.nodes[number], min(now, calls.begins[number])
+        key, inner, pieces = self.nodes.keys[calls.role][node], context.inner(part, node), calls.alone.pieces
+        piece = bisect_right(pieces.begins, now - since + instant) - 1
+        origin = since + pieces.begins[piece]
+        alone = Engine([(context, inner.segmented, calls.classes)], pieces.done[piece])
+        alone.run_until(max(0.0, now - origin), instant)
+        going = {cls for cls in calls.left if not alone.issuers[cls].is_finished}
+        for waiting in self.timers.values():
+            waiting[:] = [what for what in waiting if not is_end_of(what, calls.key, going)]
+        begun = calls.begun if number == 0 else {}
+        self._write_down(calls.role, {cls: call for cls, call in begun.items() if cls not in going})
+        coupled = context.coupled(part, node, self.classes[calls.role])
+        for cls in going:
+            if cls in begun:
+                self.by_ops[cls] = begun[cls]
+                begun[cls].issuer = alone.issuers[cls]
+            else:
+                times = calls.alone.times[cls]
+                tables = ((table + since).tolist() for table in (times.ready, times.start, times.end))
+                self.by_ops[cls] = CallByOps(node, key, coupled[cls], inner, alone.issuers[cls], *tables)
+        for (index, _, group), count in alone.arrived.items():
+            self.arrived[key, index, group] = count
+        for flow in [flow for sharing in alone.sharing for flow in sharing.flows]:
+            self.woken.append(taken_over(flow, key))
+        for when, waiting in alone.timers.items():
+            for what in waiting:
+                self._after(max(0.0, origin + when - now), taken_over(what, key))
+
+    # ── other states of the machine ──
+
+    def _await_change(self) -> None:
+        if self.later:
+            at(self.env, self.env.now + self.later[0][0] - self.now, self._settle_soon)
+
+    def _changed(self, edge: float) -> bool:
+        if not self.later or self.later[0][0] > self.now + (edge - self.env.now):
+            return False
+        self._change()
+        return True
+
+    def _change(self) -> None:
+        """Calls that run as a whole go on op by op; what is under way has so much left of what it needs in the next
+        state as it had in this one, and latencies that have begun stay as they are."""
+        for calls in list(self.whole):
+            self._go_on_by_ops(calls)
+        for sharing in list(self.sharing):
+            self._stop(sharing)
+        before, (_, after) = self.contexts[0], self.later.pop(0)
+        self.contexts, self.rates = [after] * len(self.parts), after.rates
+        self.infos = [after.infos(part) for part in self.parts]
+        waiting = [what for each in self.timers.values() for what in each if isinstance(what, RunningFlow)]
+        for flow in [*self.loose, *self.woken, *waiting]:
+            self._take_over(flow, before, after)
+        for cls, call in self.by_ops.items():
+            call.inner = after.inner(self.parts[self.role_of[cls]], call.node)
+        still, self.still = self.still, []
+        for ending in still:
+            self._begin(self._work(ending, after), ending)
+        self._await_change()
+
+    def _take_over(self, flow: RunningFlow, before: EngineContext, after: EngineContext) -> None:
+        """Let a flow go on in this state as that of the same op."""
+        was, work = self._work(flow.op, before), self._work(flow.op, after)
+        if flow.then is not None:
+            flow.flow = work.starting if work.starting >= 0 else after.idle
+            flow = flow.then
+        flow.flow = work.flow
+        flow.left *= work.amount / was.amount
+
+    def _work(self, ending: Ending, context: EngineContext) -> OpWork:
+        """What the op asks that ends then."""
+        info = context.info(self._op(ending))
+        return info.works[info.group_of[ending.classes[0]]]
+
+    def _op(self, ending: Ending) -> Op:
+        cls = ending.classes[0]
+        if ending.inner >= 0:
+            return self.by_ops[cls].inner.segmented.program.ops[ending.inner]
+        role = self.role_of[cls]
+        return self.parts[role].program.ops[self.nodes.node(ending.key, role)]
+
+    # ── ending ──
+
+    def _finish(self, ended: list[Ending]) -> None:
+        now = self.now
+        touched: dict[int, None] = {}
+        inside: dict[int, None] = {}
+        for ending in ended:
+            if ending.inner >= 0:
+                for cls in ending.classes:
+                    call = self.by_ops[cls]
+                    call.end[ending.inner] = now
+                    call.issuer.finish(ending.inner)
+                    inside[cls] = None
+                continue
+            if self.whole:
+                self._end_whole(ending)
+            key = ending.key
+            if key in self.nodes.shared:
+                for cls in ending.classes:
+                    self._end(cls, self.nodes.node(key, self.role_of[cls]))
+                    touched[cls] = None
+                continue
+            node = key - self.nodes.first[self.role_of[ending.classes[0]]]
+            for cls in ending.classes:
+                self.end[cls][node] = now
+                self.issuers[cls].finish(node)
+                touched[cls] = None
+        for cls in sorted(inside):
+            call = self.by_ops[cls]
+            if not call.issuer.is_finished:
+                self._next_or_return(cls)
+                continue
+            self._write_down(self.role_of[cls], {cls: self.by_ops.pop(cls)})
+            self._end(cls, call.node)
+            touched[cls] = None
+        self._start_all(sorted(touched))
+
+    def _end(self, cls: int, node: int) -> None:
+        self.end[cls][node] = self.env.now
+        self.issuers[cls].finish(node)
+
+    def _write_down(self, role: int, calls: Mapping[int, CallByOps]) -> None:
+        """Keep the times of calls that have ended, by rank class."""
+        for cls, call in calls.items():
+            self.times_by_class[role][cls, call.node] = call.times()
+
+    def _end_whole(self, ending: Ending) -> None:
+        for calls in self.whole:
+            if calls.key == ending.key and calls.left.issuperset(ending.classes):
+                calls.left.difference_update(ending.classes)
+                if not calls.left:
+                    self._pass_to(calls, len(calls.nodes) - 1)
+                    if len(calls.nodes) == 1:
+                        self._write_down(calls.role, calls.begun)
+                    self._take_out(calls)
+                return
+
+    def _take_out(self, calls: WholeCalls) -> None:
+        """These calls do not run as a whole any more."""
+        self.whole.remove(calls)
+        self.whole_load = 0
+        for other in self.whole:
+            self.whole_load |= other.load

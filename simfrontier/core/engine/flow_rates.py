@@ -1,0 +1,169 @@
+"""Rates of flows that run at the same time: max-min fair, and solved once for each set of flows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.base.arrays import Floats, Ints
+from simfrontier.core.cost import Flow
+from simfrontier.core.network import solve
+
+Thing = TypeVar("Thing")
+MOST_UNFILTERED = 10_000  # loads of flows that run together, above which links that cannot fill are left out
+MOST_APART = 1_000_000  # flows in all sets that are kept as they share links, some 200 MB
+MARGIN = 1e-9  # relative distance from full within which a link may fill
+LEAST_UNITS = 1.0  # assumed: compute units of a device that calls leave to kernels however many run
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharingSets:
+    """Flows in sets that share links, directly or through others: the links that each set loads, as bits, and of each
+    flow the number of its set and its rate."""
+
+    loads: tuple[int, ...]
+    rates: dict[int, tuple[int, float]]
+
+    @property
+    def load(self) -> int:
+        """The links that all of them load."""
+        return reduce(or_, self.loads)
+
+
+class FlowRates:
+    """The rates of flows that run together, and the links that each loads, for as long as links and devices stay as
+    they are.
+
+    Where they change at some time of the step, the engine takes other `FlowRates` from then on, and sets all rates
+    anew.
+    """
+
+    def __init__(self, flows: Sequence[Flow], capacity: NDArray[np.float64]) -> None:
+        """`flows` may grow; `capacity`: of each link class."""
+        self.flows, self.capacity = flows, capacity
+        self._of_set: dict[tuple[int, ...], list[float]] = {}  # in the order of the flows
+        self._apart: dict[tuple[int, ...], SharingSets] = {}
+        self._num_apart = 0  # flows in all of these
+        self._loads: dict[int, int] = {}
+
+    def load(self, flow: int) -> int:
+        """The link classes that a flow loads or of which it holds a part, as bits."""
+        known = self._loads.get(flow)
+        if known is None:
+            one = self.flows[flow]
+            known = self._loads[flow] = bits(one.rows[(one.load > 0.0) | (one.reserved > 0.0)])
+        return known
+
+    def apart(self, flows: tuple[int, ...]) -> SharingSets:
+        """Flows that run together, in ascending order, in sets that share no link with each other."""
+        known = self._apart.get(flows)
+        if known is None:
+            sets = sets_that_share(flows, self.load)
+            keys = [tuple(sorted(mine)) for _, mine in sets]
+            lacking = [key for key in keys if key not in self._of_set]
+            if lacking:  # in one go, as flows that share no link do not see each other
+                rates = self.solved(tuple(sorted(flow for key in lacking for flow in key)))
+                self._of_set |= {key: [rates[flow] for flow in key] for key in lacking}
+            self._num_apart += len(flows)
+            if self._num_apart > MOST_APART:
+                self._apart, self._num_apart = {}, len(flows)
+            known = self._apart[flows] = SharingSets(
+                loads=tuple(load for load, _ in sets),
+                rates={
+                    flow: (number, rate)
+                    for number, key in enumerate(keys)
+                    for flow, rate in zip(key, self._of_set[key], strict=True)
+                },
+            )
+        return known
+
+    def solved(self, numbers: tuple[int, ...]) -> dict[int, float]:
+        """The rate of each of these flows, which share links with no others."""
+        flows = [self.flows[number] for number in numbers]
+        link = np.concatenate([flow.rows for flow in flows])
+        load = np.concatenate([flow.load for flow in flows])
+        which = np.repeat(np.arange(len(flows)), [len(flow.rows) for flow in flows])
+        rows, at = _numbered(link, len(self.capacity))
+        reserved = np.concatenate([flow.reserved for flow in flows])
+        held = np.bincount(at, reserved, len(rows)).astype(np.float64, copy=False)
+        capacity, caps = not_held(self.capacity[rows], held), np.array([flow.cap for flow in flows])
+        if len(at) > MOST_UNFILTERED:
+            mine = can_fill(at, which, load, capacity, caps)[at]
+            kept, at = _numbered(at[mine], len(rows))
+            capacity, load, which = capacity[kept], load[mine], which[mine]
+        usage = np.zeros((len(capacity), len(flows)))
+        usage[at, which] = load
+        rates = solve(usage, capacity, np.ones(len(flows)), caps)
+        return dict(zip(numbers, rates.tolist(), strict=True))
+
+
+def can_fill(link: Ints, which: Ints, load: Floats, capacity: Floats, caps: Floats) -> NDArray[np.bool_]:
+    """[num_links] whether a link may fill, and so hold flows up, whatever the max-min rates are.
+
+    link, which, load  [num_loads] `load` is what flow number `which` takes of a link per unit of its rate
+    capacity, caps     [num_links], [num_flows]
+
+    No flow is faster than its cap, nor than any of its links lets it be alone: a link that would not be full if all
+    flows were that fast, such as most of the pools between groups of nodes, decides nothing. Of the links that a flow
+    has to itself the first that lets it be no faster is enough.
+    """
+    loaded = load > 0.0
+    link, which, load = link[loaded], which[loaded], load[loaded]
+    alone, top = capacity[link] / load, caps.copy()
+    np.minimum.at(top, which, alone)
+    most = np.bincount(link, load * top[which], len(capacity))
+    fills: NDArray[np.bool_] = most >= capacity * (1.0 - MARGIN)
+    own = np.flatnonzero((np.bincount(link, minlength=len(capacity)) == 1)[link])  # loads of links with one flow
+    fills[link[own]] = False
+    own = own[alone[own] == top[which[own]]]
+    fills[link[own[np.unique(which[own], return_index=True)[1]]]] = True
+    return fills
+
+
+def _numbered(things: Ints, count: int) -> tuple[Ints, Ints]:
+    """The different ones of things below `count`, ascending, and where each stands among them."""
+    place = np.zeros(count, np.int64)
+    place[things] = 1
+    different = np.flatnonzero(place)
+    place[different] = np.arange(len(different))
+    return different, place[things]
+
+
+def sets_that_share(things: Iterable[Thing], load_of: Callable[[Thing], int]) -> list[tuple[int, list[Thing]]]:
+    """Things in sets of which no two use a common link, each with the links that it uses, as bits; `load_of`: those of
+    one thing."""
+    sets: list[tuple[int, list[Thing]]] = []
+    for thing in things:
+        load, together, apart = load_of(thing), [thing], []
+        for other, its_things in sets:
+            if other & load:
+                load |= other
+                together += its_things
+            else:
+                apart.append((other, its_things))
+        sets = [*apart, (load, together)]
+    return sets
+
+
+def bits(links: NDArray[np.int64]) -> int:
+    """A set of link classes as a number."""
+    flags = np.zeros(int(links.max(initial=-1)) + 1, np.uint8)
+    flags[links] = 1
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def not_held(capacity: NDArray[np.float64], held: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What flows share of links of which calls hold a part.
+
+    Where calls ask for all units together, one is left, so that nothing stands still: a workgroup of a kernel finds
+    room as soon as one of a call ends.
+    """
+    left = np.maximum(capacity - held, np.minimum(capacity, LEAST_UNITS))
+    shared: NDArray[np.float64] = np.where(held > 0.0, left, capacity)
+    return shared

@@ -1,0 +1,229 @@
+"""The clock of the engine: SimPy's, timers that share instants, and flows at max-min fair rates.
+
+At every instant all that ends is ended, all that may start is started, and only then are rates solved: of the flows
+that share links with what ended or started; the others go on as they do.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import inf
+from typing import Any
+
+import simpy
+
+from simfrontier.core.cost import OpWork
+from simfrontier.core.engine.clock import at_end_of_instant
+from simfrontier.core.engine.flow_rates import FlowRates
+
+MOST_TOGETHER = 24  # flows that change together and are brought up to date together, whether they share links or not
+INSTANT_S = 1e-12  # events closer than this are one instant
+RESOLUTION = 1e-15  # relative: after hours of simulated time the clock itself cannot tell events this close apart
+
+
+@dataclass(slots=True, eq=False)
+class RunningFlow:
+    """A flow under way: how much of its amount is left, and at what rate it goes; `then` goes on when it ends."""
+
+    left: float
+    flow: int
+    op: Any
+    rate: float = 0.0
+    then: RunningFlow | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Sharing:
+    """Flows that share no links with others: the links that they load, as bits, and since when they go at their rates
+    with what was left of them then."""
+
+    load: int
+    flows: list[RunningFlow]
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """What is under way: a flow that runs (`is_running`), one that begins later, or an op that ends then, and the
+    seconds until that."""
+
+    what: Any
+    is_running: bool
+    seconds: float
+
+
+class FlowEvents(ABC):
+    """What is under way: works that are begun come back by `_finish` when they end; whoever inherits says what an op
+    is."""
+
+    def __init__(self, rates: FlowRates) -> None:
+        self.rates = rates
+        self.env = simpy.Environment()
+        self.timers: dict[float, list[Any]] = {}  # by when: flows that then begin, and ops that then end
+        self.ended: list[Any] = []
+        self.woken: list[RunningFlow] = []  # that begin now
+        self.loose: list[RunningFlow] = []  # that are to have new rates now
+        self.sharing: dict[_Sharing, None] = {}
+        self.dues: list[tuple[float, int, _Sharing]] = []  # a heap: when the first flow ends of each, stopped ones too
+        self.num_shared = 0
+        self.due = -1.0  # when the first of what runs ends
+        self.still: list[Any] = []  # ops that cannot begin before the machine is in another state
+        self.settling = False
+
+    @abstractmethod
+    def _finish(self, ended: list[Any]) -> None:
+        """Say that ops have ended now, and start what may start."""
+
+    @abstractmethod
+    def _settled(self) -> None:
+        """Called when nothing more ends at this instant, before rates are set."""
+
+    def _changed(self, edge: float) -> bool:
+        """Whether the machine comes into another state by then, in which all that is under way then is."""
+        return False
+
+    def _begin(self, work: OpWork, op: Any) -> None:
+        if work.stands_still:
+            self.still.append(op)
+            return
+        if work.amount <= 0.0:
+            self._after(work.latency_s, op)
+            return
+        flow = RunningFlow(work.amount, work.flow, op)
+        if work.starting >= 0:  # seconds, at one per second
+            self.woken.append(RunningFlow(work.latency_s, work.starting, op, then=flow))
+        elif work.latency_s > 0.0:
+            self._after(work.latency_s, flow)
+        else:
+            self.woken.append(flow)
+
+    def _after(self, delay: float, what: Any) -> None:
+        """After a delay, begin a flow or end an op; what comes at the same time shares one timer."""
+        when = self.env.now + delay
+        waiting = self.timers.get(when)
+        if waiting is None:
+            self.timers[when] = [what]
+            self.env.timeout(delay).callbacks.append(self._ring)
+        else:
+            waiting.append(what)
+
+    def _ring(self, _: object) -> None:
+        for what in self.timers.pop(self.env.now):
+            if isinstance(what, RunningFlow):
+                self.woken.append(what)
+            else:
+                self.ended.append(what)
+        self._settle_soon()
+
+    def _settle_soon(self, _: object = None) -> None:
+        """Settle once, after everything else that happens at this time: now, where nothing more does. The last that a
+        callback does."""
+        if self.settling:
+            return
+        if self.env.peek() > self.env.now:
+            self._settle()
+        else:
+            self.settling = True
+            at_end_of_instant(self.env, self._settle)
+
+    def _settle(self) -> None:
+        self.settling = False
+        now = self.env.now
+        edge = now + max(INSTANT_S, now * RESOLUTION)
+        self._stop_due(edge)
+        self._end_all()
+        while self._changed(edge):
+            self._end_all()
+        if self.woken:
+            self._join()
+        if self.loose:
+            self._go_on()
+        if self.sharing:
+            self._come_back()
+
+    def _end_all(self) -> None:
+        """Finish what has ended, and what that ends."""
+        while self.ended:
+            ended, self.ended = self.ended, []
+            self._finish(ended)
+        self._settled()
+
+    def under_way(self, load: int) -> bool:
+        """Whether a flow that is under way, or begins now, loads some of these links."""
+        load_of = self.rates.load
+        return any(load & sharing.load for sharing in self.sharing) or any(
+            load & load_of(flow.flow) for flow in (*self.loose, *self.woken)
+        )
+
+    def remaining(self) -> list[Remaining]:
+        """All that is under way, when rates are set."""
+        now = self.env.now
+        return [
+            Remaining(flow, True, (flow.left / flow.rate if flow.rate else inf) - (now - sharing.since))
+            for sharing in self.sharing
+            for flow in sharing.flows
+        ] + [Remaining(what, False, when - now) for when, waiting in self.timers.items() for what in waiting]
+
+    def _stop(self, sharing: _Sharing) -> None:
+        """Bring flows up to now; what has not ended is to have a new rate."""
+        del self.sharing[sharing]
+        now = self.env.now
+        elapsed, instant = now - sharing.since, max(INSTANT_S, now * RESOLUTION)
+        for flow in sharing.flows:
+            flow.left -= flow.rate * elapsed
+            if flow.left > flow.rate * instant:
+                self.loose.append(flow)
+            elif flow.then is not None:
+                self.woken.append(flow.then)
+            else:
+                self.ended.append(flow.op)
+
+    def _stop_due(self, edge: float) -> None:
+        """Stop the flows of which the first ends by then, in the order in which they began to share."""
+        due = []
+        while self.dues and self.dues[0][0] <= edge:
+            due.append(heappop(self.dues)[1:])
+        for _, sharing in sorted(due):
+            if sharing in self.sharing:
+                self._stop(sharing)
+
+    def _join(self) -> None:
+        """Flows that begin now are to have rates, and all that share links with them."""
+        load = 0
+        for flow in self.woken:
+            load |= self.rates.load(flow.flow)
+        self.loose += self.woken
+        self.woken = []
+        for sharing in [each for each in self.sharing if each.load & load]:
+            self._stop(sharing)
+
+    def _come_back(self) -> None:
+        """Settle when the first flow ends."""
+        while self.dues[0][2] not in self.sharing:
+            heappop(self.dues)
+        due = self.dues[0][0]
+        if due != self.due and due < inf:
+            self.due = due
+            self.env.timeout(due - self.env.now).callbacks.append(self._settle_soon)
+
+    def _go_on(self) -> None:
+        """Set rates."""
+        loose, self.loose = self.loose, []
+        apart = self.rates.apart(tuple(sorted([flow.flow for flow in loose])))
+        for flow in loose:
+            flow.rate = apart.rates[flow.flow][1]
+        sets = [loose]
+        if len(loose) > MOST_TOGETHER:
+            sets = [[] for _ in apart.loads]
+            for flow in loose:
+                sets[apart.rates[flow.flow][0]].append(flow)
+        now = self.env.now
+        for number, flows in enumerate(sets):
+            load = apart.loads[number] if len(sets) > 1 else apart.load
+            due = now + min([flow.left / flow.rate if flow.rate else inf for flow in flows])
+            self.num_shared += 1
+            sharing = _Sharing(load, flows, now)
+            self.sharing[sharing] = None
+            heappush(self.dues, (due, self.num_shared, sharing))

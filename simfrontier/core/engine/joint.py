@@ -1,0 +1,146 @@
+"""Two jobs on one machine, on one clock: their steps share the links between groups of nodes, and nothing else.
+
+Both begin at once; the second begins its step anew whenever a rank of it is done, until the first job's step ends.
+Each job is folded by itself, but links between groups are told apart by what either job loads on them, so that the
+links of a class are alike for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import overload
+
+import numpy as np
+
+from simfrontier.base.arrays import Ints
+from simfrontier.base.errors import InputError
+from simfrontier.core.cost import Flow, Pricing, folded_anew, price
+from simfrontier.core.engine.context import Classes, EngineContext
+from simfrontier.core.engine.engine import Engine
+from simfrontier.core.engine.flow_rates import FlowRates
+from simfrontier.core.engine.neighbour import Neighbour
+from simfrontier.core.engine.timeline import RoleTimeline
+from simfrontier.core.network import Fabric
+from simfrontier.core.program import Issuer, SegmentedProgram, segmented_roles
+
+Parts = Sequence[SegmentedProgram]
+
+
+def simulate_beside(
+    parts: Parts, pricing: Pricing, beside: Neighbour, exact: bool
+) -> tuple[Pricing, tuple[RoleTimeline, ...]] | None:
+    """One step of a job beside another on the same machine: the job as it was folded for that, and its roles; None
+    where they share no link. Raises InputError where something is dead."""
+    schedule, other_parts = beside.schedule, beside.parts
+    if exact or schedule is pricing.schedule:  # each job has a schedule of its own
+        schedule = replace(schedule)
+        other_parts = segmented_roles(schedule, whole=not exact)
+    other = price(schedule, beside.machine, beside.library, beside.perturbation, exact, beside.placement)
+    if not len(shared_links(pricing.fabric, other.fabric)[0]):
+        return None
+    pricing, other = told_apart(pricing, other)
+    contexts = contexts_of(pricing, other)
+    if any(job.some_dead for job in contexts):
+        raise InputError("not beside what is dead; allowed: factors above 0", key=("neighbour",))
+    roles = []
+    for job, own in zip(contexts, (parts, other_parts), strict=True):
+        for number, part in enumerate(own):
+            classes = job.first + np.flatnonzero(job.pricing.role_of == number)
+            roles.append((job, part, tuple(classes.tolist())))
+    return pricing, _JointEngine(roles, len(parts)).run()
+
+
+def shared_links(one: Fabric, other: Fabric) -> tuple[Ints, Ints]:
+    """The links between groups of nodes that two jobs on one machine both may use: their numbers in each fabric."""
+    if one.num_pool_groups == other.num_pool_groups:  # they have the same pools, or none
+        pools = np.arange(one.num_links - one.pool_base)
+        return one.pool_base + pools, other.pool_base + pools
+    number = {other.describe(link): link for link in range(other.pool_base, other.num_links)}
+    mine = [link for link in range(one.pool_base, one.num_links) if one.describe(link) in number]
+    return np.array(mine, np.int64), np.array([number[one.describe(link)] for link in mine], np.int64)
+
+
+def told_apart(one: Pricing, other: Pricing) -> tuple[Pricing, Pricing]:
+    """Both folded anew until every class of links that they share is one class for the other job, too."""
+    places = shared_links(one.fabric, other.fabric)
+    while True:
+        classes = [job.folding.link_class[links] for job, links in zip((one, other), places, strict=True)]
+        _, joint = np.unique(np.stack(classes), axis=1, return_inverse=True)
+        joint = joint.ravel()
+        count = len(np.unique(joint))
+        if all(count == len(np.unique(mine)) for mine in classes) and all(
+            np.isin(job.folding.link_class, mine).sum() == len(mine)
+            for job, mine in zip((one, other), classes, strict=True)
+        ):
+            return one, other
+        one, other = (_coloured(job, links, joint) for job, links in zip((one, other), places, strict=True))
+
+
+def _coloured(pricing: Pricing, links: Ints, colour: Ints) -> Pricing:
+    colours = np.zeros(pricing.fabric.num_links, np.int64)
+    colours[links] = 1 + colour
+    return folded_anew(pricing, colours)
+
+
+class _JointFlows(Sequence[Flow]):
+    """The flows of two pricings: those of the first have even numbers, those of the second odd ones, on the link
+    classes of both; `row_of`: of each link class of the second."""
+
+    def __init__(self, one: Pricing, other: Pricing, row_of: Ints) -> None:
+        self.both, self.row_of = (one.flows, other.flows), row_of
+        self.known: dict[int, Flow] = {}
+
+    def __len__(self) -> int:
+        return 2 * max(map(len, self.both))
+
+    @overload
+    def __getitem__(self, number: int) -> Flow: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Flow]: ...
+    def __getitem__(self, number: int | slice) -> Flow | Sequence[Flow]:
+        assert isinstance(number, int)
+        flow = self.both[number % 2][number // 2]
+        if number % 2 == 0:
+            return flow
+        if number not in self.known:
+            self.known[number] = replace(flow, rows=self.row_of[flow.rows])
+        return self.known[number]
+
+
+def contexts_of(one: Pricing, other: Pricing) -> tuple[EngineContext, EngineContext]:
+    """What the engine needs of both jobs: their flows load the links of both, of which they share some."""
+    num_links = one.folding.num_link_classes
+    row_of = num_links + np.arange(other.folding.num_link_classes)
+    mine, theirs = shared_links(one.fabric, other.fabric)
+    row_of[other.folding.link_class[theirs]] = one.folding.link_class[mine]
+    rates = FlowRates(_JointFlows(one, other, row_of), np.concatenate([one.folding.capacity, other.folding.capacity]))
+    return (
+        EngineContext(one, 0, rates, lambda own: 2 * own),
+        EngineContext(other, one.folding.num_rank_classes, rates, lambda own: 2 * own + 1),
+    )
+
+
+class _JointEngine(Engine):
+    """The first `num_first` roles are the first job's; the others begin anew when they are done."""
+
+    def __init__(self, roles: Sequence[tuple[EngineContext, SegmentedProgram, Classes]], num_first: int) -> None:
+        super().__init__(roles)
+        self.num_first = num_first
+        self.mine = [cls for cls, role in self.role_of.items() if role < num_first]
+        self.over = self.env.event()
+
+    def run(self) -> tuple[RoleTimeline, ...]:
+        """The times of the first job's roles."""
+        self._start_all(list(self.role_of))
+        self._settle_soon()
+        self.env.run(until=self.over)
+        return tuple(self._role_timeline(number) for number in range(self.num_first))
+
+    def _start_all(self, classes: list[int]) -> None:
+        for cls in classes:
+            if self.role_of[cls] >= self.num_first and self.issuers[cls].is_finished:
+                self.issuers[cls] = Issuer(self.parts[self.role_of[cls]].program)
+        if not self.over.triggered and all(self.issuers[cls].is_finished for cls in self.mine):
+            self.over.succeed()
+        super()._start_all(classes)

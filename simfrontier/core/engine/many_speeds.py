@@ -1,0 +1,97 @@
+"""Error of a step whose devices of many speeds were simulated in classes of nodes (`network.node_classes`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simfrontier.base.arrays import Floats
+from simfrontier.core.cost import Pricing
+from simfrontier.core.engine.step import SimulatedStep
+from simfrontier.core.engine.variations import scaled_s
+from simfrontier.core.network import ClassRates
+from simfrontier.core.program import Collective, Compute, Exchange, Op
+
+# Of a step: what calls take more or less where other calls run beside them than in the step with classes. Measured: at
+# most 1.5e-4, on four-layer models of the seven families.
+OTHER_CONTENTION = 5e-4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedError:
+    """Largest relative errors of a step: `single` of the speed of a device, or the network of a node; `step` of its
+    time."""
+
+    single: float
+    step: float
+
+    @property
+    def note(self) -> str:
+        """What was done, and how far off that may be."""
+        return (
+            "nodes with devices of many speeds are simulated in classes, the slowest by itself: single devices are off "
+            f"by up to {100 * self.single:.2g} %, the step by up to {100 * self.step:.2g} %"
+        )
+
+
+def speed_error(step: SimulatedStep) -> SpeedError | None:
+    """Return how far off a step may be; None where all speeds are as they are.
+
+    The longest path through the step with every device at its own speed is at most as long as with all classes of nodes
+    as slow as their slowest members, and at least as long as with all as fast as their fastest, in whichever state of
+    the machine. What is contended is as in the step, but for OTHER_CONTENTION.
+    """
+    fabrics = [state.pricing.fabric for state in step.states]
+    single = max(rates.largest_difference for each in fabrics for rates in (each.devices, each.networks))
+    if not single:
+        return None
+    extremes = [_Extremes(step, state.pricing) for state in step.states]
+    ends_s = scaled_s(step, 2, lambda op: _widest([each.times_as_long(op) for each in extremes]))
+    return SpeedError(single=single, step=OTHER_CONTENTION + float(np.abs(ends_s / step.step_s - 1.0).max()))
+
+
+def _widest(times: Sequence[Floats]) -> Floats:
+    """The least of the first column of all, and the greatest of the second [num_activity_classes, 2]."""
+    each = np.stack(times)
+    return np.stack([each[..., 0].min(axis=0), each[..., 1].max(axis=0)], axis=1)
+
+
+class _Extremes:
+    """Ops of a step with the fastest and the slowest members of all classes of nodes, in one state of the machine."""
+
+    def __init__(self, step: SimulatedStep, pricing: Pricing) -> None:
+        self.step, self.pricing = step, pricing
+        devices, networks = pricing.fabric.devices, pricing.fabric.networks
+        self.pricings = [_at_speeds(pricing, devices, mean) for mean in (devices.fastest, devices.slowest)]
+        ranks = pricing.folding.representative
+        self.network = [(networks.mean / each)[ranks] for each in (networks.fastest, networks.slowest)]
+
+    def times_as_long(self, op: Op) -> Floats:
+        """How many times as long as simulated an op takes [num_activity_classes, 2]."""
+        if not isinstance(op, Compute):
+            return self._on_networks(op)
+        usual, *others = (_alone_s(each, op) for each in (self.pricing, *self.pricings))
+        moves = np.isfinite(usual) & (usual > 0.0)
+        return np.stack([np.divide(each, usual, out=np.ones(len(usual)), where=moves) for each in others], axis=1)
+
+    def _on_networks(self, op: Collective | Exchange) -> Floats:
+        """The same of messages, where any node of a group may be the one that they wait for."""
+        priced = self.pricing.of(op)
+        times = np.ones((len(priced.works), 2))
+        if self.step.level(op) == "inter_node":
+            group, (fastest, slowest) = self.pricing.folding.activity_of(priced.pattern), self.network
+            np.minimum.at(times[:, 0], group, fastest)
+            np.maximum.at(times[:, 1], group, slowest)
+        return times
+
+
+def _at_speeds(pricing: Pricing, devices: ClassRates, speed: Floats) -> Pricing:
+    """The pricing, priced anew with devices of these speeds [num_ranks]."""
+    return replace(pricing, fabric=replace(pricing.fabric, devices=replace(devices, mean=speed)))
+
+
+def _alone_s(pricing: Pricing, op: Op) -> Floats:
+    """Seconds that an op takes alone [num_activity_classes]."""
+    return np.array([work.alone_s for work in pricing.of(op).works])

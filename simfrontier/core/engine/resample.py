@@ -1,0 +1,165 @@
+"""Resampling: a simulated step once more with longer and shorter ops, all samples in one pass, without a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfrontier.base.arrays import Floats
+from simfrontier.core.engine.durations import SimulatedDurations
+from simfrontier.core.engine.step import SimulatedStep
+from simfrontier.core.engine.step_path import StepPath
+from simfrontier.core.engine.waiting import TypicalWaits
+from simfrontier.core.program import Compute, Op, SegmentedProgram
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DurationFactors:
+    """By how much longer ops take than simulated, as logs, sample by sample.
+
+    of_op      by number of the op [num_samples], on every rank; ops that are not in it take as long as simulated
+    of_class   [num_rank_classes, num_samples]  what a rank class's devices compute by themselves (`on_device`), besides
+    on_device  by number of the op
+    run_sd     standard deviation of the log time of single calls, of which `noise` is, in these, per role
+               [num_nodes, num_samples]
+    call_sd    standard deviation of the log time of a kernel on a device, from one launch to the next
+    of_run     by role and number of a run of kernels, in standard deviations: how much longer the slowest member of
+               each rank class of the role takes for all of it [num_rank_classes of the role, num_samples]
+
+    A run of kernels is what a rank computes between two calls that it waits for. That of the slowest member of a class
+    takes sum(t) + call_sd z sqrt(sum(t²)) of kernels that take t, as the largest sum of independent ones does.
+    """
+
+    of_op: Mapping[int, Floats]
+    of_class: Floats
+    on_device: Mapping[int, bool]
+    run_sd: float
+    noise: Sequence[Floats]
+    call_sd: float = 0.0
+    of_run: Callable[[int, int], Floats] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Resampled:
+    """Step times in seconds [num_samples], and by the names of calls how long a rank waits in them in a step, on
+    average over ranks [num_samples]; calls inside pipelines' passes that ran as a whole are not among these."""
+
+    step_s: Floats
+    waited_s: Mapping[str, Floats]
+
+
+def resampled_s(step: SimulatedStep, factors: DurationFactors) -> Floats:
+    """Step times in seconds [num_samples], as `resampled`."""
+    return resampled(step, factors, waits=False).step_s
+
+
+def resampled(step: SimulatedStep, factors: DurationFactors, waits: bool = True) -> Resampled:
+    """Step times in seconds [num_samples], and waiting (where `waits`), when every op takes its simulated time, times
+    its factors.
+
+    The rule of the simulation: ready = latest end of the op before it in its lane and of what it waits for; start =
+    latest ready of its group; end = start + (simulated end - start) * factors. With all factors 1 that is the simulated
+    step, at every fidelity: a rank that waits for its group loads nothing, so an op's duration counts from the start.
+    What it does not know: what ran beside an op, and slowed it, stays as it was simulated, whatever runs beside it now.
+
+    A call that ran as a whole begins, on rank classes that its collectives couple, when the last of them is ready; else
+    its ops follow one another by the same rule. The noise of its single messages is one number, of the variance of
+    their sum.
+    """
+    path = StepPath(_SampledDurations(step, factors))
+    waiting = TypicalWaits(path, step.roles, factors.of_op) if waits else None
+    ends = []
+    for node, _, start, end in path.passed():
+        if waiting is not None:
+            waiting.note(node, start, end)
+        if node in path.last_of_lanes:
+            ends.append(end.max(axis=0))
+    longest: Floats = np.max(ends, axis=0)
+    return Resampled(step_s=longest, waited_s={} if waiting is None else waiting.by_call)
+
+
+class _SampledDurations(SimulatedDurations):
+    """Durations as simulated, times the factors of each op."""
+
+    def __init__(self, step: SimulatedStep, factors: DurationFactors) -> None:
+        super().__init__(step.pricing, step.roles, factors.of_class.shape[1])
+        self.sampled = factors
+        self.runs: dict[int, dict[int, tuple[int, float]]] = {}
+        self._messages: dict[Hashable, tuple[Floats, float]] = {}
+
+    def factors(self, op: Op, role: int) -> Floats:
+        logs = self.sampled.of_op.get(op.number)
+        factor = np.ones((1, 1)) if logs is None else np.exp(logs)[None]
+        slow: Floats = factor * self.sampled.of_class[self.rows[role]] if self.sampled.on_device[op.number] else factor
+        return slow
+
+    def of_op(self, role: int, node: int) -> Floats:
+        op, took = self.parts[role].program.ops[node], self.took[role][node]
+        if isinstance(op, Compute):
+            longer: Floats = took * self.known_factors(op, role)
+            run = self._run_of(role, node)
+            if run is None or self.sampled.of_run is None:
+                return longer
+            number, share = run
+            return longer * np.exp(self.sampled.call_sd * share * self.sampled.of_run(role, number))
+        logs = self.sampled.run_sd * self.sampled.noise[role][node]
+        if op.number in self.sampled.of_op:
+            logs += self.sampled.of_op[op.number]
+        out: Floats = took * np.exp(logs)
+        return out
+
+    def added_to_call(self, role: int, node: int) -> Floats | None:
+        in_messages_s, noise_share = self._messages_in(role, node)
+        noise = self.sampled.noise[role][node]
+        out: Floats = in_messages_s * np.expm1(self.sampled.run_sd * noise_share * noise)
+        return out
+
+    def _messages_in(self, role: int, node: int) -> tuple[Floats, float]:
+        """The simulated time in messages of a call [num_rows, 1], and the standard deviation of the noise of their sum,
+        for one of single calls."""
+        key = self.call_key(role, node)
+        if key not in self._messages:
+            each = zip(self.parts[role].block(node), self.took_in_call(role, node), strict=True)
+            messages = np.array([took for op, took in each if not isinstance(op, Compute)])
+            total: Floats = messages.sum(axis=0) if len(messages) else np.zeros((len(self.rows[role]), 1))
+            whole_s = np.sqrt((total**2).sum())
+            share = float(np.sqrt((messages**2).sum()) / whole_s) if total.any() else 0.0
+            self._messages[key] = total, share
+        return self._messages[key]
+
+    def _run_of(self, role: int, node: int) -> tuple[int, float] | None:
+        """Of a kernel by itself: the number of its run, and sqrt(sum(t²)) / sum(t) of the run; None where kernels take
+        the same time at every launch."""
+        if not self.sampled.call_sd:
+            return None
+        if role not in self.runs:
+            part = self.parts[role]
+            self.runs[role] = runs_of(part, part.program.before, [float(t.mean()) for t in self.took[role]])
+        return self.runs[role].get(node)
+
+
+def runs_of(
+    part: SegmentedProgram, before: Sequence[Sequence[int]], took: Sequence[float]
+) -> dict[int, tuple[int, float]]:
+    """Of each kernel of the compute lane: the number of its run and sqrt(sum(t²)) / sum(t) of that run. A kernel that
+    waits for a call that none before it has waited for begins a run, and so does the one after a call on its lane."""
+    ops, blocks = part.program.ops, part.blocks
+    seen: set[int] = set()
+    runs: list[list[int]] = [[]]
+    for node in part.program.by_lane[part.program.lanes.index("compute")] if "compute" in part.program.lanes else ():
+        if blocks[node] is not None or not isinstance(ops[node], Compute):
+            runs.append([])
+            continue
+        calls = {other for other in before[node] if not isinstance(ops[other], Compute)}
+        if calls - seen:
+            runs.append([])
+        seen |= calls
+        runs[-1].append(node)
+    out: dict[int, tuple[int, float]] = {}
+    for number, nodes in enumerate(run for run in runs if run):
+        times = np.array([took[node] for node in nodes])
+        share = float(np.sqrt((times**2).sum()) / times.sum()) if times.any() else 0.0
+        out |= dict.fromkeys(nodes, (number, share))
+    return out

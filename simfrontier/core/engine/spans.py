@@ -1,0 +1,116 @@
+"""The ops of a walk as spans of a trace, and a simulated step as a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from simfrontier.core.collectives import message_bytes, sent_and_received
+from simfrontier.core.engine.notes import step_note
+from simfrontier.core.engine.step import SimulatedStep
+from simfrontier.core.engine.walk import Walk, walks_of
+from simfrontier.core.program import Compute, Exchange, Op, traffic_bytes
+from simfrontier.core.trace import SIMULATED, Span, Trace, rank_text
+
+
+def trace_of(
+    step: SimulatedStep,
+    digest: str,
+    title: str,
+    classes: tuple[int, ...] | None = None,
+    notes: Mapping[str, str] | None = None,
+) -> Trace:
+    """Return a step as a trace, one list of spans for each of the given rank classes (by default all); `notes` are
+    added to what is said of the simulation. Spans have the numbers of the ops of their own rank's program."""
+    walks = walks_of(step, classes)
+    members = tuple(walk.members for walk in walks)
+    return Trace(
+        digest=digest,
+        title=title,
+        ranks=tuple(rank_text(each, step.schedule.mesh.num_ranks) for each in members),
+        members=members,
+        spans=tuple(spans_of(walk) for walk in walks),
+        notes={**trace_notes(step), **(notes or {})},
+    )
+
+
+def trace_notes(step: SimulatedStep) -> dict[str, str]:
+    """Return how the times of a trace of the step came about."""
+    note = step_note(step)
+    return {
+        "mode": SIMULATED,
+        "fidelity": step.fidelity,
+        "machine": step.pricing.machine.name,
+        "library": step.pricing.library.name,
+        "mesh": ", ".join(f"{axis} {size}" for axis, size in step.schedule.mesh.axes),
+        **({"simplified": note} if note else {}),
+    }
+
+
+def spans_of(walk: Walk) -> tuple[Span, ...]:
+    """Every op as a span; one that stands for a call is of kind `call`, with the number of its first op, and the bytes
+    that its ops send."""
+    facts, first, out = _Facts(walk), 0, []
+    times = (each.tolist() for each in (walk.ready_s, walk.start_s, walk.end_s))
+    for op, call, block, ready_s, start_s, end_s in zip(walk.ops, walk.calls, walk.blocks, *times, strict=True):
+        fact = facts.of(op) if block is None else facts.of_call(op, block)
+        span = Span(
+            op=first,
+            lane=op.lane,
+            kind=op.kind,
+            name=op.name if block is None else call.label,
+            axes=fact.axes,
+            level=fact.level,
+            call=call.label,
+            layer=call.layer,
+            micro=call.micro,
+            num_bytes=fact.num_bytes,
+            message_bytes=fact.message_bytes,
+            ready_s=ready_s,
+            start_s=start_s,
+            end_s=end_s,
+        )
+        out.append(span)
+        first += 1 if block is None else len(block)
+    return tuple(out)
+
+
+class _Fact(NamedTuple):
+    """Axes and level of an op's groups, bytes of its own, and of its messages."""
+
+    axes: str
+    level: str
+    num_bytes: float
+    message_bytes: float
+
+
+class _Facts:
+    """What spans say beside their times, found out once for each op."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.step, self.at = walk.step, walk.at
+        self.known: dict[int, _Fact] = {}
+
+    def of(self, op: Op) -> _Fact:
+        """Of an op; bytes of an exchange are those that the ranks at that place send."""
+        if op.number not in self.known:
+            self.known[op.number] = self._found(op)
+        return self.known[op.number]
+
+    def of_call(self, op: Op, block: tuple[Op, ...]) -> _Fact:
+        """Of the op that stands for these ops of a call."""
+        if op.number not in self.known:
+            facts = [self.of(each) for each in block if not isinstance(each, Compute)]
+            sent, messages = sum(each.num_bytes for each in facts), sum(each.message_bytes for each in facts)
+            self.known[op.number] = _Fact("", "", sent, messages)
+        return self.known[op.number]
+
+    def _found(self, op: Op) -> _Fact:
+        step, tensors, mesh = self.step, self.step.schedule.tensors, self.step.schedule.mesh
+        if isinstance(op, Compute):
+            return _Fact("", "", float(traffic_bytes(op, tensors, mesh)), 0.0)
+        if isinstance(op, Exchange):
+            sent = float(sent_and_received(op, tensors, mesh, self.at)[0])
+            return _Fact(op.axis, step.level(op), sent, sent)
+        messages = float(message_bytes(op, tensors, mesh))
+        return _Fact("+".join(op.axes), step.level(op), step.pricing.volume_bytes(op), messages)

@@ -1,0 +1,287 @@
+"""One simulated step of a schedule on a machine: the timeline, and what is read off it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives import Library
+from simfrontier.core.cost import Placement, Pricing, folded_anew, price_states
+from simfrontier.core.engine.call_factors import apply_call_factors, call_factors
+from simfrontier.core.engine.nodes import NodeNumbers, number_nodes
+from simfrontier.core.engine.role_view import RoleView, busy_s, is_kernel, view_of
+from simfrontier.core.engine.timeline import RoleTimeline, Timeline
+from simfrontier.core.engine.which_engine import simulate
+from simfrontier.core.machine import HEALTHY, Machine, Perturbation
+from simfrontier.core.network import ends, joining_links
+from simfrontier.core.program import (
+    Collective,
+    Exchange,
+    ExpandedProgram,
+    Op,
+    Schedule,
+    SegmentedProgram,
+    segmented_roles,
+)
+
+if TYPE_CHECKING:
+    from simfrontier.core.engine.neighbour import Neighbour
+    from simfrontier.core.trace import LinkTable
+
+Fidelity = Literal["analytic", "flow", "chunk"]
+CallFactorsOf = Callable[[Sequence[SegmentedProgram], Pricing], tuple[NDArray[np.float64], ...]]
+"""Of each role [num_classes, num_ops], how many times as long its calls take as is usual; every rank is a class."""
+Level = Literal["inter_node", "intra_node", "package"]
+LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineState:
+    """A machine from `begin_s` seconds after the step began: what is wrong with it, and the schedule priced on it."""
+
+    begin_s: float
+    perturbation: Perturbation
+    pricing: Pricing
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulatedStep:
+    """A step that was simulated: the times of each role, in the order of the schedule's; ranks are known by class,
+    `critical` is the class that ends last (of equals the one whose kernels take longest, then the lowest).
+    `link_bytes`: what each link carried [num_links], where single messages were simulated. `states`: the machine as it
+    was, one after another; `pricing`: as it was longest, of the states with nothing dead if there are any; `is_shared`:
+    whether another job shared its links; `call_factors`: where calls differ, how many times as long each takes as is
+    usual, of each role [num_classes, num_nodes]; every rank is a class then.
+
+    `program` and `timeline` are those of the ranks that run the role of the critical one, op by op, `classes` the rank
+    classes that the timeline's rows stand for.
+    """
+
+    schedule: Schedule
+    pricing: Pricing
+    fidelity: Fidelity
+    roles: tuple[RoleTimeline, ...]
+    link_bytes: NDArray[np.float64] | None = None
+    states: tuple[MachineState, ...] = ()
+    is_shared: bool = False
+    call_factors: tuple[NDArray[np.float64], ...] | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether the machine changed within the step."""
+        return len(self.states) > 1
+
+    @property
+    def may_be_sampled(self) -> bool:
+        """Whether it may be resampled: not on a machine that changes, nor beside another job."""
+        return not self.changes and not self.is_shared
+
+    @property
+    def times_as_long(self) -> list[float] | None:
+        """Per op of the critical rank, how many times as long it takes as is usual, where calls differ."""
+        if self.call_factors is None:
+            return None
+        factors: list[float] = self.call_factors[int(self.pricing.role_of[self.critical])][self.critical_row].tolist()
+        return factors
+
+    @cached_property
+    def step_s(self) -> float:
+        return max(role.timeline.step_s for role in self.roles)
+
+    @cached_property
+    def critical(self) -> int:
+        last, ends = self.step_s * (1 - 1e-9), list[tuple[float, int]]()
+        for role in self.roles:
+            is_last = role.timeline.end.max(axis=1, initial=0.0) >= last
+            if is_last.any():
+                each = zip(busy_s(role).tolist(), role.classes, is_last.tolist(), strict=True)
+                ends += [(-busy, cls) for busy, cls, is_one in each if is_one]
+        return min(ends)[1]
+
+    @property
+    def critical_row(self) -> int:
+        """Where the critical rank's times stand in `timeline`."""
+        return self.classes.index(self.critical)
+
+    @property
+    def program(self) -> ExpandedProgram:
+        return self.view(self.critical).program
+
+    @property
+    def ops(self) -> list[Op]:
+        """The ops of `program`."""
+        return self.view(self.critical).ops
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.view(self.critical).timeline
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        return self.role_timeline(self.critical).classes
+
+    def role_timeline(self, cls: int) -> RoleTimeline:
+        """The times of the role that a rank class runs."""
+        return self.roles[int(self.pricing.role_of[cls])]
+
+    @cached_property
+    def nodes(self) -> NodeNumbers:
+        """The nodes of all roles, in which they were simulated, as one list."""
+        return number_nodes([role.segmented for role in self.roles], [self.pricing] * len(self.roles))
+
+    def view(self, cls: int) -> RoleView:
+        """Program and times, op by op, of the role that a rank class runs."""
+        role = int(self.pricing.role_of[cls])
+        if role not in self._views:
+            self._views[role] = view_of(self.roles[role])
+        return self._views[role]
+
+    @cached_property
+    def _views(self) -> dict[int, RoleView]:
+        return {}
+
+    @cached_property
+    def is_kernel(self) -> NDArray[np.bool_]:
+        """Per op: local work on the compute lane."""
+        return is_kernel(self.ops)
+
+    @cached_property
+    def compute_s(self) -> float:
+        """Time that the critical rank's compute lane is busy with kernels."""
+        spent = self.timeline.end[self.critical_row] - self.timeline.start[self.critical_row]
+        return float(spent[self.is_kernel].sum())
+
+    def level(self, op: Collective | Exchange) -> Level:
+        """The coarsest boundary that the op's messages cross."""
+        edges = self.pricing.pattern_of(op).edges.sum(axis=0)
+        return "inter_node" if edges[2] else "intra_node" if edges[1] else "package"
+
+    def link_table(self, digest: str, title: str) -> LinkTable:
+        """What every wire and pool carried in the step; fidelity `chunk` only."""
+        from simfrontier.core.trace import LinkBytes, LinkTable
+
+        assert self.link_bytes is not None, f"fidelity {self.fidelity} counts no bytes of links"
+        fabric, links = self.pricing.fabric, []
+        for link in joining_links(fabric):
+            source, target = ends(fabric, link)
+            links.append(
+                LinkBytes(
+                    name=fabric.describe(link),
+                    link_class=fabric.class_names[fabric.link_class[link]],
+                    src=source,
+                    dst=target,
+                    num_bytes=float(self.link_bytes[link]),
+                )
+            )
+        return LinkTable(digest=digest, title=title, links=tuple(links))
+
+
+def simulate_step(
+    schedule: Schedule,
+    machine: Machine,
+    library: Library,
+    fidelity: Fidelity = "flow",
+    perturbation: Perturbation = HEALTHY,
+    exact: bool = False,
+    placement: Placement = "block",
+    parts: Sequence[SegmentedProgram] | None = None,
+    number: int = 0,
+    beside: Neighbour | None = None,
+    factors_of: CallFactorsOf | None = None,
+) -> SimulatedStep:
+    """Simulate one step. `exact` gives every rank, link and activity its own class instead of folding what is alike,
+    and runs calls of several roles op by op; fidelity `chunk` always does. `parts` are the roles in nodes, as
+    `segmented_roles` makes them, if they are at hand; `number`: which step of the training it is, where the
+    perturbation changes over time; `beside`: another job on the same machine; `factors_of`: how many times as long
+    single calls take as is usual, where that is known of each rank. Raises InputError where the machine or the fidelity
+    cannot run it, and JobStopsError where it needs something that is dead for good."""
+    if fidelity == "chunk":
+        from simfrontier.core.engine.chunk import chunked, refuse_many
+
+        refuse_many(schedule.mesh.num_ranks)
+    exact = exact or fidelity == "chunk"
+    if factors_of is None and perturbation.calls_differ:
+        factors_of = partial(call_factors, perturbation=perturbation, step=number)
+    begins, states = zip(*perturbation.states(number), strict=True)
+    refuse_unknown(fidelity, len(states), factors_of is not None, beside)
+    pricings = price_states(schedule, machine, library, states, exact, placement, in_classes=fidelity == "flow")
+    over_time = tuple(
+        MachineState(begin_s=begin_s, perturbation=state, pricing=each)
+        for begin_s, state, each in zip(begins, states, pricings, strict=True)
+    )
+    pricing, later = pricings[0], [(each.begin_s, each.pricing) for each in over_time[1:]]
+    if parts is None:
+        parts = segmented_roles(schedule, whole=not exact)
+    link_bytes = together = None
+    if beside is not None:
+        from simfrontier.core.engine.joint import simulate_beside
+
+        together = simulate_beside(parts, pricing, beside, exact)
+    if together is not None:
+        pricing, roles = together
+        over_time = (replace(over_time[0], pricing=pricing),)
+    elif fidelity == "chunk":
+        roles, link_bytes = chunked(parts, pricing, later)
+    else:
+        roles = simulate(parts, pricing, fidelity == "flow", later)
+    step = SimulatedStep(
+        schedule=schedule,
+        pricing=_usual(over_time, max(float(role.timeline.end.max()) for role in roles)),
+        fidelity=fidelity,
+        roles=roles,
+        link_bytes=link_bytes,
+        states=over_time,
+        is_shared=together is not None,
+    )
+    return step if factors_of is None else _with_call_factors(step, factors_of)
+
+
+def refuse_unknown(fidelity: Fidelity, num_states: int, calls_differ: bool, beside: Neighbour | None) -> None:
+    """Raise InputError for what a fidelity does not know, or what is not known where calls differ or beside another
+    job; `num_states`: of the machine in a step."""
+    if calls_differ and num_states > 1:
+        text = "calls differ, which is not known of a machine that changes within a step; allowed: what always is"
+        raise InputError(text, key=("perturbation",))
+    if num_states > 1 and fidelity == "analytic":
+        text = f"fidelity {fidelity} has no rates that change within a step; allowed: flow, chunk"
+        raise InputError(text, key=("perturbation",))
+    if beside is None:
+        return
+    if fidelity != "flow":
+        raise InputError(f"fidelity {fidelity} has no job beside another; allowed: flow", key=("neighbour",))
+    if num_states > 1:
+        raise InputError("not on a machine that changes within a step; allowed: what always is", key=("neighbour",))
+    if calls_differ:
+        raise InputError("not where calls differ; allowed: devices and networks that do", key=("neighbour",))
+
+
+def _with_call_factors(step: SimulatedStep, factors_of: CallFactorsOf) -> SimulatedStep:
+    """The step on every rank by itself, with calls that take so many times as long."""
+    pricing = folded_anew(step.pricing, exact=True)
+    parts = segmented_roles(step.schedule, whole=False)
+    factors = factors_of(parts, pricing)
+    return replace(
+        step,
+        pricing=pricing,
+        roles=apply_call_factors(step.roles, step.pricing.folding.rank_class, parts, pricing, factors),
+        states=(replace(step.states[0], pricing=pricing),),
+        call_factors=factors,
+    )
+
+
+def _usual(states: Sequence[MachineState], end_s: float) -> Pricing:
+    """The state that lasted longest until the end, of those in which nothing was dead if there is one."""
+    if len(states) == 1:
+        return states[0].pricing
+    ends = [min(state.begin_s, end_s) for state in states[1:]] + [end_s]
+    lasted = [
+        (bool(state.pricing.folding.capacity.all() and state.pricing.fabric.speed.all()), end - state.begin_s)
+        for state, end in zip(states, ends, strict=True)
+    ]
+    return states[lasted.index(max(lasted))].pricing

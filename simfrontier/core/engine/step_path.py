@@ -1,0 +1,182 @@
+"""A step without contention: the longest path through the nodes of all roles, which take known times."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from simfrontier.base.arrays import Floats
+from simfrontier.core.engine.durations import Durations
+from simfrontier.core.engine.longest_path import Node, Passed, alone, longest_path
+from simfrontier.core.engine.nodes import number_nodes
+from simfrontier.core.engine.waits import GroupWait, group_wait_of
+from simfrontier.core.program import Op, Role, Segment, expand
+
+SAME_TIME = 1e-12  # rank classes that come to a call closer than this, relative to the time, come to it at once
+
+
+class StepPath:
+    """One step in which ops take the times that `durations` says. Groups wait for each other: an op starts when the
+    last of its group is ready."""
+
+    def __init__(self, durations: Durations) -> None:
+        self.durations, self.pricing, self.parts = durations, durations.pricing, durations.parts
+        self.rows = durations.rows
+        self.before = [part.program.before for part in self.parts]
+        self.order = number_nodes(self.parts, [self.pricing] * len(self.parts)).order(self.before)
+        self.calls: dict[Hashable, CallPath] = {}
+        self.runs_whole: dict[Node, bool] = {}  # of calls that have started
+        self._waits: dict[tuple[str, int], GroupWait | None] = {}
+        self._waits_of: dict[tuple[int, int], GroupWait | None] = {}  # the same by number of the op and role
+        self._joint_waits: dict[str, GroupWait | None] = {}
+        self._coupled: dict[tuple[int, Segment], GroupWait | None] = {}
+        self._waits_in: dict[Segment, list[list[int]]] = {}
+
+    def passed(self) -> Iterator[Passed]:
+        """Every node: when it is ready, starts and ends on each row and in each variation."""
+        begin = [np.zeros((len(rows), self.durations.num_variations)) for rows in self.rows]
+        yield from longest_path(self.before, self.order, begin, self._start, self._end)
+
+    def step_s(self) -> Floats:
+        """Step times in seconds [num_variations]."""
+        ends = [end.max(axis=0) for node, _, _, end in self.passed() if node in self.last_of_lanes]
+        longest: Floats = np.max(ends, axis=0)
+        return longest
+
+    @cached_property
+    def last_of_lanes(self) -> frozenset[Node]:
+        """The last node of each lane of each role."""
+        last = ((role, nodes[-1]) for role, part in enumerate(self.parts) for nodes in part.program.by_lane)
+        return frozenset(last)
+
+    # ── starts ──
+
+    def _start(self, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
+        role, node = takers[0]
+        if len(takers) > 1:
+            return self._joint_start(self.parts[role].program.ops[node], takers, ready)
+        if self.parts[role].blocks[node] is not None:
+            return [self._start_of_call(role, node, ready[0])]
+        wait = self.group_wait(self.parts[role].program.ops[node], role)
+        return ready if wait is None else [wait.after(ready[0])]
+
+    def _joint_start(self, op: Op, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
+        """A call of several roles: its groups wait across them."""
+        every = np.full((self.pricing.folding.num_rank_classes, self.durations.num_variations), -np.inf)
+        for (role, _), mine in zip(takers, ready, strict=True):
+            every[self.rows[role]] = mine
+        pattern = self.pricing.of(op).pattern
+        if pattern not in self._joint_waits:
+            self._joint_waits[pattern] = group_wait_of(self.pricing.folding.activity_of(pattern))
+        wait = self._joint_waits[pattern]
+        if wait is not None:
+            every = wait.after(every)
+        return [every[self.rows[role]] for role, _ in takers]
+
+    def group_wait(self, op: Op, role: int) -> GroupWait | None:
+        """Who waits for whom at an op, of the role's rank classes."""
+        number = op.number, role
+        if number not in self._waits_of:
+            key = self.pricing.of(op).pattern, role
+            if key not in self._waits:
+                self._waits[key] = group_wait_of(self.pricing.folding.activity_of(key[0])[self.rows[role]])
+            self._waits_of[number] = self._waits[key]
+        return self._waits_of[number]
+
+    # ── calls ──
+
+    def _start_of_call(self, role: int, node: int, ready: Floats) -> Floats:
+        wait, is_whole = self.coupled(role, node), self.durations.is_whole(role, node)
+        last = ready if wait is None else wait.after(ready)
+        if is_whole is None:
+            is_whole = wait is None or bool((last + wait.after(-ready) <= SAME_TIME * last).all())
+        self.runs_whole[role, node] = is_whole
+        return last if is_whole else ready
+
+    def _end(self, node: Node, start: Floats) -> Floats:
+        role, index = node
+        if self.parts[role].blocks[index] is None:
+            return start + self.durations.of_op(role, index)
+        call = self.call(role, index)
+        end = start + call.alone_s if self.runs_whole[node] else call.end(start)
+        added = self.durations.added_to_call(role, index)
+        return end if added is None else end + added
+
+    def call(self, role: int, node: int) -> CallPath:
+        """The call that a node stands for, op by op; equal ones are one."""
+        key = self.durations.call_key(role, node)
+        if key not in self.calls:
+            waits = [self.group_wait(op, role) for op in self.parts[role].block(node)]
+            before = self._before_in_call(role, node)
+            self.calls[key] = CallPath(before, waits, self.durations.of_call(role, node))
+        return self.calls[key]
+
+    def _before_in_call(self, role: int, node: int) -> list[list[int]]:
+        """Of each op of a call the ops that it waits for."""
+        part = self.parts[role]
+        segment = part.segment(node)
+        if segment not in self._waits_in:
+            only = replace(part.program.calls[node], ops=part.block(node))
+            self._waits_in[segment] = expand(part.schedule, Role(part.role.name, (only,), part.role.at)).before
+        return self._waits_in[segment]
+
+    def coupled(self, role: int, node: int) -> GroupWait | None:
+        """Which rank classes wait for each other at some collective of a call, one after the other."""
+        key = role, self.parts[role].segment(node)
+        if key not in self._coupled:
+            label: Floats = np.arange(len(self.rows[role]), dtype=float)
+            waits = (self.group_wait(op, role) for op in self.parts[role].block(node))
+            several = [wait for wait in waits if wait is not None]
+            while True:
+                before = label
+                for wait in several:
+                    label = wait.after(label)
+                if (label == before).all():
+                    break
+            self._coupled[key] = group_wait_of(np.unique(label, return_inverse=True)[1])
+        return self._coupled[key]
+
+
+class CallPath:
+    """A call op by op: the longest path through its ops, which take the times `took`, each [num_rows,
+    num_variations], and start together on rows that wait for each other."""
+
+    def __init__(
+        self, before: Sequence[Sequence[int]], waits: Sequence[GroupWait | None], took: Sequence[Floats]
+    ) -> None:
+        self.before, self.waits, self.took = before, waits, took
+
+    @cached_property
+    def alone_s(self) -> Floats:
+        """How long it takes if all rows begin it at once."""
+        return self.end(np.zeros_like(self.took[0]))
+
+    @cached_property
+    def times_alone(self) -> Floats:
+        """`times` if all rows begin it at 0."""
+        return self.times(np.zeros_like(self.took[0]))
+
+    def end(self, begin: Floats) -> Floats:
+        """When it ends on rows that begin it then."""
+        out = begin
+        for *_, end in self._passed(begin):
+            out = np.maximum(out, end)
+        return out
+
+    def times(self, begin: Floats) -> Floats:
+        """When its ops are ready, start and end there [3, num_ops, num_rows, num_variations]."""
+        each = [times for _, *times in self._passed(begin)]
+        return np.array(each).swapaxes(0, 1)
+
+    def _passed(self, begin: Floats) -> Iterator[Passed]:
+        return longest_path([self.before], alone(len(self.took)), [begin], self._start, self._end)
+
+    def _start(self, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
+        wait = self.waits[takers[0][1]]
+        return ready if wait is None else [wait.after(ready[0])]
+
+    def _end(self, node: Node, start: Floats) -> Floats:
+        return start + self.took[node[1]]

@@ -1,0 +1,68 @@
+"""What the hardware is: machines from TOML files in which every number carries its source. Knows no schedule."""
+
+from simfrontier.core.machine.copies import Copies as Copies, Messages as Messages
+from simfrontier.core.machine.elementary import (
+    exp as exp,
+    log1p as log1p,
+    maximum as maximum,
+    minimum as minimum,
+    where as where,
+    whole as whole,
+)
+from simfrontier.core.machine.form import MachineFile as MachineFile
+from simfrontier.core.machine.hardware import (
+    BUS as BUS,
+    NET as NET,
+    SWITCH as SWITCH,
+    UPLINK as UPLINK,
+    CodecSpeeds as CodecSpeeds,
+    Device as Device,
+    Dragonfly as Dragonfly,
+    End as End,
+    FatTree as FatTree,
+    Link as Link,
+    LinkClass as LinkClass,
+    Machine as Machine,
+    Matmul as Matmul,
+    MatmulForms as MatmulForms,
+    Node as Node,
+    Packets as Packets,
+    Provenance as Provenance,
+)
+from simfrontier.core.machine.hostlist import compressed as compressed, expanded as expanded
+from simfrontier.core.machine.job_nodes import JobNodes as JobNodes, NodePlacement as NodePlacement
+from simfrontier.core.machine.kernels import AttentionKernel as AttentionKernel, MeasuredKernel as MeasuredKernel
+from simfrontier.core.machine.load import (
+    CATALOG as CATALOG,
+    MeasuredNumbers as MeasuredNumbers,
+    catalog as catalog,
+    catalog_name as catalog_name,
+    document_of as document_of,
+    is_machine as is_machine,
+    load_machine as load_machine,
+)
+from simfrontier.core.machine.named import changed_ns as changed_ns, machine_named as machine_named
+from simfrontier.core.machine.perturbation import (
+    HEALTHY as HEALTHY,
+    NEVER as NEVER,
+    BusyPools as BusyPools,
+    DegradedLink as DegradedLink,
+    DegradedNic as DegradedNic,
+    DegradedPool as DegradedPool,
+    Perturbation as Perturbation,
+    SlowDevice as SlowDevice,
+    SlowMemory as SlowMemory,
+    SlowNode as SlowNode,
+    SlowPackage as SlowPackage,
+    Trouble as Trouble,
+)
+from simfrontier.core.machine.routing import way as way
+from simfrontier.core.machine.sizes import SizeError as SizeError, mesh_sizes as mesh_sizes
+from simfrontier.core.machine.slurm_topology import read_topology as read_topology
+from simfrontier.core.machine.sources import sources_of as sources_of
+from simfrontier.core.machine.spread import (
+    LARGEST as LARGEST,
+    SMALLEST as SMALLEST,
+    Spread as Spread,
+    published_spreads as published_spreads,
+)

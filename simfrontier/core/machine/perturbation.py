@@ -1,0 +1,299 @@
+"""What is wrong with a machine, and when: the table `perturbation` of a scenario, and what a fabric is made with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import combinations, pairwise
+from typing import Annotated, Any, Final, get_args
+
+from annotated_types import Ge, Le, MaxLen
+
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import Line
+from simfrontier.base.limits import COUNT
+from simfrontier.core.machine.spread import Differing, Spread
+
+Number = Annotated[int, Ge(0), Le(COUNT.most)]
+Factor = Annotated[float, Ge(0), Le(1)]
+Seconds = Annotated[float, Ge(0), Le(1e6)]  # eleven days: longer than a step
+Moment = tuple[int, float]  # a step, and seconds since it began
+
+SLOWEST: Final = 1e-9  # factor of what is not dead: less stands still for all that is to be said
+NEVER: Final[Moment] = (COUNT.most + 1, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Something that has only a part of its rate (`factor`; at 0 it is dead) from a moment until another one.
+
+    A moment is a number of seconds after a step began. Without times: always. With `until_s` alone, in the step in
+    which it begins; with `until_step` alone, until that step begins. What ends after its step is over ends with it.
+    """
+
+    factor: Factor
+    from_step: Number = 0
+    from_s: Seconds = 0.0
+    until_step: Number | None = None
+    until_s: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.factor <= 1.0:
+            raise InputError(f"{self.thing}: got factor {self.factor}; allowed: 0 to 1", key=("perturbation",))
+        if 0.0 < self.factor < SLOWEST:
+            text = f"{self.thing}: got factor {self.factor}; allowed: 0 (dead), or {SLOWEST:g} to 1"
+            raise InputError(text, key=("perturbation",))
+
+    @property
+    def begin(self) -> Moment:
+        """When it begins."""
+        return self.from_step, self.from_s
+
+    @property
+    def end(self) -> Moment:
+        """When all is well again."""
+        if self.until_step is None and self.until_s is None:
+            return NEVER
+        return self.from_step if self.until_step is None else self.until_step, self.until_s or 0.0
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether there is a moment at which it is not there."""
+        return self.begin > (0, 0.0) or self.end < NEVER
+
+    @property
+    def thing(self) -> str:
+        """What has the trouble, for a reader."""
+        raise NotImplementedError
+
+    @property
+    def rate_words(self) -> str:
+        """What has the trouble and how much of its rate is left."""
+        return f"{self.thing} dead" if self.factor == 0.0 else f"{self.thing} at {100 * self.factor:g} %"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowDevice(Trouble):
+    """A device that computes at a part of its speed; a dead one also moves nothing in its memory."""
+
+    device: Number
+
+    @property
+    def thing(self) -> str:
+        return f"device {self.device}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowPackage(Trouble):
+    """A package of which all devices compute at a part of their speed; packages are numbered over all nodes."""
+
+    package: Number
+
+    @property
+    def thing(self) -> str:
+        return f"package {self.package}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowNode(Trouble):
+    """A node of which all devices compute at a part of their speed; of a dead one all links are dead too."""
+
+    node: Number
+
+    @property
+    def thing(self) -> str:
+        return f"node {self.node}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowMemory(Trouble):
+    """A device whose memory has only a part of its bandwidth."""
+
+    device: Number
+
+    @property
+    def thing(self) -> str:
+        return f"memory of device {self.device}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DegradedLink(Trouble):
+    """A link of a node that has only a part of its capacity; link names as `simfrontier show --links` prints them."""
+
+    node: Number
+    link: Line
+
+    @property
+    def thing(self) -> str:
+        return f"{self.link} of node {self.node}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DegradedNic(Trouble):
+    """A NIC of a node that sends and receives at a part of its rate."""
+
+    node: Number
+    nic: Number
+
+    @property
+    def thing(self) -> str:
+        return f"NIC {self.nic} of node {self.node}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DegradedPool(Trouble):
+    """The global links from one group of a dragonfly to another, which have only a part of their capacity."""
+
+    source: Number
+    target: Number
+
+    @property
+    def thing(self) -> str:
+        return f"global links {self.source}>{self.target}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusyPools(Trouble):
+    """All global links (dragonfly), or uplinks of leaves (fat tree), of which other jobs leave only a part."""
+
+    @property
+    def thing(self) -> str:
+        return "global links beside other jobs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Perturbation:
+    """Devices, memories, links and global pools that are slower than they should be, or dead, always or for a time; and
+    how all devices, networks of nodes, or calls differ, always (`spread`). Everything else is healthy."""
+
+    slow: tuple[SlowDevice, ...] = ()
+    packages: tuple[SlowPackage, ...] = ()
+    nodes: tuple[SlowNode, ...] = ()
+    memories: tuple[SlowMemory, ...] = ()
+    links: tuple[DegradedLink, ...] = ()
+    nics: tuple[DegradedNic, ...] = ()
+    pools: tuple[DegradedPool, ...] = ()
+    background: tuple[BusyPools, ...] = ()
+    spread: Annotated[tuple[Spread, ...], MaxLen(len(get_args(Differing)))] = ()
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, each.name) for each in fields(self))
+
+    def differing(self, thing: Differing) -> Spread | None:
+        """How all things of a kind differ, if they do."""
+        return next((each for each in map(Spread.resolved, self.spread) if each.thing == thing), None)
+
+    @property
+    def calls_differ(self) -> bool:
+        """Whether calls of one kernel or collective differ from each other."""
+        return any(spread.resolved().is_of_calls for spread in self.spread)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether anything changes at some moment."""
+        return any(trouble.is_timed for _, trouble in self.troubles())
+
+    def troubles(self) -> Iterator[tuple[str, Trouble]]:
+        """All that is wrong at any time, each with the key of its list."""
+        for key in LISTS:
+            for trouble in getattr(self, key):
+                yield key, trouble
+
+    @property
+    def without_dead(self) -> Perturbation:
+        """The same with what is dead as good as new."""
+        every: Any = {key: tuple(each for each in getattr(self, key) if each.factor > 0.0) for key in LISTS}
+        return replace(self, **every)
+
+    @property
+    def lasting(self) -> Perturbation:
+        """What is always wrong and not dead."""
+        every: Any = {key: tuple(each for each in getattr(self, key) if not each.is_timed) for key in LISTS}
+        return replace(self, **every).without_dead
+
+    @property
+    def all_at_once(self) -> Perturbation:
+        """All that is ever wrong, as if it always were."""
+        every: Any = {key: tuple(map(_always, getattr(self, key))) for key in LISTS}
+        return replace(self, **every)
+
+    def at(self, moment: Moment) -> Perturbation:
+        """What is wrong at a moment, as if it always were."""
+        if not self.is_timed:
+            return self
+        now: Any = {
+            key: tuple(_always(each) for each in getattr(self, key) if each.begin <= moment < each.end) for key in LISTS
+        }
+        return replace(self, **now)
+
+    def states(self, step: int) -> tuple[tuple[float, Perturbation], ...]:
+        """What is wrong in a step from when on, in seconds after it began, in order; the first from its beginning."""
+        moments = {moment for _, each in self.troubles() for moment in (each.begin, each.end) if moment[0] == step}
+        states = [(seconds, self.at((step, seconds))) for seconds in sorted({0.0, *(s for _, s in moments)})]
+        return (states[0], *(after for before, after in pairwise(states) if before[1] != after[1]))
+
+    def changed_from(self, before: Perturbation) -> str:
+        """What is wrong that was not before, and what is well again, for a reader; neither has times."""
+        mine, others = ({(key, each.thing): each for key, each in one.troubles()} for one in (self, before))
+        worse = [each.rate_words for place, each in mine.items() if others.get(place) != each]
+        return ", ".join([*worse, *(f"{each.thing} well again" for place, each in others.items() if place not in mine)])
+
+    @property
+    def last_step(self) -> int:
+        """The last step in which something begins or ends."""
+        moments = [moment for _, each in self.troubles() for moment in (each.begin, each.end) if moment < NEVER]
+        return max(moments, default=(0, 0.0))[0]
+
+    def refuse_wrong(self) -> None:
+        """Raise InputError where a trouble ends before it begins, one thing has two at a time, or a spread has keys
+        that do not go together."""
+        for number, spread in enumerate(self.spread):
+            try:
+                spread.refuse_wrong()
+            except InputError as error:
+                raise error.within(key=("perturbation", "spread", number)) from None
+        things = [spread.resolved().thing for spread in self.spread]
+        if len(set(things)) < len(things):
+            raise InputError(f"got {things[0]} twice, allowed: every thing once", key=("perturbation", "spread"))
+        for key in LISTS:
+            listed = getattr(self, key)
+            for number, each in enumerate(listed):
+                if each.end <= each.begin:
+                    text = f"{each.thing} ends at {_said(each.end)}, allowed: after it begins at {_said(each.begin)}"
+                    raise InputError(text, key=("perturbation", key, number))
+            for thing, several in _by_thing(listed):
+                for one, other in combinations(several, 2):
+                    if max(one.begin, other.begin) < min(one.end, other.end):
+                        raise InputError(
+                            f"got {thing} twice, allowed: every {_WORDS[key]} once at a time", key=("perturbation", key)
+                        )
+
+
+LISTS: Final = tuple(each.name for each in fields(Perturbation) if each.name != "spread")
+HEALTHY: Final = Perturbation()
+_WORDS: Final = {
+    "slow": "device",
+    "packages": "package",
+    "nodes": "node",
+    "memories": "memory",
+    "links": "link",
+    "nics": "NIC",
+    "pools": "pool",
+    "background": "moment",
+}
+
+
+def _always(trouble: Trouble) -> Trouble:
+    return replace(trouble, from_step=0, from_s=0.0, until_step=None, until_s=None)
+
+
+def _by_thing(troubles: Iterable[Trouble]) -> Iterator[tuple[str, list[Trouble]]]:
+    together: dict[str, list[Trouble]] = {}
+    for each in troubles:
+        together.setdefault(each.thing, []).append(each)
+    yield from together.items()
+
+
+def _said(moment: Moment) -> str:
+    step, seconds = moment
+    return f"{seconds:g} s of step {step}"

@@ -1,0 +1,139 @@
+"""Slurm's `topology.conf` (topology/tree): which switch each node hangs on, and which switch above each switch.
+
+Lines are `SwitchName=leaf0 Nodes=node[000-127]` and `SwitchName=spine Switches=leaf[0-3]`, with `LinkSpeed=...`, which
+Slurm itself does not use (https://slurm.schedmd.com/topology.conf.html). As in all of Slurm's files (SchedMD/slurm,
+`src/common/parse_config.c`), a `#` begins a comment unless a backslash stands before it, a backslash at the end of what
+is left joins the next line, keys may be in any letters, blanks may stand around `=`, and values in quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from simfrontier.base.errors import InputError, nearest, shown, unknown_key
+from simfrontier.base.limits import NODES
+from simfrontier.core.machine.hostlist import expanded
+
+KEYS: Final = {key.lower(): key for key in ("SwitchName", "Nodes", "Switches", "LinkSpeed")}
+_BEFORE_COMMENT: Final = re.compile(r"(?:[^#\\]|\\.?)*")
+_PAIR: Final = re.compile(r'([A-Za-z0-9_.]+)\s*=\s*(?:"([^"]*)"|([^\s"]\S*))(?:\s+|$)')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmTopology:
+    """`switch_of`: the leaf switch of every node, in the order of the file; `above`: the switch above a switch."""
+
+    where: str
+    switch_of: dict[str, str]
+    above: dict[str, str]
+
+    def groups(self, level: int) -> tuple[int, ...]:
+        """The group of every node, in the order of the file: the number of its switch among `switches(level)`."""
+        of_leaf = self._above(level)
+        number = {switch: place for place, switch in enumerate(dict.fromkeys(of_leaf.values()))}
+        return tuple(number[of_leaf[leaf]] for leaf in self.switch_of.values())
+
+    def switches(self, level: int) -> tuple[str, ...]:
+        """The switches so many levels above leaves, in the order of the file."""
+        return tuple(dict.fromkeys(self._above(level).values()))
+
+    def _above(self, level: int) -> dict[str, str]:
+        """The switch so many levels above each leaf. Raises InputError where a leaf has none there."""
+        out: dict[str, str] = {}
+        for leaf in dict.fromkeys(self.switch_of.values()):
+            switch = leaf
+            for up in range(level):
+                if switch not in self.above:
+                    text = f"got {level}, allowed: 0 to {up} (no switch stands above {shown(switch)} in {self.where})"
+                    raise InputError(text, key=("nodes", "group_level"))
+                switch = self.above[switch]
+            out[leaf] = switch
+        return out
+
+
+def read_topology(path: Path) -> SlurmTopology:
+    """Read a file. Raises InputError with the number of the line that is wrong."""
+    from simfrontier.base.io import text_of
+
+    switch_of: dict[str, str] = {}
+    above: dict[str, str] = {}
+    switches: dict[str, int] = {}
+    for number, line in _lines(text_of(path, "topology.conf")):
+        try:
+            name, children, are_nodes = _switch(line)
+            if name in switches:
+                raise InputError(f"got switch {shown(name)} twice (line {switches[name]}), allowed: every switch once")
+            switches[name] = number
+            known, what = (switch_of, "node") if are_nodes else (above, "switch")
+            for child in children:
+                if child in known:
+                    raise InputError(f"{what} {shown(child)} is below {shown(known[child])} already")
+                known[child] = name
+            if fault := NODES.fault(len(known)):
+                raise InputError(fault)
+        except InputError as error:
+            raise InputError(f"line {number}: {error}", where=str(path)) from None
+    for child in above:
+        if child not in switches:
+            text = f"line {switches[above[child]]}: switch {shown(child)} has no line; {nearest(child, switches)}"
+            raise InputError(text, where=str(path))
+    if not switch_of:
+        raise InputError("no line SwitchName=... Nodes=...", where=str(path))
+    return SlurmTopology(where=str(path), switch_of=switch_of, above=above)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines that say something, without comments, with those that continue them; with the number of the first."""
+    begun, first = "", 0
+    for number, line in enumerate(text.split("\n"), 1):
+        match = _BEFORE_COMMENT.match(line)
+        assert match is not None, "it matches no characters, too"
+        told = match[0].rstrip()
+        first = first or number
+        if (len(told) - len(told.rstrip("\\"))) % 2:
+            begun += told[:-1]
+            continue
+        if whole := (begun + told).strip():
+            yield first, whole
+        begun, first = "", 0
+    if begun.strip():
+        yield first, begun.strip()
+
+
+def _switch(line: str) -> tuple[str, tuple[str, ...], bool]:
+    """The switch of a line, what is below it, and whether that are nodes."""
+    given: dict[str, str] = {}
+    for key, value, word in _pairs(line):
+        known = KEYS.get(key.lower())
+        if known is None:
+            raise InputError(f"{shown(key)}: {unknown_key(key, KEYS.values())}")
+        if not value:
+            raise InputError(f"got {shown(word)}, allowed: {known}=...")
+        if known in given:
+            raise InputError(f"got {known} twice, allowed: once in a line")
+        given[known] = value
+    if "SwitchName" not in given:
+        raise InputError("SwitchName=... is missing")
+    if ("Nodes" in given) == ("Switches" in given):
+        raise InputError("allowed: either Nodes=... or Switches=...")
+    names = expanded(given["SwitchName"])
+    if len(names) != 1:
+        raise InputError(f"got {shown(given['SwitchName'])}, allowed: one switch in a line")
+    return names[0], expanded(given.get("Nodes") or given["Switches"]), "Nodes" in given
+
+
+def _pairs(line: str) -> Iterator[tuple[str, str, str]]:
+    """Key, value, and the word itself; without a value for a word that is no pair."""
+    at = 0
+    while at < len(line):
+        if match := _PAIR.match(line, at):
+            yield match[1], match[2] or match[3] or "", match[0].strip()
+            at = match.end()
+        else:
+            word = line[at:].split(maxsplit=1)[0]
+            yield word.partition("=")[0], "", word
+            at = len(line)

@@ -1,0 +1,175 @@
+"""How devices, networks of nodes, or calls differ from the typical one: a distribution, or a table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
+
+from annotated_types import Ge, Gt, Le, Lt, MinLen
+
+from simfrontier.base.errors import InputError, nearest, shown
+from simfrontier.base.io import Derived, Line, Text, read_toml, typed
+from simfrontier.base.limits import COUNT
+
+if TYPE_CHECKING:
+    from simfrontier.base.arrays import Floats
+
+PUBLISHED: Final = Path(__file__).parent / "spreads.toml"
+SMALLEST: Final = 1e-6  # of a factor that is given: the typical one's is 1
+LARGEST: Final = 10.0
+FURTHEST: Final = 0.9  # from the typical one, where no `most` is given: factors stay above 0
+
+Share = Annotated[float, Ge(0), Le(1)]
+Factor = Annotated[float, Ge(SMALLEST), Le(LARGEST)]
+Differing = Literal["devices", "networks", "kernels", "collectives"]
+Distribution = Literal["normal", "lognormal", "uniform", "quantiles"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Factors on the speeds of all devices, on the rates at which all nodes reach the network, or on the speeds of
+    single calls, which may exceed 1: what machine and library say is typical.
+
+    of            devices: what the kernels of each do a second; networks: the links of each node that lead to its NICs'
+                  network, both ways; kernels: every call of every kernel, and of what the host does, on every device
+                  and in every step; collectives: so every call of every collective, and every send, for all ranks
+                  that take part
+    name          a published distribution (`spreads.toml`), instead of the next five
+    distribution  normal: 1 + sd z; lognormal: exp(sd z), of median 1; uniform: over `width`, half of it on each side;
+                  quantiles: between those that are given
+    most          the furthest from 1: what is further is not drawn (the tails are cut off, not heaped at the ends)
+    quantiles     pairs of a share and the factor that so large a share is below, both ascending; what is below the
+                  first share or above the last has its factor
+    table         a CSV file beside the scenario with a column `factor`, instead of a distribution: a row for each
+                  device or node in order; of calls, rows that are as likely as each other. `listed` are its rows
+    seed          of the draws: device i has the same factor whatever the size of the job, and another plan's
+    source        where it is from, for the page
+    """
+
+    of: Differing | None = None
+    name: Line | None = None
+    distribution: Distribution | None = None
+    sd: Annotated[float, Gt(0), Le(1)] | None = None
+    width: Annotated[float, Gt(0), Le(2 * FURTHEST)] | None = None
+    most: Annotated[float, Gt(0), Lt(1)] | None = None
+    quantiles: Annotated[tuple[tuple[Share, Factor], ...], MinLen(2)] | None = None
+    table: Text | None = None
+    seed: Annotated[int, Ge(0), Le(COUNT.most)] = 1
+    source: Line | None = None
+    listed: Annotated[tuple[float, ...], Derived(())] = ()
+
+    @property
+    def is_of_calls(self) -> bool:
+        """Whether every call differs, and not every device or node."""
+        return self.of in ("kernels", "collectives")
+
+    @property
+    def thing(self) -> str:
+        """What differs, for a reader."""
+        return self.of or "devices"
+
+    def refuse_wrong(self) -> None:
+        """Raise InputError for keys that do not go together, or are missing."""
+        one_of = [key for key in ("name", "distribution", "table") if getattr(self, key) is not None]
+        if len(one_of) != 1 and not (self.listed and not one_of):
+            got = " and ".join(one_of) or "none"
+            raise InputError(f"got {got}; allowed: one of name, distribution and table")
+        way = one_of[0] if one_of else "table"
+        if self.of is None and way != "name":
+            raise InputError("missing; allowed: devices, networks, kernels or collectives", key=("of",))
+        if way == "name":
+            _published(self.name or "")
+        allowed = {
+            "name": ("seed",),
+            "table": ("of", "seed", "source") if self.is_of_calls else ("of", "source"),
+            "normal": ("of", "sd", "most", "seed", "source"),
+            "lognormal": ("of", "sd", "most", "seed", "source"),
+            "uniform": ("of", "width", "seed", "source"),
+            "quantiles": ("of", "quantiles", "seed", "source"),
+        }
+        beside = self.distribution if way == "distribution" and self.distribution is not None else way
+        for key in ("of", "sd", "width", "most", "quantiles", "source"):
+            if getattr(self, key) is not None and key not in allowed[beside]:
+                said = f'distribution = "{beside}"' if way == "distribution" else way
+                raise InputError(f"not allowed beside {said}; allowed: {', '.join(allowed[beside])}", key=(key,))
+        needed = {"normal": "sd", "lognormal": "sd", "uniform": "width", "quantiles": "quantiles"}.get(beside)
+        if needed is not None and getattr(self, needed) is None:
+            raise InputError(f'missing, needed because distribution = "{beside}"', key=(needed,))
+        for before, after in pairwise(self.quantiles or ()):
+            if after[0] <= before[0] or after[1] < before[1]:
+                said = f"{list(after)} after {list(before)}, allowed: larger shares with factors as large or larger"
+                raise InputError(f"got {said}", key=("quantiles",))
+
+    def resolved(self) -> Spread:
+        """The same with what its name stands for. Raises InputError for a name that is not in the catalog."""
+        return self if self.name is None else replace(_published(self.name), seed=self.seed)
+
+    def factors(self, num: int) -> Floats:
+        """The factors of the first `num` devices or nodes [num]. Raises InputError where a table has too few."""
+        import numpy as np  # reading a scenario needs no arrays
+
+        known = self.resolved()
+        if known.distribution is None:
+            if len(known.listed) < num:
+                rows, things = f"{len(known.listed):,} row{'s' if len(known.listed) > 1 else ''}", known.thing
+                things = "nodes" if things == "networks" else things
+                text = f"{known.table or 'the table'} has {rows}; this job has {num:,} {things}"
+                raise InputError(text, key=("table",))
+            return np.array(known.listed[:num])
+        # One uniform number for each thing, in order: a longer job's begin with those of a shorter one.
+        seeds = np.random.SeedSequence([known.seed, get_args(Differing).index(known.thing)])
+        return known.not_exceeded(np.random.Generator(np.random.PCG64(seeds)).random(num))
+
+    def not_exceeded(self, shares: Floats) -> Floats:
+        """The factors that these shares of all, 0 to 1 without 1, do not exceed; of a table, where its rows are as
+        likely as each other."""
+        import numpy as np
+
+        known = self.resolved()
+        match known.distribution:
+            case None:
+                rows = np.sort(np.array(known.listed))
+                return rows[(shares * len(rows)).astype(np.int64)]
+            case "uniform":
+                even: Floats = 1.0 + (known.width or 0.0) * (shares - 0.5)
+                return even
+            case "quantiles":
+                below, factors = zip(*(known.quantiles or ()), strict=True)
+                between: Floats = np.interp(shares, below, factors)
+                return between
+            case "normal" | "lognormal" as law:
+                return _between(law, known.sd or 0.0, known.most or FURTHEST, shares)
+
+
+def _between(distribution: Literal["normal", "lognormal"], sd: float, most: float, shares: Floats) -> Floats:
+    """What is not exceeded by these shares of a distribution whose tails are cut off at 1 - most and 1 + most."""
+    import numpy as np
+    from scipy.special import ndtr, ndtri
+
+    ends = (-most, most) if distribution == "normal" else (math.log1p(-most), math.log1p(most))
+    low, high = (float(ndtr(end / sd)) for end in ends)
+    z = ndtri(low + (high - low) * shares)
+    factors: Floats = 1.0 + sd * z if distribution == "normal" else np.exp(sd * z)
+    kept: Floats = np.clip(factors, 1.0 - most, 1.0 + most)  # but for rounding
+    return kept
+
+
+def published_spreads() -> tuple[str, ...]:
+    """Names of the distributions that are published."""
+    return tuple(sorted(_catalog()))
+
+
+def _published(name: str) -> Spread:
+    known = _catalog()
+    if name not in known:
+        raise InputError(f"got {shown(name)}; {nearest(name, known)}", key=("name",))
+    return known[name]
+
+
+@cache
+def _catalog() -> dict[str, Spread]:
+    return typed(read_toml(PUBLISHED, "catalog of distributions"), dict[str, Spread], PUBLISHED.name)

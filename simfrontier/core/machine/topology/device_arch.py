@@ -1,0 +1,144 @@
+"""Device architectures: their names in an XML (`sm` of NCCL, `gcn` of RCCL), link bandwidths, and machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Medium = Literal["nvlink", "xgmi"]  # the element of a link between two devices: NCCL's and RCCL's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceArch:
+    """A device architecture.
+
+    `link_bytes_per_s` is the nominal bandwidth of one link in each direction (NCCL and RCCL plan with less: 20 GB/s of
+    an A100's 25, 36 of an MI250X's 50, in src/graph/topo.h); None where the devices are not known: then the narrowest
+    links of a machine count as one. `words`: how an XML writes it, beside the name. `machines`: those of the catalog
+    that have such devices.
+    """
+
+    name: str
+    medium: Medium
+    sm: int  # NCCL: the compute capability times 10
+    link_bytes_per_s: float | None
+    source: str
+    words: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()
+
+
+ARCHES: Final = (
+    DeviceArch(
+        name="sm60",
+        medium="nvlink",
+        sm=60,
+        link_bytes_per_s=20e9,
+        source="NVIDIA P100: 4 NVLinks, 160 GB/s both ways together",
+    ),
+    DeviceArch(
+        name="sm70",
+        medium="nvlink",
+        sm=70,
+        link_bytes_per_s=25e9,
+        source="NVIDIA V100 data sheet: 6 NVLinks, 300 GB/s both ways together",
+        machines=("dgx-2", "jean-zay-v100", "lassen"),
+    ),
+    DeviceArch(
+        name="sm80",
+        medium="nvlink",
+        sm=80,
+        link_bytes_per_s=25e9,
+        source="NVIDIA A100 data sheet (1758950-r4): 12 NVLinks, 600 GB/s both ways together",
+        machines=("a100-40gb-node", "a100-node", "jean-zay-a100", "perlmutter", "perlmutter-80gb", "selene"),
+    ),
+    DeviceArch(
+        name="sm86",
+        medium="nvlink",
+        sm=86,
+        link_bytes_per_s=14.0625e9,
+        source="NVIDIA GA102 white paper: NVLinks of 14.0625 GB/s in each direction",
+    ),
+    DeviceArch(
+        name="sm90",
+        medium="nvlink",
+        sm=90,
+        link_bytes_per_s=25e9,
+        source="NVIDIA H100 data sheet: 18 NVLinks, 900 GB/s both ways together",
+        machines=("alps", "eos", "grand-teton", "h100-node", "h200-node"),
+    ),
+    DeviceArch(
+        name="sm100",
+        medium="nvlink",
+        sm=100,
+        link_bytes_per_s=50e9,
+        source="NVIDIA B200: 18 NVLinks, 1.8 TB/s both ways together",
+    ),
+    DeviceArch(
+        name="gfx908",
+        medium="xgmi",
+        sm=60,
+        link_bytes_per_s=46e9,
+        source="AMD MI100: xGMI of 23 GT/s, 2 bytes wide (rocm.docs.amd.com, MI100 microarchitecture)",
+        words=("908",),
+    ),
+    DeviceArch(
+        name="gfx90a",
+        medium="xgmi",
+        sm=60,
+        link_bytes_per_s=50e9,
+        source="AMD MI250X: xGMI of 25 GT/s, 2 bytes wide (rocm.docs.amd.com, MI250 microarchitecture)",
+        words=("910",),
+        machines=("frontier", "lumi-g", "mi250-node"),
+    ),
+    DeviceArch(
+        name="gfx942",
+        medium="xgmi",
+        sm=60,
+        link_bytes_per_s=64e9,
+        source="AMD MI300X data sheet: xGMI links of 128 GB/s both ways together",
+        words=("942",),
+    ),
+    DeviceArch(
+        name="gfx950",
+        medium="xgmi",
+        sm=60,
+        link_bytes_per_s=76.8e9,
+        source="AMD CDNA 4 white paper (MI355X): Infinity Fabric links of 16 lanes at 38.4 Gb/s",
+        words=("950",),
+    ),
+)
+NONE: Final = "none"  # of devices that nobody knows, as those of toy machines
+
+
+def unknown_arch(medium: Medium) -> DeviceArch:
+    """Devices that are not known."""
+    return DeviceArch(name=NONE, medium=medium, sm=0, link_bytes_per_s=None, source="devices that are not known")
+
+
+def arch_named(name: str, medium: Medium | None = None) -> DeviceArch | None:
+    """Return the devices of that name, or of that name in an XML; of that medium if given."""
+    for arch in ARCHES:
+        if name in (arch.name, *arch.words) and medium in (None, arch.medium):
+            return arch
+    return None
+
+
+def arch_of_sm(capability: int) -> DeviceArch:
+    """NVIDIA's devices of that compute capability, those of one generation alike but for 8.6 (src/graph/topo.h of
+    NCCL: `ncclTopoNVLinkBw`). Not known: those before NVLink and those that are newer than the list."""
+    if capability == 86:
+        generation = 86
+    else:
+        generation = next((first for first in (100, 90, 80, 70, 60) if first <= capability < first + 10), 0)
+    return arch_named(f"sm{generation}") or unknown_arch("nvlink")
+
+
+def arch_of_gcn(word: str) -> DeviceArch:
+    """AMD's devices by the name of their instruction set, or by the number that older files have for it (910 is gfx90a:
+    RCCL's src/misc/archinfo.cc)."""
+    return arch_named(word.partition(":")[0], "xgmi") or unknown_arch("xgmi")
+
+
+def arch_of_machine(machine: str) -> DeviceArch | None:
+    """Return the devices of a machine of the catalog; None if unknown."""
+    return next((arch for arch in ARCHES if machine in arch.machines), None)

@@ -1,0 +1,204 @@
+"""Folding: classes of ranks, links and activities that behave alike, and the loads of classes on classes.
+
+Where the partition is equitable, the max-min point of the quotient is that of the whole, class by class, so that one
+rank of a class needs to be simulated (as for linear programs in Grohe, Kersting, Mladenov and Selman, Dimension
+Reduction via Colour Refinement, ESA 2014). Ranks belong to the relation: equal loads alone do not make equal starts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.base.arrays import Floats, Ints
+from simfrontier.core.network.fabric import Fabric, ResourceKind
+from simfrontier.core.network.hashes import Hashes, combine, mix
+from simfrontier.core.network.pattern import Pattern
+from simfrontier.core.network.refine import number, refine
+
+Classes = NDArray[np.int32]
+
+KINDS = np.array([[ResourceKind.WIRE], [ResourceKind.HBM], [ResourceKind.UNITS]], np.int8)
+HBM_SALT, UNITS_SALT = np.uint64(0x48424D), np.uint64(0x554E4954)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoadColumn:
+    """What all activities of one class take from the representative link of each link class, per unit of speed.
+
+    rows              link classes, ascending
+    wire, hbm, units  [len(rows)] the load, in the array of the link's kind; 0 in the others
+    """
+
+    rows: Ints
+    wire: Floats
+    hbm: Floats
+    units: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Quotient:
+    """One pattern's quotient: loads sorted by (activity class, link class), and who takes part."""
+
+    count: Ints
+    cls: Ints
+    row: Ints
+    load: Floats
+    of_rank: Classes
+    members: tuple[frozenset[int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Folding:
+    """The classes, numbered by the lowest rank, link or activity in them, and the quotient of every pattern.
+
+    rank_class           [num_ranks]
+    rank_count, representative  [num_rank_classes] number of ranks, and the lowest rank, of each class
+    activity_class       pattern key -> [num activities]
+    link_class           [num_links]
+    capacity, link_representative  [num_link_classes]
+    """
+
+    rank_class: Classes
+    num_rank_classes: int
+    rank_count: Ints
+    representative: Ints
+    activity_class: Mapping[str, Classes]
+    link_class: Classes
+    capacity: Floats
+    link_representative: Ints
+    _kind: NDArray[np.int8]
+    _quotients: Mapping[str, _Quotient]
+
+    @property
+    def num_link_classes(self) -> int:
+        """Number of link classes, those that no pattern uses included."""
+        return len(self.capacity)
+
+    def column(self, key: str, cls: int) -> LoadColumn:
+        """The quotient's column of one activity class; unit: speed, at which the busiest wire link moves its peak."""
+        quotient = self._quotients[key]
+        low, high = np.searchsorted(quotient.cls, (cls, cls + 1))
+        rows, load = quotient.row[low:high], quotient.load[low:high]
+        wire, hbm, units = (self._kind[rows] == KINDS) * load
+        return LoadColumn(rows=rows, wire=wire, hbm=hbm, units=units)
+
+    def activity_of(self, key: str) -> Classes:
+        """[num_rank_classes] class of the activity that a rank of each class belongs to."""
+        return self._quotients[key].of_rank
+
+    def members(self, key: str) -> tuple[frozenset[int], ...]:
+        """Per activity class: the rank classes that take part in one activity of it."""
+        return self._quotients[key].members
+
+    def count(self, key: str) -> Ints:
+        """[num activity classes] how many activities each class stands for."""
+        return self._quotients[key].count
+
+
+def fold(
+    fabric: Fabric,
+    patterns: Mapping[str, Pattern],
+    rank_colour: NDArray[np.integer] | None = None,
+    exact: bool = False,
+) -> Folding:
+    """Fold ranks, links and activities into classes, once for all the patterns that a run may use.
+
+    rank_colour: [num_ranks] what tells ranks apart besides the fabric (role, jitter ...). A rank's speed is added here.
+    exact: every rank, link and activity is a class of its own.
+    """
+    return fold_states([(fabric, patterns)], rank_colour, exact)[0]
+
+
+def fold_states(
+    states: Sequence[tuple[Fabric, Mapping[str, Pattern]]],
+    rank_colour: NDArray[np.integer] | None = None,
+    exact: bool = False,
+    link_colour: NDArray[np.integer] | None = None,
+) -> tuple[Folding, ...]:
+    """The same of a fabric in several states, one after another, each with what the same patterns load in it: what is
+    alike is so in all of them, so classes have the same numbers. link_colour: [num_links] what else tells links
+    apart."""
+    fabric, patterns = states[0]
+    assert rank_colour is None or rank_colour.shape == (fabric.num_ranks,)
+    if exact:
+        ranks, representative = _each(fabric.num_ranks)
+        links, link_representative = _each(fabric.num_links)
+        numbered = [_each(pattern.num) for pattern in patterns.values()]
+    else:
+        own = _of_all([each.rank_hashes() for each, _ in states])
+        if rank_colour is not None:
+            own = combine(rank_colour.astype(np.uint64), own)
+        loads = dict.fromkeys(pattern for _, each in states for pattern in each.values())
+        links_apart = _of_all([each.link_hashes() for each, _ in states])
+        if link_colour is not None:
+            links_apart = combine(link_colour.astype(np.uint64), links_apart)
+        colours = refine(list(loads), links_apart, own)
+        colour_of = dict(zip(loads, colours.activities, strict=True))
+        link_colours = colours.links
+        link_colours[fabric.hbm_of] = mix(colours.ranks ^ HBM_SALT)
+        link_colours[fabric.units_of] = mix(colours.ranks ^ UNITS_SALT)
+        ranks, representative = number(colours.ranks)
+        links, link_representative = number(link_colours)
+        numbered = [number(_of_all([colour_of[each[key]] for _, each in states])) for key in patterns]
+    classes = dict(zip(patterns, numbered, strict=True))
+    quotients: dict[Pattern, _Quotient] = {}
+    for _, each in states:
+        for key, pattern in each.items():
+            if pattern not in quotients:
+                quotients[pattern] = _quotient(
+                    pattern, *classes[key], links, link_representative, ranks, representative
+                )
+    return tuple(
+        Folding(
+            rank_class=ranks,
+            num_rank_classes=len(representative),
+            rank_count=np.bincount(ranks),
+            representative=representative,
+            activity_class={key: own for key, (own, _) in classes.items()},
+            link_class=links,
+            capacity=state.capacity[link_representative],
+            link_representative=link_representative,
+            _kind=state.kind[link_representative],
+            _quotients={key: quotients[pattern] for key, pattern in each.items()},
+        )
+        for state, each in states
+    )
+
+
+def _of_all(hashes: Sequence[Hashes]) -> Hashes:
+    """What tells apart whatever one of these does."""
+    return hashes[0] if len(hashes) == 1 else combine(*hashes)
+
+
+def _each(count: int) -> tuple[Classes, Ints]:
+    return np.arange(count, dtype=np.int32), np.arange(count, dtype=np.int64)
+
+
+def _quotient(
+    pattern: Pattern,
+    classes: Classes,
+    first: Ints,
+    links: Classes,
+    link_representative: Ints,
+    ranks: Classes,
+    representative: Ints,
+) -> _Quotient:
+    """Loads on representative links only, summed over the activities of each class and divided by the class's peak."""
+    num_rows, num_ranks = len(link_representative), len(representative)
+    hit = np.flatnonzero(link_representative[links[pattern.link]] == pattern.link)
+    cell = classes[pattern.act[hit]].astype(np.int64) * num_rows + links[pattern.link[hit]]
+    cells, which = np.unique(cell, return_inverse=True)
+    cls, row = np.divmod(cells, num_rows)
+    own = classes[pattern.group_of]  # activity class of every rank
+    pairs = np.unique(own.astype(np.int64) * num_ranks + ranks)
+    cuts = np.searchsorted(pairs, np.arange(1, len(first)) * num_ranks)
+    return _Quotient(
+        count=np.bincount(classes),
+        cls=cls,
+        row=row,
+        load=np.bincount(which, pattern.weight[hit]) / pattern.peak[first][cls],
+        of_rank=own[representative],
+        members=tuple(frozenset(part.tolist()) for part in np.split(pairs % num_ranks, cuts)),
+    )

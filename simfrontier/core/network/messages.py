@@ -1,0 +1,77 @@
+"""What messages between members of groups load: the same ones in every group, from member to member."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.base.arrays import Floats, Ints
+from simfrontier.core.network.fabric import Fabric
+from simfrontier.core.network.pattern import Pattern, achieved_shares, finished, pool_loads
+from simfrontier.core.network.summed import summed
+from simfrontier.core.network.template import NETWORK, NODE, PACKAGE
+
+
+def messages_loads(
+    fabric: Fabric,
+    groups: NDArray[np.integer],
+    messages: NDArray[np.int64],
+    divisor: int,
+    shares: Mapping[str, float],
+) -> Pattern:
+    """Messages [num_messages, 3] of every group ([num_groups, size] ranks): from member, to member, and how many parts
+    of the volume it is, in units of volume / divisor. All are under way at once, from NIC to NIC between nodes."""
+    assert groups.size == fabric.num_ranks, "the groups of a pattern hold every rank once"
+    group_of = np.empty(fabric.num_ranks, np.int32)
+    group_of[groups] = np.arange(len(groups), dtype=np.int32)[:, None]
+    source, target, parts = messages.T
+    node, position = np.divmod(fabric.device_of[groups], fabric.machine.devices_per_node)
+    act = np.repeat(np.arange(len(groups)), len(messages))
+    start, end = node[:, source].ravel(), node[:, target].ravel()
+    first, second = position[:, source].ravel(), position[:, target].ravel()
+    counts = np.tile(parts, len(groups))
+    within = start == end
+    key, payload = _wires(fabric, act, start, end, (within, first, second), counts / divisor)
+    wire_share, pool_share = achieved_shares(fabric, shares)
+    carried_by, link = np.divmod(key, len(fabric.capacity))
+    weight = payload / wire_share[link % fabric.wires_per_node]
+    peak = np.zeros(len(groups))
+    np.maximum.at(peak, carried_by, payload)
+    pools = pool_loads(fabric, act[~within], start[~within], end[~within], counts[~within] / divisor)
+    np.maximum.at(peak, pools[0], pools[2])
+    edges = np.zeros((len(groups), 3), np.int64)
+    per_package = fabric.machine.devices_per_package
+    near = np.where(first // per_package == second // per_package, PACKAGE, NODE)
+    np.add.at(edges, (act, np.where(within, near, NETWORK)), counts)
+    return finished(
+        fabric,
+        group_of,
+        [carried_by, pools[0]],
+        [link, pools[1]],
+        [weight, pools[2] / pool_share],
+        peak=peak,
+        edges=edges,
+        divisor=divisor,
+    )
+
+
+def _wires(
+    fabric: Fabric, act: Ints, start: Ints, end: Ints, kinds: tuple[NDArray[np.bool_], Ints, Ints], payload: Floats
+) -> tuple[Ints, Floats]:
+    """Payload by activity and wire, each pair once; a loop over the few pairs of positions, never over messages."""
+    node, num_links = fabric.machine.node, len(fabric.capacity)
+    keys, amounts = [np.empty(0, np.int64)], [np.empty(0)]
+    of_kind = np.column_stack(kinds)
+    for kind in np.unique(of_kind, axis=0).tolist():
+        within, first, second = kind
+        mine = np.flatnonzero((of_kind == kind).all(axis=1))
+        routes = [(start, node.route(first, second))]
+        if not within:
+            routes = [(start, node.to_network(first)), (end, node.from_network(second))]
+        for at, route in routes:
+            links = at[mine, None] * fabric.wires_per_node + np.array(route, np.int64)
+            keys.append((act[mine, None] * num_links + links).ravel())
+            amounts.append(np.repeat(payload[mine], len(route)))
+    return summed(np.concatenate(keys), np.concatenate(amounts))

@@ -1,0 +1,79 @@
+"""Classes of nodes, for machines of many device speeds: nodes of one class have the same speeds, and fold together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simfrontier.base.arrays import Floats, Ints
+
+MOST_SPEEDS = 32  # device speeds that are simulated as they are; with more, nodes are put into classes
+MOST_MIXED = 256  # speeds times nodes of different devices that are, too: the engine's time grows with both
+
+
+def classes_of_nodes(speeds: Floats, networks: Floats) -> Ints:
+    """The class of every node [num_nodes], where in each state of the machine its devices have these speeds
+    [num_states, num_nodes, devices of a node] and its links to the network these factors on their rates
+    [num_states, num_nodes].
+
+    In every state the node of the slowest living device, that of the slowest living network, and those with dead
+    devices are classes by themselves, as a step waits for them. The others are sorted by their slowest devices, in
+    classes of about equal counts, as many as leave MOST_SPEEDS speeds. With few speeds every node is a class.
+    """
+    _, num_nodes, per_node = speeds.shape
+    if all(_are_few(speed) for speed in speeds):
+        return np.arange(num_nodes)
+    slowest = speeds.min(axis=(0, 2))
+    alone = set(np.flatnonzero(slowest == 0.0).tolist())
+    alone |= {_slowest_living(speed.min(axis=1)) for speed in speeds}
+    alone |= {_slowest_living(network) for network in networks if network.min() < network.max()}
+    others = [node for node in np.argsort(slowest, kind="stable").tolist() if node not in alone]
+    out = np.empty(num_nodes, np.int64)
+    out[sorted(alone)] = np.arange(len(alone))
+    num_classes = max(1, MOST_SPEEDS // per_node - len(alone))
+    for number, nodes in enumerate(np.array_split(np.array(others, np.int64), num_classes), len(alone)):
+        out[nodes] = number
+    return out
+
+
+def _are_few(speed: Floats) -> bool:
+    """Whether devices [num_nodes, devices of a node] have so few speeds that they are simulated as they are."""
+    num_speeds, num_different = len(np.unique(speed)), len(np.unique(speed, axis=0))
+    return num_speeds <= MOST_SPEEDS and num_speeds * num_different <= MOST_MIXED
+
+
+def _slowest_living(factors: Floats) -> int:
+    """The node of the least factor above 0 [num_nodes]."""
+    return int(np.where(factors > 0.0, factors, np.inf).argmin())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClassRates:
+    """Factors on rates of nodes in classes [num_nodes, ...]: `mean` as simulated, the harmonic mean of a class, which
+    keeps its mean time; `slowest` and `fastest`: of the class's nodes at that place."""
+
+    mean: Floats
+    slowest: Floats
+    fastest: Floats
+
+    def at(self, index: Ints | tuple[Ints, ...]) -> ClassRates:
+        """Those of some places."""
+        return ClassRates(mean=self.mean[index], slowest=self.slowest[index], fastest=self.fastest[index])
+
+    @property
+    def largest_difference(self) -> float:
+        """Relative, of a node's own factor from that of its class; of a time, it is at most so much."""
+        some = self.mean > 0.0  # the dead are by themselves
+        ratios = self.mean[some] / self.slowest[some], self.fastest[some] / self.mean[some]
+        return float(np.max(ratios, initial=1.0)) - 1.0
+
+
+def class_rates(factors: Floats, classes: Ints) -> ClassRates:
+    """Factors on rates [num_nodes, ...] of nodes in these classes [num_nodes]."""
+    mean, slowest, fastest = factors.copy(), factors.copy(), factors.copy()
+    for number in np.flatnonzero(np.bincount(classes) > 1).tolist():
+        own = factors[nodes := np.flatnonzero(classes == number)]
+        mean[nodes] = 1.0 / (1.0 / own).mean(axis=0)
+        slowest[nodes], fastest[nodes] = own.min(axis=0), own.max(axis=0)
+    return ClassRates(mean=mean, slowest=slowest, fastest=fastest)

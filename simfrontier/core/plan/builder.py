@@ -1,0 +1,409 @@
+"""The builder: a part of a model under a plan becomes naive pieces of program, each move right where it is needed.
+
+Gathers stand before the op or module that uses them, reductions after the op that made what is reduced. The passes then
+move and merge them; `hops` turns the moves into collectives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from simfrontier.core.codecs import Codec, Plain
+from simfrontier.core.plan.moves import Hop
+from simfrontier.core.plan.plan import Purpose
+from simfrontier.core.plan.program import CallItems, Hook, Item, Move
+from simfrontier.core.plan.tensors import Tensors, as_form
+from simfrontier.core.program import Compute, OpName, Ref, Stage, gathered_name, value_name
+from simfrontier.core.workload import Use, Weight, WorkOp
+
+AT_ONCE = ("loss_own",)  # its sum is there before exponentials are formed: Megatron-LM reduces on the compute stream
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPart:
+    """A rank's part of a model: some of its layers, and the embedding (`first`) and the head (`last`)."""
+
+    layers: range
+    first: bool = True
+    last: bool = True
+
+
+@dataclass
+class ProgramBuilder:
+    """Makes pieces of program for one part of the model; micro-batch `last_micro` is the last of the step."""
+
+    tensors: Tensors
+    part: ModelPart
+    last_micro: int
+    pieces: list[CallItems] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.workload, self.plan, self.mesh = self.tensors.workload, self.tensors.plan, self.tensors.mesh
+        self.engine, self.layout = self.tensors.engine, self.tensors.layout
+        self.redone = frozenset(name for op in self.workload.recomputed for name, shift in op.writes if shift == 0)
+        forward = (*self.workload.embedding.forward, *self.workload.layer.forward, *self.workload.head.forward)
+        self.made_forward = frozenset(name for op in forward for name, _ in op.writes)
+        self.copied: set[Ref] = set()
+        self.copies_filled: set[Ref] = set()
+        self.sending: dict[tuple[tuple[Hop, ...], Codec, str], tuple[Hop, ...]] = {}
+        self.layers = tuple(self.part.layers)  # the layers that the end of the step treats
+        self.at_head = False
+        makers = [(name, op.name) for op in self._backward_ops() for name in op.gradients]
+        self.completed_by = dict(makers)
+        self.begun_by = dict(reversed(makers))
+
+    def _backward_ops(self) -> Iterable[WorkOp]:
+        """The ops of the part's backward in order, a layer's once."""
+        if self.part.last:
+            yield from self.workload.head.backward
+        yield from self.workload.layer.backward
+        if self.part.first:
+            yield from self.workload.embedding.backward
+
+    def take_pieces(self) -> tuple[CallItems, ...]:
+        """The pieces made so far; the builder starts anew."""
+        pieces, self.pieces = tuple(self.pieces), []
+        return pieces
+
+    def close(self, label: str, layer: int, micro: int) -> None:
+        """Make a call of the items since the last close."""
+        if self.items:
+            self.pieces.append(CallItems(label, layer, micro, tuple(self.items)))
+        self.items = []
+
+    # ── one micro-batch ──
+
+    def forward(self, micro: int) -> None:
+        """Embedding and layers of the part, and the head's forward, which is left open."""
+        work = self.workload
+        if self.part.first:
+            self._ops(work.embedding.forward, 0, micro, "forward")
+            self.close("embedding", 0, micro)
+        for layer in self.part.layers:
+            self._ops(work.layer.forward, layer, micro, "forward")
+            self.close("forward", layer, micro)
+        if self.part.last:
+            self._head(work.head.forward, micro, "forward")
+
+    def backward(self, micro: int) -> None:
+        """The head's backward, then that of the part's layers, recomputed first where they are checkpointed, and of the
+        embedding."""
+        work = self.workload
+        if self.part.last:
+            self._head(work.head.backward, micro, "backward")
+            self.close("head", work.num_layers, micro)
+        for layer in reversed(self.part.layers):
+            before, after = self._around_recomputation
+            self._ops(before, layer, micro, "backward")
+            self._ops(work.recomputed if work.is_checkpointed(layer) else (), layer, micro, "recompute")
+            self._ops(after, layer, micro, "backward")
+            self.close("backward", layer, micro)
+        if self.part.first:
+            self._ops(work.embedding.backward, 0, micro, "backward")
+            self.close("embedding.backward", 0, micro)
+
+    @cached_property
+    def _around_recomputation(self) -> tuple[tuple[WorkOp, ...], tuple[WorkOp, ...]]:
+        """The ops of a layer's backward before those of its forward that are done again, and after."""
+        ops = self.workload.layer.backward
+        if self.workload.checkpointing == "full":
+            return (), ops
+        first = (at for at, op in enumerate(ops) if any(name in self.redone for name, _ in op.reads))
+        at = next(first, 0)
+        while at and ops[at - 1].named.module == ops[at].named.module:  # a module's hook fetches for all of its ops
+            at -= 1
+        return ops[:at], ops[at:]
+
+    def _head(self, ops: tuple[WorkOp, ...], micro: int, stage: Stage) -> None:
+        self.at_head = True
+        self._ops(ops, self.workload.num_layers, micro, stage)
+        self.at_head = False
+
+    def _use_of(self, weight: str) -> str:
+        """What the head adds to the names of the buffers that a weight of the embedding is gathered into: a tied
+        table is used twice in a pass."""
+        first = next(iter(self.workload.weights.values())).owner
+        return ".head" if self.at_head and self.workload.weights[weight].owner == first else ""
+
+    def _gathered(self, weight: str, stage: Stage) -> str:
+        return gathered_name(weight, stage, self._use_of(weight))
+
+    def _used(self, weight: Weight, layer: int, micro: int, stage: Stage) -> Ref:
+        """What a pass computes with of a weight that is not whole: its copy, or a buffer that is gathered for it."""
+        home = layer if weight.per_layer else 0
+        if self.plan.gathers_once:
+            return Ref(f"{weight.name}.copy", home)
+        return Ref(self._gathered(weight.name, stage), home, micro)
+
+    def _ops(self, ops: tuple[WorkOp, ...], layer: int, micro: int, stage: Stage) -> None:
+        entered: set[str] = set()
+        for op in self.layout.ops(ops):
+            fetched: list[Ref] = []
+            for weight in (*op.weights, *op.gradients):
+                module = self.workload.weights[weight].owner
+                if module not in entered:
+                    entered.add(module)
+                    fetched += self._enter(module, layer, micro, stage)
+            self._op(op, layer, micro, stage, fetched)
+            self._write_copies(op, layer, micro, stage)
+
+    # ── weights ──
+
+    def _enter(self, module: str, layer: int, micro: int, stage: Stage) -> tuple[Ref, ...]:
+        """The hook of a module, and the gather of its weights that are not whole: of all of them, also of those that
+        this stage could do without (the embedding's table in the backward), as DeepSpeed 0.16.5 does."""
+        owned = [w for w in self.workload.weights.values() if w.owner == module]
+        sharded = [w for w in owned if w.name in self.tensors.sharded]
+        refs = tuple(self._used(w, layer, micro, stage) for w in sharded)
+        if not sharded:
+            return ()
+        if self.plan.gathers_once:
+            if stage != "forward" or micro > 0 or refs[0] in self.copies_filled:
+                return ()
+            self.copies_filled.update(refs)
+        self.items.append(Hook(module=module, weights=refs, elements=sum(w.num_elements for w in owned)))
+        for weight in sharded:
+            from_copy = self.plan.reads_copy(stage, micro == 0, self._is_repeated(weight, layer))
+            src = Ref(weight.name + (".copy" if from_copy else ""), layer if weight.per_layer else 0)
+            purpose: Purpose = "copy_gather" if from_copy else "weight_gather"
+            if not self.plan.gathers_once:
+                self.tensors.gathered(weight, stage, self._use_of(weight.name))
+            dst = self._used(weight, layer, micro, stage)
+            self.move(purpose, src, dst, self.plan.hops[purpose])
+        return refs
+
+    def _is_repeated(self, weight: Weight, layer: int) -> bool:
+        """Whether checkpointing runs the weight's forward twice: that of layers, never that of embedding and head."""
+        work = self.workload
+        return work.checkpointing == "full" and weight.per_layer and work.is_checkpointed(layer)
+
+    def _write_copies(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> None:
+        for name in op.weights:
+            weight = self.workload.weights[name]
+            if not self.plan.writes_copy(stage, micro == 0, self._is_repeated(weight, layer)):
+                continue
+            if f"{name}.copy" in self.tensors:
+                home = layer if weight.per_layer else 0
+                src, dst = Ref(self._gathered(name, stage), home, micro), Ref(f"{name}.copy", home)
+                kind = "encode" if self.tensors.copy_codec else "slice"
+                self.items.append(Compute(kind=kind, name=f"{name}.copy", reads=(src,), writes=(dst,)))
+
+    # ── moves ──
+
+    def move(self, purpose: Purpose, src: Ref, dst: Ref, hops: tuple[Hop, ...], accumulate: bool = False) -> None:
+        """Add a move here; hops without a codec send it as it is stored."""
+        self.move_together(purpose, [src], [dst], hops, accumulate)
+
+    def move_together(
+        self, purpose: Purpose, src: list[Ref], dst: list[Ref], hops: tuple[Hop, ...], accumulate: bool = False
+    ) -> None:
+        """Add a move of several tensors of one type here, pair by pair, in one call."""
+        tensor = self.tensors[src[0].name]
+        own = tensor.codec or Plain(tensor.dtype)
+        sending = self.sending.get((hops, own, tensor.dtype))
+        if sending is None:
+            sending = tuple(replace(hop, codec=hop.codec.on(tensor.dtype) if hop.codec else own) for hop in hops)
+            self.sending[hops, own, tensor.dtype] = sending
+        count = sum(self.tensors[ref.name].num_elements for ref in src)
+        self.items.append(
+            Move(
+                purpose=purpose,
+                src=tuple(src),
+                dst=tuple(dst),
+                hops=sending,
+                num_elements=count,
+                accumulate=accumulate,
+            )
+        )
+
+    def _value_moves(self, src: Ref, dst: Ref, purpose: Purpose) -> None:
+        """A value takes another placement, in one hop over all axes that cut the model, or another label of it than
+        before; a move across samples is a statistic, whatever its `purpose`."""
+        before, after = (dict(self.tensors[ref.name].placement.shards) for ref in (src, dst))
+        of_samples = {axis for axis in self.plan.axes if before.get(axis) == after.get(axis)}
+        axes = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in of_samples)
+        over_samples = self._samples_crossed(src, dst)
+        if over_samples:
+            self.move("statistic", src, dst, (Hop(over_samples),))
+            return
+        coded = self.plan.value_hop is not None and self._may_be_coded(self.plan.value_hop, src, dst)
+        given = self.plan.value_hop or Hop(())
+        merged = any(op == "merge" for _, op in self.tensors[src.name].placement.partial)
+        is_own = self.tensors[src.name].dtype == self.workload.precision.model and not merged
+        hop = replace(given, axes=axes) if coded else Hop(axes, given.below if is_own else None)
+        self.move(purpose, src, dst, (hop,))
+
+    def _samples_crossed(self, src: Ref, dst: Ref) -> tuple[str, ...]:
+        """The axes that divide the batch over which a value comes together: an op needs it of all samples."""
+        before, after = (self.tensors[ref.name].placement for ref in (src, dst))
+        left = {axis for axis, _ in (*before.shards, *before.partial)} - {axis for axis, _ in after.shards}
+        return tuple(axis for axis in self.mesh.live(self.plan.axes) if axis in left - after.partial_axes)
+
+    def _may_be_coded(self, hop: Hop, src: Ref, dst: Ref) -> bool:
+        """A value's sum of the model's own type; neither a maximum, nor wider sums, nor, where it is coded as a whole,
+        an all-reduce of what does not divide by the ranks that would scatter it."""
+        tensor, after = self.tensors[src.name], self.tensors[dst.name].placement
+        partial = tensor.placement.partial
+        if tensor.dtype != self.workload.precision.model or any(op != "sum" for _, op in partial):
+            return False
+        stays = {axis for axis, _ in partial} - {axis for axis, _ in after.shards}
+        return not (hop.scatters and stays and not tensor.nesting)
+
+    # ── values ──
+
+    def _home(self, use: Use, layer: int, micro: int, form: str) -> Ref:
+        """The instance of a form of a value that an op of a layer means."""
+        name, shift = use
+        return Ref(form, layer + shift if self.workload.values[name].per_layer else 0, micro)
+
+    def _read(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> Ref:
+        """An operand where the op needs it; `again` is the instance that recomputation makes."""
+        name = use[0]
+        again = name in self.redone and stage != "forward" and self.workload.is_checkpointed(layer)
+        needed = self.layout.needed(op, self.workload.values[name].dims)
+        source = self._home(use, layer, micro, self.tensors.value(name, again=again))
+        if needed == self.layout.kept[name]:
+            return source
+        is_input = stage == "backward" and name in self.made_forward  # which only a weight's gradient needs again
+        kept = self._kept_input(use, layer, micro, again) if is_input and not self.plan.gathers_inputs_again else None
+        if kept is not None:
+            return kept
+        copy = self._home(use, layer, micro, self.tensors.value(name, needed, again=again, stage=stage))
+        if copy not in self.copied:
+            self.copied.add(copy)
+            self._value_moves(source, copy, "input_gather" if is_input else "activation")
+        return copy
+
+    def _kept_input(self, use: Use, layer: int, micro: int, again: bool) -> Ref | None:
+        """What the recomputation of a layer, or else its forward, has gathered of a value."""
+        stages: tuple[Stage, ...] = ("recompute", "forward") if self.workload.is_checkpointed(layer) else ("forward",)
+        forms = (value_name(use[0], again and stage == "recompute", stage) for stage in stages)
+        return next((self._home(use, layer, micro, form) for form in forms if form in self.tensors), None)
+
+    def _write(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> tuple[Ref, Ref | None]:
+        """Where the op puts a result, and where it has to be moved from there."""
+        name = use[0]
+        again = stage == "recompute"
+        given = self.layout.given(op, self.workload.values[name].dims)
+        kept = self._home(use, layer, micro, self.tensors.value(name, again=again))
+        if given == self.layout.kept[name]:
+            return kept, None
+        made = self.tensors.value(name, given, again=again, is_partial=True)
+        return self._home(use, layer, micro, made), kept
+
+    def _branches(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> list[Ref]:
+        """The sum of partial values that an addition reads, formed before it is reduced: one move serves all."""
+        late = self.layout.summed_late[op.name]
+        again, value = stage == "recompute", f"{op.name}.branches"
+        named = OpName(f"{op.named._replace(streams=()).text}.branches", streams=op.named.streams)
+        parts = [self.tensors.value(name, again=again, is_partial=True) for name in late]
+        like = self.tensors[parts[0]]
+        whole, total = (as_form(like, value, again, None, is_partial) for is_partial in (False, True))
+        self.tensors.declare(total)
+        self.tensors.declare(replace(whole, placement=self.layout.kept[late[0]]))
+        reads = tuple(self._home((name, 0), layer, micro, part) for name, part in zip(late, parts, strict=True))
+        home, target = Ref(whole.name, layer, micro), Ref(total.name, layer, micro)
+        cut = tuple(pair for pair in self.layout.split(op) if pair[0] not in like.placement.partial_axes)
+        made = Compute(
+            kind="add", name=value, named=named, reads=reads, writes=(target,), iteration=op.iteration, split=cut
+        )
+        self.items.append(made)
+        self._value_moves(target, home, "activation")
+        return [home]
+
+    # ── ops ──
+
+    def _op(self, op: WorkOp, layer: int, micro: int, stage: Stage, fetched: list[Ref]) -> None:
+        """An op with its operands; the first of a module waits for all that was `fetched` for the module."""
+        late = self.layout.summed_late.get(op.name, ())
+        early = tuple(use for use in self.layout.uses(op.reads) if use[0] not in late)
+        reads = [self._read(op, use, layer, micro, stage) for use in early]
+        if late:
+            reads += self._branches(op, layer, micro, stage)
+        written = [self._write(op, use, layer, micro, stage) for use in op.writes]
+        for name in op.weights:
+            weight = self.workload.weights[name]
+            is_sharded = name in self.tensors.sharded
+            home = Ref(name, layer if weight.per_layer else 0)
+            reads.append(self._used(weight, layer, micro, stage) if is_sharded else home)
+        reads += [self._state(name, layer) for name in op.states]
+        reads += [ref for ref in fetched if ref not in reads]
+        stale = any(
+            self.plan.is_stale(stage, self._is_repeated(self.workload.weights[name], layer)) for name in op.weights
+        )
+        made, added = self._gradient_targets(op, layer, micro)
+        self.items.append(
+            Compute(
+                kind=op.kind,
+                name=op.name,
+                named=op.named,
+                reads=tuple(reads),
+                writes=(*(ref for ref, _ in written), *made, *(self._state(name, layer) for name in op.written_states)),
+                accumulates=tuple(added),
+                iteration=op.iteration,
+                split=self.layout.split(op),
+                matmul=op.matmul,
+                flops=op.flops,
+                max_age=1 if stale else 0,
+                kernel=op.kernel,
+            )
+        )
+        summed = {name for names in self.layout.summed_late.values() for name in names}
+        for (source, target), (name, _) in zip(written, op.writes, strict=True):
+            if target is not None and name not in summed:
+                can_wait = stage == "backward" and op.kind not in AT_ONCE  # other work of the layer does not need it
+                self._value_moves(source, target, "input_gradient" if can_wait else "activation")
+        for name in op.gradients:
+            self._reduce(op, self.workload.weights[name], layer, micro)
+
+    def _state(self, name: str, layer: int) -> Ref:
+        return Ref(name, layer if self.workload.states[name].per_layer else 0)
+
+    def _gradient_targets(self, op: WorkOp, layer: int, micro: int) -> tuple[list[Ref], list[Ref]]:
+        """Where the gradients of an op go: (raw gradients that it writes, raw gradients and accumulators that it adds
+        to). Of a weight that a pass uses several times, the first op of the backward writes the gradient and the others
+        add to it, unless each use is reduced by itself."""
+        made, added = [], []
+        for name in op.gradients:
+            home = layer if self.workload.weights[name].per_layer else 0
+            if f"{name}.grad.raw" not in self.tensors:
+                added.append(Ref(f"{name}.grad", home))
+            elif self.plan.reduces_each_use or self.begun_by[name] == op.name:
+                made.append(Ref(self._raw(name), home, micro))
+            else:
+                added.append(Ref(self._raw(name), home, micro))
+        return made, added
+
+    def _raw(self, weight: str) -> str:
+        """A weight's gradient as it is made."""
+        raw = f"{weight}.grad.raw"
+        name = raw + (self._use_of(weight) if self.plan.reduces_each_use else "")
+        if name not in self.tensors:
+            self.tensors.declare(replace(self.tensors[raw], name=name, form_of=raw))
+        return name
+
+    def _reduce(self, op: WorkOp, weight: Weight, layer: int, micro: int) -> None:
+        """The moves of a gradient that was just made: to its accumulator, once no op of the micro-batch adds to it, and
+        to the optimizer, once no micro-batch does.
+
+        Autograd sums what reaches a parameter before the parameter's hooks run (`InputBuffer` of
+        torch/csrc/autograd/engine.cpp), and these reduce it: once, however often the weight is used. DeepSpeed refuses
+        a second reduction (`params_already_reduced` of runtime/zero/stage_1_and_2.py and stage3.py), FSDP2 has a weight
+        in one group.
+        """
+        home = layer if weight.per_layer else 0
+        is_complete = self.completed_by[weight.name] == op.name
+        if f"{weight.name}.grad.raw" in self.tensors and (is_complete or self.plan.reduces_each_use):
+            src, dst = Ref(self._raw(weight.name), home, micro), Ref(f"{weight.name}.grad", home)
+            self.move("gradient", src, dst, self.plan.gradient_hops(weight), accumulate=True)
+        if is_complete and micro == self.last_micro and self.engine.step_reduction == "overlap":
+            self.reduce_step(weight, home)
+
+    def reduce_step(self, weight: Weight, home: int) -> None:
+        """The move of an accumulated gradient to the optimizer, where it is one."""
+        if f"{weight.name}.grad.reduced" in self.tensors:
+            src, dst = Ref(f"{weight.name}.grad", home), Ref(f"{weight.name}.grad.reduced", home)
+            self.move("step_reduction", src, dst, self.plan.step_hops(weight))

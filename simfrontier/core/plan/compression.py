@@ -1,0 +1,169 @@
+"""Compression of messages by parallel dimension: named policies, and what each makes of a plan's moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, get_args
+
+from simfrontier.base.errors import InputError, meant, nearest, wrong
+from simfrontier.core.codecs import Codec, Plain
+from simfrontier.core.plan.moves import Hop
+from simfrontier.core.plan.options import PLAIN, codec_of
+from simfrontier.core.plan.plan import Purpose
+
+Dimension = Literal["dp", "tp", "pp", "zero"]
+DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)
+"""dp: gradients; tp: values and their gradients, summed or gathered inside a layer; pp: the same between stages; zero:
+weights and what the optimizer has made of them, gathered over the data axes."""
+OF_PURPOSE: Final[Mapping[str, Dimension]] = {
+    "gradient": "dp",
+    "step_reduction": "dp",
+    "weight_gather": "zero",
+    "copy_gather": "zero",
+    "publish": "zero",
+    "activation": "tp",
+    "input_gradient": "tp",
+}
+
+LOW_RATE, HIGH_RATE = "8", "16"
+"""Bits per value where a policy has none: of the candidates 8, 16 and 24 the lowest, for what bears errors, and the
+default of MVAPICH-Plus 4.0 (mvapich-docs.readthedocs.io). The authors' are not known."""
+LEAST_BYTES: Final = 2**20  # MVAPICH-Plus 4.0's threshold for compressing a message (mvapich-docs.readthedocs.io)
+POLICIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "none": (),
+    "naive-zfp": (LOW_RATE,),
+    "naive-mpc": (),
+    "MZHybrid": (LOW_RATE,),
+    "ZHybrid": (LOW_RATE, HIGH_RATE),
+}
+"""Policies and the rates that they take: of gradients, and of everything else (arXiv 2409.02423)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compression:
+    """A codec for each parallel dimension (None: sent as it is), and how collectives apply it.
+
+    Of a tensor that has fewer than `least_bytes` on a rank, messages are sent as they are; `widens` says that these are
+    FP32 all the same, also where the tensor is of 16 bits. `per_hop` is what a library does that
+    compresses every message between two ranks by itself: a ring decodes, adds and encodes again at every step, and a
+    gather loses something at every step. Else messages are coded once.
+    """
+
+    dp: Codec | None = None
+    tp: Codec | None = None
+    pp: Codec | None = None
+    zero: Codec | None = None
+    least_bytes: int = LEAST_BYTES
+    per_hop: bool = False
+    widens: bool = False
+
+    @property
+    def plain(self) -> Codec | None:
+        """How messages are sent that are not compressed; None: as they are."""
+        return Plain("fp32") if self.widens else None
+
+    def codec(self, dimension: Dimension) -> Codec | None:
+        """How messages of a dimension are coded."""
+        codec: Codec | None = getattr(self, dimension)
+        return codec
+
+    def hop(self, hop: Hop, dimension: Dimension) -> Hop:
+        """A hop whose messages are of a dimension."""
+        codec = self.codec(dimension) or self.plain
+        if codec is None:
+            return hop
+        if not codec.is_opaque:
+            return replace(hop, codec=codec, below=self.plain)
+        return replace(hop, codec=codec, least_bytes=self.least_bytes, per_hop=self.per_hop, below=self.plain)
+
+    def hops(self, hops: Mapping[Purpose, tuple[Hop, ...]]) -> dict[Purpose, tuple[Hop, ...]]:
+        """All routes of a plan, each coded as its dimension is."""
+        return {
+            purpose: tuple(self.hop(hop, OF_PURPOSE[purpose]) for hop in legs) if purpose in OF_PURPOSE else legs
+            for purpose, legs in hops.items()
+        }
+
+    @property
+    def relative_error(self) -> float:
+        """The largest error bound of its codecs, relative to the largest value of a block."""
+        return max((codec.relative_error for codec in map(self.codec, DIMENSIONS) if codec), default=0.0)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{dimension} {self.codec(dimension) or PLAIN}" for dimension in DIMENSIONS)
+
+
+def parse_policy(text: str) -> dict[Dimension, Codec | None]:
+    """A named policy, with its rates after a colon: `naive-zfp:8`, `naive-mpc`, `MZHybrid:8`, `ZHybrid:8/16`, `none`.
+
+    Raises InputError.
+    """
+    name, colon, rest = text.partition(":")
+    if name not in POLICIES:
+        raise InputError(f"compression {text!r}: {nearest(name, POLICIES)}, or a table of dp, tp, pp and zero")
+    defaults = POLICIES[name]
+    given = rest.split("/") if colon else []
+    if colon and len(given) != len(defaults):
+        example = f"{name}:{'/'.join(defaults)}" if defaults else name
+        raise InputError(f"compression {text!r}: {name} takes {_rates(len(defaults))}, e.g. {example}")
+    rates = [codec_of(f"zfp:{rate.strip()}") for rate in (given or defaults)]
+    mpc = codec_of("mpc")
+    dp, others = {
+        "none": (None, None),
+        "naive-zfp": (*rates, *rates),
+        "naive-mpc": (mpc, mpc),
+        "MZHybrid": (*rates, mpc),
+        "ZHybrid": rates,
+    }[name]
+    return {"dp": dp, "tp": others, "pp": others, "zero": others}
+
+
+def _rates(count: int) -> str:
+    return {0: "no rate", 1: "one rate, that of ZFP", 2: "two rates, of gradients and of everything else"}[count]
+
+
+def compression_of(
+    text: str, least_bytes: int = LEAST_BYTES, per_hop: bool = False, widen: bool = False
+) -> Compression:
+    """A policy, or `dp=CODEC, tp=CODEC …` with what is not named sent as it is; with `widen`, numbers of 16 bits travel
+    as FP32. Raises InputError."""
+    codecs = _listed(text) if "=" in text else parse_policy(text)
+    if widen:
+        codecs = {dimension: _widened(codec) for dimension, codec in codecs.items()}
+    return Compression(**codecs, least_bytes=least_bytes, per_hop=per_hop, widens=widen)
+
+
+def _listed(text: str) -> dict[Dimension, Codec | None]:
+    out: dict[Dimension, Codec | None] = dict.fromkeys(DIMENSIONS)
+    named: set[str] = set()
+    for part in text.split(","):
+        key, _, codec = (each.strip() for each in part.partition("="))
+        if key not in DIMENSIONS:
+            raise InputError(f"compression {text!r}: {key!r}: {meant(key, DIMENSIONS)}")
+        if key in named:
+            raise InputError(f"compression {text!r}: {key} twice; allowed: every dimension once")
+        named.add(key)
+        out[key] = codec_of(codec)
+    return out
+
+
+def _widened(codec: Codec | None) -> Codec:
+    """A codec of FP32 numbers that may have been widened to it."""
+    if codec is None:
+        return Plain("fp32")
+    return codec.widened()
+
+
+def written(value: Any) -> str:
+    """What a scenario says, a policy or a table from dimensions to codecs, as the text of `compression_of`, looked
+    through. Raises InputError."""
+    text = value
+    if isinstance(value, Mapping):
+        for key, codec in value.items():
+            if not isinstance(codec, str):
+                raise InputError(wrong(codec, f'a codec, such as "zfp:16", or "{PLAIN}"'), key=(str(key),))
+        text = ", ".join(f"{key}={codec}" for key, codec in value.items()) or "none"
+    if not isinstance(text, str):
+        raise InputError(wrong(value, f"one of {', '.join(POLICIES)}, or a table of codecs"))
+    compression_of(text)
+    return text

@@ -1,0 +1,306 @@
+"""From moves to collectives: each move becomes encodes, collectives, permutes and decodes on a lane and a
+communicator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import toml_value
+from simfrontier.core.codecs import Codec, Plain
+from simfrontier.core.plan.moves import Hop, MoveStep, UncrossedError, steps_of
+from simfrontier.core.plan.plan import Groups, Purpose
+from simfrontier.core.plan.program import Hook, Item, Move, Program, StreamWait
+from simfrontier.core.program import (
+    RING,
+    Collective,
+    Compute,
+    Mesh,
+    Op,
+    Placement,
+    Ref,
+    Tensor,
+    TensorRole,
+    buffer_name,
+)
+
+VALUES: tuple[Purpose, ...] = ("activation", "input_gradient", "input_gather", "statistic")
+_BUFFERS: dict[TensorRole, TensorRole] = {
+    "gathered": "gathered",
+    "weight": "gathered",
+    "activation": "activation",
+    "norms": "norms",
+}  # role of a buffer by the role of the tensor that it becomes; otherwise a gradient
+
+
+def with_collectives(
+    program: Program,
+    mesh: Mesh,
+    blocking: frozenset[Purpose],
+    pipelined: bool = False,
+    hooks: bool = True,
+    groups: Groups = "world",
+    ordered: frozenset[Purpose] = frozenset(),
+) -> Program:
+    """Every move as its collectives; `blocking` names the purposes whose calls block; without `hooks`, the host's
+    are left out; `groups` as of a plan; values of the purposes in `ordered` are copied in their order."""
+    maker = _MoveLowering(mesh, blocking, dict(program.tensors), pipelined, groups, ordered)
+    out: list[tuple[int, Item]] = []
+    for number, item in program.items():
+        if isinstance(item, Move):
+            out.extend((number, op) for op in maker.ops(item))
+        elif isinstance(item, Hook):
+            if hooks:
+                out.append((number, Compute(kind="hook", name=item.module, reads=item.waits, lane="host")))
+        elif isinstance(item, StreamWait):
+            if item.lane != "compute":
+                out.append((number, Compute(kind="hook", name=item.name, reads=item.waits, lane=item.lane)))
+        else:
+            out.append((number, item))
+    return program.with_items(out, maker.tensors)
+
+
+_NEEDED_BY: Final[Mapping[Purpose, str]] = {
+    "weight_gather": "who reads the weight",
+    "copy_gather": "who reads the weight",
+    "gradient": "`accumulator`",
+    "step_reduction": "`optimizer`",
+    "publish": "`weight`",
+}
+
+
+def _more_hops(move: Move, hops: tuple[Hop, ...], before: Tensor, after: Tensor, axes: tuple[str, ...]) -> InputError:
+    """That the hops of a move do not lead to the state that needs it, and hops that would."""
+    wanted = [[*hop.axes] for hop in hops] + [[*axes]]
+    shown = toml_value([{"axes": each} for each in wanted])
+    named = " and ".join("+".join(hop.axes) for hop in hops) or "nothing"
+    needs = _NEEDED_BY.get(move.purpose, "what reads it")
+    return InputError(
+        f"{move.purpose}: {after.name} comes as [{before.placement}], and {needs} needs [{after.placement}]: "
+        f"a hop must cross {', '.join(axes)}, but its hops cross {named}; "
+        f"for example {move.purpose} = {shown}"
+    )
+
+
+@dataclass
+class _MoveLowering:
+    mesh: Mesh
+    blocking: frozenset[Purpose]
+    tensors: dict[str, Tensor]
+    pipelined: bool
+    groups: Groups
+    ordered: frozenset[Purpose]
+
+    def __post_init__(self) -> None:
+        self.world = set(self.mesh.live(self.mesh.names))
+        # the steps between two tensors, and the same by all that they depend on
+        self.known: dict[tuple[tuple[Hop, ...], str, str], tuple[MoveStep, ...]] = {}
+        self.routes: dict[tuple[object, ...], tuple[MoveStep, ...]] = {}
+
+    def ops(self, move: Move) -> list[Op]:
+        """The ops of one move; pairs whose steps differ (one is whole, one is sharded) go one after the other."""
+        groups: dict[tuple[MoveStep, ...], list[tuple[Ref, Ref]]] = {}
+        for src, dst in zip(move.src, move.dst, strict=True):
+            key = move.hops, src.name, dst.name
+            if key not in self.known:
+                self.known[key] = self._steps(move, src, dst)
+            groups.setdefault(self.known[key], []).append((src, dst))
+        out: list[Op] = []
+        for steps, pairs in groups.items():
+            out += self._run(move, steps, pairs)
+        if move.token is not None:
+            _write_token(out, move.token)
+        return out
+
+    def _steps(self, move: Move, src: Ref, dst: Ref) -> tuple[MoveStep, ...]:
+        before, after = self.tensors[src.name], self.tensors[dst.name]
+        hops = tuple(self._worth_coding(hop, before, after) for hop in move.hops)
+        key = (before.nesting or after.nesting, before.placement, after.placement, hops)
+        if key not in self.routes:
+            nesting = before.nesting or after.nesting
+            try:
+                self.routes[key] = steps_of(self.mesh, nesting, before.placement, after.placement, hops, dst.name)
+            except UncrossedError as error:
+                raise _more_hops(move, hops, before, after, error.axes) from None
+        return self.routes[key]
+
+    def _worth_coding(self, hop: Hop, before: Tensor, after: Tensor) -> Hop:
+        """The hop as it is for a tensor: small messages are sent as they are stored."""
+        plain = hop.below or before.codec or Plain(before.dtype)
+        elements = max(before.local_elements(self.mesh), after.local_elements(self.mesh))
+        return Hop(hop.axes, plain, hop.via, whole=hop.whole) if hop.is_small(plain, elements) else hop
+
+    def _run(self, move: Move, steps: tuple[MoveStep, ...], pairs: list[tuple[Ref, Ref]]) -> list[Op]:
+        lane = move.lane
+        src, dst = [a for a, _ in pairs], [b for _, b in pairs]
+        # the buffers of a move belong to the micro-batch of its source, also where its target has none
+        buffers = [Ref(b.name, b.layer, max(a.micro, b.micro)) for a, b in pairs]
+        out: list[Op] = []
+        now = src
+        for number, step in enumerate(steps):
+            ends = number == len(steps) - 1 and not move.accumulate
+            after = dst if ends else [self._buffer(way, now[0], step.dst, f"hop{number}") for way in buffers]
+            own = f"{lane}.{number}" if self.pipelined and number and lane != "compute" else lane
+            out += self._step(move, step, now, after, buffers, own, number)
+            now = after
+        if not steps:
+            stored = self.tensors[src[0].name].codec
+            out.append(_local("decode" if stored else "slice", move.purpose, src, dst, lane))
+        elif move.accumulate and isinstance(last := out[-1], Compute) and last.kind == "decode_sum":
+            out[-1] = replace(last, writes=(), accumulates=tuple(dst))
+        elif move.accumulate:
+            out.append(_local("accumulate", move.purpose, now, [], lane, added=dst))
+        return out
+
+    def _step(
+        self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], buffers: list[Ref], lane: str, number: int
+    ) -> list[Op]:
+        if step.kind == "slice":
+            return [_local("slice", move.purpose, src, dst, lane)]
+        codec, stored = step.codec, self.tensors[src[0].name].codec
+        assert codec is not None, "the builder says for every hop what it sends"
+        if step.kind == "merge":
+            return self._merged(move, step, codec, src, dst, buffers, lane)
+        if stored and stored != codec:
+            raise InputError(
+                f"{move.purpose}: {src[0].name} is stored as {stored}, but its hop over {'+'.join(step.axes)} "
+                f"sends {codec}; give the hop the codec {stored}"
+            )
+        if not stored and (step.per_hop or codec.name == self.tensors[src[0].name].dtype):
+            return self._native(move, step, src, dst, buffers, lane, number)
+        stacked = step.axes if codec.is_opaque and step.kind == "reduce_scatter" else ()
+        if codec.is_opaque and step.kind == "all_reduce":
+            axes = "+".join(step.axes)
+            raise InputError(
+                f"{move.purpose}: an all-reduce over {axes} cannot carry {codec}; use fp64, fp32, fp16 or bf16, "
+                "or give the state a flat placement so that the reduction is a scatter"
+            )
+        sent = src  # what is stored in the codec of the hop is sent as it is
+        if not stored:
+            sent = [self._buffer(w, s, step.src, f"sent{number}", codec) for w, s in zip(buffers, src, strict=True)]
+        got = [self._buffer(w, s, step.dst, f"got{number}", codec, stacked) for w, s in zip(buffers, src, strict=True)]
+        return [
+            *([] if stored else [_local("encode", move.purpose, src, sent, lane)]),
+            self._collective(move, step, sent, got, lane),
+            _local("decode_sum" if stacked else "decode", move.purpose, got, dst, lane),
+        ]
+
+    def _merged(
+        self, move: Move, step: MoveStep, codec: Codec, src: list[Ref], dst: list[Ref], buffers: list[Ref], lane: str
+    ) -> list[Op]:
+        """All contributions side by side on every rank, which merges them."""
+        own = Plain(self.tensors[src[0].name].dtype)
+        if codec != own or step.per_hop:
+            raise InputError(
+                f"{move.purpose}: {src[0].name} is still to be merged over {'+'.join(step.axes)}, but its hop sends "
+                f"{codec}; allowed: its own type, {own}"
+            )
+        beside = [Ref(a.name, b.layer, b.micro) for a, b in zip(src, buffers, strict=True)]
+        stacked = [
+            self._buffer(way, a, step.dst, "stacked", stacked=step.axes) for way, a in zip(beside, src, strict=True)
+        ]
+        return [self._collective(move, step, src, stacked, lane), _local("merge", move.purpose, stacked, dst, lane)]
+
+    def _native(
+        self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], buffers: list[Ref], lane: str, number: int
+    ) -> list[Op]:
+        """A collective in the tensors' own type; interleaved pieces, and those of several tensors in one
+        call, are put in order before a reduction and after a gather (DeepSpeed's copies into and out of flat buffers).
+        Values are not, unless the plan asks for it: the dimension along which they are scattered and gathered is their
+        slowest (Megatron-LM's sequence)."""
+        if move.purpose in VALUES and move.purpose not in self.ordered:
+            return [self._collective(move, step, src, dst, lane)]
+        flat = len(src) > 1 and step.kind in ("all_gather", "reduce_scatter")  # several tensors go as one flat buffer
+        if not step.permute and not flat:
+            return [self._collective(move, step, src, dst, lane)]
+        if step.kind in ("reduce_scatter", "all_reduce"):
+            ordered = [self._buffer(w, s, step.src, f"ordered{number}") for w, s in zip(buffers, src, strict=True)]
+            return [
+                _local("permute", move.purpose, src, ordered, lane),
+                self._collective(move, step, ordered, dst, lane),
+            ]
+        mixed = [self._buffer(w, s, step.dst, f"mixed{number}") for w, s in zip(buffers, src, strict=True)]
+        return [self._collective(move, step, src, mixed, lane), _local("permute", move.purpose, mixed, dst, lane)]
+
+    def _collective(self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], lane: str) -> Collective:
+        assert step.kind != "slice" and step.codec is not None
+        return Collective(
+            kind="all_gather" if step.kind == "merge" else step.kind,
+            name=move.purpose,
+            axes=step.axes,
+            src=tuple(src),
+            dst=tuple(dst),
+            codec=step.codec,
+            via=RING if step.per_hop else step.via,
+            lane=lane,
+            comm=self._communicator(move, step.axes, lane),
+            blocking=move.purpose in self.blocking,
+            per_hop=step.per_hop,
+        )
+
+    def _communicator(self, move: Move, axes: tuple[str, ...], lane: str) -> str:
+        if set(axes) == self.world and (self.groups == "world" or move.purpose == "scalar"):
+            return "world"
+        return communicator(axes, lane, self.groups)
+
+    def _buffer(
+        self,
+        value: Ref,
+        origin: Ref,
+        placement: Placement,
+        suffix: str,
+        codec: Codec | None = None,
+        stacked: tuple[str, ...] = (),
+    ) -> Ref:
+        """A buffer of a move for `value`, holding what `origin` holds under another placement or codec."""
+        name = buffer_name(value.name, suffix)
+        first, known = None, self.tensors.get(name)
+        if known is not None and (known.placement, known.codec, known.stacked) != (placement, codec, stacked):
+            # made by another move too, e.g. from the second copy of the weights
+            first, name = known, buffer_name(name, origin.name)
+        if name not in self.tensors:
+            source, end = self.tensors[origin.name], self.tensors[value.name]
+            role = "encoded" if codec else _BUFFERS.get(end.role, "gradient")
+            self.tensors[name] = Tensor(
+                name=name,
+                shape=end.shape,
+                dtype=source.dtype,
+                role=role,
+                placement=placement,
+                dims=end.dims,
+                nesting=source.nesting or end.nesting,
+                stacked=stacked,
+                codec=codec,
+                per_layer=end.per_layer,
+                per_micro=source.per_micro or end.per_micro,
+                weight=end.weight,
+                form_of=end.value if role == end.role else (first.value if first else None),
+                recomputes=buffer_name(end.recomputes, suffix) if end.recomputes else None,
+                stage=end.stage,
+                streams=end.streams,
+                local=end.local,
+            )
+        return Ref(name, value.layer, value.micro)
+
+
+def communicator(axes: tuple[str, ...], lane: str, groups: Groups) -> str:
+    """The communicator of groups over some axes, not all: one for them, or one on each lane."""
+    return "+".join(axes) + ("" if groups == "axes" else f"/{lane}")
+
+
+def _write_token(ops: list[Op], token: Ref) -> None:
+    """Let the last collective, or else the last local op, write the token that the move is done."""
+    for index in reversed(range(len(ops))):
+        op = ops[index]
+        if isinstance(op, Collective):
+            ops[index] = replace(op, token=token)
+            return
+    last = ops[-1]
+    assert isinstance(last, Compute)
+    ops[-1] = replace(last, writes=(*last.writes, token))
+
+
+def _local(kind: str, name: str, src: list[Ref], dst: list[Ref], lane: str, added: list[Ref] | None = None) -> Compute:
+    return Compute(kind=kind, name=name, reads=tuple(src), writes=tuple(dst), accumulates=tuple(added or ()), lane=lane)

@@ -1,0 +1,280 @@
+"""Moves: from one placement to another by collectives, hop by hop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.codecs import Codec
+from simfrontier.core.program import LIBRARY, Mesh, Placement
+
+HIERARCHICAL: Final = "hierarchical"  # a hop that crosses its axes in two levels, as collectives of their own
+StepKind = Literal["slice", "reduce_scatter", "all_reduce", "merge", "all_to_all", "all_gather"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One leg of a move: the axes it crosses, how messages are written on it, and by which algorithm.
+
+    Without a codec, elements are sent as they are stored: in the tensor's own type, or in the codec of a coded one. So
+    is a tensor that has fewer than `least_bytes` on a rank, or in `below` where that is given. With `per_hop`, a
+    collective codes every message between two ranks by itself; else it is coded once, and a reduction is an all-to-all
+    of coded pieces. `hierarchical` takes the first axis as the outer level: a gather crosses it first, a reduction
+    last. With `whole`, what is reduced and then cut is all-reduced, and every rank keeps its own piece, instead of
+    reduce-scattered (DeepSpeed's ZeRO-1 and ZeRO-2).
+    """
+
+    axes: tuple[str, ...]
+    codec: Codec | None = None
+    via: str = LIBRARY
+    least_bytes: int = 0
+    per_hop: bool = False
+    below: Codec | None = None
+    whole: bool = False
+
+    def is_small(self, plain: Codec, elements: int) -> bool:
+        """Whether so many elements of a rank, in the codec `plain`, are sent as they are stored."""
+        return plain.wire_bytes(elements) < self.least_bytes
+
+    @property
+    def scatters(self) -> bool:
+        """Whether an all-reduce is a scatter and a gather, because coded messages cannot be added up in between."""
+        return self.codec is not None and self.codec.is_opaque and not self.per_hop
+
+
+@dataclass(frozen=True, slots=True)
+class MoveStep:
+    """One collective (or local slice) of a move, with the placements before and after it; the codec is the hop's.
+    `merge` is an all-gather of contributions and their local merge.
+
+    `permute` says that the members' pieces do not lie side by side in the larger block: a local reordering is needed,
+    after a gather or before a reduction.
+    """
+
+    kind: StepKind
+    axes: tuple[str, ...]
+    src: Placement
+    dst: Placement
+    codec: Codec | None
+    via: str = LIBRARY
+    permute: bool = False
+    per_hop: bool = False
+
+
+class UncrossedError(InputError):
+    """A move crosses `axes`, which none of its hops does."""
+
+    def __init__(self, what: str, axes: tuple[str, ...]) -> None:
+        super().__init__(what)
+        self.axes = axes
+
+
+def steps_of(
+    mesh: Mesh, nesting: tuple[str, ...], src: Placement, dst: Placement, hops: tuple[Hop, ...], name: str
+) -> tuple[MoveStep, ...]:
+    """The steps from `src` to `dst`: slices, reduce-scatters, all-reduces and merges, all-to-alls, all-gathers, in this
+    order.
+
+    `hops` has the axes, their order and codecs; every axis that communicates must be in one.
+    Raises InputError where the hops do not cover the move, or no sequence of these steps leads there.
+    """
+    builder = _Builder(mesh, tuple(mesh.live(nesting)), src.on(mesh), dst.on(mesh), hops, name)
+    return builder.steps()
+
+
+@dataclass
+class _Builder:
+    mesh: Mesh
+    nesting: tuple[str, ...]
+    src: Placement
+    dst: Placement
+    hops: tuple[Hop, ...]
+    name: str
+
+    def steps(self) -> tuple[MoveStep, ...]:
+        self.now = self.src
+        self.out: list[MoveStep] = []
+        self._know_hops()
+        self._shrink()
+        self._all_reduce()
+        self._all_to_all()
+        self._all_gather()
+        if self.now != self.dst:
+            raise InputError(f"{self.name}: no way from [{self.src}] to [{self.dst}] (reached [{self.now}])")
+        return tuple(self.out)
+
+    def _know_hops(self) -> None:
+        """An axis that the mesh lacks, or that two hops would cross, is a mistake of the plan."""
+        crossed: set[str] = set()
+        for hop in self.hops:
+            for axis in self.mesh.live(hop.axes):
+                if axis in crossed:
+                    raise InputError(f"{self.name}: hops cross {axis} twice; every axis belongs to one hop")
+                crossed.add(axis)
+
+    def _add(
+        self, kind: StepKind, axes: tuple[str, ...], to: Placement, hop: Hop | None, permute: bool = False
+    ) -> None:
+        codec = hop.codec if hop else None
+        via = hop.via if hop and hop.via != HIERARCHICAL else LIBRARY
+        self.out.append(MoveStep(kind, axes, self.now, to, codec, via, permute, hop is not None and hop.per_hop))
+        self.now = to
+
+    def _legs(self, axes: list[str], inner_first: bool) -> list[tuple[tuple[str, ...], Hop]]:
+        """The hops that cross these axes, in order, each with its share; a hierarchical one as its two levels."""
+        left, out = list(axes), []
+        for hop in self.hops:
+            own = tuple(a for a in left if a in hop.axes)
+            left = [a for a in left if a not in own]
+            levels = [own]
+            if hop.via == HIERARCHICAL:
+                outer = tuple(a for a in own if a == hop.axes[0])
+                inner = tuple(a for a in own if a != hop.axes[0])
+                levels = [inner, outer] if inner_first else [outer, inner]
+            out += [(level, hop) for level in levels if level]
+        if left:
+            named = "; ".join("+".join(hop.axes) for hop in self.hops) or "none"
+            text = f"{self.name}: the move from [{self.src}] to [{self.dst}] crosses {', '.join(left)}, "
+            raise UncrossedError(f"{text}but its hops cross: {named}", tuple(left))
+        return out
+
+    def _shrink(self) -> None:
+        """Slices and reduce-scatters. Reduced shards come first: flat digits are those of the block that they leave."""
+        self._refuse_merged_pieces()
+        partial = self.now.partial_axes
+        held = {axis for axis, _ in self.now.shards}
+        flats = tuple(a for a in self.nesting if a in self.dst.flat - self.now.flat and a not in partial | held)
+        shards = tuple(s for s in self.dst.shards if s[0] not in held | partial)
+        reduced = tuple(s for s in self.dst.shards if s[0] in partial)
+        if reduced:
+            self._slice((), shards)
+            for axis, dim in reduced:
+                self._block_changes((axis,), self.now)
+                ((_, hop),) = self._legs([axis], inner_first=True)
+                to = replace(self.now, shards=(*self.now.shards, (axis, dim)), partial=self._without((axis,)))
+                self._add("reduce_scatter", (axis,), to, hop, permute=dim > 0)
+            self._slice(flats, ())
+        else:
+            self._slice(flats, shards)
+        wanted = [a for a in self.nesting if a in self.dst.flat and a in self.now.partial_axes]
+        for axes, hop in self._legs(wanted, inner_first=True):
+            if hop.whole:
+                self._keep_own(axes, hop)
+            else:
+                self._scatter(axes, hop)
+
+    def _refuse_merged_pieces(self) -> None:
+        """What is still to be merged is gathered and merged whole."""
+        cut = self.dst.flat | {axis for axis, _ in self.dst.shards}
+        merged = [axis for axis, reduction in self.now.partial if reduction == "merge" and axis in cut]
+        if merged:
+            raise InputError(
+                f"{self.name}: the move from [{self.src}] to [{self.dst}] would scatter over {', '.join(merged)} what "
+                "is still to be merged; allowed: to gather and merge it whole"
+            )
+
+    def _slice(self, flats: tuple[str, ...], shards: tuple[tuple[str, int], ...]) -> None:
+        if shards:
+            self._block_changes(tuple(axis for axis, _ in shards), self.now)
+        if flats or shards:
+            to = replace(self.now, flat=self.now.flat | set(flats), shards=self.now.shards + shards)
+            self._add("slice", (*flats, *(a for a, _ in shards)), to, None)
+
+    def _scatter(self, axes: tuple[str, ...], hop: Hop) -> None:
+        self._one_op(axes)
+        to = replace(self.now, flat=self.now.flat | set(axes), partial=self._without(axes))
+        self._add("reduce_scatter", axes, to, hop, permute=self._scattered(axes, self.now))
+
+    def _keep_own(self, axes: tuple[str, ...], hop: Hop) -> None:
+        """All-reduce everything, and keep the own piece; tensors are copied side by side before."""
+        if hop.scatters:
+            raise InputError(
+                f'{self.name}: reduction = "all_reduce" over {", ".join(axes)} cannot carry {hop.codec}, which cannot '
+                'be added up on its way; allowed: reduction = "reduce_scatter", or fp64, fp32, fp16 or bf16'
+            )
+        self._one_op(axes)
+        self._add("all_reduce", axes, replace(self.now, partial=self._without(axes)), hop, permute=True)
+        self._slice(axes, ())
+
+    def _all_reduce(self) -> None:
+        """All-reduce what is left, or gather and merge it; a hierarchical hop's inner level of a sum, and what is coded
+        as a whole, is scattered here and gathered again at the end."""
+        wanted = [a for a in self.mesh.names if a in self.now.partial_axes - self.dst.partial_axes]
+        for axes, hop in self._legs(wanted, inner_first=True):
+            if "merge" in {op for axis, op in self.now.partial if axis in axes}:
+                self._one_op(axes)
+                self._add("merge", axes, replace(self.now, partial=self._without(axes)), hop)
+                continue
+            inner = hop.via == HIERARCHICAL and hop.axes[0] not in axes and hop.axes[0] in wanted
+            if (inner or hop.scatters) and set(axes) <= set(self.nesting):
+                self._scatter(tuple(a for a in self.nesting if a in axes), hop)
+            else:
+                self._one_op(axes)
+                self._add("all_reduce", axes, replace(self.now, partial=self._without(axes)), hop)
+
+    def _all_to_all(self) -> None:
+        target = dict(self.dst.shards)
+        for axis, dim in self.now.shards:
+            if axis in target and target[axis] != dim:
+                self._block_changes((axis,), self.now)
+                self._innermost((axis,), made=(target[axis],))
+                ((_, hop),) = self._legs([axis], inner_first=True)
+                shards = tuple((a, target[axis] if a == axis else d) for a, d in self.now.shards)
+                # one of the two dimensions is not the outermost: pieces are cut from, or put, between others
+                self._add("all_to_all", (axis,), replace(self.now, shards=shards), hop, permute=True)
+
+    def _all_gather(self) -> None:
+        target = {axis for axis, _ in self.dst.shards}
+        wanted = [a for a in self.nesting if a in self.now.flat - self.dst.flat]
+        wanted += [a for a, _ in self.now.shards if a not in target]
+        for axes, hop in self._legs(wanted, inner_first=False):
+            shards = tuple(s for s in self.now.shards if s[0] not in axes)
+            gathered = tuple(s for s in self.now.shards if s[0] in axes)
+            to = replace(self.now, flat=self.now.flat - set(axes), shards=shards)
+            mixed = False
+            if gathered:
+                self._block_changes(tuple(axis for axis, _ in gathered), to)
+                self._innermost(axes)
+                mixed = len(gathered) < len(axes) or any(dim > 0 for _, dim in gathered)
+            self._add("all_gather", axes, to, hop, permute=mixed or self._scattered(axes, to))
+
+    def _block_changes(self, axes: tuple[str, ...], placement: Placement) -> None:
+        """Flat digits count within the block that the shards leave, so shards change only while nothing is flat."""
+        if placement.flat:
+            raise InputError(
+                f"{self.name}: the move from [{self.src}] to [{self.dst}] would change the shards over "
+                f"{', '.join(axes)} while the block is flat over {', '.join(sorted(placement.flat))}; make it two moves"
+            )
+
+    def _innermost(self, axes: tuple[str, ...], made: tuple[int, ...] = ()) -> None:
+        """Only the innermost cuts of a dimension can be undone, or `made`, without touching the others."""
+        outer: set[int] = set()
+        for axis, dim in self.now.shards:
+            if axis in axes:
+                outer |= {dim, *made}
+            elif dim in outer:
+                raise InputError(
+                    f"{self.name}: the move from [{self.src}] to [{self.dst}] crosses {', '.join(axes)}, but {axis} "
+                    f"cuts dimension {dim} inside it; cross {axis} first, or in the same hop"
+                )
+
+    def _one_op(self, axes: tuple[str, ...]) -> None:
+        ops = {op for axis, op in self.now.partial if axis in axes}
+        if len(ops) > 1:
+            raise InputError(
+                f"{self.name}: one hop over {', '.join(axes)} would reduce by {' and '.join(sorted(ops))}; "
+                "give each its own hop"
+            )
+
+    def _without(self, axes: tuple[str, ...]) -> tuple[tuple[str, Literal["sum", "max", "merge"]], ...]:
+        return tuple((axis, op) for axis, op in self.now.partial if axis not in axes)
+
+    def _scattered(self, axes: tuple[str, ...], whole: Placement) -> bool:
+        """Whether the pieces along `axes` are interleaved in the block that `whole` describes.
+
+        They lie side by side exactly if those of `axes` come first among the nesting's digits that are free in `whole`.
+        """
+        free = [a for a in self.nesting if a not in whole.flat]
+        own = [a for a in free if a in axes]
+        return free[: len(own)] != own

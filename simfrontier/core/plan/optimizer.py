@@ -1,0 +1,185 @@
+"""The end of a step, as pieces of program: last reductions, the gradient's norm, the optimizer, and publishing new
+weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from simfrontier.core.plan.builder import ProgramBuilder
+from simfrontier.core.plan.program import token_tensor
+from simfrontier.core.plan.tensors import Tensors
+from simfrontier.core.program import Compute, Placement, Ref, Tensor, partial
+from simfrontier.core.workload import Optimizer, Weight
+
+SCALARS = ("overflow", "gradient_norm")
+Place = tuple[str, int, list[Weight]]  # a label, a layer, and the weights that are stepped together there
+
+
+def declare_scalars(tensors: Tensors) -> None:
+    """What is summed over all ranks: partial over every axis that divides a gradient that the optimizer reads, or the
+    model among stages."""
+    divided: set[str] = set()
+    for states in tensors.states.values():
+        placement = states.optimizer.on(tensors.mesh)
+        divided |= placement.flat | {axis for axis, _ in placement.shards}
+    if tensors.plan.pipeline is not None:
+        divided |= set(tensors.mesh.live((tensors.plan.pipeline.axis,)))
+    for scalar in SCALARS:
+        for suffix, placement in (("", partial(divided)), (".total", Placement())):
+            tensors.declare(
+                Tensor(
+                    name=scalar + suffix,
+                    shape=(1,),
+                    dtype=tensors.workload.precision.wide,
+                    role="scalar",
+                    placement=placement.on(tensors.mesh),
+                    form_of=scalar if suffix else None,
+                )
+            )
+
+
+def end_of_step(
+    builder: ProgramBuilder,
+    before_norm: Callable[[ProgramBuilder], None] | None = None,
+    uncounted: frozenset[str] = frozenset(),
+) -> None:
+    """The pieces that end the step of the builder's part; `uncounted` weights are in another stage's norm."""
+    places = _weights_by_place(builder)
+    if builder.engine.step_reduction == "end":
+        for label, layer, weights in reversed(places):
+            for weight in weights:
+                builder.reduce_step(weight, layer)
+            builder.close(f"reduce.{label}", layer, 0)
+    if before_norm is not None:
+        before_norm(builder)
+    for label, layer, weights in places:
+        counted = [w for w in weights if w.name not in uncounted]
+        for together in [[w] for w in counted] if builder.workload.clips_each else [counted]:
+            _norm(builder, together, layer)
+        builder.close(f"norm.{label}", layer, 0)
+    for scalar in SCALARS:
+        _scalar(builder, scalar)
+    builder.close("clip", 0, 0)
+    for label, layer, weights in places:
+        _STEPS[builder.workload.optimizer](builder, weights, layer)
+        _publish(builder, weights, layer)
+        builder.close(f"step.{label}", layer, 0)
+    for label, layer, weights in places if builder.workload.states else ():
+        _follow(builder, weights, layer)
+        builder.close(f"follow.{label}", layer, 0)
+
+
+def _weights_by_place(builder: ProgramBuilder) -> list[Place]:
+    """The weights of the part: those of the embedding, of each layer, and of every module of the head."""
+    weights = builder.workload.weights
+    own = [weights[name] for name in weights if name in builder.completed_by]
+    layered = [w for w in own if w.per_layer]
+    ends = {m: [w for w in own if w.owner == m] for m in dict.fromkeys(w.owner for w in own if not w.per_layer)}
+    first = next(iter(weights.values())).owner
+    return [
+        *((module, 0, held) for module, held in ends.items() if module == first),
+        *(("layer", layer, layered) for layer in builder.layers),
+        *((module, 0, held) for module, held in ends.items() if module != first),
+    ]
+
+
+def _gradient(builder: ProgramBuilder, weight: Weight, layer: int) -> Ref:
+    return Ref(builder.tensors.optimizer_gradient(weight), layer)
+
+
+def _norm(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
+    """The norm of these weights' gradients; where each is clipped by its own, the host waits for it."""
+    grads = tuple(_gradient(builder, w, layer) for w in weights)
+    if not grads:
+        return
+    scalars = tuple(Ref(scalar) for scalar in SCALARS)
+    if not builder.workload.clips_each:
+        builder.items.append(Compute(kind="norm2", name="gradient_norm", reads=grads, accumulates=scalars))
+        return
+    (weight,) = weights
+    token = Ref(f"clip.{weight.name}", layer)
+    builder.tensors.declare(token_tensor(token.name, weight.per_layer))
+    builder.items += [
+        Compute(kind="norm2", name="gradient_norm", reads=grads, writes=(token,), accumulates=scalars),
+        Compute(kind="hook", name="clip", reads=(token,), lane="host"),
+    ]
+
+
+def _follow(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
+    """States that follow weights become their moving averages, one by one."""
+    followers = {state.follows: state.name for state in builder.workload.states.values() if state.follows}
+    for weight in weights:
+        if weight.name in followers:
+            state = Ref(followers[weight.name], layer)
+            builder.items.append(
+                Compute(kind="ema", name="ema", reads=(Ref(weight.name, layer), state), writes=(state,))
+            )
+
+
+def _scalar(builder: ProgramBuilder, name: str) -> None:
+    total = Ref(f"{name}.total")
+    if builder.tensors[name].placement == Placement():
+        builder.items.append(Compute(kind="slice", name=name, reads=(Ref(name),), writes=(total,)))
+    else:
+        builder.move("scalar", Ref(name), total, builder.plan.hops["scalar"])
+
+
+def _adam(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
+    reads, writes = [Ref(f"{s}.total") for s in SCALARS], []
+    for weight in weights:
+        reads += [_gradient(builder, weight, layer), *_states(weight, layer)]
+        writes += [*_states(weight, layer), _stepped(builder, weight, layer)]
+    builder.items.append(_on_elements("adam", weights, reads, writes))
+
+
+def _lamb(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
+    """Adam's step of every tensor, the norms of that and of the master over all ranks that have a part of them (in one
+    call, as Apex's DistributedFusedLAMB reduces them), and the step scaled by their ratio."""
+    reads, writes = [Ref(f"{s}.total") for s in SCALARS], []
+    for weight in weights:
+        moments, master = _states(weight, layer)
+        reads += [_gradient(builder, weight, layer), moments, master]
+        writes += [moments, Ref(f"{weight.name}.update", layer), Ref(f"{weight.name}.norms", layer)]
+    builder.items.append(_on_elements("lamb_update", weights, reads, writes))
+    by_placement: dict[Placement, list[Weight]] = {}
+    for weight in weights:
+        by_placement.setdefault(builder.tensors[f"{weight.name}.norms"].placement, []).append(weight)
+    for placement, together in by_placement.items():
+        if placement.partial:
+            own = [Ref(f"{weight.name}.norms", layer) for weight in together]
+            whole = [Ref(builder.tensors.norms(weight), layer) for weight in together]
+            builder.move_together("scalar", own, whole, builder.plan.hops["scalar"])
+    reads, writes = [], []
+    for weight in weights:
+        _, master = _states(weight, layer)
+        reads += [Ref(f"{weight.name}.update", layer), Ref(builder.tensors.norms(weight), layer), master]
+        writes += [master, _stepped(builder, weight, layer)]
+    builder.items.append(_on_elements("lamb", weights, reads, writes))
+
+
+_STEPS: Final[dict[Optimizer, Callable[[ProgramBuilder, list[Weight], int], None]]] = {"adam": _adam, "lamb": _lamb}
+
+
+def _on_elements(kind: str, weights: list[Weight], reads: list[Ref], writes: list[Ref]) -> Compute:
+    elements = sum(math.prod(w.shape) for w in weights)
+    return Compute(kind=kind, name=kind, reads=tuple(reads), writes=tuple(writes), iteration=(("w", elements),))
+
+
+def _states(weight: Weight, layer: int) -> tuple[Ref, Ref]:
+    """A weight's moments and master."""
+    return Ref(f"{weight.name}.moments", layer), Ref(f"{weight.name}.master", layer)
+
+
+def _stepped(builder: ProgramBuilder, weight: Weight, layer: int) -> Ref:
+    """The weight after its step, where the optimizer makes it."""
+    new = f"{weight.name}.new"
+    return Ref(new if new in builder.tensors else weight.name, layer)
+
+
+def _publish(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
+    for weight in weights:
+        new, home = _stepped(builder, weight, layer), Ref(weight.name, layer)
+        if new != home:
+            builder.move("publish", new, home, builder.plan.hops["publish"])

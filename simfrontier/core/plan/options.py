@@ -1,0 +1,97 @@
+"""What every plan's table in a scenario takes, and what its texts mean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from simfrontier.base.io import Names
+from simfrontier.core.codecs import Codec, Plain, parse_codec
+from simfrontier.core.collectives import in_plans
+from simfrontier.core.plan.moves import HIERARCHICAL, Hop
+from simfrontier.core.program import LIBRARY
+from simfrontier.core.workload import Attention, Checkpointing, Softmax
+
+PLAIN = "plain"  # the word for: not coded, sent and held in the model's own type
+
+
+def codec_of(text: str) -> Codec | None:
+    """What a codec's text means; `plain` is None. Raises InputError."""
+    return None if text == PLAIN else parse_codec(text)
+
+
+def _codec(value: object) -> object:
+    return codec_of(value) if isinstance(value, str) else value
+
+
+MOST_MICRO_BATCHES = 1000  # of a step: they are laid out one by one
+CodecText = Annotated[Codec | None, BeforeValidator(_codec)]
+Reduction = Literal["all_reduce", "reduce_scatter"]
+
+
+class Options(BaseModel):
+    """Keys that every plan takes: its family, the codec of gradients that are not quantised, and (default: as
+    `training` and `model` say) sequences of one rank of the batch in a micro-batch, micro-batches of a step,
+    checkpointing, whether attention is fused, and the kernel of softmaxes.
+
+    A codec that is not given (or `plain`) is the model's own type.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True, defer_build=True)
+
+    family: str
+    gradient_codec: CodecText = None
+    micro_batch: Annotated[int, Field(ge=1, le=2**20)] | None = None
+    grad_accum: Annotated[int, Field(ge=1, le=MOST_MICRO_BATCHES)] | None = None
+    checkpointing: Checkpointing | None = None
+    attention: Attention | None = None
+    softmax: Softmax | None = None
+
+    def in_precision(self, dtype: str) -> Self:
+        """The same options for people to read, with the model's own type as the codec of what is not coded."""
+        own = Plain(dtype)
+        written: dict[str, object] = {}
+        for key, value in self:
+            if isinstance(value, Options):
+                written[key] = value.in_precision(dtype)
+            elif isinstance(value, tuple):
+                parts = [part.in_precision(dtype) if isinstance(part, HopOptions) else part for part in value]
+                written[key] = tuple(parts)
+            elif key.endswith("_codec") and key != "copy_codec":
+                written[key] = value or own
+        return self.model_copy(update=written)
+
+
+class GatherOptions(Options):
+    """And the codec of weights that are not quantised."""
+
+    gather_codec: CodecText = None
+
+
+class HopOptions(BaseModel):
+    """One hop of a move in a scenario."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True, defer_build=True)
+
+    axes: tuple[str, ...] = Field(min_length=1)
+    codec: CodecText = None
+    via: Annotated[str, Names(LIBRARY, in_plans, HIERARCHICAL)] = LIBRARY
+
+    def in_precision(self, dtype: str) -> Self:
+        """The same hop for people to read, as `Options.in_precision`."""
+        return self.model_copy(update={"codec": self.codec or Plain(dtype)})
+
+    def hop(self) -> Hop:
+        return Hop(self.axes, self.codec, self.via)
+
+
+class ReductionOptions(HopOptions):
+    """One hop of a gradient's move. `reduction`: where ranks keep a piece of the sum each, whether all of it is formed
+    on all of them first."""
+
+    reduction: Reduction = "reduce_scatter"
+
+    def hop(self) -> Hop:
+        return replace(HopOptions.hop(self), whole=self.reduction == "all_reduce")

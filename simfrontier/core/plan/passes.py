@@ -1,0 +1,356 @@
+"""Passes on programs: keep what is used again soon, fetch ahead, bucket reductions, throttle fetches.
+
+Each is a pure function Program → Program. The rules are those of DeepSpeed 0.16.5 (runtime/zero: parameter_offload.py,
+partitioned_param_coordinator.py, stage3.py).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import TypeGuard
+
+from simfrontier.core.plan.lanes import Numbered, overlap, statistics_beside
+from simfrontier.core.plan.moves import Hop
+from simfrontier.core.plan.plan import Engine, Plan, Purpose
+from simfrontier.core.plan.products import inputs_first, weights_first
+from simfrontier.core.plan.program import Hook, Item, Move, Program, StreamWait, token_tensor
+from simfrontier.core.program import Compute, Ref, gathered_name
+
+GATHERS: tuple[Purpose, ...] = ("weight_gather", "copy_gather")
+OVERLAPPED: tuple[Purpose, ...] = (*GATHERS, "publish", "gradient", "step_reduction", "scalar")  # unless a plan says
+
+
+def is_gather(item: Item) -> TypeGuard[Move]:
+    return isinstance(item, Move) and item.purpose in GATHERS
+
+
+def reuse(program: Program, max_elements: int) -> Program:
+    """Keep gathered weights that are used again within `max_elements` of the trace, instead of gathering them twice.
+
+    What was gathered from the second copy may be a step old, so it serves only where the copy would be read again.
+    """
+    items = list(program.items())
+    source = {item.dst[0]: item.src[0] for _, item in items if is_gather(item)}
+    travelled = 0
+    left: dict[Ref, tuple[int, Ref]] = {}  # home of the weight → (elements travelled when it was left, its buffer)
+    renamed: dict[Ref, Ref] = {}
+    for _, item in items:
+        if not isinstance(item, Hook):
+            continue
+        for ref in item.weights:
+            home = Ref(program.tensors[ref.name].weight or ref.name, ref.layer)
+            last, kept = left.get(home, (0, None))
+            near = travelled - last < max_elements
+            if kept is not None and near and kept.micro == ref.micro and source[kept] in (home, source[ref]):
+                renamed[ref] = kept
+            left[home] = (travelled + item.elements, renamed.get(ref, ref))
+        travelled += item.elements
+    return _renamed(program, items, renamed)
+
+
+def prefetch(program: Program, engine: Engine) -> Program:
+    """Issue gathers at the hooks before them: each hook fetches what its own module lacks, then up to
+    `prefetch_elements` of what follows, as long as no more than `live_elements` are held. A copy that is still to be
+    written is not fetched ahead of its write."""
+    items = list(program.items())
+    queue = [item for _, item in items if is_gather(item)]
+    written_at = _sources_written(items)
+    left_at = _last_uses(items)
+    held: dict[Ref, int] = {}
+    out: Numbered = []
+    position = 0
+
+    def fetch(moves: list[Move], number: int) -> None:
+        held.update((ref, move.num_elements) for move in moves for ref in move.dst)
+        out.extend((number, move) for move in coalesced(moves))
+
+    for index, (number, item) in enumerate(items):
+        if is_gather(item):
+            continue
+        out.append((number, item))
+        if not isinstance(item, Hook):
+            continue
+        for ref in [r for r in held if left_at[r] < index]:
+            del held[ref]
+        own: list[Move] = []
+        while position < len(queue) and queue[position].dst[0] in item.weights:
+            own.append(queue[position])
+            position += 1
+        fetch(own, number)
+        ahead: list[Move] = []
+        room = min(engine.live_elements - sum(held.values()), engine.prefetch_elements)
+        while (
+            position < len(queue)
+            and sum(move.num_elements for move in ahead) < room
+            and written_at[queue[position].dst[0]] < index
+        ):
+            ahead.append(queue[position])
+            position += 1
+        fetch(ahead, number)
+    return program.with_items(out)
+
+
+def gather_by_layer(program: Program) -> Program:
+    """Fetch everything that a call gathers in one go, at its first hook; a copy that is still to be written then stays
+    where it is."""
+    items = list(program.items())
+    written_at = _sources_written(items)
+    first_hook: dict[int, int] = {}
+    wanted: dict[int, list[Move]] = defaultdict(list)
+    for index, (number, item) in enumerate(items):
+        if isinstance(item, Hook):
+            first_hook.setdefault(number, index)
+        elif is_gather(item) and written_at[item.dst[0]] < first_hook[number]:
+            wanted[number].append(item)
+    moved = {ref for moves in wanted.values() for move in moves for ref in move.dst}
+    out: Numbered = []
+    for number, item in items:
+        if is_gather(item) and item.dst[0] in moved:
+            continue
+        out.append((number, item))
+        if isinstance(item, Hook) and number in wanted:
+            out.extend((number, move) for move in coalesced(wanted.pop(number)))
+    return program.with_items(out)
+
+
+def _sources_written(items: Numbered) -> dict[Ref, int]:
+    """For each gathered buffer the index of the last op before its gather that writes the source, or -1."""
+    written: dict[Ref, int] = {}
+    out: dict[Ref, int] = {}
+    for index, (_, item) in enumerate(items):
+        if isinstance(item, Compute):
+            written.update((ref, index) for ref in item.writes)
+        elif is_gather(item):
+            out[item.dst[0]] = max(written.get(ref, -1) for ref in item.src)
+    return out
+
+
+def _last_uses(items: Numbered) -> dict[Ref, int]:
+    last: dict[Ref, int] = {}
+    for index, (_, item) in enumerate(items):
+        if isinstance(item, Compute):
+            for ref in item.reads:
+                last[ref] = index
+    return last
+
+
+def coalesced(moves: list[Move]) -> list[Move]:
+    """Moves of one purpose and one route as one call; the order of first appearance stays."""
+    merged: dict[tuple[Purpose, tuple[Hop, ...]], list[Move]] = defaultdict(list)
+    for move in moves:
+        merged[move.purpose, move.hops].append(move)
+    return [
+        replace(
+            same[0],
+            src=tuple(ref for move in same for ref in move.src),
+            dst=tuple(ref for move in same for ref in move.dst),
+            num_elements=sum(move.num_elements for move in same),
+        )
+        for same in merged.values()
+    ]
+
+
+def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool = True) -> Program:
+    """Delay moves of one purpose until the next would overflow the bucket, then issue them as one call (or, where
+    they cannot go `together`, one after the other, none before all that the bucket holds is there). What is left is
+    issued where its micro-batch's backward, or the step, ends."""
+    items = list(program.items())
+    last_of = _flush_points(items, purpose)
+    out: Numbered = []
+    held: list[Move] = []
+
+    def flush(number: int) -> None:
+        if not together and len(held) > 1:
+            out.append((number, _stream_wait_of(held)))
+        out.extend((number, move) for move in (coalesced(held) if together else held))
+        held.clear()
+
+    for index, (number, item) in enumerate(items):
+        if isinstance(item, Move) and item.purpose == purpose:
+            if sum(move.num_elements for move in held) + item.num_elements > max_elements:
+                flush(number)
+            held.append(item)
+        else:
+            out.append((number, item))
+        if index in last_of:
+            flush(number)
+    return program.with_items(out)
+
+
+def _stream_wait_of(held: list[Move]) -> StreamWait:
+    """DeepSpeed's reduction stream has nothing to do until a bucket is full, and then waits for the last gradient
+    (stage3.py, `__reduce_and_partition_ipg_grads`)."""
+    waits = tuple(dict.fromkeys(ref for move in held for ref in move.src))
+    return StreamWait(name="bucket", waits=waits, purpose=held[0].purpose)
+
+
+def _flush_points(items: Numbered, purpose: Purpose) -> set[int]:
+    """Indices after which a bucket of this purpose must be empty: the last such move of each micro-batch or of the
+    step."""
+    last: dict[int, int] = {}
+    for index, (_, item) in enumerate(items):
+        if isinstance(item, Move) and item.purpose == purpose:
+            last[item.src[0].micro] = index
+    return set(last.values())
+
+
+def after_their_gradients(program: Program) -> Program:
+    """Put each step reduction behind the (bucketed) gradient move that completes its accumulator."""
+    items = list(program.items())
+    completes: dict[Ref, int] = {}
+    for index, (_, item) in enumerate(items):
+        if isinstance(item, Move) and item.purpose == "gradient":
+            completes.update((ref, index) for ref in item.dst)
+    delayed: dict[int, list[Item]] = defaultdict(list)
+    out: Numbered = []
+    for index, (number, item) in enumerate(items):
+        if isinstance(item, Move) and item.purpose == "step_reduction" and completes.get(item.src[0], -1) > index:
+            delayed[completes[item.src[0]]].append(item)
+            continue
+        out.append((number, item))
+        out.extend((number, late) for late in delayed.pop(index, []))
+    return program.with_items(out)
+
+
+def throttle(program: Program, outstanding: int) -> Program:
+    """Let the host run at most `outstanding` fetches ahead: a hook waits for the fetch of the module that many hooks
+    and one before it. A fetch says that it is done by a token."""
+    items = list(program.items())
+    tensors = dict(program.tensors)
+    token_of: dict[Ref, Ref] = {}
+    for index, (number, item) in enumerate(items):
+        if is_gather(item):
+            first = item.dst[0]
+            name = f"fetch.{first.name}"
+            tensors.setdefault(name, token_tensor(name, program.tensors[first.name].per_layer))
+            token = Ref(name, first.layer, first.micro)
+            items[index] = (number, replace(item, token=token))
+            token_of.update((ref, token) for ref in item.dst)
+    waited: list[Ref] = []
+    out: Numbered = []
+    for number, item in items:
+        if isinstance(item, Hook):
+            due = waited[-1 - outstanding : len(waited) - outstanding] if len(waited) > outstanding else []
+            waited.append(token_of[item.weights[0]])
+            item = replace(item, waits=tuple(due))
+        out.append((number, item))
+    return program.with_items(out, tensors)
+
+
+def keep_recomputed(program: Program) -> Program:
+    """Let a layer's backward use the weights that its recomputed forward gathered."""
+    items = list(program.items())
+    gathered = {item.dst[0] for _, item in items if is_gather(item)}
+    renamed: dict[Ref, Ref] = {}
+    for ref in gathered:
+        tensor = program.tensors[ref.name]
+        before = Ref(gathered_name(tensor.weight or "", "recompute"), ref.layer, ref.micro)
+        if tensor.stage == "backward" and before in gathered:
+            renamed[ref] = before
+    return _renamed(program, items, renamed)
+
+
+def _renamed(program: Program, items: Numbered, renamed: dict[Ref, Ref]) -> Program:
+    """The program without gathers into buffers that have another name now."""
+    out: Numbered = []
+    for number, item in items:
+        if is_gather(item) and item.dst[0] in renamed:
+            continue
+        if isinstance(item, Compute) and any(ref in renamed for ref in item.reads):
+            item = replace(item, reads=tuple(renamed.get(ref, ref) for ref in item.reads))
+        elif isinstance(item, Hook):
+            item = replace(item, weights=tuple(renamed.get(ref, ref) for ref in item.weights))
+        out.append((number, item))
+    return program.with_items(out)
+
+
+def fetch_next(program: Program) -> Program:
+    """Fetch at each hook what its module lacks and what the next module will use: prefetch by one module (AxoNN's
+    overlapped all-gathers). A copy that is still to be written is not fetched ahead of its write."""
+    items = list(program.items())
+    queue = [item for _, item in items if is_gather(item)]
+    written_at = _sources_written(items)
+    hooks = [(index, item) for index, (_, item) in enumerate(items) if isinstance(item, Hook)]
+    following = {index: later.weights for (index, _), (_, later) in pairwise(hooks)}
+    out: Numbered = []
+    position = 0
+    for index, (number, item) in enumerate(items):
+        if is_gather(item):
+            continue
+        out.append((number, item))
+        if isinstance(item, Hook):
+            ahead = [ref for ref in following.get(index, ()) if written_at.get(ref, -1) < index]
+            wanted = {*item.weights, *ahead}
+            while position < len(queue) and queue[position].dst[0] in wanted:
+                out.append((number, queue[position]))
+                position += 1
+    return program.with_items(out)
+
+
+def fetch_at_hooks(program: Program) -> Program:
+    """Let the fetches of a hook begin when the rank's work has come to its module: when the op before it has written
+    and what the next one reads is there. Else a lane of fetches would run ahead of the work, layer after layer."""
+    items = list(program.items())
+    out: Numbered = []
+    written: tuple[Ref, ...] = ()
+    for index, (number, item) in enumerate(items):
+        if isinstance(item, Compute):
+            written = _activations(program, item.writes) or written
+        elif isinstance(item, Hook) and index + 1 < len(items) and is_gather(items[index + 1][1]):
+            waits = dict.fromkeys((*written, *_read_next(program, items, index)))
+            out.append((number, StreamWait(name=item.module, waits=tuple(waits), purpose="weight_gather")))
+            continue
+        out.append((number, item))
+    return program.with_items(out)
+
+
+def _read_next(program: Program, items: Numbered, index: int) -> tuple[Ref, ...]:
+    """Activations that the next op after an item reads, but for those that move only then."""
+    moved: set[Ref] = set()
+    for _, item in items[index:]:
+        if isinstance(item, Compute):
+            return tuple(ref for ref in _activations(program, item.reads) if ref not in moved)
+        if isinstance(item, Move):
+            moved.update(item.dst)
+    return ()
+
+
+def _activations(program: Program, refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
+    return tuple(ref for ref in refs if program.tensors[ref.name].role == "activation")
+
+
+def passes_of(engine: Engine, plan: Plan) -> list[Callable[[Program], Program]]:
+    """The passes that an engine runs for a plan, in order."""
+    passes: list[Callable[[Program], Program]] = [weights_first] if plan.weights_first else []
+    if plan.gathers_again:
+        passes.append(lambda p: reuse(p, engine.reuse_elements))
+    else:
+        passes.append(keep_recomputed)
+    if plan.overlapped is not None:
+        if "weight_gather" in plan.overlapped:
+            at_hooks = engine.overlap and not plan.gathers_once  # copies have room for all layers
+            passes += [fetch_next, fetch_at_hooks] if at_hooks else [fetch_next]
+    elif engine.granularity == "layer":
+        passes.append(gather_by_layer)
+    elif engine.overlap and engine.prefetch_elements:
+        passes.append(lambda p: prefetch(p, engine))
+    if plan.buckets:
+        passes.append(lambda p: bucket(p, "gradient", engine.reduce_bucket_elements, together=not plan.one_at_a_time))
+    passes += [
+        after_their_gradients,
+        lambda p: bucket(p, "step_reduction", engine.reduce_bucket_elements),
+        lambda p: bucket(p, "publish", engine.gather_bucket_elements),
+    ]
+    if plan.hooks:
+        passes.append(lambda p: throttle(p, engine.outstanding_fetches))
+    if engine.overlap:
+        purposes = OVERLAPPED if plan.overlapped is None else plan.overlapped
+        if "input_gather" in purposes:
+            passes.append(inputs_first)
+        passes.append(lambda p: overlap(p, purposes))
+        if plan.overlaps_statistics:
+            passes.append(statistics_beside)
+    return passes

@@ -1,0 +1,228 @@
+"""A plan: where each state of a weight lies, which hops its moves take, and which copy a gather reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le
+
+from simfrontier.base.limits import COUNT
+from simfrontier.core.codecs import Codec
+from simfrontier.core.plan.moves import Hop
+from simfrontier.core.program import Placement, Stage
+from simfrontier.core.workload import USUAL_CROSS_ENTROPY, CrossEntropy, Weight
+
+Purpose = Literal[
+    "weight_gather",
+    "copy_gather",
+    "gradient",
+    "step_reduction",
+    "publish",
+    "scalar",
+    "activation",
+    "input_gradient",
+    "input_gather",
+    "statistic",
+]
+"""Why something moves. The last four are of values of the model: those that the next op needs; in the
+backward, the gradient of a module's input, which the product that makes the weight's gradient can hide, and the
+module's input, gathered again for that product, which the product that makes the input's gradient can hide; and what an
+op that sees all samples needs of those of all ranks."""
+
+SecondCopyRule = Literal["first_gather_of_step", "every_forward", "stale_forward"]
+CopyRule = Literal[SecondCopyRule, "in_place"]
+"""Which gathers read the second copy of the weights (DeepSpeed's hpZ, by version):
+first_gather_of_step: all but the first after an optimizer step (0.13.2 and later); every_forward: the backward only
+(0.10.0); stale_forward: the backward, and a checkpointed first forward, which then reads the previous step's copy
+(0.10.2 to 0.13.1); in_place: none, weights are gathered into the copy, in the first forward of a step, and used there
+until it ends."""
+
+Groups = Literal["world", "lane", "axes"]
+"""Which calls share a communicator, in which they run one after the other. world: all that span all ranks, and of the
+others those of equal axes and lane (DeepSpeed); lane: those of equal axes and lane; axes: those of equal axes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightStates:
+    """Placements of one weight's states. `copy` is a second copy of the weight, plain or coded, or None."""
+
+    weight: Placement
+    copy: Placement | None
+    accumulator: Placement
+    optimizer: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """How a plan divides layers among the stages of an axis, and in which order a stage runs its micro-batches.
+
+    Every stage has `chunks` runs of layers, dealt out in turn (interleaved 1F1B has several). Exchanges hold both
+    stages up, or, with `overlap`, have lanes of their own.
+    """
+
+    axis: str
+    order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
+    chunks: int = 1
+    overlap: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One point of the partition lattice over the data axes, on shards that `cuts` makes.
+
+    `axes` are the axes over which the batch is divided. `cuts`: the axes that cut a label (h, a, f, v) in every op
+    that has it: tensor parallelism. `cuts_of_kind`: by kind of op and label, the axes that cut it in ops of that kind
+    alone, an axis of the batch among them, which then cuts no samples there. Ops that have none of the labels that a
+    `sequence` axis cuts are cut by it along s.
+    Tensors of one dimension are never flat over `whole_vectors_over`. With `sums_branches`, partial values that one
+    addition reads are added up before they are reduced. `pipeline` divides the layers among stages. `overlapped` names
+    the moves that have lanes of their own (None: all, if the engine overlaps); `gathers_again` says whether a backward
+    gathers the weights that the recomputed forward had; without `buckets` every gradient is reduced by itself, as
+    soon as it is made, and, with `reduces_each_use`, so is what each use of a weight gives; with `weights_first` a
+    weight's gradient is made before that of the input where the latter needs no reduction; without `hooks` the
+    host's time per module is not counted. `groups` says which calls share a communicator. `value_hop` says how
+    values are coded on their way through the model, `exchange_hop` how they are between stages (their axes are not
+    looked at); `compression` names the policy that both are of. `cross_entropy` says how the loss is formed where
+    classes are cut. With `overlaps_statistics`, what is gathered of all samples for later steps, and what is done
+    with it, has a lane of its own. In `product_pieces` activations are gathered and scattered beside the products
+    that read or make them; with `batch_first` others are copied in their order. With `gathers_inputs_again` a
+    backward gathers the inputs of products, else it keeps what the forward, or its recomputation, gathered.
+
+    `weight`, `copy`, `accumulator`, `optimizer` name the axes over which the state is Flat; a gradient accumulator is
+    Partial over the data axes that it is not Flat over. `hops` gives the route of each kind of move. Gradients of
+    tensors with one dimension, or that do not divide by twice the ranks (`fallback_multiple`), take `fallback`
+    instead. With `pipelined`, the later hops of a move have lanes of their own, so that they overlap the first hop of
+    the next move.
+    """
+
+    name: str
+    family: str
+    axes: tuple[str, ...]
+    nesting: tuple[str, ...]
+    weight: frozenset[str] = frozenset()
+    copy: frozenset[str] | None = None
+    copy_codec: Codec | None = None
+    copy_rule: CopyRule = "first_gather_of_step"
+    accumulator: frozenset[str] = frozenset()
+    optimizer: frozenset[str] = frozenset()
+    hops: Mapping[Purpose, tuple[Hop, ...]]
+    fallback: tuple[Hop, ...] | None = None
+    fallback_multiple: int = 1
+    one_at_a_time: bool = False
+    pipelined: bool = False
+    cuts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cuts_of_kind: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    sequence: str | None = None
+    whole_vectors_over: frozenset[str] = frozenset()
+    sums_branches: bool = False
+    pipeline: Pipeline | None = None
+    overlapped: frozenset[Purpose] | None = None
+    gathers_again: bool = True
+    buckets: bool = True
+    reduces_each_use: bool = False
+    weights_first: bool = False
+    groups: Groups = "world"
+    hooks: bool = True
+    value_hop: Hop | None = None
+    exchange_hop: Hop | None = None
+    compression: str = ""
+    cross_entropy: CrossEntropy = USUAL_CROSS_ENTROPY
+    overlaps_statistics: bool = False
+    product_pieces: int = 1
+    batch_first: bool = False
+    gathers_inputs_again: bool = True
+
+    @property
+    def quantises_gradients(self) -> bool:
+        """Whether the ordinary route of a gradient has a hop whose messages cannot be added up as they are."""
+        return any(hop.codec is not None and hop.codec.is_opaque for hop in self.hops["gradient"])
+
+    def states(self, weight: Weight, raw: Placement, persistent: bool) -> WeightStates:
+        """Placements for one weight; `raw` is that of its gradient as it is made (shards, and partial over the ranks
+        that contribute); `persistent` weights are not spread over the ranks that have the same shard."""
+        whole = self.whole_vectors_over if len(weight.shape) == 1 else frozenset()
+        spread = frozenset(self.axes) - whole - {axis for axis, _ in raw.shards}
+        accumulator = self.accumulator & spread & raw.partial_axes
+        pending = tuple(part for part in raw.partial if part[0] not in accumulator)
+        return WeightStates(
+            weight=Placement(raw.shards, frozenset() if persistent else self.weight & spread),
+            copy=None if self.copy is None or persistent else Placement(raw.shards, self.copy & spread),
+            accumulator=Placement(raw.shards, accumulator, pending),
+            optimizer=Placement(raw.shards, self.optimizer & spread),
+        )
+
+    def nesting_of(self, weight: Weight) -> tuple[str, ...]:
+        """The digits of a weight's flat index: the axes that may spread it."""
+        whole = self.whole_vectors_over if len(weight.shape) == 1 else frozenset()
+        return tuple(axis for axis in self.nesting if axis not in whole)
+
+    def falls_back(self, weight: Weight) -> bool:
+        """Whether the quantised route cannot take this tensor's gradient."""
+        if self.fallback is None:
+            return False
+        return len(weight.shape) == 1 or weight.num_elements % self.fallback_multiple != 0
+
+    def gradient_hops(self, weight: Weight) -> tuple[Hop, ...]:
+        """Route of a raw gradient."""
+        return self.fallback if self.fallback is not None and self.falls_back(weight) else self.hops["gradient"]
+
+    def step_hops(self, weight: Weight) -> tuple[Hop, ...]:
+        """Route of an accumulated gradient to the optimizer; what fell back before keeps the fallback's codec."""
+        hops = self.hops["step_reduction"]
+        if self.fallback is None or not self.falls_back(weight):
+            return hops
+        return tuple(replace(hop, codec=self.fallback[0].codec) for hop in hops)
+
+    @property
+    def gathers_once(self) -> bool:
+        """Whether weights are gathered into their copies in the first forward of a step, and read there until it
+        ends."""
+        return self.copy is not None and self.copy_rule == "in_place"
+
+    def reads_copy(self, stage: Stage, first_micro_batch: bool, checkpointing: bool) -> bool:
+        """Whether the gather for this pass reads the second copy."""
+        if self.copy is None:
+            return False
+        match self.copy_rule:
+            case "first_gather_of_step":
+                return stage != "forward" or not first_micro_batch
+            case "every_forward":
+                return stage == "backward"
+            case "stale_forward":
+                return stage == "backward" or (stage == "forward" and checkpointing)
+            case "in_place":
+                return False
+
+    def writes_copy(self, stage: Stage, first_micro_batch: bool, checkpointing: bool) -> bool:
+        """Whether the weights gathered for this pass are written to the second copy when they are released."""
+        if self.copy is None or self.gathers_once or self.reads_copy(stage, first_micro_batch, checkpointing):
+            return False
+        return first_micro_batch if self.copy_rule == "first_gather_of_step" else stage != "backward"
+
+    def is_stale(self, stage: Stage, checkpointing: bool) -> bool:
+        """Whether this pass may see weights of the previous step."""
+        return self.copy is not None and self.copy_rule == "stale_forward" and stage == "forward" and checkpointing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """How the training engine issues its communication; defaults are DeepSpeed 0.16.5's ZeRO-3 (docs and stage3.py).
+
+    Sizes are in elements. `blocking` says what qgZ's calls hold up, which are not asynchronous: only their own stream
+    (as synchronous calls of torch.distributed over NCCL do; DeepSpeed makes these on its reduction stream), or, as
+    with TORCH_NCCL_BLOCKING_WAIT=1, the host, which then issues nothing before each has ended.
+    """
+
+    persistence_elements: Annotated[int, Ge(0), Le(COUNT.most)] = 100_000
+    prefetch_elements: Annotated[int, Ge(0), Le(COUNT.most)] = 50_000_000
+    live_elements: Annotated[int, Ge(1), Le(COUNT.most)] = 1_000_000_000
+    reuse_elements: Annotated[int, Ge(0), Le(COUNT.most)] = 1_000_000_000
+    reduce_bucket_elements: Annotated[int, Ge(1), Le(COUNT.most)] = 500_000_000
+    gather_bucket_elements: Annotated[int, Ge(1), Le(COUNT.most)] = 500_000_000
+    outstanding_fetches: Annotated[int, Ge(1), Le(COUNT.most)] = 2
+    granularity: Literal["module", "layer"] = "module"
+    overlap: bool = True
+    blocking: Literal["host", "stream"] = "stream"
+    step_reduction: Literal["overlap", "end"] = "overlap"

@@ -1,0 +1,207 @@
+"""Stages: the programs of a pipeline's stages, out of forwards and backwards that are built once and shifted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.codecs import Codec, Plain
+from simfrontier.core.plan.builder import ModelPart, ProgramBuilder
+from simfrontier.core.plan.compress import Compressor
+from simfrontier.core.plan.optimizer import end_of_step
+from simfrontier.core.plan.orders import Boundary, StagePass, events_of
+from simfrontier.core.plan.plan import Pipeline
+from simfrontier.core.plan.program import CallItems, Program
+from simfrontier.core.plan.tensors import Tensors
+from simfrontier.core.program import Call, Compute, Exchange, Op, Ref, Role, buffer_name
+
+STREAM, STREAM_GRADIENT = "x", "d.x"  # what a layer takes over from the one before, and gives back to it
+TIED = "tied"
+Lower = Callable[[Program, Tensors], Program]
+
+
+def roles_of(tensors: Tensors, pipeline: Pipeline, num_micro: int, lower: Lower) -> tuple[Role, ...]:
+    """One role for each stage; `lower` makes the ops of a naive program."""
+    maker = _Stages(tensors, pipeline, num_micro, lower)
+    return tuple(maker.role(stage) for stage in range(maker.num_stages))
+
+
+def refuse_periods(layers: int, every: int) -> None:
+    """Raise InputError where runs of so many layers have no whole number of checkpointed ones' periods."""
+    if layers % every:
+        raise InputError(
+            f"model.checkpoint_every = {every} does not divide the {layers} layers that follow one another on a stage"
+        )
+
+
+@dataclass
+class _Stages:
+    """Builds stages. A pass sees one chunk's forward or backward at a time: nothing is fetched or held back across an
+    exchange. First, last and other micro-batches may differ (copies, reductions at the end); stages between the first
+    and the last differ by their layers only, so one is built and shifted."""
+
+    tensors: Tensors
+    pipeline: Pipeline
+    num_micro: int
+    lower: Lower
+    compressor: Compressor = field(default_factory=Compressor)
+    built: dict[tuple[ModelPart, bool, int], tuple[Call, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        work, mesh = self.tensors.workload, self.tensors.mesh
+        self.num_stages = mesh[self.pipeline.axis]
+        self.num_chunks = self.num_stages * self.pipeline.chunks
+        self.layers_per_chunk = work.num_layers // self.num_chunks
+        refuse_periods(self.layers_per_chunk, work.checkpoint_every)
+        self.tied = [w.name for w in work.weights.values() if self._is_in(w.name, True) and self._is_in(w.name, False)]
+
+    def _is_in(self, weight: str, first: bool) -> bool:
+        """Whether the embedding (`first`) or the head makes a gradient of a weight."""
+        work = self.tensors.workload
+        return any(weight in op.gradients for op in (work.embedding if first else work.head).backward)
+
+    def role(self, stage: int) -> Role:
+        """The program of one stage."""
+        calls: list[Call] = []
+        for event in events_of(self.pipeline, self.num_stages, stage, self.num_micro):
+            calls += self._work(stage, event) if isinstance(event, StagePass) else [self._exchange(stage, event)]
+        calls += self._end(stage)
+        return Role(f"stage{stage}", tuple(calls), (self.pipeline.axis, stage))
+
+    def _part(self, stage: int, chunk: int) -> ModelPart:
+        number = chunk * self.num_stages + stage
+        begin = number * self.layers_per_chunk
+        is_first, is_last = number == 0, number == self.num_chunks - 1
+        return ModelPart(range(begin, begin + self.layers_per_chunk), is_first, is_last)
+
+    # ── forwards and backwards ──
+
+    def _work(self, stage: int, work: StagePass) -> tuple[Call, ...]:
+        """A forward or backward: that of a chunk like it at a micro-batch like it, shifted."""
+        part = self._part(stage, work.chunk)
+        like = part
+        if not part.first and not part.last:
+            like = ModelPart(range(self.layers_per_chunk, 2 * self.layers_per_chunk), False, False)
+        last = self.num_micro - 1
+        micro = work.micro if work.micro in (0, last) else min(1, last)
+        key = (like, work.is_forward, micro)
+        if key not in self.built:
+            self.built[key] = self._calls(like, work.is_forward, micro)
+        layers, micros = part.layers.start - like.layers.start, work.micro - micro
+        if not layers and not micros:
+            return self.built[key]
+        return tuple([Call(c.label, c.layer + layers, c.micro + micros, c.ops, c.block) for c in self.built[key]])
+
+    def _calls(self, part: ModelPart, is_forward: bool, micro: int) -> tuple[Call, ...]:
+        builder = ProgramBuilder(self.tensors, part, self.num_micro - 1)
+        if is_forward:
+            builder.forward(micro)
+            builder.close("head", self.tensors.workload.num_layers, micro)
+        else:
+            builder.backward(micro)
+        return self._lowered(builder.take_pieces())
+
+    def _lowered(self, pieces: tuple[CallItems, ...]) -> tuple[Call, ...]:
+        return self.compressor.calls_of(self.lower(Program(pieces=pieces, tensors=self.tensors.by_name), self.tensors))
+
+    # ── between stages ──
+
+    def _exchange(self, stage: int, boundary: Boundary) -> Call:
+        """The exchange at a boundary, and a stage's coding of what it sends and gets; its layer is the first one
+        below."""
+        lower = (boundary.upper + 1) % self.num_stages
+        layer = (boundary.chunk * self.num_stages + boundary.upper + 1) * self.layers_per_chunk
+        there, back = boundary.direction != "backward", boundary.direction != "forward"
+        micro = boundary.forward if there else boundary.backward
+        forward, backward = Ref(STREAM), Ref(STREAM_GRADIENT, 0, boundary.backward - micro)
+        codec = self._codec()
+        sent, got = (self._coded(name, codec) for name in ("sent", "got"))
+        lane = "compute"
+        if self.pipeline.overlap:
+            ends = (boundary.upper, lower) if there else (lower, boundary.upper)
+            lane = f"{boundary.direction}.{ends[0]}>{ends[1]}"
+        op = Exchange(
+            name=boundary.direction,
+            axis=self.pipeline.axis,
+            ends=(boundary.upper, lower),
+            src=(sent(forward),) if there else (),
+            dst=(got(forward),) if there else (),
+            back_src=(sent(backward),) if back else (),
+            back_dst=(got(backward),) if back else (),
+            codec=codec or Plain(self.tensors.workload.precision.model),
+            lane=lane,
+            comm=lane if self.pipeline.overlap else f"{self.pipeline.axis}.{boundary.upper}>{lower}",
+        )
+        ops: tuple[Op, ...] = (op,)
+        if codec is not None:
+            (outgoing, sends), (incoming, gets) = ((forward, there), (backward, back))[
+                :: 1 if stage == boundary.upper else -1
+            ]
+            encode = Compute(
+                kind="encode", name=boundary.direction, reads=(outgoing,), writes=(sent(outgoing),), lane=lane
+            )
+            decode = Compute(
+                kind="decode", name=boundary.direction, reads=(got(incoming),), writes=(incoming,), lane=lane
+            )
+            ops = (*((encode,) if sends else ()), op, *((decode,) if gets else ()))
+        return self.compressor.call("exchange", layer, micro, ops)
+
+    def _codec(self) -> Codec | None:
+        """The codec of what stages exchange, if there is one."""
+        hop, like = self.tensors.plan.exchange_hop, self.tensors[STREAM]
+        if hop is None or hop.codec is None:
+            return None
+        plain = hop.below or Plain(like.dtype)
+        codec = plain if hop.is_small(plain, like.local_elements(self.tensors.mesh)) else hop.codec.on(like.dtype)
+        return None if codec.name == like.dtype else codec
+
+    def _coded(self, suffix: str, codec: Codec | None) -> Callable[[Ref], Ref]:
+        """The coded form of a value that is sent or received."""
+
+        def coded(ref: Ref) -> Ref:
+            if codec is None:
+                return ref
+            name = buffer_name(ref.name, f"exchange.{suffix}")
+            if name not in self.tensors:
+                made = replace(self.tensors[ref.name], name=name, role="encoded", codec=codec, persistent=False)
+                self.tensors.declare(made)
+            return Ref(name, ref.layer, ref.micro)
+
+        return coded
+
+    # ── the end of the step ──
+
+    def _end(self, stage: int) -> tuple[Call, ...]:
+        """Reductions, the exchange of the gradients of a tied weight between two stages, and the optimizer."""
+        parts = [self._part(stage, chunk) for chunk in range(self.pipeline.chunks)]
+        first, last = any(part.first for part in parts), any(part.last for part in parts)
+        builder = ProgramBuilder(self.tensors, ModelPart(range(0), first, last), self.num_micro - 1)
+        builder.layers = tuple(layer for part in parts for layer in part.layers)
+        end_of_step(builder, self._swap if self.tied and first != last else None, frozenset(self.tied if last else ()))
+        return self._lowered(builder.take_pieces())
+
+    def _swap(self, builder: ProgramBuilder) -> None:
+        """Both holders of a tied weight give the other their gradient and add what they get."""
+        for name in self.tied:
+            weight = self.tensors.workload.weights[name]
+            own = self.tensors.optimizer_gradient(weight)
+            other = f"{name}.grad.other"
+            like = self.tensors[own]
+            self.tensors.declare(replace(like, name=other, role="gradient", persistent=False, shares=None))
+            refs, got = (Ref(own),), (Ref(other),)
+            builder.items.append(
+                Exchange(
+                    name=TIED,
+                    axis=self.pipeline.axis,
+                    ends=(0, self.num_stages - 1),
+                    src=refs,
+                    dst=got,
+                    back_src=refs,
+                    back_dst=got,
+                    codec=Plain(like.dtype),
+                    comm=TIED,
+                )
+            )
+            builder.items.append(Compute(kind="accumulate", name=TIED, reads=got, accumulates=refs))
+        builder.close(TIED, 0, 0)

@@ -1,0 +1,371 @@
+"""Tensor-parallel plans: AxoNN's 4D grid and Megatron-LM's tensor and pipeline parallelism, with any plan of the ZeRO
+family on their data axes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.plan.compression import LEAST_BYTES, Compression, compression_of
+from simfrontier.core.plan.grid import (
+    DATA_AXES,
+    STAGE,
+    Sizes,
+    data_sizes,
+    grid_mesh,
+    listed,
+    ranks_left,
+    refuse_remainder,
+)
+from simfrontier.core.plan.moves import Hop
+from simfrontier.core.plan.options import Options
+from simfrontier.core.plan.plan import Engine, Pipeline, Plan, Purpose
+from simfrontier.core.plan.zero import ZERO, BucketOptions, DdpOptions
+from simfrontier.core.program import Mesh
+from simfrontier.core.workload import USUAL_CROSS_ENTROPY, CrossEntropy, GptShape, MlpShape, Shape
+
+Ranks = Annotated[int, Field(ge=1, le=2**20)]
+Pieces = Annotated[int, Field(ge=1, le=64)]
+COLUMNS = ("a", "f", "v", "c")  # labels of features that a module makes for itself: heads, feed-forward, classes
+
+
+class TensorOptions(Options, ABC):
+    """Keys of both: stages of the pipeline and their order, the plan on the data axes, and how the loss is formed where
+    ranks have some of the classes each."""
+
+    pipeline: Ranks = 1
+    order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
+    chunks: Ranks = 1
+    overlap_exchange: bool = False
+    cross_entropy: CrossEntropy = USUAL_CROSS_ENTROPY
+    data: Options = DdpOptions(family="ddp")
+
+    @field_validator("data", mode="after")
+    @classmethod
+    def _scattered(cls, data: Options) -> Options:
+        """ZeRO-1 and -2 on the data axes reduce-scatter unless their table says otherwise, as Megatron-LM's distributed
+        optimizer does (core/distributed/param_and_grad_buffer.py, `start_grad_sync`)."""
+        if isinstance(data, BucketOptions) and "reduction" not in data.model_fields_set:
+            return data.model_copy(update={"reduction": "reduce_scatter"})
+        return data
+
+    @property
+    @abstractmethod
+    def inside(self) -> Sizes:
+        """The axes inside the stages, slowest first, without those of the data."""
+
+    @abstractmethod
+    def mesh(self, num_devices: int, per_node: int, per_package: int) -> Mesh:
+        """The mesh of a job. Raises InputError where the grid does not divide the devices."""
+
+    @abstractmethod
+    def batch_ranks(self, mesh: Mesh) -> int:
+        """Ranks among which the batch is divided."""
+
+    def refuse_shape(self, shape: Shape) -> None:
+        """Raise InputError where a model does not divide."""
+        refuse_stages(self, shape)
+
+    def refuse_micro_batches(self, count: int) -> None:
+        """Raise InputError for a number of micro-batches that the order cannot run."""
+        if self.pipeline > 1 and self.order == "interleaved" and count % self.pipeline:
+            fits = [
+                n for n in (count // self.pipeline * self.pipeline, -(-count // self.pipeline) * self.pipeline) if n
+            ]
+            raise InputError(
+                f'order = "interleaved" needs micro-batches that divide by pipeline = {self.pipeline}, got {count}; '
+                f"nearest: {listed(fits)}"
+            )
+
+    @property
+    def stages(self) -> Pipeline | None:
+        """The pipeline that a plan gets, if there are several stages."""
+        if self.pipeline == 1:
+            return None
+        return Pipeline(
+            axis=STAGE,
+            order=self.order,
+            chunks=self.chunks,
+            overlap=self.overlap_exchange or self.order == "interleaved",
+        )
+
+
+class AxonnOptions(TensorOptions):
+    """axonn: the grid X × Y × Z (arXiv 2305.13525), its overlaps, and whether a backward gathers the weights again that
+    the recomputed forward had gathered."""
+
+    x: Ranks = 1
+    y: Ranks = 1
+    z: Ranks = 1
+    oar: bool = True
+    ors: bool = True
+    oag: bool = True
+    gather_again: bool = False
+
+    @property
+    def inside(self) -> Sizes:
+        return (("z", self.z), ("y", self.y), ("x", self.x))
+
+    def mesh(self, num_devices: int, per_node: int, per_package: int) -> Mesh:
+        model = ((STAGE, self.pipeline), *self.inside)
+        data = ranks_left(num_devices, model)
+        inner = self.pipeline * self.x * self.y * self.z
+        return grid_mesh((), data_sizes(data, inner, per_node, per_package), model)
+
+    def batch_ranks(self, mesh: Mesh) -> int:
+        return mesh.size((*DATA_AXES, "z"))
+
+    def refuse_shape(self, shape: Shape) -> None:
+        super().refuse_shape(shape)
+        refuse_remainder("hidden", shape.hidden, "x", self.x)
+        refuse_columns(shape, "y", self.y)
+        squares = 1 if isinstance(shape, GptShape) else 4  # in a layer's smallest matrix, of which others are multiples
+        product = "hidden²" if squares == 1 else f"{squares} hidden²"
+        refuse_remainder(f"{product} / (x y)", squares * shape.hidden**2 // (self.x * self.y), "z", self.z)
+        for name, features in _other_matrices(shape):
+            refuse_remainder(f"hidden {name} / (x y)", shape.hidden * features // (self.x * self.y), "z", self.z)
+
+
+class MegatronOptions(TensorOptions):
+    """megatron: tensor parallelism in one dimension, sequence parallelism, pipelines (Megatron-LM).
+
+    `overlap_input_gradients`: the reduction of an input's gradient runs beside the product that makes the weight's,
+    and, with `sequence_parallel`, the input's second gather beside the product that makes the input's gradient
+    (Megatron-LM's default); `overlap_gradients`: reductions over the data axes run beside the last backward.
+
+    `product_pieces`: in so many pieces activations are gathered and scattered along the sequence, each beside the
+    product of another (1: as a whole, and products wait; Megatron-Core's tp_comm_overlap, torchtitan's asynchronous
+    tensor parallelism).
+
+    `batch_first`: activations lie as [batch, sequence, features], so that what is gathered or scattered along the
+    sequence is copied in its order (`torch.cat` of `torch.chunk` in torch/distributed/_functional_collectives.py), but
+    for what goes in pieces; Megatron-LM's lie as [sequence, batch, features].
+
+    `gather_inputs_again`: a backward gathers the input of a product again for the gradients of its weights (Megatron-
+    LM); false: it keeps what the forward, or its recomputation, gathered (PyTorch's DTensor).
+
+    `compression`: a policy, or a codec for each of dp, tp, pp and zero; `compress_from`: bytes on a rank from which
+    messages are compressed; `compress_per_hop`: every message between two ranks by itself (a ring), instead of once;
+    `message_dtype`: what messages that are not compressed are made of (fp32: MPI knows no 16-bit numbers).
+    """
+
+    tensor: Ranks = 1
+    sequence_parallel: bool = False
+    overlap_input_gradients: bool = True
+    overlap_gradients: bool = False
+    product_pieces: Pieces = 1
+    batch_first: bool = False
+    gather_inputs_again: bool = True
+    compression: str = "none"
+    compress_from: Annotated[int, Field(ge=0)] = LEAST_BYTES
+    compress_per_hop: bool = False
+    message_dtype: Literal["model", "fp32"] = "model"
+
+    @property
+    def inside(self) -> Sizes:
+        return (("tensor", self.tensor),)
+
+    def mesh(self, num_devices: int, per_node: int, per_package: int) -> Mesh:
+        data = ranks_left(num_devices, ((STAGE, self.pipeline), *self.inside))
+        return grid_mesh(((STAGE, self.pipeline),), data_sizes(data, self.tensor, per_node, per_package), self.inside)
+
+    def batch_ranks(self, mesh: Mesh) -> int:
+        return mesh.size(DATA_AXES)
+
+    @property
+    def policy(self) -> str:
+        """The compression policy as a text; empty where messages are not compressed."""
+        if self.compression == "none":
+            return ""
+        return self.compression + (" per hop" if self.compress_per_hop else "")
+
+    @property
+    def compressed(self) -> Compression | None:
+        """The compression of messages, if there is any."""
+        if self.compression == "none" and self.message_dtype == "model":
+            return None
+        widen = self.message_dtype == "fp32"
+        return compression_of(self.compression, self.compress_from, self.compress_per_hop, widen)
+
+    def refuse_shape(self, shape: Shape) -> None:
+        super().refuse_shape(shape)
+        refuse_columns(shape, "tensor", self.tensor)
+        if self.sequence_parallel:
+            refuse_remainder("sequence", shape.sequence, "tensor", self.tensor)
+            per_rank = shape.sequence // self.tensor
+            refuse_remainder(f"sequence / tensor {self.tensor}", per_rank, "product_pieces", self.product_pieces)
+        elif self.product_pieces > 1:
+            raise InputError(f"product_pieces = {self.product_pieces}: needs sequence_parallel = true; allowed: 1")
+        if self.product_pieces > 1 and self.compressed is not None:
+            raise InputError(f"product_pieces = {self.product_pieces}: what moves is compressed as a whole; allowed: 1")
+
+
+def refuse_stages(options: TensorOptions, shape: Shape) -> None:
+    """Every stage, and every chunk of one, must get as many layers."""
+    pipeline, chunks, layers = options.pipeline, options.chunks, shape.num_layers
+    if options.order == "interleaved" and pipeline > 1 and chunks < 2:
+        raise InputError('chunks = 1: order = "interleaved" needs chunks = 2 or more layer runs per stage')
+    if options.order != "interleaved" and chunks > 1:
+        raise InputError(f'chunks = {chunks}: order = "{options.order}" has one; allowed: 1, or "interleaved"')
+    refuse_remainder("layers", layers, "chunks", chunks)
+    quantity, most = "layers" if chunks == 1 else f"layers / chunks {chunks}", layers // chunks
+    if pipeline > most:
+        of = "" if chunks == 1 else f" of {chunks} chunks"
+        raise InputError(
+            f"pipeline = {pipeline} stages{of} are more than the {layers} layers of {shape.name}; "
+            f"most stages that work: {most}"
+        )
+    refuse_remainder(quantity, most, "pipeline", pipeline)
+
+
+def refuse_columns(shape: Shape, key: str, parts: int) -> None:
+    """Refuse sizes that do not divide by columns: heads, heads of keys, feed-forward features and vocabulary of a GPT,
+    features and classes of an MLP."""
+    if isinstance(shape, GptShape):
+        refuse_remainder("heads", shape.heads, key, parts)
+        if shape.kv_heads is not None:
+            refuse_remainder("kv_heads", shape.kv_heads, key, parts)
+        if shape.ffn_hidden is not None:
+            refuse_remainder("ffn_hidden", shape.ffn_hidden, key, parts)
+        refuse_remainder("vocabulary", shape.padded_vocabulary, key, parts)
+    elif isinstance(shape, MlpShape):
+        refuse_remainder("4 hidden", 4 * shape.hidden, key, parts)
+        refuse_remainder("classes", shape.classes, key, parts)
+
+
+def _other_matrices(shape: Shape) -> Iterator[tuple[str, int]]:
+    """Widths of a layer's matrices that are no multiples of the hidden size, by name."""
+    if isinstance(shape, GptShape):
+        if shape.kv_heads is not None:
+            yield "2 keys", 2 * shape.key_features  # beside the queries' hidden²
+        if shape.ffn_hidden is not None:
+            yield "ffn_hidden", shape.ffn_hidden
+
+
+def _on_data(name: str, options: TensorOptions, mesh: Mesh) -> Plan:
+    """The plan of the data axes alone."""
+    return ZERO[options.data.family][1](name, options.data, mesh, DATA_AXES)
+
+
+def _cuts(columns: tuple[str, ...], rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Rows of axes that cut the stream's features, and those that cut what a module makes for itself."""
+    out = {"h": rows} if rows else {}
+    return out | (dict.fromkeys(COLUMNS, columns) if columns else {})
+
+
+def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
+    """W's inputs over X, its outputs over Y (the other way round where layers are transposed), its storage over Z;
+    the batch over data and Z."""
+    data = _on_data(name, options, mesh)
+    if data.gathers_once:
+        raise InputError('data.gather = "next_forward": weights are gathered over z besides; allowed: "step_end"')
+    z = mesh.live(("z",))
+    flags: tuple[tuple[bool, Purpose], ...] = (
+        (options.oar, "input_gradient"),
+        (options.oar, "input_gather"),
+        (options.ors, "gradient"),
+        (options.oag, "weight_gather"),
+    )
+    by_z = Hop(z) if z else None
+
+    def through(hops: tuple[Hop, ...], first: bool) -> tuple[Hop, ...]:
+        return hops if by_z is None else (by_z, *hops) if first else (*hops, by_z)
+
+    hops = data.hops
+    return replace(
+        data,
+        name=name,
+        family=options.family,
+        axes=(*data.axes, *z),
+        nesting=(*z, *data.nesting),
+        weight=data.weight | set(z),
+        copy=None if data.copy is None else data.copy | set(z),
+        accumulator=data.accumulator | set(z),
+        optimizer=data.optimizer | set(z),
+        hops={
+            "weight_gather": through(hops["weight_gather"], first=False),
+            "copy_gather": through(hops["copy_gather"], first=False),
+            "gradient": through(hops["gradient"], first=True),
+            "step_reduction": through(hops["step_reduction"], first=True),
+            "publish": through(hops["publish"], first=False),
+            "scalar": (Hop(mesh.live(mesh.names)),),
+        },
+        cuts=_cuts(mesh.live(("y",)), mesh.live(("x",))),
+        whole_vectors_over=frozenset(z),
+        pipeline=options.stages,
+        overlapped=frozenset(purpose for is_on, purpose in flags if is_on),
+        gathers_again=options.gather_again,
+        buckets=False,
+        reduces_each_use=bool(z),  # its reduction is the backward of its gather (`ForwardGather_BackwardReduceScatter`)
+        weights_first=options.ors,
+        hooks=False,
+        groups="axes" if options.gather_again else "lane",  # the main branch has one group for Z
+        cross_entropy=options.cross_entropy,
+    )
+
+
+def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
+    """Columns, then rows, of each pair of products over one axis; the stream whole, or cut along the sequence."""
+    data = _on_data(name, options, mesh)
+    tensor = mesh.live(("tensor",))
+    hops = dict(data.hops)
+    hops["scalar"] = (Hop(mesh.live(mesh.names)),)
+    flags: tuple[tuple[bool, Purpose], ...] = (
+        (options.overlap_input_gradients, "input_gradient"),
+        (options.overlap_input_gradients, "input_gather"),
+        (options.overlap_gradients, "step_reduction"),
+        (options.overlap_gradients, "gradient"),
+        (bool(data.weight), "weight_gather"),
+    )
+    compressed = options.compressed
+    if compressed is not None:
+        hops = compressed.hops(hops)
+    if tensor and options.sequence_parallel:  # norms see a part of the sequence each; their gradients are never coded
+        plain = None if compressed is None else compressed.plain
+        hops["step_reduction"] = (*hops["step_reduction"], Hop(tensor, plain))
+    return replace(
+        data,
+        name=name,
+        family=options.family,
+        nesting=data.nesting if compressed is None else _with_all(data.nesting, data.axes),
+        hops=hops,
+        value_hop=None if compressed is None else compressed.hop(Hop(()), "tp"),
+        exchange_hop=None if compressed is None else compressed.hop(Hop(()), "pp"),
+        compression=options.policy,
+        cuts=_cuts(tensor, ()),
+        sequence=tensor[0] if tensor and options.sequence_parallel else None,
+        sums_branches=bool(tensor),
+        pipeline=options.stages,
+        overlapped=frozenset(purpose for is_on, purpose in flags if is_on),
+        gathers_again=False,
+        hooks=False,
+        groups="lane",
+        cross_entropy=options.cross_entropy,
+        product_pieces=options.product_pieces,
+        batch_first=options.batch_first,
+        gathers_inputs_again=options.gather_inputs_again,
+    )
+
+
+def _with_all(nesting: tuple[str, ...], axes: tuple[str, ...]) -> tuple[str, ...]:
+    """A nesting with every axis over which a coded sum may be scattered."""
+    return (*nesting, *(axis for axis in axes if axis not in nesting))
+
+
+def engine_of(options: TensorOptions, engine: Engine) -> Engine:
+    """The engine that runs such a plan. AxoNN keeps no matrix whole, nor a gathered one for another pass, and reduces
+    over the data axes at the end; Megatron-LM reduces there unless it overlaps."""
+    if isinstance(options, MegatronOptions):
+        return replace(engine, step_reduction="overlap" if options.overlap_gradients else "end")
+    return replace(engine, persistence_elements=0, reuse_elements=0, step_reduction="end")
+
+
+TENSOR: dict[str, tuple[type[Options], Callable[..., Plan]]] = {
+    "axonn": (AxonnOptions, _axonn),
+    "megatron": (MegatronOptions, _megatron),
+}

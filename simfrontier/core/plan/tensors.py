@@ -1,0 +1,252 @@
+"""The tensors of a schedule under construction: values, the states of weights, and buffers of moves between them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from simfrontier.core.codecs import Codec
+from simfrontier.core.dtypes import FLOATS, MOMENTS
+from simfrontier.core.plan.layout import CutLayout
+from simfrontier.core.plan.plan import Engine, Plan, WeightStates
+from simfrontier.core.program import Mesh, Placement, Stage, Tensor, TensorRole, gathered_name, partial, value_name
+from simfrontier.core.workload import State, Value, Weight, Workload
+
+
+@dataclass
+class Tensors:
+    """Collects tensors by name. `sharded` are the weights that have to be gathered before they are used."""
+
+    workload: Workload
+    plan: Plan
+    mesh: Mesh
+    engine: Engine
+    layout: CutLayout
+    by_name: dict[str, Tensor] = field(default_factory=dict)
+    states: dict[str, WeightStates] = field(default_factory=dict)
+    sharded: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for name in self.layout.kept:
+            self.value(name)
+        for weight in self.workload.weights.values():
+            self._states_of(weight)
+        for state in self.workload.states.values():
+            self._kept_state(state)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.by_name
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.by_name[name]
+
+    def declare(self, tensor: Tensor) -> None:
+        """Add a tensor."""
+        self.by_name[tensor.name] = tensor
+
+    @property
+    def copy_codec(self) -> Codec | None:
+        """How second copies are coded; a codec that is the model's own type codes nothing."""
+        codec = self.plan.copy_codec
+        return None if codec is None or codec.name == self.workload.precision.model else codec
+
+    # ── values ──
+
+    def value(
+        self,
+        name: str,
+        placement: Placement | None = None,
+        *,
+        again: bool = False,
+        stage: Stage | None = None,
+        is_partial: bool = False,
+    ) -> str:
+        """Declare a value as it is kept, or (`placement`) as a pass needs it or as it is made, still partial; `again`
+        where it is computed again. Returns the tensor's name."""
+        form = value_name(name, again, stage, is_partial)
+        if form not in self.by_name:
+            placed = self.layout.kept[name] if placement is None else placement
+            value = self.workload.values[name]
+            whole = self.workload.values[value.form_of] if value.form_of else value
+            made = _activation(value, whole.local, placed, self._digits(name))
+            self.declare(as_form(made, name, again, stage, is_partial, value.form_of))
+        return form
+
+    def _digits(self, name: str) -> tuple[str, ...]:
+        """The nesting of a value: where values are coded as a whole, the axes over which sums of them are scattered, if
+        they divide it."""
+        hop, value, pipeline = self.plan.value_hop, self.workload.values[name], self.plan.pipeline
+        if hop is None or not hop.scatters or value.persistent or value.dtype not in FLOATS:
+            return ()
+        outside = {*self.plan.axes, *(() if pipeline is None else (pipeline.axis,))}
+        inside = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in outside)
+        return inside if math.prod(value.shape) % self.mesh.size((*self.plan.axes, *inside)) == 0 else ()
+
+    # ── weights ──
+
+    def _states_of(self, weight: Weight) -> None:
+        raw, persistent = self.layout.gradient(weight), weight.num_elements <= self.engine.persistence_elements
+        self.states[weight.name] = states = self.plan.states(weight, raw, persistent)
+        on = {name: getattr(states, name).on(self.mesh) for name in ("weight", "accumulator", "optimizer")}
+        precision = self.workload.precision
+        self._state(weight, "", precision.model, "weight", states.weight)
+        self._state(weight, ".grad", precision.gradients, "accumulator", states.accumulator)
+        self._state(weight, ".moments", MOMENTS[precision.moments], "optimizer", states.optimizer)
+        self._state(weight, ".master", precision.master, "master", states.optimizer)
+        if on["weight"].flat:
+            self.sharded.add(weight.name)
+            if states.copy is not None:  # what is whole is never gathered
+                self._state(weight, ".copy", precision.model, "copy", states.copy)
+        if on["accumulator"] != raw:
+            self.transient(weight, ".grad.raw", "gradient", raw, per_micro=True)
+        if on["accumulator"] != on["optimizer"]:
+            in_place = on["accumulator"].flat == on["optimizer"].flat
+            home = f"{weight.name}.grad" if in_place else None
+            name = self.transient(weight, ".grad.reduced", "gradient", states.optimizer, per_micro=False, shares=home)
+            self.declare(replace(self[name], dtype=precision.gradients))
+        if on["weight"] != on["optimizer"]:
+            self.transient(weight, ".new", "gradient", states.optimizer, per_micro=False)
+        if self.workload.optimizer == "lamb":
+            self._lamb(weight)
+
+    def _lamb(self, weight: Weight) -> None:
+        """What LAMB makes on its way: the step of Adam before it is scaled, and the squares of its norm and of the
+        master's, summed over the ranks that have them in parts."""
+        placement = self.states[weight.name].optimizer.on(self.mesh)
+        name, wide = (
+            self.transient(weight, ".update", "update", placement, per_micro=False),
+            self.workload.precision.wide,
+        )
+        self.declare(replace(self[name], dtype=wide))
+        divided = partial(placement.flat | {axis for axis, _ in placement.shards}).on(self.mesh)
+        own = Tensor(
+            name=f"{weight.name}.norms",
+            shape=(2,),
+            dtype=wide,
+            role="norms",
+            placement=divided,
+            per_layer=weight.per_layer,
+            weight=weight.name,
+            streams=weight.streams,
+            local=weight.local if weight.streams else None,
+        )
+        self.declare(own)
+        if divided.partial:
+            self.declare(replace(own, name=f"{own.name}.total", placement=Placement(), form_of=own.name))
+
+    def _state(self, weight: Weight, suffix: str, dtype: str, role: TensorRole, placement: Placement) -> None:
+        self.declare(
+            Tensor(
+                name=weight.name + suffix,
+                shape=weight.shape,
+                dtype=dtype,
+                role=role,
+                placement=placement.on(self.mesh),
+                dims=weight.dims,
+                nesting=self.mesh.live(self.plan.nesting_of(weight)),
+                codec=self.copy_codec if role == "copy" else None,
+                per_layer=weight.per_layer,
+                persistent=True,
+                weight=weight.name,
+                streams=weight.streams,
+                local=weight.local if weight.streams else None,
+            )
+        )
+
+    def _kept_state(self, state: State) -> None:
+        """A state of the model (not of the optimizer), whole on every rank."""
+        self.declare(
+            Tensor(
+                name=state.name,
+                shape=state.shape,
+                dtype=self.workload.precision.model,
+                role="constant" if state.fixed else "state",
+                placement=Placement(),
+                dims=state.dims,
+                per_layer=state.per_layer,
+                persistent=True,
+                follows=state.follows or None,
+                streams=state.streams,
+                local=state.local if state.streams else None,
+            )
+        )
+
+    def transient(
+        self,
+        weight: Weight,
+        suffix: str,
+        role: TensorRole,
+        placement: Placement,
+        per_micro: bool,
+        shares: str | None = None,
+        stage: Stage | None = None,
+    ) -> str:
+        """Declare a temporary tensor of a weight; returns its name."""
+        name = weight.name + suffix
+        self.declare(
+            Tensor(
+                name=name,
+                shape=weight.shape,
+                dtype=self.workload.precision.model,
+                role=role,
+                placement=placement.on(self.mesh),
+                dims=weight.dims,
+                nesting=self.mesh.live(self.plan.nesting_of(weight)),
+                per_layer=weight.per_layer,
+                per_micro=per_micro,
+                pool="live" if role == "gathered" else None,
+                shares=shares,
+                weight=weight.name,
+                stage=stage,
+                streams=weight.streams,
+                local=weight.local if weight.streams else None,
+            )
+        )
+        return name
+
+    def gathered(self, weight: Weight, stage: Stage, use: str) -> str:
+        """Declare a weight as it is used in one pass: whole but for its shards."""
+        name = gathered_name(weight.name, stage, use)
+        if name not in self.by_name:
+            placement = Placement(self.states[weight.name].weight.shards)
+            self.transient(weight, gathered_name("", stage, use), "gathered", placement, per_micro=True, stage=stage)
+        return name
+
+    def optimizer_gradient(self, weight: Weight) -> str:
+        """The gradient that the optimizer reads."""
+        reduced = f"{weight.name}.grad.reduced"
+        return reduced if reduced in self.by_name else f"{weight.name}.grad"
+
+    def norms(self, weight: Weight) -> str:
+        """The squares of the norms that LAMB scales a weight's step by."""
+        total = f"{weight.name}.norms.total"
+        return total if total in self.by_name else f"{weight.name}.norms"
+
+
+def as_form(like: Tensor, value: str, again: bool, stage: Stage | None, is_partial: bool, form_of: str = "") -> Tensor:
+    """A tensor like another, as a form of a value, which may itself be a form of another."""
+    name = value_name(value, again, stage, is_partial)
+    return replace(
+        like,
+        name=name,
+        form_of=form_of or (None if name == value else value),
+        recomputes=value_name(value, False, stage, is_partial) if again else None,
+        stage=stage,
+    )
+
+
+def _activation(value: Value, local: str, placement: Placement, nesting: tuple[str, ...]) -> Tensor:
+    return Tensor(
+        name=value.name,
+        shape=value.shape,
+        dtype=value.dtype,
+        role="activation",
+        placement=placement,
+        dims=value.dims,
+        nesting=nesting,
+        per_layer=value.per_layer,
+        per_micro=True,
+        persistent=value.persistent,
+        streams=value.streams,
+        local=local if value.streams else None,
+    )

@@ -1,0 +1,122 @@
+"""The schedule: what every rank does in one step, never how long it takes; checked, stored and drawn."""
+
+from simfrontier.core.program.algorithms import (
+    ALGORITHMS as ALGORITHMS,
+    DIRECT as DIRECT,
+    HALVING as HALVING,
+    LIBRARY as LIBRARY,
+    RING as RING,
+    RING_TWICE as RING_TWICE,
+    TREE as TREE,
+    TWO_LEVEL as TWO_LEVEL,
+    VIAS as VIAS,
+)
+from simfrontier.core.program.as_text import render as render
+from simfrontier.core.program.checker import check as check, check_calls as check_calls, check_sizes as check_sizes
+from simfrontier.core.program.communicators import (
+    Communicator as Communicator,
+    CommunicatorGroups as CommunicatorGroups,
+)
+from simfrontier.core.program.cost import (
+    matmul_dtype as matmul_dtype,
+    matmul_form as matmul_form,
+    matmul_shape as matmul_shape,
+    traffic_bytes as traffic_bytes,
+)
+from simfrontier.core.program.expansion import (
+    ExpandedProgram as ExpandedProgram,
+    Lifetimes as Lifetimes,
+    expand as expand,
+)
+from simfrontier.core.program.finding import Finding as Finding, title_of as title_of
+from simfrontier.core.program.forms import UNKNOWN as UNKNOWN, ChunkSum as ChunkSum, Clash as Clash, Form as Form
+from simfrontier.core.program.interpreter import Interpreter as Interpreter
+from simfrontier.core.program.ir import (
+    GRADIENT_ROLES as GRADIENT_ROLES,
+    HOST as HOST,
+    Call as Call,
+    Collective as Collective,
+    CollectiveKind as CollectiveKind,
+    Compute as Compute,
+    Exchange as Exchange,
+    Op as Op,
+    Piece as Piece,
+    Ref as Ref,
+    Role as Role,
+    Schedule as Schedule,
+    Stage as Stage,
+    Tensor as Tensor,
+    TensorRole as TensorRole,
+)
+from simfrontier.core.program.issuer import Issuer as Issuer
+from simfrontier.core.program.kinds import (
+    KINDS as KINDS,
+    is_product as is_product,
+    is_work as is_work,
+    kind_of as kind_of,
+    model_kind as model_kind,
+)
+from simfrontier.core.program.kinds.loss import LOSS as LOSS
+from simfrontier.core.program.kinds.measured import MEASURED as MEASURED, PAUSE as PAUSE
+from simfrontier.core.program.kinds.products import MATMUL as MATMUL, product as product
+from simfrontier.core.program.lifetime import Peak as Peak, lifetimes as lifetimes, peak_bytes as peak_bytes
+from simfrontier.core.program.mesh import Mesh as Mesh
+from simfrontier.core.program.names import (
+    buffer_name as buffer_name,
+    gathered_name as gathered_name,
+    value_name as value_name,
+)
+from simfrontier.core.program.op_kind import (
+    BACKWARD as BACKWARD,
+    CopyKind as CopyKind,
+    MeasuredKind as MeasuredKind,
+    ModelFacts as ModelFacts,
+    ModelKind as ModelKind,
+    Needed as Needed,
+    WaitKind as WaitKind,
+)
+from simfrontier.core.program.opnames import (
+    NO_MODULE as NO_MODULE,
+    OpName as OpName,
+    Part as Part,
+    in_streams as in_streams,
+)
+from simfrontier.core.program.phases import Phase as Phase, phase_of as phase_of
+from simfrontier.core.program.pieces import cut_label as cut_label, in_pieces as in_pieces
+from simfrontier.core.program.placement import (
+    REPLICATE as REPLICATE,
+    PartialOp as PartialOp,
+    Placement as Placement,
+    block_shape as block_shape,
+    partial as partial,
+    placements_of as placements_of,
+)
+from simfrontier.core.program.roles import (
+    CallSequence as CallSequence,
+    axis_of_roles as axis_of_roles,
+    members_of as members_of,
+    sequence_of as sequence_of,
+)
+from simfrontier.core.program.saved import (
+    SavedBytes as SavedBytes,
+    SavedState as SavedState,
+    saved_bytes as saved_bytes,
+    saved_states as saved_states,
+)
+from simfrontier.core.program.segments import SegmentedProgram as SegmentedProgram, segmented_roles as segmented_roles
+from simfrontier.core.program.softmax import KERNELS as KERNELS, MemoryPasses as MemoryPasses
+from simfrontier.core.program.stand_ins import Segment as Segment
+from simfrontier.core.program.store import (
+    digest as digest,
+    from_json as from_json,
+    load as load,
+    save as save,
+    to_json as to_json,
+)
+from simfrontier.core.program.sweep_calls import SweepCall as SweepCall, sweep as sweep
+from simfrontier.core.program.traffic import (
+    Traffic as Traffic,
+    every_operand as every_operand,
+    picked_rows as picked_rows,
+    replaced_entries as replaced_entries,
+)

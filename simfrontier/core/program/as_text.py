@@ -1,0 +1,269 @@
+"""A schedule as text that a person can read: what lies where, which calls run, and what each of their blocks does."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from simfrontier.base.errors import InputError
+from simfrontier.base.units import written
+from simfrontier.core.program.algorithms import LIBRARY
+from simfrontier.core.program.ir import (
+    LASTING_ROLES,
+    Call,
+    Collective,
+    Compute,
+    Exchange,
+    Op,
+    Piece,
+    Ref,
+    Role,
+    Schedule,
+    Tensor,
+)
+from simfrontier.core.program.loops import Item, Loop, folded
+from simfrontier.core.program.store import digest
+
+MAX_NAMED = 3
+PREFIXES = ("", " k", " M", " G", " T")
+
+
+def render(schedule: Schedule, block: int | None = None, outline: bool = False) -> str:
+    """The whole schedule, or only its `outline` (states and calls), or only the ops of one block.
+
+    Raises InputError where there is no such block.
+    """
+    page = _Page(schedule)
+    if block is not None:
+        if not 0 <= block < len(page.blocks):
+            raise InputError(f"block {block}: the schedule has the blocks 0 to {len(page.blocks) - 1}")
+        return "\n".join(page.block_lines(block)) + "\n"
+    lines = page.header()
+    if len(schedule.roles) == 1:
+        lines += ["", *page.states(schedule.roles[0])]
+    for role in schedule.roles:
+        lines += ["", page.title(role)]
+        if len(schedule.roles) > 1:
+            lines += [*(f"  {line}" for line in page.states(role)), ""]
+        lines += page.calls(role)
+    if not outline:
+        for number in range(len(page.blocks)):
+            lines += ["", *page.block_lines(number)]
+    return "\n".join(lines) + "\n"
+
+
+class _Page:
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.mesh = schedule.mesh
+        known: dict[tuple[Op, ...], int] = {}
+        self.number = [known.setdefault(block, len(known)) for block in schedule.blocks]  # equal blocks are one
+        self.blocks = list(known)
+        self.labels: dict[int, str] = {}
+        for role in schedule.roles:
+            for call in role.calls:
+                self.labels.setdefault(self.number[call.block], call.label)
+
+    # ── header and states ──
+
+    def header(self) -> list[str]:
+        meta = self.schedule.meta
+        mesh = " × ".join(f"{name} {size}" for name, size in self.mesh.axes)
+        rows: list[tuple[str, ...]] = [
+            ("digest", digest(self.schedule)),
+            ("mesh", f"{mesh} = {self.mesh.num_ranks} ranks"),
+            *((key, str(value)) for key, value in sorted(meta.items()) if key != "plan"),
+            *((f"pool {name}", f"{_count(size)} elements") for name, size in sorted(self.schedule.pools.items())),
+        ]
+        return [f"schedule {meta.get('plan', '')}".rstrip(), *(f"  {line}" for line in _table(rows))]
+
+    def states(self, role: Role) -> list[str]:
+        """The persistent states of a role's ranks by kind and placement: how many tensors, their elements, and bytes on
+        one rank."""
+        instances = self._num_instances(role)
+        groups: dict[tuple[int, str, str, str], list[Tensor]] = defaultdict(list)
+        for tensor in self.schedule.tensors.values():
+            if (
+                tensor.persistent
+                and tensor.role in LASTING_ROLES
+                and (len(self.schedule.roles) == 1 or instances[tensor.name])
+            ):
+                form = str(tensor.codec or tensor.dtype)
+                key = (LASTING_ROLES.index(tensor.role), tensor.role, form, str(tensor.placement.on(self.mesh)))
+                groups[key].append(tensor)
+        rows: list[tuple[str, ...]] = [("state", "form", "placement", "tensors", "elements", "bytes per rank")]
+        for (_, kind, form, placement), tensors in sorted(groups.items()):
+            count = sum(instances[t.name] for t in tensors)
+            elements = sum(instances[t.name] * t.num_elements for t in tensors)
+            size = sum(instances[t.name] * t.local_bytes(self.mesh) for t in tensors)
+            rows.append((kind, form, placement, str(count), _count(elements), written(size, "bytes")))
+        return _table(rows)
+
+    def _num_instances(self, role: Role) -> dict[str, int]:
+        """How many instances of each persistent tensor a role's program touches."""
+        held: dict[str, set[tuple[int, int]]] = defaultdict(set)
+        for call, op in role.instances():
+            for ref in self._touched(op, role):
+                tensor = self.schedule.tensors.get(ref.name)
+                if tensor is not None and tensor.persistent:
+                    layer = ref.layer + call.layer if tensor.per_layer else 0
+                    held[ref.name].add((layer, ref.micro + call.micro if tensor.per_micro else 0))
+        return defaultdict(int, {name: len(result) for name, result in held.items()})
+
+    def _touched(self, op: Op, role: Role) -> Iterable[Ref]:
+        if isinstance(op, Exchange) and role.at is not None:
+            reads, writes = op.at(role.at[1])
+            return (*reads, *writes)
+        return (*op.reads, *op.writes, *op.accumulates)
+
+    def title(self, role: Role) -> str:
+        place = "" if role.at is None else f" at {role.at[0]} {role.at[1]}"
+        return f"role {role.name}{place}: {sum(len(call.ops) for call in role.calls)} ops in {len(role.calls)} calls"
+
+    # ── calls ──
+
+    def calls(self, role: Role) -> list[str]:
+        return self._items(folded(role.calls, self.number), "  ")
+
+    def _items(self, items: tuple[Item, ...], indent: str) -> list[str]:
+        lines = []
+        for item in items:
+            inside = item.body if isinstance(item, Loop) else ()
+            if isinstance(item, Call):
+                lines.append(indent + self._run(item, 1, 0, 0))
+            elif len(inside) == 1 and isinstance(inside[0], Call):
+                lines.append(indent + self._run(inside[0], item.times, item.layers, item.micros))
+            else:
+                lines.append(f"{indent}{item.times} times over{_each_time(item)}; the first time:")
+                lines += self._items(inside, indent + "  ")
+        return lines
+
+    def _run(self, call: Call, times: int, layers: int, micros: int) -> str:
+        """A call that runs so often, each time so many layers and micro-batches further."""
+        often = f" × {times}" if times > 1 else ""
+        places = (
+            _places("layer", "layers", call.layer, call.layer + (times - 1) * layers),
+            _places("micro-batch", "micro-batches", call.micro, call.micro + (times - 1) * micros),
+        )
+        return f"{call.label}{often} ({', '.join(places)}): block {self.number[call.block]}"
+
+    # ── blocks ──
+
+    def block_lines(self, number: int) -> list[str]:
+        """The ops of a block: lane, op, operands, and after a semicolon how the op is cut or what a collective does."""
+        ops = self.blocks[number]
+        heads = _table([(op.lane, _op_text(op)) for op in ops])
+        width = max(map(len, heads), default=0)
+        title = f"block {number}: {self.labels[number]}, {len(ops)} op{'s' if len(ops) > 1 else ''}"
+        return [title, *(f"  {head.ljust(width)}  {self._body(op)}" for head, op in zip(heads, ops, strict=True))]
+
+    def _body(self, op: Op) -> str:
+        if isinstance(op, Exchange):
+            return self._exchange(op)
+        details = self._cut(op) if isinstance(op, Compute) else self._call(op)
+        return f"{self._operands(op)}; {details}" if details else self._operands(op)
+
+    def _cut(self, op: Compute) -> str:
+        over: dict[str, list[str]] = defaultdict(list)
+        for axis, label in op.split:
+            over[label].append(axis)
+        return " ".join(f"{label}={_cut_size(size, over.get(label, []))}" for label, size in op.iteration)
+
+    def _call(self, op: Collective) -> str:
+        details = f"over {'+'.join(op.axes)} in {op.codec}"
+        details += ", coded per hop" if op.per_hop else ""
+        details += "" if op.via == LIBRARY else f" by {op.via}"
+        details += ", blocking" if op.blocking else ""
+        return f"{details}, {self._change(op)}, {self._size(op.src, op.piece)}"
+
+    def _exchange(self, op: Exchange) -> str:
+        """`x; stage 0→1 in fp16, blocking, …`, and after `back` what goes in the other direction."""
+        parts = []
+        for prefix, src, dst in (("", op.src, op.dst), ("back ", op.back_src, op.back_dst)):
+            if src:
+                to = "" if src == dst else f" → {_names(dst)}"
+                parts.append(f"{prefix}{_names(src)}{to}, {self._size(src)}")
+        token = "" if op.token is None else f", {op.token.name}"
+        held = ", blocking" if op.blocking else ""
+        return f"{'; '.join(parts)}{token}; {op.axis} {op.ends[0]}→{op.ends[1]} in {op.codec}{held}"
+
+    def _change(self, op: Collective) -> str:
+        """From which placement to which; operands of one call may differ."""
+        tensors = self.schedule.tensors
+        moves = dict.fromkeys(
+            f"[{tensors[a.name].placement.on(self.mesh)}] → [{tensors[b.name].placement.on(self.mesh)}]"
+            for a, b in zip(op.src, op.dst, strict=True)
+        )
+        return " and ".join(moves)
+
+    def _size(self, refs: tuple[Ref, ...], piece: Piece | None = None) -> str:
+        """Of all of the tensors, or of a piece of them."""
+        parts = [
+            (tensor := self.schedule.tensors[ref.name], 1 if piece is None else piece.share_of(tensor)) for ref in refs
+        ]
+        elements = sum(tensor.num_elements // share for tensor, share in parts)
+        sent = sum(tensor.local_bytes(self.mesh) // share for tensor, share in parts)
+        return f"{_count(elements)} elements, {written(sent, 'bytes')} per rank"
+
+    def _operands(self, op: Op) -> str:
+        parts = [_names(op.reads)] if op.reads else []
+        if op.writes:
+            parts.append(f"→ {_names(op.writes)}")
+        if op.accumulates:
+            parts.append(f"+→ {_names(op.accumulates)}")
+        return " ".join(parts)
+
+
+def _each_time(loop: Loop) -> str:
+    """How much further a loop's calls are each time, in words."""
+    parts = [_counted(loop.layers, "layer", "layers")] if loop.layers else []
+    parts += [_counted(loop.micros, "micro-batch", "micro-batches")] if loop.micros else []
+    return f", each time {' and '.join(parts)}" if parts else ""
+
+
+def _counted(count: int, one: str, several: str) -> str:
+    return f"{count:+d} {one if abs(count) == 1 else several}"
+
+
+def _places(one: str, several: str, first: int, last: int) -> str:
+    return f"{one} {first}" if first == last else f"{several} {first}..{last}"
+
+
+def _op_text(op: Op) -> str:
+    text = op.kind if op.name == op.kind else f"{op.kind} {op.name}"
+    text += "" if op.piece is None else f", piece {op.piece.number} of {op.piece.parts}"
+    if not isinstance(op, Compute):
+        return text
+    text += f" by {op.kernel}" if op.kernel else ""
+    return f"{text} (up to {op.max_age} step old)" if op.max_age else text
+
+
+def _cut_size(size: int, axes: list[str]) -> str:
+    return f"{size}/{'/'.join(axes)}" if axes else str(size)
+
+
+def _names(refs: tuple[Ref, ...]) -> str:
+    """Operands with their distance from the call: `qkv.weight[+2]`; a micro-batch other than the call's as `m-1`."""
+    shown = [ref.name + _distance(ref) for ref in refs[: MAX_NAMED if len(refs) > MAX_NAMED + 1 else None]]
+    more = len(refs) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _distance(ref: Ref) -> str:
+    parts = [f"{ref.layer:+d}"] if ref.layer else []
+    parts += [f"m{ref.micro:+d}"] if ref.micro else []
+    return f"[{' '.join(parts)}]" if parts else ""
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Rows with aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _count(number: int) -> str:
+    """A number of elements with a decimal prefix."""
+    power = 0
+    while number >= 1000 ** (power + 1) and power < len(PREFIXES) - 1:
+        power += 1
+    return f"{number / 1000**power:.4g}{PREFIXES[power]}" if power else str(number)

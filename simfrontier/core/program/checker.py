@@ -1,0 +1,158 @@
+"""The type checker of schedules: references, placements, sums, versions, order, memory.
+
+It runs on every schedule that is built and on any schedule file, and reports the op, the ranks, what was expected and
+what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from simfrontier.core.program.alike import one_of_each_kind
+from simfrontier.core.program.checks.families import check_families
+from simfrontier.core.program.checks.gradients import check_gradients
+from simfrontier.core.program.checks.layouts import check_layouts
+from simfrontier.core.program.checks.meta import check_meta
+from simfrontier.core.program.checks.order import check_comms
+from simfrontier.core.program.checks.placements import check_ops, check_tensors
+from simfrontier.core.program.checks.progress import check_progress
+from simfrontier.core.program.checks.states import check_states
+from simfrontier.core.program.checks.streams import check_streams
+from simfrontier.core.program.checks.unread import check_unread
+from simfrontier.core.program.checks.values import check_values
+from simfrontier.core.program.expansion import ExpandedProgram, UnrolledProgram, unrolled
+from simfrontier.core.program.finding import CheckedRole, Finding, Findings, ranks_of_role
+from simfrontier.core.program.ir import Schedule
+from simfrontier.core.program.lifetime import Peak, peak_bytes
+from simfrontier.core.program.pieces import joined
+from simfrontier.core.program.roles import faults_of_places
+
+NAMED_HOLDERS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckReport:
+    """All findings, and the schedule if it could be walked."""
+
+    findings: tuple[Finding, ...]
+    walked: Schedule | None = None
+
+    @cached_property
+    def peaks(self) -> tuple[Peak, ...]:
+        """The most memory that the ranks of each role hold; none where the schedule was not walked."""
+        return () if self.walked is None else tuple(peak_bytes(self.walked, role) for role in self.walked.roles)
+
+    @property
+    def peak(self) -> Peak | None:
+        """The peak of the role that needs most."""
+        return max(self.peaks, key=lambda peak: peak.num_bytes, default=None)
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.findings
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.findings)) or "no findings"
+
+
+def check(
+    schedule: Schedule, capacity_bytes: int | None = None, programs: tuple[ExpandedProgram, ...] | None = None
+) -> CheckReport:
+    """Check a schedule against all rules; memory only against a given capacity per rank.
+
+    Pieces of ops are put together first; all other rules are about whole ops. Then come tensors that do not fit the
+    mesh, and ops that name what does not exist. Only without such faults is there a program to walk (`programs`: the
+    expansions of the roles, if they are at hand).
+    """
+    findings, given = Findings(), schedule
+    without = joined(schedule, findings)
+    if without is None:
+        return CheckReport(findings=findings.all())
+    if without is not schedule:
+        schedule, programs = without, None
+    fits = _check_sizes(schedule, findings)
+    if not fits or any(finding.rule == "references" for finding in findings.all()):
+        return CheckReport(findings=findings.all())
+    if not _is_clean_by_kind(schedule):
+        _walk(schedule, programs or tuple(unrolled(schedule, role) for role in schedule.roles), findings)
+        check_comms(schedule, findings)
+    check_progress(given, findings)
+    if capacity_bytes is not None:
+        _check_memory(given, capacity_bytes, findings)
+    return CheckReport(findings=findings.all(), walked=given)
+
+
+def _is_clean_by_kind(schedule: Schedule) -> bool:
+    """Whether a walk through one micro-batch of each kind finds nothing; where it finds a fault, a walk through all of
+    them says what it is."""
+    few = one_of_each_kind(schedule)
+    if few is None:
+        return False
+    findings = Findings()
+    check_comms(schedule, findings)
+    if not findings:
+        _walk(schedule, few.programs, findings, few.num_micro)
+    return not findings
+
+
+def _walk(
+    schedule: Schedule, programs: Sequence[UnrolledProgram], findings: Findings, num_micro: int | None = None
+) -> None:
+    """The rules that follow values through all ops."""
+    roles = [CheckedRole(schedule, *each, findings) for each in zip(schedule.roles, programs, strict=True)]
+    check_values(schedule, roles, num_micro)
+    check_states(schedule, roles)
+    check_unread(schedule, roles)
+
+
+def check_sizes(schedule: Schedule) -> CheckReport:
+    """Check only what depends on the sizes of the mesh and of tensors: for a schedule checked at other sizes."""
+    findings = Findings()
+    without = joined(schedule, findings)
+    if without is not None:
+        _check_sizes(without, findings)
+    return CheckReport(findings=findings.all())
+
+
+def check_calls(schedule: Schedule) -> CheckReport:
+    """Check only that ranks make their calls alike and in one order, and that all of them come to their end."""
+    findings = Findings()
+    check_comms(schedule, findings)
+    if not findings:
+        check_progress(schedule, findings)
+    return CheckReport(findings=findings.all())
+
+
+def _check_sizes(schedule: Schedule, findings: Findings) -> bool:
+    """Tensors, then each distinct op by itself; whether the tensors fit the mesh, so that the ops could be looked
+    at."""
+    if not schedule.roles:
+        findings.add("order", "schedule", "all ranks", "a role that says what they do", "no role")
+    for number, text in faults_of_places(schedule.mesh, schedule.roles):
+        role = schedule.roles[number].name
+        findings.add("order", f"role {role}", f"ranks of role {role}", "one role at each coordinate of one axis", text)
+    check_tensors(schedule, findings)
+    if findings:
+        return False
+    check_ops(schedule, findings)
+    if not any(finding.rule == "references" for finding in findings.all()):
+        check_families(schedule, findings)
+        check_gradients(schedule, findings)
+        check_layouts(schedule, findings)
+        check_streams(schedule, findings)
+        check_meta(schedule, findings)
+    return True
+
+
+def _check_memory(schedule: Schedule, capacity_bytes: int, findings: Findings) -> None:
+    """The role that needs most, if that is more than there is; the others are counted."""
+    peaks = [peak_bytes(schedule, role) for role in schedule.roles]
+    needs = sorted(zip(peaks, schedule.roles, strict=True), key=lambda each: -each[0].num_bytes)
+    for peak, role in needs:
+        if peak.num_bytes > capacity_bytes:
+            most = ", ".join(f"{h.name} × {h.count}: {h.num_bytes}" for h in peak.holders[:NAMED_HOLDERS])
+            text = f"{peak.num_bytes} bytes ({peak.persistent_bytes} of them persistent; most in {most})"
+            ranks = ranks_of_role(role, schedule.roles)
+            findings.add("memory", peak.op, ranks, f"at most {capacity_bytes} bytes", text, key="peak")

@@ -1,0 +1,196 @@
+"""The rules of tensors by themselves: what belongs to a weight matches it, each role has its type and its lifetime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from simfrontier.core.dtypes import INTEGERS, MOMENTS
+from simfrontier.core.program.checks.operands import text_of
+from simfrontier.core.program.finding import Fault, Findings
+from simfrontier.core.program.ir import GRADIENT_ROLES, LASTING_ROLES, Collective, Op, Schedule, Tensor
+from simfrontier.core.program.kinds import is_copy, is_work, writes_mask
+from simfrontier.core.program.opnames import in_streams
+
+FLEETING: Final = frozenset(
+    {"encoded", "scalar", "update", "norms", "token", "gradient"}
+)  # written in every step before they are read
+OF_NO_WEIGHT: Final = frozenset({"activation", "state", "constant", "scalar", "token"})
+MASK: Final = "uint8"
+WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  # the type of sums, by a weight's
+EITHER: Final = (*GRADIENT_ROLES, "encoded", "master", "optimizer")  # of the weight's type, or of the wide one
+
+_PLURALS: Final = {"accumulator": "accumulators", "master": "masters", "optimizer": "optimizer states"}
+
+
+def check_families(schedule: Schedule, findings: Findings) -> None:
+    """Of every tensor: its type, how long it lives, its codec, and that what belongs to a weight is of its shape."""
+    types = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight"]
+    alike: dict[str, str] = {}  # the type of the first of each role whose types must not differ
+    for tensor in schedule.tensors.values():
+        if tensor.role in _PLURALS:
+            alike.setdefault(tensor.role, tensor.dtype)
+    ops = schedule.distinct_ops()
+    written = {ref.name for op in ops for ref in (*op.writes, *op.accumulates)}
+    masks = {op.writes[-1].name for op in ops if writes_mask(op)}
+    computed = {ref.name for op in ops if is_work(op) for ref in op.writes}
+    for name, tensor in schedule.tensors.items():
+        weight = tensor.weight
+        faults = [
+            *_lifetime(tensor, weight),
+            *_coding(tensor),
+            *_numbers(tensor, types, name in computed, name in masks),
+        ]
+        if tensor.role == "activation" and tensor.persistent and name in written:
+            source = schedule.tensors.get(tensor.value)  # a form of an input may outlast the step as that does
+            if source is None or source is tensor or not source.persistent:
+                faults.append(("a value that is written to end with the step", "it is persistent"))
+        whole = schedule.tensors.get(tensor.value, tensor)
+        if tensor.role not in ("encoded", whole.role):
+            faults.append((f"to be a form of a tensor with role {tensor.role}", f"{whole.name}, role {whole.role}"))
+        if weight is not None and tensor.role in OF_NO_WEIGHT:
+            faults.append((f"a {tensor.role} of no weight", weight))
+        if (named := in_streams(tensor.streams, tensor.quantity)) != (weight or tensor.value):
+            faults.append((f"{weight or tensor.value}, as its streams and its name in them have it", named))
+        if weight is not None:
+            faults += _likeness(schedule, tensor, schedule.tensors[weight])
+        if tensor.role == "weight" and tensor.dtype != types[0]:
+            faults.append((f"the type of the other weights, {types[0]}", tensor.dtype))
+        if tensor.role in alike and tensor.dtype != alike[tensor.role]:
+            faults.append((f"the type of the other {_PLURALS[tensor.role]}, {alike[tensor.role]}", tensor.dtype))
+        for expected, got in faults:
+            findings.add("facts", f"tensor {name}", "all ranks", expected, got)
+    for name, expected, got in _homes(schedule):
+        findings.add("facts", f"tensor {name}", "all ranks", expected, got)
+
+
+def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fault]:
+    """What belongs to a weight has its shape (LAMB's norms: two numbers), labels, nesting and layers; and its type, or
+    the wide one."""
+    if tensor.per_layer != weight.per_layer:
+        yield f"to be {_layers(weight.per_layer)}, as {weight.name} is", _layers(tensor.per_layer)
+    wanted = [] if tensor.role in ("update", "norms") else [weight.dtype]
+    if tensor.role in (*EITHER, "update", "norms"):
+        wanted.append(WIDE.get(weight.dtype, weight.dtype))
+    if tensor.role == "optimizer":
+        wanted = [MOMENTS[each] for each in wanted if each in MOMENTS]
+    if tensor.dtype not in wanted:
+        types = " or ".join(dict.fromkeys(wanted))
+        yield f"type {types}, as {tensor.role} of {weight.name} in {weight.dtype}", tensor.dtype
+    if tensor.role == "norms":
+        if tensor.shape != (2,) or tensor.dims or tensor.nesting:
+            yield f"two numbers, of {weight.name} and its update", text_of(tensor.shape)
+        return
+    live = schedule.mesh.live
+    for aspect, own, its in (
+        ("shape", tensor.shape, weight.shape),
+        ("labels", tensor.dims, weight.dims),
+        ("nesting", live(tensor.nesting), live(weight.nesting)),
+    ):
+        if own != its:
+            yield f"the {aspect} of {weight.name}, {text_of(its)}", text_of(own)
+
+
+def _layers(per_layer: bool) -> str:
+    return "of every layer" if per_layer else "of no layer"
+
+
+def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
+    """The lifetime of a role: whether a tensor outlasts the step, and whether every micro-batch has its own."""
+    role, is_gathered = tensor.role, tensor.role == "gathered" and weight is not None
+    if role in LASTING_ROLES and not tensor.persistent:
+        yield f"a {role} to be persistent", "it is not"
+    if (role in FLEETING or is_gathered) and tensor.persistent:
+        yield f"a {role} tensor that ends with the step", "it is persistent"
+    if (role in LASTING_ROLES or role in ("scalar", "update", "norms")) and tensor.per_micro:
+        yield f"a {role} that all micro-batches share", "one for every micro-batch"
+    if role == "activation" and not tensor.per_micro:
+        yield "a value of every micro-batch", "one that all share"
+    if tensor.follows is not None and role != "state":
+        yield f"a {role} that follows no weight; only a state does", f"it follows {tensor.follows}"
+    if role in ("state", "constant") and tensor.follows is None and tensor.per_layer:
+        yield f"a {role} {_layers(False)}, as it follows no weight", _layers(True)
+
+
+def _numbers(tensor: Tensor, types: list[str], is_computed: bool, is_mask: bool) -> Iterator[Fault]:
+    """Values are numbers of the weights' type or of the wide one; those that no op computes, also whole; masks of
+    dropout are bytes."""
+    if is_mask:
+        if tensor.dtype != MASK:
+            yield f"a mask of type {MASK}", tensor.dtype
+        return
+    if tensor.role == "token" and tensor.dtype != "token":
+        yield "a token of type token", tensor.dtype
+    if tensor.role not in ("activation", "scalar") or not types:
+        return
+    allowed = (
+        [types[0], WIDE.get(types[0], types[0])] if tensor.role == "activation" else [WIDE.get(types[0], types[0])]
+    )
+    if tensor.dtype not in (*allowed, *(() if is_computed or tensor.role != "activation" else INTEGERS)):
+        yield f"type {' or '.join(dict.fromkeys(allowed))}, beside weights in {types[0]}", tensor.dtype
+
+
+def _coding(tensor: Tensor) -> Iterator[Fault]:
+    if tensor.role == "encoded" and tensor.codec is None:
+        yield "an encoded tensor with a codec", "none"
+    if tensor.role not in ("encoded", "copy") and tensor.codec is not None:
+        yield f"a {tensor.role} that is not coded", f"coded as {tensor.codec}"
+
+
+# ── tensors in the memory of others ──
+
+
+def _homes(schedule: Schedule) -> Iterator[tuple[str, str, str]]:
+    """A tensor may lie in the memory of another one only where it is what an all-reduce makes of that one, in place:
+    (tensor, what was expected, what was found)."""
+    sharing = [tensor for tensor in schedule.tensors.values() if tensor.shares is not None]
+    if not sharing:
+        return
+    ops = schedule.distinct_ops()
+    homes: set[str] = set()
+    for tensor in sharing:
+        home = schedule.tensors.get(tensor.shares or "")
+        if home is None:
+            continue  # reported already
+        expected = f"to lie in the memory of what is all-reduced into it, for nothing else to use, not of {home.name}"
+        if home.name in homes:
+            yield tensor.name, f"{home.name} to hold one other tensor", "a second one"
+        homes.add(home.name)
+        if home.shares is not None or tensor.persistent:
+            yield tensor.name, expected, f"{home.name} lies in {home.shares}" if home.shares else "it is persistent"
+            continue
+        chain, fault = _reduced_from(ops, tensor.name, home.name)
+        if fault:
+            yield tensor.name, expected, fault
+            continue
+        for op in ops:
+            if any(ref.name == home.name for ref in op.reads) and chain.isdisjoint(ref.name for ref in op.writes):
+                yield tensor.name, expected, f"{op.kind} {op.name} reads {home.name}, too"
+                break
+
+
+def _reduced_from(ops: list[Op], name: str, home: str) -> tuple[set[str], str]:
+    """The tensors on the path of moves from a home to a tensor in it, that one included; and what breaks the path."""
+    chain, waiting, reduces = {name}, [name], False
+    while waiting:
+        target = waiting.pop()
+        writers = [(op, source) for op in ops for source in _sources(op, target)]
+        if not writers:
+            return chain, f"no op that writes {target}"
+        for op, source in writers:
+            if not source:
+                return chain, f"{op.kind} {op.name} writes {target}"
+            reduces |= op.kind in ("all_reduce", "reduce_scatter")
+            if source != home and source not in chain:
+                chain.add(source)
+                waiting.append(source)
+    return chain, "" if reduces else f"a copy of {home}"
+
+
+def _sources(op: Op, target: str) -> Iterator[str]:
+    """What an op writes a tensor from: the source of that pair, nothing where it does not come in pairs."""
+    if isinstance(op, Collective):
+        yield from (a.name for a, b in zip(op.src, op.dst, strict=False) if b.name == target)
+    elif any(ref.name == target for ref in op.writes):
+        pairs = zip(op.reads, op.writes, strict=False) if is_copy(op) else ()
+        yield next((a.name for a, b in pairs if b.name == target), "")

@@ -1,0 +1,379 @@
+"""The rules of backward passes: an op named after another (`qkv.dgrad` after `qkv`) makes gradients of what that one
+reads, from every gradient of what it makes and from no other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from simfrontier.core.program.finding import Fault, Findings, ranks_of_role
+from simfrontier.core.program.ir import Compute, Ref, Role, Schedule, Tensor
+from simfrontier.core.program.kinds import is_work, model_kind
+from simfrontier.core.program.op_kind import ModelKind
+from simfrontier.core.program.opnames import Part
+from simfrontier.core.program.reachable import reachable
+
+MAX_NAMED: Final = 6  # of ops that a finding lists
+
+
+def check_gradients(schedule: Schedule, findings: Findings) -> None:
+    """Every op of the model that makes gradients."""
+    works = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and is_work(op)]
+    kinds = {op.name: op.kind for op in works}
+    graph = _Graph([_named(op, schedule.tensors) for op in works], schedule.tensors)
+    for name, (expected, got) in _faults(graph):
+        findings.add("facts", f"{kinds[name]} {name}", "all ranks", expected, got)
+    for role in schedule.roles:
+        for name, (expected, got) in _elsewhere(role, graph):
+            findings.add("facts", name, ranks_of_role(role, schedule.roles), expected, got)
+
+
+def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
+    """Ops that read a value, or the gradient of a result, of other layers or micro-batches than the op does, or has it,
+    whose gradients they make."""
+    tensors = graph.tensors
+    blocks: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+    ops = {call.block: call.ops for call in role.calls}
+    for call in role.calls:
+        blocks[call.block].add((call.layer, call.micro))
+    moved: dict[tuple[int, int, int], frozenset[tuple[int, int]]] = {}  # the calls of a block, from a reference
+    touched: defaultdict[tuple[str, str], set[frozenset[tuple[int, int]]]] = defaultdict(set)  # by op and value
+    backward: dict[str, tuple[str, Compute]] = {}
+    for block, calls in blocks.items():
+        for op in ops[block]:
+            if not isinstance(op, Compute) or not is_work(op):
+                continue
+            if source := _source(op):
+                backward[op.name] = (source, op)
+            for ref in (*op.reads, *op.writes) if not source else op.reads:
+                tensor = tensors[ref.name]
+                if tensor.role == "activation" and tensor.per_layer and tensor.per_micro:
+                    key = (block, ref.layer, ref.micro)
+                    if key not in moved:
+                        moved[key] = frozenset((layer + ref.layer, micro + ref.micro) for layer, micro in calls)
+                    touched[op.name, tensors[ref.name].value].add(moved[key])
+    for name, (source, op) in backward.items():
+        for value in dict.fromkeys(tensors[ref.name].value for ref in op.reads):
+            is_sum = model_kind(op.kind).adds_values  # of gradients that come by several ways
+            own = [value, *(() if is_sum else graph.results_with_gradient(source, value))]
+            touched_forward = frozenset().union(*(each for one in own for each in touched.get((source, one), ())))
+            touched_here = frozenset().union(*touched.get((name, value), ()))
+            if touched_forward and touched_here and touched_forward != touched_here:
+                yield f"{op.kind} {name}", (f"{value} of the layers and micro-batches of {source}", "others")
+
+
+def _source(op: Compute) -> str:
+    """The op whose gradients one makes; nothing of another."""
+    return op.named.forward.text if op.named.part else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Op:
+    """An op by the values that it touches (`x.again` is `x`), without states and tokens."""
+
+    name: str
+    kind: ModelKind
+    source: str  # the op that it is named after; empty in a forward pass
+    part: Part | None  # of the backward
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    weights: tuple[str, ...]  # that it reads
+    weight_gradients: tuple[str, ...]  # weights that it makes gradients of
+    factors: tuple[str, ...]  # values, weights and states that it reads, but for biases
+    read_refs: tuple[Ref, ...]
+
+
+def _faults(graph: _Graph) -> Iterator[tuple[str, Fault]]:
+    """(name of an op, fault)."""
+    for op in graph.ops:
+        if op.source and op.source not in graph.forward:
+            yield op.name, (f"an op {op.source}, of which this makes gradients", "none")
+        elif op.source and not op.kind.adds_values:
+            is_fused = graph.forward[op.source].kind.is_fused
+            for fault in graph.faults_of_fused(op) if is_fused else graph.faults(op):
+                yield op.name, fault
+    yield from graph.unlike()
+    yield from graph.untrained()
+    yield from graph.ends()
+
+
+def _named(op: Compute, tensors: Mapping[str, Tensor]) -> _Op:
+    kind = model_kind(op.kind)
+    values = [ref for ref in op.reads if tensors[ref.name].role == "activation"]
+    factors = [
+        ref.name for ref in op.reads if tensors[ref.name].role != "token" and not _is_bias(kind, tensors[ref.name])
+    ]
+    return _Op(
+        name=op.name,
+        kind=kind,
+        source=_source(op),
+        part=op.named.part,
+        reads=tuple(tensors[ref.name].value for ref in values),
+        writes=tuple(tensors[ref.name].value for ref in op.writes if tensors[ref.name].role == "activation"),
+        weights=tuple(filter(None, (tensors[ref.name].weight for ref in op.reads))),
+        weight_gradients=tuple(filter(None, (tensors[ref.name].weight for ref in (*op.writes, *op.accumulates)))),
+        factors=tuple(tensors[name].weight or tensors[name].value for name in factors),
+        read_refs=tuple(ref._replace(name=tensors[ref.name].value) for ref in values),
+    )
+
+
+def _is_bias(kind: ModelKind, tensor: Tensor) -> bool:
+    return "factors" in kind.needs and tensor.role != "activation" and len(tensor.shape) == 1
+
+
+class _Graph:
+    """Which values are sums of which, which are gradients of which, and which ops each gradient went through: sets as
+    bits, one for each value and op."""
+
+    def __init__(self, ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> None:
+        self.ops, self.tensors = ops, tensors
+        self.forward: dict[str, _Op] = {}
+        for op in ops:
+            if not op.source:
+                self.forward.setdefault(op.name, op)
+        self.bit = {value: 1 << at for at, value in enumerate({v: None for op in ops for v in (*op.reads, *op.writes)})}
+        self.op_of_bit = list(self.forward)
+        self.bit_of_op = {name: 1 << at for at, name in enumerate(self.op_of_bit)}
+        self.makers: defaultdict[str, list[_Op]] = defaultdict(list)  # forward, of each value
+        self.users: defaultdict[str, list[_Op]] = defaultdict(list)
+        for op in self.forward.values():
+            for value in op.writes:
+                self.makers[value].append(op)
+            for value in op.reads:
+                self.users[value].append(op)
+        sums = {
+            value: [v for op in users if op.kind.sums_gradients for v in op.writes]
+            for value, users in self.users.items()
+        }
+        self.summed = reachable(sums, self.bit)  # each value and the sums that it is a part of
+        self.inputs = {op.name: self._inputs(op) for op in self.forward.values() if op.kind.ends}
+        self.gradients = self._gradients()
+        backward = {op.source for op in ops if not op.kind.sums_gradients}
+        with_gradient = backward & self.forward.keys() | self.inputs.keys()
+        read = {
+            value: _any(self.bit_of_op[op.name] for op in users if op.name in with_gradient)
+            for value, users in self.users.items()
+        }
+        self.used = reachable(sums, read)  # the ops with gradients that read a value or its sums
+        self.paths = self._gradient_paths()
+
+    def _gradients(self) -> dict[str, int]:
+        """The values that each value is a gradient of."""
+        out: defaultdict[str, int] = defaultdict(int)
+        for op in self.ops:
+            if op.kind.ends:
+                wrt = self.inputs.get(op.name, ())
+            else:
+                wrt = self.forward[op.source].reads if op.source in self.forward and not op.kind.adds_values else ()
+            for value in op.writes:
+                out[value] |= _any(self.bit[each] for each in wrt)
+        for op in self.ops:
+            for value in op.writes if op.kind.adds_values else ():
+                out[value] |= _any(out.get(part, 0) for part in op.reads)
+        return {value: wrt for value, wrt in out.items() if wrt}
+
+    def _inputs(self, end: _Op) -> tuple[str, ...]:
+        """What a loss makes a gradient of: values of that shape that it reads, or that its other ops make it of."""
+        shapes = {self.tensors[value].shape for value in end.writes if value in self.tensors}
+        known: dict[str, None] = {}
+        waiting = list(end.reads)
+        while waiting:
+            value = waiting.pop()
+            if value not in known and value in self.tensors and self.tensors[value].shape in shapes:
+                known[value] = None
+                waiting += [each for op in self.makers[value] if op.kind.is_of_loss for each in op.reads]
+        return tuple(known)
+
+    def _gradient_paths(self) -> dict[str, int]:
+        """The ops of the forward pass that each gradient went through."""
+        edges: defaultdict[str, list[str]] = defaultdict(list)
+        own: defaultdict[str, int] = defaultdict(int)
+        for op in self.ops:
+            for value in op.writes:
+                if value not in self.gradients:
+                    continue
+                if op.kind.adds_values:
+                    edges[value] += op.reads
+                elif op.source in self.forward:
+                    own[value] |= self.bit_of_op[op.source]
+                    edges[value] += self.parted(op)[1]
+                elif not op.source:
+                    own[value] |= self.bit_of_op[op.name]
+        return reachable(edges, own)
+
+    def results_with_gradient(self, source: str, gradient: str) -> Iterator[str]:
+        """The results of an op of the forward pass that a value is a gradient of."""
+        wrt = self.gradients.get(gradient, 0)
+        results = self.forward[source].writes if source in self.forward else ()
+        return (value for value in results if wrt & self.bit[value])
+
+    def _reached(self, values: Sequence[str]) -> int:
+        """Values, and all sums that they are parts of."""
+        return _any(self.summed[value] for value in values)
+
+    def parted(self, op: _Op) -> tuple[list[str], list[str], list[str]]:
+        """The gradients that an op reads: of what its forward op makes, of what that reads (by other paths), others."""
+        source = self.forward[op.source]
+        made, read = self._reached(source.writes), self._reached(source.reads)
+        parts: tuple[list[str], list[str], list[str]] = ([], [], [])
+        for value in op.reads:
+            if wrt := self.gradients.get(value, 0):
+                parts[0 if wrt & made else 1 if wrt & read else 2].append(value)
+        return parts
+
+    def faults(self, op: _Op) -> Iterator[Fault]:
+        """What is wrong with an op that makes gradients."""
+        source = self.forward[op.source]
+        kind = op.kind
+        if kind.name not in (source.kind.name, source.kind.gradient) and not kind.sums:
+            yield f"the kind of what it is the gradient of, {source.kind.name}", kind.name
+        gradients, other_ways, strange = self.parted(op)
+        known = {*source.reads, *source.writes}
+        strange += [each for each in op.reads if each not in self.gradients and each not in known]
+        strange += [] if kind.adds_gradients else other_ways
+        if strange:
+            yield (
+                f"gradients of {_text(source.writes)}, and what {source.name} reads and makes",
+                _text(strange),
+            )
+        lacking = _any(self.used.get(value, 0) for value in source.writes) & ~_any(
+            self.paths[value] for value in gradients
+        )
+        if lacking or not gradients:
+            yield (
+                f"the gradient of {_text(source.writes)} by {self._ops_text(lacking) or 'any op'}",
+                _text(op.reads),
+            )
+            return
+        read, operands = {*op.reads, *op.weights}, {*source.reads, *source.writes, *source.weights}
+        if "operands" in kind.needs and not read.issuperset(source.reads):
+            yield f"all that {source.name} reads, {_text(source.reads)}", _text(op.reads)
+        elif "weight" in kind.needs and not {*source.weights[:1]} <= read:
+            yield f"{source.weights[0]}, which {source.name} reads", _text(op.reads)
+        elif "results" in kind.needs and not read.issuperset(source.writes):
+            yield f"all that {source.name} makes, {_text(source.writes)}", _text(op.reads)
+        elif "factors" in kind.needs:
+            yield from self._factors(op, source, gradients)
+        elif "any" in kind.needs and not read & operands:
+            yield (
+                f"one of {_text(sorted(operands))}, which {source.name} reads or makes",
+                _text(op.reads),
+            )
+        last = [op.reads.index(value) for value in other_ways]
+        if last and min(last) < len(op.reads) - len(last):
+            yield f"{_text(other_ways)}, gradients that come by other ways, last", _text(op.reads)
+        places = [op.reads.index(value) for value in gradients]
+        if places != list(range(places[0], places[0] + len(places))):
+            yield f"{_text(gradients)} side by side", _text(op.reads)
+        elif (order := [self._place(value, source) for value in gradients]) != sorted(order):
+            yield f"gradients in the order of {_text(source.writes)}", _text(gradients)
+        elif "factors" not in kind.needs and places[0] != (
+            len(op.reads) - len(gradients) if kind.gradients_last else 0
+        ):
+            yield f"{_text(gradients)} {'last' if kind.gradients_last else 'first'}", _text(op.reads)
+
+    def _ops_text(self, ops: int) -> str:
+        """The first of some ops by name, and how many more there are."""
+        names: list[str] = []
+        left = ops
+        while left and len(names) < MAX_NAMED:
+            names.append(self.op_of_bit[(left & -left).bit_length() - 1])
+            left &= left - 1
+        return ", ".join(sorted(names) + [f"and {left.bit_count()} more"] * (left > 0))
+
+    def _place(self, gradient: str, source: _Op) -> int:
+        """The first result of an op that a value is a gradient of."""
+        return next(at for at, value in enumerate(source.writes) if self.gradients[gradient] & self.summed[value])
+
+    def ends(self) -> Iterator[tuple[str, Fault]]:
+        """A loss reads first what it makes a gradient of, and all that its other ops need."""
+        for op in self.ops:
+            inputs = self.inputs.get(op.name, ())
+            if not op.kind.ends or op.source:
+                continue
+            if not op.reads or op.reads[0] not in inputs:
+                yield (
+                    op.name,
+                    (
+                        f"{_text(inputs)} first, of which {_text(op.writes)} is the gradient",
+                        _text(op.reads),
+                    ),
+                )
+            for other in {each.name: each for value in op.reads for each in self.makers[value]}.values():
+                lacking = [value for value in other.reads if value not in op.reads]
+                if lacking and other.kind.is_shared:
+                    yield op.name, (f"{_text(lacking)}, which {other.name} reads", _text(op.reads))
+
+    def _factors(self, op: _Op, source: _Op, gradients: list[str]) -> Iterator[Fault]:
+        """The gradient of a product of several factors is one by all but one of them: the one whose gradient it is."""
+        others = [each for each in op.factors if each not in gradients]
+        factors, own = source.factors, op.kind.parts.get(op.part) if op.part else None
+        places = range(len(factors)) if own is None else [own]
+        allowed = [[*factors[:at], *factors[at + 1 :]] for at in places] if len(factors) > 1 else [[*factors]]
+        if op.weight_gradients:  # the weight may be there, too: it was gathered for the whole module
+            others = [each for each in others if each not in source.weights]
+        if others not in allowed:
+            yield (
+                f"{' or '.join(_text(each) for each in allowed)}, of the factors of {source.name}",
+                _text(others),
+            )
+
+    def faults_of_fused(self, op: _Op) -> Iterator[Fault]:
+        """What is wrong with one that makes the gradient of a product with what its source makes, too."""
+        source = self.forward[op.source]
+        user = next((each for value in source.writes for each in self.users[value]), source)
+        made = self._reached(user.writes)
+        wanted = [value for value in user.factors if value not in source.writes]
+        got = [value for value in op.reads if not self.gradients.get(value, 0) & made]
+        if len(got) == len(op.reads) or got != wanted:
+            yield f"a gradient of {_text(user.writes)}, and {_text(wanted)}", _text(op.reads)
+
+    def untrained(self) -> Iterator[tuple[str, Fault]]:
+        """Where one weight of an op has a gradient, all have, by ops that are named after it; no other makes any."""
+        made: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for op in self.ops:
+            made[op.source].update(dict.fromkeys(op.weight_gradients))
+            for weight in op.weight_gradients:
+                if weight not in getattr(self.forward.get(op.source), "weights", ()):
+                    yield op.name, (f"a name after an op that reads {weight}, of which it makes the gradient", op.name)
+        for source in filter(None, made):
+            read = self.forward[source].weights if source in self.forward and made[source] else ()
+            lacking = [weight for weight in dict.fromkeys(read) if weight not in made[source]]
+            if lacking:
+                yield (
+                    source,
+                    (
+                        f"gradients of {_text(lacking)}, too, from what is named after it",
+                        _text(list(made[source])),
+                    ),
+                )
+
+    def unlike(self) -> Iterator[tuple[str, Fault]]:
+        """All ops that make gradients of one op read the same gradients, in the same order."""
+        first: dict[str, tuple[str, list[Ref]]] = {}
+        for op in self.ops:
+            if op.source not in self.forward or op.kind.adds_values:
+                continue
+            gradients = set(self.parted(op)[0])
+            read = [ref for ref in op.read_refs if ref.name in gradients]
+            name, wanted = first.setdefault(op.source, (op.name, read))
+            if read != wanted:
+                yield op.name, (f"the gradients that {name} reads, {_refs(wanted)}", _refs(read))
+
+
+def _any(sets: Iterable[int]) -> int:
+    """What is in any of some sets of bits."""
+    union = 0
+    for each in sets:
+        union |= each
+    return union
+
+
+def _text(values: Sequence[str]) -> str:
+    return ", ".join(values) or "none"
+
+
+def _refs(refs: Sequence[Ref]) -> str:
+    return ", ".join(f"{ref.name} ({ref.layer:+d}, {ref.micro:+d})" for ref in refs) or "none"

@@ -1,0 +1,94 @@
+"""The rules of a schedule's meta data: its numbers are those of its program, and its mesh has no idle axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simfrontier.base.extras import added
+from simfrontier.core.program.finding import Findings
+from simfrontier.core.program.ir import Call, Compute, Schedule
+from simfrontier.core.program.kinds import kind_of, renews_weights
+from simfrontier.core.program.op_kind import ModelFacts, NormKind
+
+
+def check_meta(schedule: Schedule, findings: Findings) -> None:
+    """Of a training step: `num_layers` and `grad_accum` are those of its calls, `clip` that of its norms, `optimizer`
+    that of its steps, and every axis divides something."""
+    if not any(renews_weights(op) for op in schedule.distinct_ops()):
+        return
+    layers, micros = _counted(schedule)
+    for name, counted in (("num_layers", layers), ("grad_accum", micros)):
+        text = schedule.meta.get(name)
+        if text != counted:
+            got = "nothing said" if text is None else str(text)
+            findings.add("facts", f"meta {name}", "all ranks", f"{counted}, as its calls have it", got)
+    for axis in _idle(schedule):
+        size = schedule.mesh[axis]
+        findings.add("facts", f"mesh axis {axis}", "all ranks", f"work or states divided over its {size}", "none")
+    for name, wanted in (*_clip(schedule), *_optimizer(schedule), *_of_extras(schedule)):
+        text = schedule.meta.get(name)
+        findings.add("facts", f"meta {name}", "all ranks", wanted, "nothing said" if text is None else repr(text))
+
+
+def _idle(schedule: Schedule) -> list[str]:
+    """The axes of more than one coordinate along which all ranks do and hold the same."""
+    busy = {role.at[0] for role in schedule.roles if role.at is not None}
+    for op in schedule.distinct_ops():
+        if isinstance(op, Compute):
+            busy.update(axis for axis, _ in op.split)
+    for tensor in schedule.tensors.values():
+        busy.update(axis for axis, _ in tensor.placement.shards)
+        busy |= tensor.placement.flat
+    return [axis for axis in schedule.mesh.live(schedule.mesh.names) if axis not in busy]
+
+
+def _counted(schedule: Schedule) -> tuple[int, int]:
+    """(layers of weights, micro-batches) that the calls reach."""
+    weights = {name for name, tensor in schedule.tensors.items() if tensor.role == "weight" and tensor.per_layer}
+    last: dict[int, int | None] = {}
+    layers, micros = 0, 1
+    for role in schedule.roles:
+        for call in role.calls:
+            if call.block not in last:
+                last[call.block] = max(_layers_of(call, weights), default=None)
+            ahead = last[call.block]
+            if ahead is not None:
+                layers = max(layers, call.layer + ahead + 1)
+            micros = max(micros, call.micro + 1)
+    return max(layers, 1) if weights else _stated_layers(schedule), micros
+
+
+def _stated_layers(schedule: Schedule) -> int:
+    """The stated number of layers: where no weight is of a layer, any number is right."""
+    number = schedule.meta.get("num_layers")
+    return number if isinstance(number, int) else 1
+
+
+def _layers_of(call: Call, weights: set[str]) -> Iterator[int]:
+    for op in call.ops:
+        yield from (ref.layer for ref in (*op.reads, *op.writes) if ref.name in weights)
+
+
+def _clip(schedule: Schedule) -> Iterator[tuple[str, str]]:
+    """Gradients are clipped by their own norms where no norm is of two of them, as `clip` says."""
+    norms = [op for op in schedule.distinct_ops() if isinstance(kind_of(op), NormKind)]
+    singly = bool(norms) and all(len(op.reads) == 1 and op.writes for op in norms)
+    text = schedule.meta.get("clip")
+    if singly and text != "each":
+        yield "clip", "'each': every norm is of one gradient, for which the host waits"
+    if not singly and text is not None:
+        yield "clip", "nothing: norms are of several gradients"
+
+
+def _optimizer(schedule: Schedule) -> Iterator[tuple[str, str]]:
+    """Weights are stepped by Adam where nothing is said, else by what `optimizer` says."""
+    kinds = {op.kind for op in schedule.distinct_ops() if renews_weights(op)}
+    text = schedule.meta.get("optimizer", "adam")
+    if kinds != {text}:
+        yield "optimizer", " and ".join(sorted(kinds)) + ", as its steps are"
+
+
+def _of_extras(schedule: Schedule) -> Iterator[tuple[str, str]]:
+    """What schedules of extras' models state otherwise than their ops have it."""
+    for facts in added("model_facts", ModelFacts):
+        yield from facts.stated(schedule)

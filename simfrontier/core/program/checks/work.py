@@ -1,0 +1,262 @@
+"""The rules of work: an op's iteration space, product, flops and operands agree with one another and with the shapes of
+its tensors, and ops of one name do the same."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from simfrontier.core.dtypes import INTEGERS
+from simfrontier.core.program.finding import Fault
+from simfrontier.core.program.ir import Compute, Ref, Tensor
+from simfrontier.core.program.kinds import kind_of
+from simfrontier.core.program.op_kind import ModelKind, WaitKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """What a schedule's meta says of its attention: heads, those of keys and values (None: as many), and whether a
+    fused one leaves later positions out."""
+
+    heads: object = None
+    kv_heads: object = None
+    causal: object = None
+
+    @classmethod
+    def of(cls, meta: Mapping[str, object]) -> Stated:
+        return cls(heads=meta.get("heads"), kv_heads=meta.get("kv_heads"), causal=meta.get("causal"))
+
+    @property
+    def joined(self) -> tuple[tuple[int, int], ...]:
+        """Features of one size for those of another, as fractions: as many; those of queries, keys and values at once
+        for a part of them; and those of queries for those of keys, or the other way round."""
+        heads, keys = self.heads, self.kv_heads
+        if not (isinstance(heads, int) and isinstance(keys, int) and 0 < keys <= heads):
+            return ((1, 1), (3, 1))
+        return ((1, 1), (heads + 2 * keys, heads), (heads + 2 * keys, keys), (heads, keys), (keys, heads))
+
+
+NOTHING_STATED: Final = Stated()
+
+
+def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], stated: Stated = NOTHING_STATED) -> Iterator[Fault]:
+    """What is wrong with an op's sizes and operands, by itself and by what the schedule states."""
+    kind = kind_of(op)
+    if not isinstance(kind, ModelKind) and (op.flops or op.matmul):
+        yield f"a {op.kind} of 0 flops, without a product", str(op.flops)
+    if isinstance(kind, WaitKind):
+        return
+    made_refs = [ref for ref in (*op.writes, *op.accumulates) if tensors[ref.name].role != "token"]
+    read_refs = [ref for ref in op.reads if tensors[ref.name].role != "token"]
+    for refs, did in ((made_refs, "writes"), (read_refs if isinstance(kind, ModelKind) else [], "reads")):
+        for ref, times in Counter(refs).items():
+            if times > 1:
+                yield f"{ref.name} once among what it {did}", f"{times} times"
+    if not read_refs or not made_refs:
+        yield f"a {op.kind} that reads and writes tensors", f"{len(read_refs)} read, {len(made_refs)} written"
+        return
+    if not isinstance(kind, ModelKind):
+        return
+    read, made = [tensors[ref.name] for ref in read_refs], [tensors[ref.name] for ref in made_refs]
+    if kind.reads_indices and read[0].dtype not in INTEGERS:
+        yield f"whole numbers first, of type {' or '.join(sorted(INTEGERS))}", f"{read[0].name} as {read[0].dtype}"
+    unlike = next((tensor for tensor in (*read, *made) if tensor.dims != read[0].dims), None)
+    if kind.adds_values and unlike is not None:
+        yield (
+            f"an {op.kind} of values with the labels {', '.join(read[0].dims)}",
+            f"{unlike.name}: {', '.join(unlike.dims)}",
+        )
+    yield from _space(op)
+    yield from _order(op, kind, read, made)
+    yield from _sizes(op, kind, read, made, stated)
+    yield from _product(op, kind, read, made, stated)
+    yield from _rows(op, kind, read)
+
+
+def _space(op: Compute) -> Iterator[Fault]:
+    """Labels stand once; axes cut one label each, of the op's own."""
+    labels = [label for label, _ in op.iteration]
+    for aspect, names in (("label", labels), ("axis", [axis for axis, _ in op.split])):
+        twice = next((name for name, times in Counter(names).items() if times > 1), None)
+        if twice is not None:
+            yield f"{aspect} {twice} once", "twice"
+    for axis, label in op.split:
+        if label not in labels:
+            yield f"a label of the op's iteration space for {axis} to cut", repr(label)
+
+
+def _order(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tensor]) -> Iterator[Fault]:
+    """What is no product goes through its labels in the order of what it makes; a loss reads the whole value first."""
+    labels = [label for label, _ in op.iteration]
+    if kind.is_of_loss and not {*labels} <= {*read[0].dims}:
+        yield f"an operand with the labels {', '.join(labels)} first", f"{read[0].name}: {', '.join(read[0].dims)}"
+    for tensor in written if op.matmul is None else ():
+        wanted = [label for label in tensor.dims if label in labels]
+        ordered = [label for label in labels if label in wanted]
+        if tensor.role == "activation" and wanted != ordered:
+            yield f"the labels {', '.join(wanted)} in the order of {tensor.name}", ", ".join(ordered)
+
+
+def _sizes(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tensor], stated: Stated) -> Iterator[Fault]:
+    """Every label of the iteration space is as long as an operand says; one whose features a product takes apart into
+    heads has as many as there are heads."""
+    sizes, joined, heads = _sizes_by_label(read, written), stated.joined, stated.heads
+    space = dict(op.iteration)
+    inside = [label for label in space if label not in sizes]  # features of a head: no operand tells them apart
+    for label, size in space.items():
+        is_split = any(_is_times(one, size * space[other], joined) for other in inside for one in sizes[label])
+        if is_split and op.matmul is not None and size != heads:
+            yield f"meta heads to be {size}, as {label} of this op", "nothing said" if heads is None else str(heads)
+        if size in sizes[label] or is_split:
+            continue
+        text = " or ".join(map(str, sorted(sizes[label])))
+        if label in inside:
+            by = {n for other in space for n in sizes[other] if _is_times(n, size * space[other], joined)}
+            rows = op.matmul[1] if op.matmul is not None else ()
+            columns = op.matmul is not None and label in op.matmul[2]
+            if not by and not (columns and size == math.prod(space.get(row, 1) for row in rows)):
+                yield f"{label} of a size that its operands have, or that divides one of theirs", str(size)
+        else:
+            yield f"{label} of size {text}, as its operands have it", str(size)
+    yield from _other_sizes(op, kind, space, inside, (*read, *written), joined)
+    if kind.has_own_labels or op.matmul is not None:
+        return
+    for tensor in written:
+        lacking = [label for label in tensor.dims if label not in space]
+        if lacking and tensor.role == "activation":
+            yield f"{lacking[0]}, a label of {tensor.name}, in its iteration space", ", ".join(space) or "no labels"
+
+
+def _other_sizes(
+    op: Compute,
+    kind: ModelKind,
+    space: dict[str, int],
+    inside: list[str],
+    operands: tuple[Tensor, ...],
+    joined: tuple[tuple[int, int], ...],
+) -> Iterator[Fault]:
+    """Operands that have a label of the space with another size: only heads' features may be told apart or joined, gate
+    and up joined, and what kinds of extras pick or join."""
+    is_plain = kind.products == {}
+    if kind.resizes_labels or (is_plain and not all(set(each.dims) <= set(space) for each in operands)):
+        return
+    for tensor in operands:
+        for label, size in zip(tensor.dims, tensor.shape, strict=False):
+            one = space.get(label, size)
+            apart = any(_is_times(size, one * space[other], joined) for other in inside)
+            gated = kind.is_gated and size == 2 * one
+            if size != one and not apart and not gated and not _is_times(one, size, joined):
+                yield f"{tensor.name} with {label} of size {one}, as the op has it", str(size)
+
+
+def _is_times(one: int, other: int, factors: tuple[tuple[int, int], ...]) -> bool:
+    """Whether one size is another times one of these fractions."""
+    return any(one * of == other * times for times, of in factors)
+
+
+def _sizes_by_label(read: list[Tensor], written: list[Tensor]) -> defaultdict[str, set[int]]:
+    sizes: defaultdict[str, set[int]] = defaultdict(set)
+    for tensor in (*read, *written):
+        for label, size in zip(tensor.dims, tensor.shape, strict=False):
+            sizes[label].add(size)
+    return sizes
+
+
+def _product(
+    op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tensor], stated: Stated
+) -> Iterator[Fault]:
+    """Products name all labels once, multiply what they read, and take two operations each; other work takes none."""
+    products = kind.products
+    if op.matmul is None or products is None:
+        if products is not None:
+            yield f"a {op.kind} with the labels of its product (batch, m, n, k)", "none"
+        elif op.matmul is not None:
+            yield f"a {op.kind} without the labels of a product", "labels of (batch, m, n, k)"
+        if op.flops and products is None:
+            yield f"a {op.kind} of 0 flops", str(op.flops)
+        return
+    space = dict(op.iteration)
+    labels = [label for group in op.matmul for label in group]
+    if sorted(labels) != sorted(space):
+        yield f"(batch, m, n, k) that name {', '.join(space)} once", ", ".join(labels) or "nothing"
+        return
+    flops = 2 * math.prod(space.values()) * products.get(_values(written), 1)
+    rows, seen_by = (math.prod(space.get(label, 1) for label in group) for group in op.matmul[1:3])
+    if products and stated.causal == 1 and rows == seen_by:
+        flops = flops // (2 * rows) * (rows + 1)  # s (s + 1) / 2 of s² pairs
+    if op.flops != flops:
+        yield f"{flops} flops, of its iteration space", str(op.flops)
+    _, m, n, k = op.matmul
+    seen = {label for tensor in (*read, *written) for label in tensor.dims}
+    inside = [label for label in space if label not in seen]
+    values = [tensor for tensor in read if tensor.role == "activation"]
+    mixed = next((tensor for tensor in values if set(tensor.dims) & set(m) and set(tensor.dims) & set(n)), None)
+    if mixed is not None and not inside and all(set(tensor.dims) <= set(space) for tensor in values):
+        yield f"no operand with labels of both m and n, {', '.join((*m, *n))}", f"{mixed.name}: {', '.join(mixed.dims)}"
+    misplaced = [label for label in m if label in seen and label not in read[0].dims]
+    if misplaced:
+        yield f"rows (m) that are labels of {read[0].name}, its first operand", ", ".join(misplaced)
+    if inside:
+        return
+    product = written[0]
+    summed = [label for label in k if label in product.dims]
+    if summed:
+        yield f"{summed[0]}, which the product sums over, to be no label of {product.name}", ", ".join(product.dims)
+
+
+def _rows(op: Compute, kind: ModelKind, read: list[Tensor]) -> Iterator[Fault]:
+    """What needs whole rows has them, or reads sums over all ranks of what it has a part of."""
+    if not kind.has_whole_rows:
+        return
+    row = {*op.matmul[2], *op.matmul[3]} if op.matmul is not None else {*read[0].dims[-1:]}
+    has_sums = op.matmul is None and any(each.role == "activation" and not row & {*each.dims} for each in read)
+    cut = next(((axis, label) for axis, label in op.split if label in row), None)
+    if cut is not None and not has_sums:
+        yield f"whole rows of a {op.kind} along {cut[1]}, or sums over them", f"{cut[0]} cuts {cut[1]}"
+
+
+def _values(written: list[Tensor]) -> int:
+    return sum(tensor.role == "activation" for tensor in written)
+
+
+# ── ops of one name ──
+
+
+class OpsByName:
+    """What ops of each name do: forward passes and those that are made again do the same, on forms of the same
+    values."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self.tensors = tensors
+        self.value_of = {name: tensor.weight or tensor.value for name, tensor in tensors.items()}
+        self.seen: dict[str, dict[str, Any]] = {}
+
+    def faults(self, op: Compute) -> Iterator[Fault]:
+        """In what an op differs from the first of its name."""
+        signature = {
+            "kind": op.kind,
+            "iteration space": op.iteration,
+            "product": op.matmul,
+            "split": tuple(sorted(op.split)),
+            "kernel": op.kernel,
+            "operands": self._forms(op.reads),
+            "results": self._forms((*op.writes, *op.accumulates)),
+        }
+        first = self.seen.setdefault(op.name, signature)
+        for aspect, value in signature.items():
+            if value != first[aspect]:
+                yield f"the {aspect} of the other {op.name}, {_value_text(first[aspect])}", _value_text(value)
+
+    def _forms(self, refs: tuple[Ref, ...]) -> tuple[str, ...]:
+        return tuple(self.value_of[ref.name] for ref in refs if self.tensors[ref.name].role != "token")
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(
+            f"{each[0]} {each[1]}" if isinstance(each, tuple) and len(each) == 2 else str(each) for each in value
+        )
+    return str(value) or "none"

@@ -1,0 +1,344 @@
+"""Expansion: a role's calls as one list of ops with absolute references, and what each op has to wait for.
+
+Dependencies are derived from reads, writes and accumulates, never written by hand. Because every lane is a FIFO, all
+that an op waits for is a number of finished ops per lane.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from simfrontier.base.errors import InputError, nearest
+from simfrontier.core.program.ir import HOST, Call, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
+from simfrontier.core.program.roles import CallSequence, sequence_of
+
+if TYPE_CHECKING:
+    from simfrontier.base.arrays import Ints
+
+Lifetime = tuple[Ref, int, int]  # (instance, op that writes it first, op that touches it last)
+Wait = tuple[int, int]  # (lane, number of its ops that must be done)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lifetimes:
+    """Of all instances that a role touches, in arrays: the number of its tensor in `names`, and the first and the last
+    op that touches it. The role has `num_ops` ops."""
+
+    names: list[str]
+    tensor: Ints
+    first: Ints
+    last: Ints
+    num_ops: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnrolledProgram:
+    """One role's ops with absolute references: parallel lists over its ops in issue order.
+
+    `reads` and `writes` of an exchange are those of the end at which the role is. `at` is the role's place.
+    """
+
+    ops: list[Op]
+    calls: list[Call]
+    reads: list[tuple[Ref, ...]]
+    writes: list[tuple[Ref, ...]]
+    accumulates: list[tuple[Ref, ...]]
+    at: tuple[str, int] | None = None
+
+    @property
+    def num_ops(self) -> int:
+        return len(self.ops)
+
+    @cached_property
+    def lifetimes(self) -> list[Lifetime]:
+        """Every instance that a program touches, in the order of first touch.
+
+        An instance that no op writes before it is used (a weight, an optimizer state) lives from its first use.
+        """
+        first: dict[Ref, int] = {}
+        last: dict[Ref, int] = {}
+        for index, operands in enumerate(zip(self.reads, self.writes, self.accumulates, strict=True)):
+            for refs in operands:
+                for ref in refs:
+                    if ref not in first:
+                        first[ref] = index
+                    last[ref] = index
+        return [(ref, index, last[ref]) for ref, index in first.items()]
+
+    @cached_property
+    def lifetime_arrays(self) -> Lifetimes:
+        """The same in arrays."""
+        import numpy as np  # takes long to import, and a name in this module needs none
+
+        number: dict[str, int] = {}
+        rows = [(number.setdefault(ref.name, len(number)), first, last) for ref, first, last in self.lifetimes]
+        tensor, first, last = np.array(rows, np.int64).reshape(-1, 3).T
+        return Lifetimes(list(number), tensor, first, last, self.num_ops)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpandedProgram(UnrolledProgram):
+    """One role's program: `lane[i]` and `position[i]` say where op i stands; `waits[i]` what must be done before it
+    starts (its own lane apart)."""
+
+    lanes: tuple[str, ...]
+    lane: list[int]
+    position: list[int]
+    waits: list[tuple[Wait, ...]]
+
+    @cached_property
+    def by_lane(self) -> list[list[int]]:
+        """The ops of each lane in order."""
+        out: list[list[int]] = [[] for _ in self.lanes]
+        for index, lane in enumerate(self.lane):
+            out[lane].append(index)
+        return out
+
+    @cached_property
+    def before(self) -> list[list[int]]:
+        """Per op those whose ends it waits for, the one before it in its lane among them; all stand before it in the
+        program."""
+        by_lane = self.by_lane
+        out = []
+        for lane, position, waits in zip(self.lane, self.position, self.waits, strict=True):
+            mine = [by_lane[lane][position - 1]] if position else []
+            out.append(mine + [by_lane[other][count - 1] for other, count in waits])
+        return out
+
+    def with_ops(self, ops: list[Op], calls: list[Call]) -> ExpandedProgram:
+        """The same order and waits for other ops in the same places (another mesh size, say)."""
+        made = replace(self, ops=ops, calls=calls)
+        made.__dict__.update(
+            {name: getattr(self, name) for name in ("by_lane", "before", "lifetimes", "lifetime_arrays")}
+        )
+        return made
+
+
+def expand(schedule: Schedule, role: Role) -> ExpandedProgram:
+    """All ops of a role with their waits. Raises InputError for a reference to a tensor that the schedule does not
+    have."""
+    with _without_garbage_collection():
+        return _expand(schedule, role)
+
+
+def unrolled(schedule: Schedule, role: Role) -> UnrolledProgram:
+    """All ops of a role without their waits. Raises InputError as `expand`."""
+    with _without_garbage_collection():
+        out = UnrolledProgram(ops=[], calls=[], reads=[], writes=[], accumulates=[], at=role.at)
+        refs = AbsoluteRefs(schedule.tensors, role)
+        for call in role.calls:
+            for op in call.ops:
+                out.ops.append(op)
+                out.calls.append(call)
+                reads, writes, accumulates = refs.absolute(op, call)
+                out.reads.append(reads)
+                out.writes.append(writes)
+                out.accumulates.append(accumulates)
+        return out
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """No search for cycles while millions of small tuples are made that all stay: it would take half of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _expand(schedule: Schedule, role: Role) -> ExpandedProgram:
+    program = unrolled(schedule, role)
+    lanes = tuple(dict.fromkeys(op.lane for op in program.ops))
+    number = {lane: i for i, lane in enumerate(lanes)}
+    lane = [number[op.lane] for op in program.ops]
+    position, count = [], [0] * len(lanes)
+    for own_lane in lane:
+        position.append(count[own_lane])
+        count[own_lane] += 1
+    out = ExpandedProgram(
+        ops=program.ops,
+        calls=program.calls,
+        reads=program.reads,
+        writes=program.writes,
+        accumulates=program.accumulates,
+        at=program.at,
+        lanes=lanes,
+        lane=lane,
+        position=position,
+        waits=[],
+    )
+    out.waits.extend(_waits(out, schedule))
+    return out
+
+
+class AbsoluteRefs:
+    """Absolute references of a role's ops; what each relative reference depends on is looked up once per op."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], role: Role) -> None:
+        self.tensors = tensors
+        self.role = role
+        self.known: dict[int, tuple[list[tuple[str, int, int, bool, bool]], ...]] = {}
+
+    def absolute(self, op: Op, call: Call) -> tuple[tuple[Ref, ...], tuple[Ref, ...], tuple[Ref, ...]]:
+        forms = self.known.get(op.number)
+        if forms is None:
+            assert op.number >= 0, f"{op.name}: an op of no schedule"
+            forms = self.known[op.number] = tuple(self._form(refs, op) for refs in self.relative(op))
+        layer, micro = call.layer, call.micro
+        made: type = Ref
+        new = tuple.__new__  # what Ref(...) calls, without the way there: there are millions of them
+        r, w, a = [
+            tuple([new(made, (n, dl + layer if pl else 0, dm + micro if pm else 0)) for n, dl, dm, pl, pm in form])
+            if form
+            else ()
+            for form in forms
+        ]
+        return r, w, a
+
+    def relative(self, op: Op) -> tuple[tuple[Ref, ...], ...]:
+        """What the op reads, writes and adds to in this role: an exchange only what is of its own end."""
+        if not isinstance(op, Exchange):
+            return op.reads, op.writes, op.accumulates
+        assert self.role.at is not None, f"{op.name}: an exchange in role {self.role.name}, which is at no place"
+        return *op.at(self.role.at[1]), ()
+
+    def _form(self, refs: tuple[Ref, ...], op: Op) -> list[tuple[str, int, int, bool, bool]]:
+        out = []
+        for ref in refs:
+            tensor = self.tensors.get(ref.name)
+            if tensor is None:
+                raise InputError(
+                    f"schedule: op {op.kind} {op.name} uses tensor {ref.name!r}, which is not declared; "
+                    f"{nearest(ref.name, self.tensors)}"
+                )
+            out.append((ref.name, ref.layer, ref.micro, tensor.per_layer, tensor.per_micro))
+        return out
+
+
+def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...]]:
+    """What each op waits for: hazards on buffers, the order of its communicator (of exchanges, between the same two
+    ends), the host, and room in a pool."""
+    num_lanes = len(program.lanes)
+    host = program.lanes.index(HOST) if HOST in program.lanes else -1
+    touched: dict[Ref, list[Wait]] = {}  # of an instance the op that wrote it last, then those that have read it since
+    cells = _Cells(schedule.tensors, touched) if any(op.piece is not None for op in schedule.ops) else None
+    in_sequence: dict[CallSequence, Wait] = {}
+    pools = _Pools(program, schedule)
+    held_by_host: list[Wait] = []
+    nobody = (0, 0)
+    out = []
+    for index, op in enumerate(program.ops):
+        own_lane = program.lane[index]
+        done = (own_lane, program.position[index] + 1)
+        need = [0] * num_lanes
+        for ref in program.reads[index] if cells is None else cells.touch(op, program.reads[index], need, done, False):
+            touches = touched.get(ref)
+            if touches is None:
+                touched[ref] = [nobody, done]
+                continue
+            lane, count = touches[0]
+            if count > need[lane]:
+                need[lane] = count
+            touches.append(done)
+        for changed in (program.writes[index], program.accumulates[index]):
+            for ref in changed if cells is None else cells.touch(op, changed, need, done, True):
+                for lane, count in touched.get(ref, ()):
+                    if count > need[lane]:
+                        need[lane] = count
+                touched[ref] = [done]
+        if not isinstance(op, Compute):
+            sequence = sequence_of(op)
+            if sequence in in_sequence:
+                held_lane, count = in_sequence[sequence]
+                need[held_lane] = max(need[held_lane], count)
+            in_sequence[sequence] = done
+        for lane, count in held_by_host:
+            if count > need[lane]:
+                need[lane] = count
+        for lane, count in pools.room(index):
+            if count > need[lane]:
+                need[lane] = count
+        need[own_lane] = 0
+        out.append(tuple([(lane, count) for lane, count in enumerate(need) if count]))
+        if own_lane == host or getattr(op, "blocking", False):
+            held_by_host = [wait for wait in held_by_host if wait[0] != own_lane] + [done]
+    return out
+
+
+class _Cells:
+    """Who touched the pieces of instances that come in pieces: what is read of one waits for that piece alone."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], touched: dict[Ref, list[Wait]]) -> None:
+        self.tensors = tensors
+        self.touched = touched
+        self.cut: dict[Ref, list[list[Wait]]] = {}  # by piece what `touched` has of a whole instance
+
+    def touch(self, op: Op, refs: tuple[Ref, ...], need: list[int], done: Wait, changes: bool) -> list[Ref]:
+        """Take in what an op reads, or `changes`, of instances in pieces; returns those that are whole."""
+        whole = []
+        for ref in refs:
+            cells = self._cells(op, ref)
+            if cells is None:
+                whole.append(ref)
+            for cell in cells or ():
+                for lane, count in cell if changes else cell[:1]:
+                    need[lane] = max(need[lane], count)
+                cell[:] = [done] if changes else [*cell, done]
+        return whole
+
+    def _cells(self, op: Op, ref: Ref) -> list[list[Wait]] | None:
+        """The pieces of an instance that an op touches; None where it is whole."""
+        cells, piece = self.cut.get(ref), op.piece
+        if piece is None or piece.share_of(self.tensors[ref.name]) == 1:
+            return cells
+        if cells is None or len(cells) != piece.parts:
+            before = self.touched.pop(ref, [(0, 0)]) if cells is None else [wait for cell in cells for wait in cell]
+            cells = self.cut[ref] = [list(before) for _ in range(piece.parts)]
+        return [cells[piece.number]]
+
+
+class _Pools:
+    """Room in the schedule's pools: a buffer that does not fit waits for buffers that the program has done with."""
+
+    def __init__(self, program: ExpandedProgram, schedule: Schedule) -> None:
+        self.capacity = dict(schedule.pools)
+        self.used: dict[str, int] = defaultdict(int)
+        self.program = program
+        self.pooled = {t.name: (t.pool, t.num_elements) for t in schedule.tensors.values() if t.pool is not None}
+        self.last: dict[Ref, int] = {}
+        for index, reads in enumerate(program.reads):
+            for ref in reads:
+                if ref.name in self.pooled:
+                    self.last[ref] = index
+        self.gone_at: dict[int, list[Ref]] = defaultdict(list)
+        for ref, index in self.last.items():
+            self.gone_at[index].append(ref)
+        self.gone: dict[str, deque[Ref]] = defaultdict(deque)
+
+    def room(self, index: int) -> list[Wait]:
+        """Waits of op `index` for room; afterwards its buffers are in the pool."""
+        waits: list[Wait] = []
+        for ref in self.program.writes[index] if self.pooled else ():
+            if ref.name in self.pooled:
+                pool, elements = self.pooled[ref.name]
+                assert pool is not None
+                self.used[pool] += elements
+                while self.used[pool] > self.capacity[pool] and self.gone[pool]:
+                    old = self.gone[pool].popleft()
+                    self.used[pool] -= self.pooled[old.name][1]
+                    last = self.last[old]
+                    waits.append((self.program.lane[last], self.program.position[last] + 1))
+        for ref in self.gone_at.pop(index, ()):
+            pool = self.pooled[ref.name][0]
+            assert pool is not None
+            self.gone[pool].append(ref)
+        return waits

@@ -1,0 +1,400 @@
+"""The schedule's values: tensors, the ops of a rank's program, and the calls that a program is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+from operator import is_
+from typing import Final, Literal, NamedTuple
+
+from simfrontier.core.codecs import Codec
+from simfrontier.core.dtypes import DTYPE_BYTES
+from simfrontier.core.program.algorithms import LIBRARY
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.opnames import NO_MODULE, OpName
+from simfrontier.core.program.placement import Placement, local_elements
+
+TensorRole = Literal[
+    "weight",
+    "copy",
+    "accumulator",
+    "optimizer",
+    "master",
+    "state",
+    "constant",
+    "gathered",
+    "gradient",
+    "activation",
+    "encoded",
+    "scalar",
+    "update",
+    "norms",
+    "token",
+]
+GRADIENT_ROLES: Final[tuple[TensorRole, ...]] = ("gradient", "accumulator")
+LASTING_ROLES: Final[tuple[TensorRole, ...]] = (  # of what lasts from step to step
+    *("weight", "copy", "accumulator", "optimizer", "master", "state", "constant"),
+)
+CollectiveKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
+HOST: Final = "host"  # the lane of what the CPU does
+Stage = Literal["forward", "recompute", "backward"]
+"""The passes of a step."""
+
+
+class Ref(NamedTuple):
+    """One instance of a tensor: its name, and the layer and micro-batch it belongs to (0 where the tensor has none).
+
+    In a stored block, layer and micro-batch count from those of the call.
+    """
+
+    name: str
+    layer: int = 0
+    micro: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """A logical tensor and where it lies; every local size follows from it and the mesh.
+
+    `dims` labels the dimensions of `shape` (an op's split speaks of labels). `nesting` lists the axes that are the
+    mixed-radix digits of its flat index. `stacked` axes have their contributions side by side, not yet summed.
+    `shares` names a tensor in whose memory this one lies (an all-reduce in place). `persistent` tensors live before
+    and after the step. `pool` names the budget that its instances are taken from (`Schedule.pools`, in elements). A
+    state that `follows` a weight becomes a moving average of it.
+
+    `weight` is the weight that it is a state, a copy or a gradient of, or a buffer on the way of one of these (a weight
+    is its own). `form_of` is the value of which it is a copy, a part or a buffer. What is computed again in the
+    backward `recomputes` a tensor of the forward. `stage` is the pass for which a weight or a value was gathered.
+    What belongs to `streams` of the model (the outermost first) has a `local` name there, which tensors of several
+    streams share.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    role: TensorRole
+    placement: Placement
+    dims: tuple[str, ...] = ()
+    nesting: tuple[str, ...] = ()
+    stacked: tuple[str, ...] = ()
+    codec: Codec | None = None
+    per_layer: bool = False
+    per_micro: bool = False
+    persistent: bool = False
+    pool: str | None = None
+    shares: str | None = None
+    follows: str | None = None
+    weight: str | None = None
+    form_of: str | None = None
+    recomputes: str | None = None
+    stage: Stage | None = None
+    streams: tuple[str, ...] = ()
+    local: str | None = None
+
+    @property
+    def value(self) -> str:
+        """The value that it is, whatever form of it."""
+        return self.form_of or self.name
+
+    @property
+    def quantity(self) -> str:
+        """The weight, state or value that it is or belongs to, in whatever stream: that of `qkv.weight` and of all
+        tensors that are made for it."""
+        return self.local or self.weight or self.value
+
+    @property
+    def num_elements(self) -> int:
+        return math.prod(self.shape)
+
+    def local_elements(self, mesh: Mesh) -> int:
+        """Elements that one rank holds, padding included."""
+        elements = local_elements(self.shape, self.nesting, self.placement, mesh, self.name)[0]
+        return elements * mesh.size(self.stacked) if self.stacked else elements
+
+    def padding(self, mesh: Mesh) -> int:
+        """Elements of padding in the tensor's whole block."""
+        return local_elements(self.shape, self.nesting, self.placement, mesh, self.name)[1]
+
+    def held_bytes(self, mesh: Mesh) -> int:
+        """Memory that one instance takes on one rank: none where it lies in another tensor's."""
+        return 0 if self.shares else self.local_bytes(mesh)
+
+    def local_bytes(self, mesh: Mesh) -> int:
+        """Bytes of one instance on one rank."""
+        elements = self.local_elements(mesh)
+        return self.codec.wire_bytes(elements) if self.codec else elements * DTYPE_BYTES[self.dtype]
+
+
+class Piece(NamedTuple):
+    """A part of an op: of every block into which `axes` divide the dimension `label`, the `number`-th of so many equal
+    `parts` (schedule.pieces)."""
+
+    number: int
+    parts: int
+    label: str
+    axes: tuple[str, ...]
+
+    def share_of(self, tensor: Tensor) -> int:
+        """In how many pieces a tensor comes: 1 where it is not cut."""
+        return self.parts if self.label in tensor.dims else 1
+
+
+_SERIAL = count(-1, -1)
+
+
+def _number() -> int:
+    """The field of an op's own number: its place in `Schedule.ops`; a serial number below 0 before the op is in a
+    schedule."""
+    number: int = field(default_factory=_SERIAL.__next__, compare=False, repr=False)
+    return number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compute:
+    """Work of one rank: what is computed, not for how long.
+
+    `iteration` gives the size of each label of the op's logical iteration space, `split` which axis cuts which label.
+    For a matmul, `matmul` names the labels of (batch, m, n, k). `flops` counts the whole logical op. `kernel` is that
+    of a softmax (schedule.softmax); empty where its rows stay on the chip. `named` is what the name of an op of the
+    model says: its module, and the part of the backward that it is. A `piece` has the sizes and the operations of its
+    part.
+    """
+
+    kind: str
+    name: str
+    reads: tuple[Ref, ...] = ()
+    writes: tuple[Ref, ...] = ()
+    accumulates: tuple[Ref, ...] = ()
+    iteration: tuple[tuple[str, int], ...] = ()
+    split: tuple[tuple[str, str], ...] = ()
+    matmul: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]] | None = None
+    flops: int = 0
+    max_age: int = 0
+    kernel: str = ""
+    lane: str = "compute"
+    named: OpName = NO_MODULE
+    piece: Piece | None = None
+    number: int = _number()
+
+    def local_sizes(self, mesh: Mesh) -> dict[str, int]:
+        """Size of each label on one rank."""
+        sizes = dict(self.iteration)
+        for axis, label in self.split:
+            if label in sizes:
+                sizes[label] //= mesh[axis]
+        return sizes
+
+    def local_flops(self, mesh: Mesh) -> float:
+        labels = dict(self.iteration)
+        return self.flops / math.prod(mesh[axis] for axis, label in self.split if label in labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective:
+    """Communication of the groups over `axes`: tensors `src` become tensors `dst`, pair by pair, in one call.
+
+    `kind` follows from the placements of src and dst. A reduction whose codec is opaque moves by all-to-all and is
+    summed by the `decode_sum` that follows it; or, `per_hop`, src and dst are plain numbers, and every message between
+    two ranks is encoded when it is sent and decoded when it has arrived, before it is added. `blocking` calls hold the
+    host until they are done. `token` is a tensor without bytes that says that the call is done (a hook of the host may
+    wait for it). A `piece` moves a part of its tensors.
+    """
+
+    kind: CollectiveKind
+    name: str
+    axes: tuple[str, ...]
+    src: tuple[Ref, ...]
+    dst: tuple[Ref, ...]
+    codec: Codec
+    via: str = LIBRARY
+    lane: str = "compute"
+    comm: str = "world"
+    blocking: bool = False
+    token: Ref | None = None
+    per_hop: bool = False
+    piece: Piece | None = None
+    number: int = _number()
+
+    @property
+    def is_added_later(self) -> bool:
+        """Whether a reduction brings coded contributions, to be added up by the ranks."""
+        return self.kind == "reduce_scatter" and self.codec.is_opaque and not self.per_hop
+
+    @property
+    def wire_kind(self) -> CollectiveKind:
+        """How its messages move: a coded reduction by all-to-all, to be summed where they arrive."""
+        return "all_to_all" if self.is_added_later else self.kind
+
+    @property
+    def reads(self) -> tuple[Ref, ...]:
+        return self.src
+
+    @property
+    def writes(self) -> tuple[Ref, ...]:
+        return self.dst if self.token is None else (*self.dst, self.token)
+
+    @property
+    def accumulates(self) -> tuple[Ref, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """Messages between the ranks of two roles that have all other coordinates in common: one op, in both programs.
+
+    On `axis` the ranks at `ends[0]` send `src`, which those at `ends[1]` write to `dst`, pair by pair; in the same call
+    `back_src` goes the other way, to `back_dst`. References are relative to the call, which has the same layer and
+    micro-batch in both programs; the calls of `comm` between two ends meet in their order. `blocking` and `token` as of
+    a collective; the token is written at both ends.
+    """
+
+    name: str
+    axis: str
+    ends: tuple[int, int]
+    src: tuple[Ref, ...] = ()
+    dst: tuple[Ref, ...] = ()
+    back_src: tuple[Ref, ...] = ()
+    back_dst: tuple[Ref, ...] = ()
+    codec: Codec
+    lane: str = "compute"
+    comm: str
+    blocking: bool = False
+    token: Ref | None = None
+    number: int = _number()
+
+    kind = "exchange"
+    piece = None
+
+    @property
+    def reads(self) -> tuple[Ref, ...]:
+        """What either end sends."""
+        return (*self.src, *self.back_src)
+
+    @property
+    def writes(self) -> tuple[Ref, ...]:
+        """What either end receives."""
+        return (*self.dst, *self.back_dst, *(() if self.token is None else (self.token,)))
+
+    @property
+    def accumulates(self) -> tuple[Ref, ...]:
+        return ()
+
+    def at(self, coordinate: int) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
+        """(what is read, what is written) by the end at a coordinate of the axis."""
+        token = () if self.token is None else (self.token,)
+        if coordinate == self.ends[0]:
+            return self.src, (*self.back_dst, *token)
+        assert coordinate == self.ends[1], f"{self.name}: {coordinate} is none of {self.ends}"
+        return self.back_src, (*self.dst, *token)
+
+
+Op = Compute | Collective | Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One piece of a program: the ops of a layer's forward, its backward, the step …, with the indices they count
+    from. `block` is the number of its ops: their place in `Schedule.blocks`; -1 before it is in a schedule."""
+
+    label: str
+    layer: int
+    micro: int
+    ops: tuple[Op, ...]
+    block: int = field(default=-1, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A program that a set of ranks shares: its calls in the order in which the host issues them.
+
+    With several roles each is `at` one coordinate of the roles' axis (a pipeline stage), the same axis for all; a role
+    that all ranks share is nowhere in particular.
+    """
+
+    name: str
+    calls: tuple[Call, ...]
+    at: tuple[str, int] | None = None
+
+    def instances(self) -> Iterator[tuple[Call, Op]]:
+        """Every op with its call, in issue order."""
+        for call in self.calls:
+            for op in call.ops:
+                yield call, op
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """What every rank does in one step, never how long it takes.
+
+    Ops inside calls carry references relative to the call; equal calls share one tuple of ops (the stored blocks).
+    `ops` and `blocks` are the distinct ones in order of appearance; each has its place there as its number. Ops and
+    calls that come with other numbers are replaced by equal ones.
+    """
+
+    mesh: Mesh
+    tensors: Mapping[str, Tensor]
+    roles: tuple[Role, ...]
+    pools: Mapping[str, int]
+    meta: Mapping[str, str | int]
+    ops: tuple[Op, ...] = field(init=False, compare=False, repr=False)
+    blocks: tuple[tuple[Op, ...], ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        numbering = _Numbering()
+        object.__setattr__(self, "roles", tuple([numbering.role(role) for role in self.roles]))
+        object.__setattr__(self, "ops", tuple(numbering.ops))
+        object.__setattr__(self, "blocks", tuple(numbering.blocks))
+
+    def distinct_ops(self) -> list[Op]:
+        """Each op once, in order of appearance."""
+        return list(self.ops)
+
+    @property
+    def codes_per_hop(self) -> bool:
+        """Whether a collective codes every message between two ranks by itself."""
+        return any(isinstance(op, Collective) and op.per_hop for op in self.ops)
+
+
+class _Numbering:
+    """Numbers of ops and blocks in order of appearance; what has its number already stays the same object."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.blocks: list[tuple[Op, ...]] = []
+        # (what came, what it is replaced by, or its number), by the number that it came with
+        self._known_ops: dict[int, list[tuple[Op, Op]]] = {}
+        self._known_blocks: dict[int, list[tuple[tuple[Op, ...], int]]] = {}
+
+    def role(self, role: Role) -> Role:
+        calls = tuple([self._call(call) for call in role.calls])
+        is_same = all(map(is_, calls, role.calls))
+        return role if is_same else Role(role.name, calls, role.at)
+
+    def _call(self, call: Call) -> Call:
+        number = self._block(call)
+        ops = self.blocks[number]
+        if number == call.block and ops is call.ops:
+            return call
+        return Call(call.label, call.layer, call.micro, ops, number)
+
+    def _block(self, call: Call) -> int:
+        known = self._known_blocks.setdefault(call.block, [])
+        for came, number in known:
+            if came is call.ops:
+                return number
+        ops = [self._op(op) for op in call.ops]
+        known.append((call.ops, len(self.blocks)))
+        self.blocks.append(call.ops if all(map(is_, ops, call.ops)) else tuple(ops))
+        return len(self.blocks) - 1
+
+    def _op(self, op: Op) -> Op:
+        known = self._known_ops.setdefault(op.number, [])
+        for came, numbered in known:
+            if came is op:
+                return numbered
+        numbered = op if op.number == len(self.ops) else replace(op, number=len(self.ops))
+        known.append((op, numbered))
+        self.ops.append(numbered)
+        return numbered

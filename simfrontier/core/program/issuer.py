@@ -1,0 +1,85 @@
+"""The issuing rule, written once: what a rank may start next. No clock, no input or output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simfrontier.core.program.expansion import ExpandedProgram
+
+
+class Issuer:
+    """One rank's way through its program: each lane is a FIFO whose head may start when all it waits for is done.
+
+    The rule is monotone (finishing an op never takes away the right to start another), so which ops complete does not
+    depend on timing.
+    """
+
+    __slots__ = ("_by_lane", "_heads", "_program", "done")
+
+    def __init__(self, program: ExpandedProgram, done: Sequence[int] = ()) -> None:
+        """`done`: how many ops of each lane are done already, none where it is empty."""
+        self._program = program
+        self._by_lane = program.by_lane
+        self.done = list(done) or [0] * len(program.lanes)
+        each = zip(self._by_lane, self.done, strict=True)
+        self._heads = [ops[n] if n < len(ops) else -1 for ops, n in each]  # -1: handed out, or the lane is at its end
+
+    def startable(self) -> list[int]:
+        """Ops that may start now, in lane order; each is handed out once."""
+        out = []
+        done, heads, waits = self.done, self._heads, self._program.waits
+        for lane, head in enumerate(heads):
+            if head >= 0:
+                for other, count in waits[head]:
+                    if done[other] < count:
+                        break
+                else:
+                    heads[lane] = -1
+                    out.append(head)
+        return out
+
+    def finish(self, op: int) -> None:
+        """Mark an op that was handed out as done."""
+        lane = self._program.lane[op]
+        done = self.done[lane] = self.done[lane] + 1
+        ops = self._by_lane[lane]
+        if done < len(ops):
+            self._heads[lane] = ops[done]
+
+    def pass_to(self, op: int) -> None:
+        """Hand out `op` in place of one before it in its lane; that one and all between them are done."""
+        self.done[self._program.lane[op]] = self._program.position[op]
+
+    def skip(self, step: Sequence[int]) -> None:
+        """Go on by so many ops in each lane; what was handed out is then the op so much further on."""
+        for lane, (ops, more) in enumerate(zip(self._by_lane, step, strict=True)):
+            done = self.done[lane] = self.done[lane] + more
+            if self._heads[lane] >= 0:
+                self._heads[lane] = ops[done]
+
+    @property
+    def ready(self) -> list[int]:
+        """How many ops of each lane were handed out, done or not."""
+        each = zip(self._heads, self.done, self._by_lane, strict=True)
+        return [done + (head < 0 and done < len(ops)) for head, done, ops in each]
+
+    @property
+    def is_finished(self) -> bool:
+        return all(done == len(ops) for done, ops in zip(self.done, self._by_lane, strict=True))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was handed out is done."""
+        each = zip(self._heads, self.done, self._by_lane, strict=True)
+        return all(head >= 0 or done == len(ops) for head, done, ops in each)
+
+    def blocked(self) -> list[tuple[int, list[tuple[str, int, int]]]]:
+        """The heads that cannot start, each with what it waits for: (lane, done so far, needed)."""
+        program = self._program
+        out = []
+        for head in self._heads:
+            if head >= 0:
+                lacking = [(program.lanes[o], self.done[o], n) for o, n in program.waits[head] if self.done[o] < n]
+                if lacking:
+                    out.append((head, lacking))
+        return out

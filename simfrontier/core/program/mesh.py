@@ -1,0 +1,76 @@
+"""The mesh: an ordered product of named axes, slowest first, and the rank groups that a set of axes spans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from simfrontier.base.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """An ordered product of named axes; rank = mixed-radix number of its coordinates, the first axis slowest."""
+
+    axes: tuple[tuple[str, int], ...]
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _sizes: dict[str, int] = field(init=False, repr=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)  # kept, as sizes are looked up by mesh
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.axes))
+        names = tuple([name for name, _ in self.axes])
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "_sizes", dict(self.axes))
+        if len(self._sizes) != len(names):
+            raise InputError(f"mesh: axis named twice in {', '.join(names)}")
+        for name, size in self.axes:
+            if size < 1:
+                raise InputError(f"mesh: axis {name} has size {size}; allowed: 1 or more")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Mesh], tuple[tuple[tuple[str, int], ...]]]:
+        return Mesh, (self.axes,)  # hashes of texts differ between processes
+
+    @property
+    def num_ranks(self) -> int:
+        return math.prod(self._sizes.values())
+
+    def __getitem__(self, axis: str) -> int:
+        try:
+            return self._sizes[axis]
+        except KeyError:
+            raise InputError(f"mesh: no axis {axis!r}; {nearest(axis, self.names)}") from None
+
+    def size(self, axes: Iterable[str]) -> int:
+        """Number of ranks in one group over these axes."""
+        return math.prod([self[axis] for axis in axes])
+
+    def live(self, axes: Iterable[str]) -> tuple[str, ...]:
+        """The given axes that have more than one coordinate, in the given order."""
+        return tuple(axis for axis in axes if self[axis] > 1)
+
+    def ordered(self, axes: Iterable[str]) -> tuple[str, ...]:
+        """The given axes in mesh order."""
+        wanted = set(axes)
+        for axis in wanted:
+            self[axis]
+        return tuple(name for name in self.names if name in wanted)
+
+    def groups(self, axes: tuple[str, ...]) -> NDArray[np.int64]:
+        """All groups over `axes`: ranks of shape (num_groups, group size), members in the order of `axes`, the first
+        slowest."""
+        import numpy as np
+
+        ranks = np.arange(self.num_ranks).reshape([size for _, size in self.axes])
+        inside = [self.names.index(axis) for axis in axes]
+        outside = [i for i in range(len(self.axes)) if i not in inside]
+        return np.ascontiguousarray(ranks.transpose(outside + inside).reshape(-1, self.size(axes)))

@@ -1,0 +1,167 @@
+"""Pieces: a product, and the collective that brings or takes what it works on, cut along one dimension, so that one
+piece is multiplied while another is on its way.
+
+The blocks into which the collective's axes divide the dimension are cut in equal parts; a piece is the part of one
+number of every block. So the i-th piece of a gather brings what the i-th piece of a product needs, and the i-th piece
+of a product makes what the i-th piece of a reduce-scatter takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.program.finding import Findings, ranks_of, title_of
+from simfrontier.core.program.ir import Call, Collective, Compute, Op, Piece, Role, Schedule, Tensor
+from simfrontier.core.program.kinds import kind_of
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.op_kind import ModelKind
+from simfrontier.core.program.placement import block_shape
+
+CUT_KINDS: Final = ("all_gather", "reduce_scatter")
+CutOp = Compute | Collective
+Cut = tuple[int, str, tuple[str, ...]]  # parts, label, axes
+
+
+def in_pieces(op: CutOp, parts: int, label: str, axes: tuple[str, ...]) -> tuple[CutOp, ...]:
+    """An op as its pieces, in order."""
+    return tuple(_piece(op, Piece(number, parts, label, axes)) for number in range(parts))
+
+
+def whole(op: CutOp) -> CutOp:
+    """The op that a piece is of."""
+    if op.piece is None:
+        return op
+    if isinstance(op, Collective):
+        return replace(op, piece=None)
+    parts, label = op.piece.parts, op.piece.label
+    iteration = tuple((each, size * parts if each == label else size) for each, size in op.iteration)
+    return replace(op, piece=None, iteration=iteration, flops=op.flops * parts)
+
+
+def _piece(op: CutOp, piece: Piece) -> CutOp:
+    if isinstance(op, Collective):
+        return replace(op, piece=piece)
+    iteration = tuple((each, size // piece.parts if each == piece.label else size) for each, size in op.iteration)
+    return replace(op, piece=piece, iteration=iteration, flops=op.flops // piece.parts)
+
+
+def cut_label(op: Collective, tensors: Mapping[str, Tensor]) -> str | None:
+    """The dimension along which a collective gathers or scatters all that it moves; None where there is no such."""
+    labels = set[str | None]()
+    for src, dst in zip(op.src, op.dst, strict=True):
+        small = tensors[(src if op.kind == "all_gather" else dst).name]
+        along = {dim for axis, dim in small.placement.shards if axis in op.axes}
+        labels |= {small.dims[dim] if small.dims else None for dim in along} if along else {None}
+    return labels.pop() if len(labels) == 1 and op.kind in CUT_KINDS else None
+
+
+def joined(schedule: Schedule, findings: Findings) -> Schedule | None:
+    """The schedule with whole ops instead of pieces; None where pieces are not those of an op, which is reported. A
+    schedule without pieces is returned as it is."""
+    if not any(op.piece is not None for op in schedule.ops):
+        return schedule
+    blocks: dict[int, tuple[Op, ...]] = {}
+    cuts: dict[str, Cut] = {}  # how a tensor is cut
+    wholes: dict[int, Op] = {}
+    for role in schedule.roles:
+        for call in role.calls:
+            if call.block not in blocks:
+                blocks[call.block] = _joined(schedule, role, call, findings, cuts, wholes)
+    if findings:
+        return None
+    roles = tuple(
+        replace(role, calls=tuple(Call(c.label, c.layer, c.micro, blocks[c.block], -1) for c in role.calls))
+        for role in schedule.roles
+    )
+    return replace(schedule, roles=roles)
+
+
+def _joined(
+    schedule: Schedule,
+    role: Role,
+    call: Call,
+    findings: Findings,
+    cuts: dict[str, Cut],
+    wholes: dict[int, Op],
+) -> tuple[Op, ...]:
+    ops, out, index = call.ops, list[Op](), 0
+    while index < len(ops):
+        op = ops[index]
+        if op.piece is None or not isinstance(op, Compute | Collective):
+            out.append(op)
+            index += 1
+            continue
+        piece, one = op.piece, whole(op)
+        pieces = in_pieces(one, piece.parts, piece.label, piece.axes)
+        held = ops[index : index + piece.parts]
+        if isinstance(op, Collective):
+            # the first may be on the lane of the work: their communicator orders them
+            held = tuple(replace(each, lane=op.lane) for each in held)
+        lanes = "" if isinstance(op, Collective) else ", on one lane"
+        wanted, got = f"pieces 0..{piece.parts - 1} of one op, in order{lanes}", ", ".join(_text(each) for each in held)
+        known = all(ref.name in schedule.tensors for ref in (*one.reads, *one.writes))  # else it is said later
+        faults = _faults(one, piece, schedule, cuts) if known else ()
+        for expected, found in faults if held == pieces else ((wanted, got),):
+            ranks = ranks_of(op, role, schedule.roles)
+            findings.add("facts", title_of(op, call), ranks, expected, found)
+        out.append(wholes.setdefault(op.number, one))
+        index += piece.parts
+    return tuple(out)
+
+
+def _text(op: Op) -> str:
+    return (
+        "a whole op" if op.piece is None else f"piece {op.piece.number} of {op.piece.parts} of {op.name} on {op.lane}"
+    )
+
+
+def _faults(op: CutOp, piece: Piece, schedule: Schedule, cuts: dict[str, Cut]) -> Iterator[tuple[str, str]]:
+    """What is wrong with cutting an op: (what was expected, what was found)."""
+    mesh, tensors, label = schedule.mesh, schedule.tensors, piece.label
+    unknown = [axis for axis in piece.axes if axis not in mesh.names]
+    if unknown or not piece.axes:
+        yield "pieces over axes of the mesh", ", ".join(unknown) or "none"
+        return
+    operands = [tensors[ref.name] for ref in (*op.reads, *op.writes)]
+    if isinstance(op, Collective):
+        if cut_label(op, tensors) != label or piece.axes != op.axes or op.codec.is_opaque or op.token is not None:
+            yield f"a plain gather or scatter along {label} over {'+'.join(piece.axes)}", op.kind
+            return
+        size = _size_on_rank(tensors[(op.dst if op.kind == "all_gather" else op.src)[0].name], label, mesh)
+    else:
+        rows, kind = () if op.matmul is None else op.matmul[1], kind_of(op)
+        if (
+            not (isinstance(kind, ModelKind) and kind.in_pieces)
+            or label not in rows
+            or any(axis in piece.axes for axis, cut in op.split if cut == label)
+        ):
+            yield f"a product of whole rows with the label {label}", f"rows {', '.join(rows) or 'of none'}"
+            return
+        size = op.local_sizes(mesh)[label]
+    missing = [tensor.name for tensor in operands if tensor.role == "activation" and label not in tensor.dims]
+    if missing:
+        yield f"activations with the label {label}", ", ".join(missing)
+    if size % (mesh.size(piece.axes) * piece.parts):
+        yield f"a size of {label} that divides by {mesh.size(piece.axes)} × {piece.parts}", str(size)
+    cut = (piece.parts, piece.label, piece.axes)
+    for tensor in operands:
+        if label in tensor.dims and cuts.setdefault(tensor.name, cut) != cut:
+            yield f"{tensor.name} in {_way(cuts[tensor.name])}, as elsewhere", _way(cut)
+
+
+def _way(cut: Cut) -> str:
+    parts, label, axes = cut
+    return f"{parts} pieces of {label} over {'+'.join(axes)}"
+
+
+def _size_on_rank(tensor: Tensor, label: str, mesh: Mesh) -> int:
+    """The size of a dimension on one rank; 0 where the tensor lacks it, or its placement does not fit."""
+    if label not in tensor.dims:
+        return 0
+    try:
+        return block_shape(tensor.shape, tensor.placement, mesh, tensor.name)[tensor.dims.index(label)]
+    except InputError:
+        return 0

@@ -1,0 +1,132 @@
+"""What a checkpoint of training has to hold: the states that a step begins with, and which ranks write them.
+
+Between two steps a model is its weights, their masters and moments, the states that it keeps (moving averages, say),
+its constants, and those copies of weights that the next step reads before it writes them anew. What ranks hold alike
+is written by the first of them alone: the rank at coordinate 0 of every axis that does not divide the state, of the
+first role that holds it. Where collectives code every hop by itself, ranks that should hold the same do not quite, and
+each writes its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from simfrontier.core.program.expansion import AbsoluteRefs
+from simfrontier.core.program.ir import Op, Ref, Role, Schedule, Tensor, TensorRole
+from simfrontier.core.program.roles import axis_of_roles
+
+LASTING: tuple[TensorRole, ...] = ("weight", "master", "optimizer", "state", "constant")
+"""Roles of tensors that a checkpoint always holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedState:
+    """One instance of a tensor that a checkpoint holds: its layer, the numbers of the roles whose ranks hold it, the
+    axes that divide it, and how many ranks write a part of it."""
+
+    tensor: Tensor
+    layer: int
+    roles: tuple[int, ...]
+    axes: tuple[str, ...]
+    num_writers: int
+    local_bytes: int
+
+    @property
+    def num_bytes(self) -> int:
+        """What all parts that are written take together, padding included."""
+        return self.num_writers * self.local_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedBytes:
+    """Bytes of a checkpoint: `total` of all ranks, `largest` of the rank that writes most, and the number of ranks that
+    write anything."""
+
+    total: int
+    largest: int
+    num_writers: int
+
+
+def saved_states(schedule: Schedule) -> tuple[SavedState, ...]:
+    """All instances that a checkpoint of a schedule holds, in the order of its tensors and then of layers."""
+    mesh, axis = schedule.mesh, axis_of_roles(schedule)
+    holders: dict[Ref, list[int]] = {}
+    for number, role in enumerate(schedule.roles):
+        for ref in _held(schedule, role):
+            holders.setdefault(ref, []).append(number)
+    place = {name: number for number, name in enumerate(schedule.tensors)}
+    out = []
+    for ref in sorted(holders, key=lambda each: (place[each.name], each.layer)):
+        tensor, roles = schedule.tensors[ref.name], tuple(holders[ref])
+        axes = dividing_axes(schedule, tensor)
+        if schedule.codes_per_hop:
+            count = mesh.num_ranks if axis is None else mesh.num_ranks // mesh[axis] * len(roles)
+        else:
+            count = mesh.size(axes)
+        out.append(
+            SavedState(
+                tensor=tensor,
+                layer=ref.layer,
+                roles=roles,
+                axes=axes,
+                num_writers=count,
+                local_bytes=tensor.local_bytes(mesh),
+            )
+        )
+    return tuple(out)
+
+
+def dividing_axes(schedule: Schedule, tensor: Tensor) -> tuple[str, ...]:
+    """The axes over which ranks hold different parts of a tensor."""
+    placement = tensor.placement
+    return schedule.mesh.live(schedule.mesh.ordered({*placement.flat, *(axis for axis, _ in placement.shards)}))
+
+
+def saved_bytes(schedule: Schedule) -> SavedBytes:
+    """How large a checkpoint is, and what the rank that writes most writes of it."""
+    states = saved_states(schedule)
+    per_role = [0] * len(schedule.roles)
+    widest: dict[int, tuple[str, ...]] = {}
+    for state in states:
+        for role in state.roles if schedule.codes_per_hop else state.roles[:1]:
+            per_role[role] += state.local_bytes  # the rank at coordinate 0 of all other axes writes all of its role
+            widest[role] = schedule.mesh.ordered({*widest.get(role, ()), *state.axes})
+    mesh, axis = schedule.mesh, axis_of_roles(schedule)
+    of_role = mesh.num_ranks // (1 if axis is None else mesh[axis])
+    writers = sum(of_role if schedule.codes_per_hop else mesh.size(axes) for axes in widest.values())
+    return SavedBytes(
+        total=sum(state.num_bytes for state in states), largest=max(per_role, default=0), num_writers=writers
+    )
+
+
+def _held(schedule: Schedule, role: Role) -> Iterator[Ref]:
+    """The instances of a role that a checkpoint holds."""
+    kept = {name for name, tensor in schedule.tensors.items() if tensor.persistent and tensor.role in LASTING}
+    copies = {name for name, tensor in schedule.tensors.items() if tensor.persistent and tensor.role == "copy"}
+    refs = AbsoluteRefs(schedule.tensors, role)
+    of_block: dict[int, dict[Ref, bool]] = {}
+    out: dict[Ref, bool] = {}
+    for call in role.calls:
+        if call.block not in of_block:
+            of_block[call.block] = _first_touches(refs, schedule.blocks[call.block], kept | copies)
+        for ref, is_read in of_block[call.block].items():
+            layer = ref.layer + call.layer if schedule.tensors[ref.name].per_layer else 0
+            out.setdefault(Ref(ref.name, layer), is_read)
+    return (ref for ref, is_read in out.items() if is_read or ref.name in kept)
+
+
+def _first_touches(refs: AbsoluteRefs, block: tuple[Op, ...], names: set[str]) -> dict[Ref, bool]:
+    """Of the tensors of these names that a block touches, relative to the call: whether it reads them before it writes
+    them."""
+    out: dict[Ref, bool] = {}
+    for op in block:
+        reads, writes, accumulates = refs.relative(op)
+        for ref in reads:
+            if ref.name in names:
+                out.setdefault(ref, True)
+        for ref in chain(writes, accumulates):
+            if ref.name in names:
+                out.setdefault(ref, False)
+    return out

@@ -1,0 +1,243 @@
+"""Segments: a role's calls as single nodes, where only the lane `compute` sees their separate ops.
+
+A segment, a call or a part of it, may be one node if it shares no call with another role, does not block the host,
+takes no room in a pool, and is closed: its ops on other lanes begin after its first op on `compute`, and its last op
+there begins after them, as on those lanes the ops of all calls do. Then an op of another lane may only wait for its
+last op, and only its first op for another lane's. Where that is not so, the call is cut; where its parts are not
+closed, its ops are nodes of their own. So the ops of a segment run without interruption, and a program of thousands of
+ops has as many nodes as segments.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from simfrontier.core.program.expansion import ExpandedProgram, Wait, expand
+from simfrontier.core.program.ir import HOST, Call, Op, Ref, Role, Schedule
+from simfrontier.core.program.stand_ins import LANE, Segment, StandIns
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SegmentedProgram:
+    """A role's program in nodes: `program` is the expansion, in which an op of kind `call` stands for a segment.
+
+    segments   [num_nodes] the segment that a node stands for, None where the node is an op as it is
+    blocks     [num_nodes] its ops
+    followers  [num_nodes] of a segment, the equal one that begins at once when it ends: all else that this one waits
+               for is done when the first begins, and nothing else waits for the first; -1: there is none
+    """
+
+    schedule: Schedule
+    role: Role
+    program: ExpandedProgram
+    segments: list[Segment | None]
+    blocks: list[tuple[Op, ...] | None]
+    followers: list[int]
+
+    @classmethod
+    def of_ops(cls, schedule: Schedule, role: Role, program: ExpandedProgram | None = None) -> SegmentedProgram:
+        """A role with every op as a node; `program`: its expansion, if it is at hand."""
+        every = program or expand(schedule, role)
+        num = every.num_ops
+        return cls(
+            schedule=schedule,
+            role=role,
+            program=every,
+            segments=[None] * num,
+            blocks=[None] * num,
+            followers=[-1] * num,
+        )
+
+    @cached_property
+    def expanded(self) -> ExpandedProgram:
+        """The role's program with every op."""
+        return self.program if self.num_ops == self.program.num_ops else expand(self.schedule, self.role)
+
+    def block(self, node: int) -> tuple[Op, ...]:
+        """The ops of the segment that a node stands for."""
+        block = self.blocks[node]
+        assert block is not None, f"node {node} of role {self.role.name} is an op, not a segment"
+        return block
+
+    def segment(self, node: int) -> Segment:
+        """The segment that a node stands for; equal ones have the same ops."""
+        segment = self.segments[node]
+        assert segment is not None, f"node {node} of role {self.role.name} is an op, not a segment"
+        return segment
+
+    @property
+    def num_ops(self) -> int:
+        """Ops of the program, those within calls counted one by one."""
+        return sum(1 if block is None else len(block) for block in self.blocks)
+
+
+def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedProgram:
+    """A role's program in as few nodes as may be; every op is a node where `whole` calls are not wanted.
+
+    Raises InputError as `expand`.
+    """
+    if not whole:
+        return SegmentedProgram.of_ops(schedule, role)
+    stand_ins = StandIns(schedule, role)
+    cuts: dict[int, set[int]] = {}  # by number of the call, the ops before which it is cut
+    while True:
+        parts = [stand_ins.parts(call, cuts.get(number, set())) for number, call in enumerate(role.calls)]
+        calls, segments = _nodes(role, stand_ins, parts)
+        program = expand(schedule, Role(role.name, calls, role.at))
+        number_of = [number for number, each in enumerate(parts) for _ in each]
+        each_node = zip(number_of, segments, strict=True)
+        blocks = [None if one is None else role.calls[number].ops[one.begin : one.end] for number, one in each_node]
+        disturbed = _disturbed(schedule, program, blocks)
+        if not disturbed:
+            return SegmentedProgram(
+                schedule=schedule,
+                role=role,
+                program=program,
+                segments=segments,
+                blocks=blocks,
+                followers=_followers(program, segments),
+            )
+        for node, places in disturbed.items():
+            segment = segments[node]
+            assert segment is not None
+            cuts.setdefault(number_of[node], set()).update(segment.begin + place for place in places)
+
+
+def segmented_roles(
+    schedule: Schedule, program: ExpandedProgram | None = None, whole: bool = True
+) -> tuple[SegmentedProgram, ...]:
+    """All roles, their calls `whole` where that may be. Of one role none is, as its calls overlap; `program`: its
+    expansion, if it is at hand."""
+    if len(schedule.roles) == 1:
+        return (SegmentedProgram.of_ops(schedule, schedule.roles[0], program),)
+    return tuple(segmented(schedule, role, whole) for role in schedule.roles)
+
+
+def _nodes(
+    role: Role, stand_ins: StandIns, parts: list[list[Segment]]
+) -> tuple[tuple[Call, ...], list[Segment | None]]:
+    """The role's calls in their parts, with one op each where that stands for a part, and what the nodes stand for."""
+    calls: list[Call] = []
+    segments: list[Segment | None] = []
+    for call, its_parts in zip(role.calls, parts, strict=True):
+        if len(its_parts) == len(call.ops):  # each op is a node
+            calls.append(call)
+            segments += [None] * len(call.ops)
+            continue
+        for part in its_parts:
+            stand_in = stand_ins.of(call, part)
+            op = call.ops[part.begin] if stand_in is None else stand_in
+            calls.append(Call(call.label, call.layer, call.micro, (op,), call.block))
+            segments.append(None if stand_in is None else part)
+    return tuple(calls), segments
+
+
+def _followers(program: ExpandedProgram, segments: list[Segment | None]) -> list[int]:
+    """Of each node that stands for a segment, the equal one that begins at once when it ends; -1: none."""
+    out = [-1] * program.num_ops
+    if LANE not in program.lanes:
+        return out
+    compute = program.lanes.index(LANE)
+    held: set[int] = set()  # nodes that wait for something on another lane
+    awaited: set[int] = set()  # how many ops of the lane are done when an op of another lane may start
+    for node, news in _new_waits(program):
+        for lane, count in news:
+            held.add(node)
+            if lane == compute:
+                awaited.add(count)
+    nodes = program.by_lane[compute]
+    for done, (node, after) in enumerate(pairwise(nodes), start=1):
+        are_equal = segments[node] is not None and segments[node] == segments[after]
+        if are_equal and after not in held and done not in awaited:
+            out[node] = after
+    return out
+
+
+def _new_waits(program: ExpandedProgram) -> Iterator[tuple[int, list[Wait]]]:
+    """Every node with what it waits for that none before it on its lane has waited for."""
+    known: defaultdict[int, dict[int, int]] = defaultdict(dict)  # lane → what it has waited for on others
+    for node, waits in enumerate(program.waits):
+        waited_for = known[program.lane[node]]
+        news = [(lane, count) for lane, count in waits if count > waited_for.get(lane, 0)]
+        waited_for.update(news)
+        yield node, news
+
+
+def _disturbed(
+    schedule: Schedule, program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]
+) -> dict[int, set[int]]:
+    """Nodes that stand for segments but may not, as an op in their middle waits or is waited for: the ops before which
+    they are to be cut."""
+    if len(program.lanes) == 1:
+        return {}
+    by_lane = program.by_lane
+    compute = program.lanes.index(LANE) if LANE in program.lanes else -1
+    out: dict[int, set[int]] = {}
+    for node, news in _new_waits(program):
+        for lane, count in news:
+            other = by_lane[lane][count - 1]
+            block = blocks[node]
+            if block is not None and not _holds_host(program, other):
+                place = _first_that_waits(schedule, program, node, other, block)
+                if place is None:
+                    out.setdefault(node, set()).update(range(1, len(block)))
+                elif block[place] is not next(op for op in block if op.lane == LANE):
+                    out.setdefault(node, set()).add(place)
+            awaited = blocks[other] if lane == compute else None
+            if awaited is not None:
+                place = _last_that_is_awaited(schedule, program, node, other, awaited)
+                if place is None:
+                    out.setdefault(other, set()).update(range(1, len(awaited)))
+                elif awaited[place] is not next(op for op in reversed(awaited) if op.lane == LANE):
+                    out.setdefault(other, set()).add(place + 1)
+    return out
+
+
+def _holds_host(program: ExpandedProgram, node: int) -> bool:
+    """Whether all that is issued later waits for the op."""
+    return program.lanes[program.lane[node]] == HOST or getattr(program.ops[node], "blocking", False)
+
+
+def _first_that_waits(
+    schedule: Schedule, program: ExpandedProgram, node: int, other: int, block: tuple[Op, ...]
+) -> int | None:
+    """The first op of the segment at `node` that has to wait for `other`; None if it is none of them alone."""
+    touched = _touched_by(program, other)
+    each = enumerate(block)
+    return next((i for i, op in each if _conflict(_touched(schedule, op, program.calls[node]), touched)), None)
+
+
+def _last_that_is_awaited(
+    schedule: Schedule, program: ExpandedProgram, node: int, other: int, block: tuple[Op, ...]
+) -> int | None:
+    """The last op of the segment at `other` that `node` waits for; None if it is none of them alone."""
+    touched = _touched_by(program, node)
+    each = reversed(list(enumerate(block)))
+    return next((i for i, op in each if _conflict(_touched(schedule, op, program.calls[other]), touched)), None)
+
+
+Touched = tuple[set[Ref], set[Ref]]  # what is read, and what is changed
+
+
+def _touched(schedule: Schedule, op: Op, call: Call) -> Touched:
+    def absolute(refs: Iterable[Ref]) -> set[Ref]:
+        out = set()
+        for ref in refs:
+            tensor = schedule.tensors[ref.name]
+            layer = ref.layer + call.layer if tensor.per_layer else 0
+            out.add(Ref(ref.name, layer, ref.micro + call.micro if tensor.per_micro else 0))
+        return out
+
+    return absolute(op.reads), absolute((*op.writes, *op.accumulates))
+
+
+def _touched_by(program: ExpandedProgram, node: int) -> Touched:
+    return set(program.reads[node]), {*program.writes[node], *program.accumulates[node]}
+
+
+def _conflict(one: Touched, other: Touched) -> bool:
+    return bool(one[1] & (other[0] | other[1]) or one[0] & other[1])

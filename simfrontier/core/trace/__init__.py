@@ -1,0 +1,49 @@
+"""Traces: when every op ran, in one schema for simulation and reality; their file, and how two of them compare."""
+
+from simfrontier.core.trace import kineto as kineto
+from simfrontier.core.trace.comparison import Comparison as Comparison, OpPair as OpPair, compare as compare
+from simfrontier.core.trace.crosscheck import (
+    AddedCheck as AddedCheck,
+    AddedCheckReader as AddedCheckReader,
+    CrossCheck as CrossCheck,
+    TracePaths as TracePaths,
+    crosscheck_of as crosscheck_of,
+)
+from simfrontier.core.trace.delta import (
+    Delta as Delta,
+    PlanStepTimes as PlanStepTimes,
+    axis_sizes as axis_sizes,
+    deltas as deltas,
+    duration as duration,
+    step_times as step_times,
+)
+from simfrontier.core.trace.links import (
+    LinkBytes as LinkBytes,
+    LinkTable as LinkTable,
+    load_links as load_links,
+    save_links as save_links,
+)
+from simfrontier.core.trace.perfetto import perfetto_text as perfetto_text, write_perfetto as write_perfetto
+from simfrontier.core.trace.ranges import ranges_text as ranges_text, ranks_of_text as ranks_of_text
+from simfrontier.core.trace.read import read_perfetto as read_perfetto
+from simfrontier.core.trace.table import (
+    CALIBRATION as CALIBRATION,
+    CALIBRATION_RESIDUAL as CALIBRATION_RESIDUAL,
+    HELD_RANKS as HELD_RANKS,
+    OTHERS_SHARE as OTHERS_SHARE,
+    SHOWN_DIGITS as SHOWN_DIGITS,
+    SIMULATED as SIMULATED,
+    Span as Span,
+    Trace as Trace,
+    rank_text as rank_text,
+)
+from simfrontier.core.trace.trace_file import (
+    Arrow as Arrow,
+    Counter as Counter,
+    Mark as Mark,
+    Place as Place,
+    Process as Process,
+    TraceFile as TraceFile,
+    arrows_from_last as arrows_from_last,
+    file_of as file_of,
+)

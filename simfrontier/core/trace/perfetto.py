@@ -1,0 +1,123 @@
+"""Trace files in the trace-event format, which Perfetto and chrome://tracing open: a process per rank, a thread per
+lane, with all that `read_perfetto` needs to read them back.
+
+An arrow is a flow event `s` at the start of the span that it leaves, and one `f` of the same id at the start of the
+span that it reaches. These may be at one time: viewers then go by the order in the file, so arrows follow all spans.
+Counters that are not a rank's are those of a process of their own, the last one. A mark is a global instant event.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from simfrontier.base.wholefile import write_whole
+from simfrontier.core.trace.ranges import ranges_text
+from simfrontier.core.trace.table import Span, Trace
+from simfrontier.core.trace.trace_file import Counter, Place, Process, TraceFile, file_of
+
+FORMAT: Final = "simfrontier.core.trace"
+VERSION: Final = 1
+MICROSECOND: Final = 1e-6
+JOB: Final = "links of the job"
+Event = dict[str, Any]
+
+
+def perfetto_text(trace: Trace | TraceFile) -> str:
+    """Return the trace as JSON; times in microseconds, rounded to a nanosecond."""
+    file = file_of(trace) if isinstance(trace, Trace) else trace
+    other = {
+        "format": FORMAT,
+        "version": VERSION,
+        "schedule_digest": file.digest,
+        "title": file.title,
+        "notes": dict(file.notes),
+    }
+    document = {"displayTimeUnit": "ms", "otherData": other, "traceEvents": list(_Events(file).all())}
+    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+
+
+def write_perfetto(trace: Trace | TraceFile, path: Path) -> None:
+    """Write the trace, all or nothing. Raises InputError if the file cannot be written."""
+    write_whole(path, perfetto_text(trace))
+
+
+class _Events:
+    """The events of a file, process by process."""
+
+    def __init__(self, file: TraceFile) -> None:
+        self.file = file
+        used = dict.fromkeys(span.lane for process in file.processes for span in process.spans)
+        self.lanes = {lane: number for number, lane in enumerate(used)}
+
+    def all(self) -> Iterator[Event]:
+        for number, process in enumerate(self.file.processes):
+            yield _process_name(number, {"name": process.name, "members": ranges_text(process.members)})
+            for lane, thread in self.lanes.items():
+                yield {"ph": "M", "pid": number, "tid": thread, "name": "thread_name", "args": {"name": lane}}
+            yield from self._spans(number, process)
+            yield from self._counts(number, number)
+        if any(counter.process is None for counter in self.file.counters):
+            last = len(self.file.processes)
+            yield _process_name(last, {"name": JOB, "holds": "counters"})
+            yield from self._counts(None, last)
+        for mark in self.file.marks:
+            yield {"ph": "i", "s": "g", "pid": 0, "tid": 0, "name": mark.text, "ts": _microseconds(mark.time_s)}
+        for number, arrow in enumerate(self.file.arrows):
+            yield {"ph": "s", "id": number, **self._end(arrow.source)}
+            yield {"ph": "f", "id": number, "bp": "e", **self._end(arrow.target)}  # bound to the span that it lies in
+
+    def _spans(self, number: int, process: Process) -> Iterator[Event]:
+        times = zip(process.ready_s.tolist(), process.start_s.tolist(), process.end_s.tolist(), strict=True)
+        for span, each in zip(process.spans, times, strict=True):
+            ready_us, start_us, end_us = map(_microseconds, each)
+            # Ends are rounded like starts, so that neighbours on a lane never overlap.
+            took_us = round(end_us - start_us, 3) + 0.0
+            args = {
+                "op": span.op,
+                "kind": span.kind,
+                "name": span.name,
+                "call": span.call,
+                "layer": span.layer,
+                "micro_batch": span.micro,
+                "bytes": span.num_bytes,
+                "ready_us": ready_us,
+            }
+            if span.message_bytes:
+                args["message_bytes"] = span.message_bytes
+            if span.axes or span.level:
+                args |= {"axes": span.axes, "level": span.level}
+            yield {"ph": "X", "pid": number, **self._named(span), "ts": start_us, "dur": took_us, "args": args}
+
+    def _named(self, span: Span) -> Event:
+        title = f"{span.kind} {span.name}" if span.kind != span.name else span.kind
+        return {"tid": self.lanes[span.lane], "name": title, "cat": span.level or "local"}
+
+    def _end(self, place: Place) -> Event:
+        """An end of an arrow, at the start of a span."""
+        process = self.file.processes[place[0]]
+        start_us = _microseconds(float(process.start_s[place[1]]))
+        return {"pid": place[0], **self._named(process.spans[place[1]]), "ts": start_us}
+
+    def _counts(self, of: int | None, number: int) -> Iterator[Event]:
+        """One event for each time of the counters of a process (None: of the job)."""
+        for counter in self.file.counters:
+            if counter.process == of:
+                yield from _counter_events(counter, number)
+
+
+def _counter_events(counter: Counter, number: int) -> Iterator[Event]:
+    for time_s, *values in zip(counter.times_s, *counter.values.values(), strict=True):
+        args = dict(zip(counter.values, values, strict=True))
+        yield {"ph": "C", "pid": number, "name": counter.name, "ts": _microseconds(time_s), "args": args}
+
+
+def _process_name(number: int, args: Event) -> Event:
+    return {"ph": "M", "pid": number, "name": "process_name", "args": args}
+
+
+def _microseconds(seconds: float) -> float:
+    """Microseconds, rounded to a nanosecond; 0.0 for -0.0."""
+    return round(float(seconds) / MICROSECOND, 3) + 0.0

@@ -1,0 +1,44 @@
+"""Workloads: models as graphs of ops on logical tensors, and the catalog of named shapes."""
+
+from simfrontier.core.workload.catalog import (
+    MODELS as MODELS,
+    find_model as find_model,
+    known_model as known_model,
+    known_models as known_models,
+)
+from simfrontier.core.workload.gpt_architecture import Norm as Norm, Positions as Positions
+from simfrontier.core.workload.gpt_model import gpt as gpt
+from simfrontier.core.workload.gpt_shape import GptShape as GptShape
+from simfrontier.core.workload.graph import (
+    USUAL_CROSS_ENTROPY as USUAL_CROSS_ENTROPY,
+    Attention as Attention,
+    Checkpointing as Checkpointing,
+    CrossEntropy as CrossEntropy,
+    LossMethod as LossMethod,
+    MatmulLabels as MatmulLabels,
+    Optimizer as Optimizer,
+    Phase as Phase,
+    State as State,
+    Use as Use,
+    Value as Value,
+    Weight as Weight,
+    Workload as Workload,
+    WorkOp as WorkOp,
+)
+from simfrontier.core.workload.graph_builder import GraphBuilder as GraphBuilder, Softmax as Softmax, here as here
+from simfrontier.core.workload.metric import neox_flops as neox_flops
+from simfrontier.core.workload.mlp_model import MlpShape as MlpShape, mlp as mlp
+from simfrontier.core.workload.model import workload_of as workload_of
+from simfrontier.core.workload.precision import (
+    PRECISIONS as PRECISIONS,
+    Precision as Precision,
+    find_precision as find_precision,
+)
+from simfrontier.core.workload.shape import Shape as Shape
+from simfrontier.core.workload.sizes import refuse_sizes as refuse_sizes, sizes_of as sizes_of
+from simfrontier.core.workload.stream import (
+    NEXT as NEXT,
+    Stream as Stream,
+    in_stream as in_stream,
+    without_cuts as without_cuts,
+)

@@ -1,0 +1,79 @@
+"""The shape of a decoder GPT: its architecture, its counts of parameters and operations, and its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from simfrontier.core.workload.gpt_architecture import GptArchitecture
+from simfrontier.core.workload.gpt_model import gpt
+from simfrontier.core.workload.graph import Attention, Checkpointing, Workload
+from simfrontier.core.workload.graph_builder import Softmax
+from simfrontier.core.workload.shape import OfAnyPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GptShape(GptArchitecture, OfAnyPlan):
+    """Shape of a decoder GPT, which every plan can train."""
+
+    @property
+    def _rise(self) -> int:
+        """Features that the MLP's first product makes."""
+        return 2 * self.feed_forward if self.gated else self.feed_forward
+
+    @property
+    def _matrices_of_layer(self) -> int:
+        """h (h + 2k) of query, key and value, h² of the projection, 2 h f of the MLP, or 3 h f where it is gated."""
+        h = self.hidden
+        return h * (h + 2 * self.key_features) + h * h + h * (self._rise + self.feed_forward)
+
+    @property
+    def num_parameters(self) -> int:
+        """With k = kv_heads · h / heads, f = ffn_hidden, r = f (2f where the MLP is gated), V padded, and norms of
+        n = h (2h: layernorm with biases) parameters:
+
+            ψ = L (2h² + 2hk + h (r + f) + [biases] (3h + 2k + r) + 2n) + n + Vh (twice unless tied)
+                + [learned positions] s h + [embedding norm] n
+
+        which is L (12h² + 13h) + 2h + 2Vh for the defaults.
+        """
+        h, norm = self.hidden, (2 if self.norms_have_biases else 1) * self.hidden
+        biases = 3 * h + 2 * self.key_features + self._rise if self.biases else 0
+        ends = (1 if self.tied else 2) * self.padded_vocabulary * h + norm
+        ends += self.sequence * h if self.positions == "learned" else 0
+        ends += norm if self.embedding_norm else 0
+        return self.num_layers * (self._matrices_of_layer + biases + 2 * norm) + ends
+
+    @property
+    def model_flops_per_token(self) -> int:
+        """Useful operations of a trained token, forward and backward, none recomputed: 6 for each element of a matrix
+        that it is multiplied with (layers and head; the embedding is looked up), and 6 L h s' for each of the two
+        products of attention, where s' = s positions attended to; where `causal` only those before, (s + 1) / 2 on
+        average, hence together 6 L h (s + 1).
+
+        All s positions are what PaLM's appendix B (arXiv 2204.02311) and GPT-NeoX count, whatever is computed; the half
+        is what FlashAttention-2 counts (arXiv 2307.08691).
+        """
+        products = self.num_layers * self._matrices_of_layer + self.padded_vocabulary * self.hidden
+        positions = self.sequence + 1 if self.causal else 2 * self.sequence
+        return 6 * products + 6 * self.num_layers * self.hidden * positions
+
+    @property
+    def sample(self) -> str:
+        return f"sequences of {self.sequence:,} tokens"
+
+    def with_settings(self, settings: Mapping[str, Any]) -> GptShape:
+        return replace(self, **settings)
+
+    def workload(
+        self, batch: int, checkpointing: Checkpointing, precision: str, attention: Attention, softmax: Softmax
+    ) -> Workload:
+        return gpt(self, batch, checkpointing, precision=precision, attention=attention, softmax=softmax)
+
+    def step_flops(self, samples: float, recomputed: bool) -> float:
+        """`model_flops_per_token` of every token; recomputed: and the layers' forward, a third of theirs, once more."""
+        tokens = samples * self.sequence
+        model = float(tokens * self.model_flops_per_token)
+        head = 6.0 * tokens * self.padded_vocabulary * self.hidden
+        return model + (model - head) / 3.0 if recomputed else model

@@ -1,0 +1,284 @@
+"""A builder of model graphs: values and weights by name, and ops from a few arguments each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+from simfrontier.core.program import OpName, Part
+from simfrontier.core.workload.graph import CrossEntropy, LossMethod, MatmulLabels, Use, Value, Weight, WorkOp
+from simfrontier.core.workload.precision import Precision
+
+Labels = tuple[str, ...]
+Softmax = Literal["fused", "two-pass", "three-pass-recompute", "three-pass-reload"]
+"""The kernel of a softmax (schedule.softmax)."""
+NOTHING: Mapping[str, int] = {}
+THREE, TWO, GATHER, MERGE = get_args(CrossEntropy)
+
+
+def here(*names: str) -> tuple[Use, ...]:
+    """Values of the op's own layer."""
+    return tuple((name, 0) for name in names)
+
+
+@dataclass
+class GraphBuilder:
+    """Collects values and weights; makes ops.
+
+    `sizes` of labels hold for every op that does not give its own; `rows` are the labels of the rows of a linear
+    module's input; `softmax` is the kernel of those softmaxes whose rows are whole. A linear module m has the ops m,
+    m.dgrad and m.wgrad and the weights m.weight and perhaps m.bias; `nk` are the two letters that label its outputs and
+    its inputs.
+    """
+
+    precision: Precision
+    sizes: Mapping[str, int]
+    rows: Labels
+    softmax: Softmax = "fused"
+    values: dict[str, Value] = field(default_factory=dict)
+    weights: dict[str, Weight] = field(default_factory=dict)
+
+    @property
+    def kernel(self) -> str:
+        """The softmax kernel of an op; empty where rows stay on the chip."""
+        return "" if self.softmax == "fused" else self.softmax
+
+    @property
+    def softmax_trait(self) -> dict[str, str]:
+        """The trait of a model with another softmax kernel."""
+        return {"softmax": self.kernel} if self.kernel else {}
+
+    # ── tensors ──
+
+    def value(
+        self,
+        name: str,
+        dims: Labels,
+        shape: tuple[int, ...],
+        dtype: str | None = None,
+        per_layer: bool = True,
+        persistent: bool = False,
+        where_cut: str = "",
+        loss_methods: tuple[LossMethod, ...] = (),
+        form_of: str = "",
+        streams: tuple[str, ...] = (),
+    ) -> None:
+        """Declare a value, by default of the model's type; `persistent` ones are there before the step."""
+        declared = Value(
+            local=name,
+            streams=streams,
+            dims=dims,
+            shape=shape,
+            dtype=dtype or self.precision.model,
+            per_layer=per_layer,
+            persistent=persistent,
+            where_cut=where_cut,
+            loss_methods=loss_methods,
+            form_of=form_of,
+        )
+        self.values[declared.name] = declared
+
+    def weight(self, module: str, parameter: str, dims: Labels, shape: tuple[int, ...], per_layer: bool = True) -> None:
+        """Declare a parameter of a module."""
+        self.add_weight(Weight(module=module, parameter=parameter, dims=dims, shape=shape, per_layer=per_layer))
+
+    def add_weight(self, weight: Weight) -> None:
+        """Declare a weight."""
+        self.weights[weight.name] = weight
+
+    def linear_weights(
+        self, module: str, dims: Labels, shape: tuple[int, int], per_layer: bool = True, has_bias: bool = True
+    ) -> None:
+        """Declare the matrix (outputs × inputs) of a linear module, and its bias if it has one."""
+        self.weight(module, "weight", dims, shape, per_layer)
+        if has_bias:
+            self.weight(module, "bias", dims[:1], shape[:1], per_layer)
+
+    # ── ops ──
+
+    def pointwise(
+        self,
+        module: str,
+        kind: str,
+        labels: str,
+        sizes: Mapping[str, int] = NOTHING,
+        part: Part | None = None,
+        is_sums: bool = False,
+        where_cut: str = "",
+        kernel: str = "",
+        **operands: tuple[object, ...],
+    ) -> WorkOp:
+        """An op with one step per element of its iteration space; operands as WorkOp's (reads, writes, weights …)."""
+        every = self._iteration(tuple(labels), sizes)
+        named = OpName(module, part, is_sums)
+        return WorkOp(named=named, kind=kind, iteration=every, where_cut=where_cut, kernel=kernel, **operands)  # type: ignore[arg-type]
+
+    def matmul(
+        self,
+        module: str,
+        labels: MatmulLabels,
+        sizes: Mapping[str, int] = NOTHING,
+        part: Part | None = None,
+        kind: str = "matmul",
+        **operands: tuple[object, ...],
+    ) -> WorkOp:
+        """A product with `labels` (batch, m, n, k): 2·batch·m·n·k operations."""
+        every = self._iteration(tuple(label for group in labels for label in group), sizes)
+        flops = 2 * math.prod(size for _, size in every)
+        named = OpName(module, part)
+        return WorkOp(named=named, kind=kind, iteration=every, matmul=labels, flops=flops, **operands)  # type: ignore[arg-type]
+
+    def _iteration(self, labels: Labels, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+        return tuple((label, sizes[label] if label in sizes else self.sizes[label]) for label in labels)
+
+    def linear(
+        self, module: str, nk: str, source: str, target: str, sizes: Mapping[str, int] = NOTHING, table: str = ""
+    ) -> WorkOp:
+        """A linear module's forward, from value `source` to value `target`; `table`: the module whose matrix it
+        shares."""
+        n, k = ((label,) for label in nk)
+        return self.matmul(
+            module,
+            ((), self.rows, n, k),
+            sizes,
+            reads=here(source),
+            writes=here(target),
+            weights=self._weights_of(table or module),
+        )
+
+    def linear_backward(
+        self,
+        module: str,
+        nk: str,
+        gradient: tuple[Use, ...],
+        source: str,
+        target: str,
+        sizes: Mapping[str, int] = NOTHING,
+        table: str = "",
+    ) -> tuple[WorkOp, WorkOp]:
+        """Its backward: the gradient of its input into `target`, then those of its weights."""
+        n, k = ((label,) for label in nk)
+        back = self.matmul(
+            module,
+            ((), self.rows, k, n),
+            sizes,
+            "dgrad",
+            reads=gradient,
+            writes=here(target),
+            weights=(f"{table or module}.weight",),
+        )
+        return back, self.weight_gradient(module, nk, gradient, source, sizes, table)
+
+    def weight_gradient(
+        self,
+        module: str,
+        nk: str,
+        gradient: tuple[Use, ...],
+        source: str,
+        sizes: Mapping[str, int] = NOTHING,
+        table: str = "",
+    ) -> WorkOp:
+        """The gradients of a linear module's weights alone, for a module whose input needs none."""
+        n, k = ((label,) for label in nk)
+        return self.matmul(
+            module,
+            ((), n, k, self.rows),
+            sizes,
+            "wgrad",
+            reads=(*gradient, *here(source)),
+            gradients=self._weights_of(table or module),
+        )
+
+    def _weights_of(self, module: str) -> tuple[str, ...]:
+        return tuple(name for name in (f"{module}.weight", f"{module}.bias") if name in self.weights)
+
+    # ── the end of every model here: logits, and the cross-entropy loss in wide numbers ──
+
+    def logits(self, label: str) -> None:
+        """Declare the logits, over classes of that label, and their gradient."""
+        dims = (*self.rows, label)
+        shape = tuple(self.sizes[each] for each in dims)
+        self.value("logits", dims, shape, per_layer=False)
+        if self.precision.is_mixed:
+            self.value(self._wide_logits, dims, shape, dtype=self.precision.wide, per_layer=False, form_of="logits")
+        self.value("d.logits", dims, shape, per_layer=False)
+
+        def of_loss(name: str, loss_methods: tuple[LossMethod, ...], after: Labels = (), *sizes: int) -> None:
+            every, size = (*self.rows, *after), (*shape[:-1], *sizes)
+            self.value(name, every, size, dtype=self.precision.wide, per_layer=False, loss_methods=loss_methods)
+
+        of_loss("loss.top", (THREE, TWO))
+        of_loss("loss.terms", (TWO,), ("e",), 2)
+        of_loss("loss.shifted", (THREE,), (label,), shape[-1])
+        of_loss("loss.own", (THREE,))
+        of_loss("loss.exponentials", (THREE,), (label,), shape[-1])
+        of_loss("loss.total", (THREE,))
+        of_loss("loss.online", (GATHER,), ("e",), 3)
+        of_loss("loss.pairs", (MERGE,), ("e",), 3)
+
+    @property
+    def _wide_logits(self) -> str:
+        return f"logits.{self.precision.wide}" if self.precision.is_mixed else "logits"
+
+    def classifier(self, nk: str, source: str, table: str = "") -> tuple[WorkOp, ...]:
+        """The head's product and, where the model's numbers are narrow, the cast of the logits."""
+        product = self.linear("head", nk, source, "logits", table=table)
+        if not self.precision.is_mixed:
+            return (product,)
+        cast = f"to_{self.precision.wide}"
+        return product, self.pointwise(
+            cast, "cast", self._logit_labels(nk), reads=here("logits"), writes=here(self._wide_logits)
+        )
+
+    def classifier_backward(self, nk: str, source: str, target: str, table: str = "") -> tuple[WorkOp, ...]:
+        """The loss and its gradient, then the head's backward into `target`."""
+        return *self._loss(nk), *self.linear_backward("head", nk, here("d.logits"), source, target, table=table)
+
+    def _loss(self, nk: str) -> tuple[WorkOp, ...]:
+        """The loss by every method, of which a plan uses one.
+
+        whole: one op, whose passes over memory are those of a softmax. Where classes are cut, ranks first
+        exchange something of each row:
+
+        three-all-reduces: the largest logit, the label's own, the sum of exponentials (Megatron-LM,
+            megatron/core/tensor_parallel/cross_entropy.py; it works in place, here the shifted logits and the
+            exponentials have room of their own)
+        fused-two: the largest logit, then both sums together (megatron/core/fusions/fused_cross_entropy.py)
+        one-gather: maximum, sum and label's own logit, formed in one pass and merged (TransformerEngine,
+            pytorch/triton/cross_entropy.py)
+        mn-merge: the same with exponentials as m 2^n, which need no maximum (arXiv 2001.04438)
+        """
+        logits = self._wide_logits
+
+        def op(
+            part: str,
+            loss_methods: tuple[LossMethod, ...],
+            reads: tuple[Use, ...],
+            writes: tuple[Use, ...],
+            kernel: str = "",
+        ) -> WorkOp:
+            module, kind = (f"loss.{part}", f"loss_{part}") if part else ("loss", "loss")
+            made = self.pointwise(module, kind, self._logit_labels(nk), kernel=kernel, reads=reads, writes=writes)
+            if part == "sums":
+                made = replace(made, named=OpName("loss", is_sums=True))
+            return replace(made, loss_methods=loss_methods)
+
+        return (
+            op("max", (THREE, TWO), here(logits), here("loss.top")),
+            op("sums", (TWO,), here(logits, "loss.top"), here("loss.terms")),
+            op("own", (THREE,), here(logits, "loss.top"), here("loss.own", "loss.shifted")),
+            op("exp", (THREE,), here("loss.shifted"), here("loss.exponentials")),
+            op("sum", (THREE,), here("loss.exponentials"), here("loss.total")),
+            op("online", (GATHER,), here(logits), here("loss.online")),
+            op("pairs", (MERGE,), here(logits), here("loss.pairs")),
+            op("", ("whole",), here(logits), here("d.logits"), self.kernel),
+            op("", (TWO,), here(logits, "loss.top", "loss.terms"), here("d.logits")),
+            op("", (THREE,), here("loss.exponentials", "loss.own", "loss.total"), here("d.logits")),
+            op("", (GATHER,), here(logits, "loss.online"), here("d.logits")),
+            op("", (MERGE,), here(logits, "loss.pairs"), here("d.logits")),
+        )
+
+    def _logit_labels(self, nk: str) -> str:
+        return "".join(self.rows) + nk[0]

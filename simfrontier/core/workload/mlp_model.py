@@ -1,0 +1,156 @@
+"""A multilayer perceptron as a graph of ops: features in, equal residual layers, classes out.
+
+Labels: b sample, i input feature, h hidden feature, f feed-forward feature (4 × hidden), c class. The first linear
+module and its GELU are the embedding; a layer is x + 4h_to_h(gelu(h_to_4h(x))); the head has no bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Workload
+from simfrontier.core.workload.graph_builder import GraphBuilder, Softmax, here
+from simfrontier.core.workload.precision import Precision, find_precision
+from simfrontier.core.workload.shape import OfAnyPlan
+from simfrontier.core.workload.sizes import refuse_sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MlpShape(OfAnyPlan):
+    """Shape of a multilayer perceptron: `inputs` features, residual layers with a feed-forward width of 4 × hidden,
+    `classes` to choose from."""
+
+    name: str
+    num_layers: int
+    inputs: int
+    hidden: int
+    classes: int
+    source: str
+
+    def __post_init__(self) -> None:
+        refuse_sizes(self.name, self)
+
+    @property
+    def sequence(self) -> int:
+        """A sample is one position: where tokens are counted, samples are."""
+        return 1
+
+    @property
+    def num_parameters(self) -> int:
+        """ψ = L(8h² + 5h) + ih + h + ch: matrices and biases of L layers, first matrix and bias, head."""
+        h = self.hidden
+        return self.num_layers * (8 * h * h + 5 * h) + (self.inputs + 1 + self.classes) * h
+
+    @property
+    def sample(self) -> str:
+        return f"samples of {self.inputs:,} features"
+
+    def with_settings(self, settings: Mapping[str, Any]) -> MlpShape:
+        return replace(self, **settings)
+
+    def workload(
+        self, batch: int, checkpointing: Checkpointing, precision: str, attention: Attention, softmax: Softmax
+    ) -> Workload:
+        return mlp(self, batch, checkpointing, precision, softmax)
+
+    def step_flops(self, samples: int, recomputed: bool) -> float:
+        """By its own matrix products."""
+        return float(mlp(self, samples, "full" if recomputed else "none").matmul_flops)
+
+
+def mlp(
+    shape: MlpShape, batch: int, checkpointing: Checkpointing, precision: str = "fp16", softmax: Softmax = "fused"
+) -> Workload:
+    """The graph of one micro-batch of `batch` samples over all data-parallel ranks together; `precision` is fp16, bf16,
+    fp32 or fp64, `softmax` the kernel of the loss. Raises InputError."""
+    if batch < 1:
+        raise InputError(f"model {shape.name}: batch = {batch}; allowed: 1 or more")
+    return _Mlp(shape, batch, find_precision(precision), softmax).workload(checkpointing)
+
+
+class _Mlp(GraphBuilder):
+    """The phases of the model."""
+
+    def __init__(self, shape: MlpShape, batch: int, precision: Precision, softmax: Softmax) -> None:
+        self.shape, self.batch = shape, batch
+        sizes = {"b": batch, "i": shape.inputs, "h": shape.hidden, "f": 4 * shape.hidden, "c": shape.classes}
+        super().__init__(precision, sizes, rows=("b",), softmax=softmax)
+
+    def workload(self, checkpointing: Checkpointing) -> Workload:
+        self._declare()
+        return Workload(
+            name=self.shape.name,
+            batch=self.batch,
+            sequence=1,
+            num_layers=self.shape.num_layers,
+            checkpointing=checkpointing,
+            precision=self.precision,
+            embedding=self._embedding(),
+            layer=self._layer(),
+            head=self._head(),
+            values=self.values,
+            weights=self.weights,
+            traits=self.softmax_trait,
+        )
+
+    def _declare(self) -> None:
+        inputs, hidden, inner = self.shape.inputs, self.shape.hidden, 4 * self.shape.hidden
+        self.value("inputs", ("b", "i"), (self.batch, inputs), per_layer=False, persistent=True)
+        for name in ("embedding.out", "d.embedding"):
+            self.value(name, ("b", "h"), (self.batch, hidden), per_layer=False)
+        for name in ("x", "mlp.out", "d.x", "d.mlp_path"):
+            self.value(name, ("b", "h"), (self.batch, hidden))
+        for name in ("h_to_4h.out", "gelu.out", "d.gelu", "d.h_to_4h"):
+            self.value(name, ("b", "f"), (self.batch, inner))
+        self.logits("c")
+
+        self.linear_weights("embedding", ("h", "i"), (hidden, inputs), per_layer=False)
+        self.linear_weights("h_to_4h", ("f", "h"), (inner, hidden))
+        self.linear_weights("4h_to_h", ("h", "f"), (hidden, inner))
+        self.weight("head", "weight", ("c", "h"), (self.shape.classes, hidden), per_layer=False)
+
+    def _embedding(self) -> Phase:
+        return Phase(
+            forward=(
+                self.linear("embedding", "hi", "inputs", "embedding.out"),
+                self.pointwise("embedding.gelu", "gelu", "bh", reads=here("embedding.out"), writes=here("x")),
+            ),
+            backward=(
+                self.pointwise(
+                    "embedding.gelu",
+                    "gelu",
+                    "bh",
+                    part="backward",
+                    reads=here("d.x", "embedding.out"),
+                    writes=here("d.embedding"),
+                ),
+                self.weight_gradient("embedding", "hi", here("d.embedding"), "inputs"),
+            ),
+        )
+
+    def _layer(self) -> Phase:
+        out = (("d.x", 1),)
+        return Phase(
+            forward=(
+                self.linear("h_to_4h", "fh", "x", "h_to_4h.out"),
+                self.pointwise("gelu", "gelu", "bf", reads=here("h_to_4h.out"), writes=here("gelu.out")),
+                self.linear("4h_to_h", "hf", "gelu.out", "mlp.out"),
+                self.pointwise("residual", "add", "bh", reads=here("x", "mlp.out"), writes=(("x", 1),)),
+            ),
+            backward=(
+                *self.linear_backward("4h_to_h", "hf", out, "gelu.out", "d.gelu"),
+                self.pointwise(
+                    "gelu", "gelu", "bf", part="backward", reads=here("d.gelu", "h_to_4h.out"), writes=here("d.h_to_4h")
+                ),
+                *self.linear_backward("h_to_4h", "fh", here("d.h_to_4h"), "x", "d.mlp_path"),
+                self.pointwise(
+                    "residual", "add", "bh", part="backward", reads=(*out, *here("d.mlp_path")), writes=here("d.x")
+                ),
+            ),
+        )
+
+    def _head(self) -> Phase:
+        return Phase(forward=self.classifier("ch", "x"), backward=self.classifier_backward("ch", "x", "d.x"))

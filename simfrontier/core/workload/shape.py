@@ -1,0 +1,82 @@
+"""What every shape of a model says: its sizes, its graph of a step, and what can train it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import Field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from simfrontier.core.workload.graph import Attention, Checkpointing, Workload
+    from simfrontier.core.workload.graph_builder import Softmax
+
+
+@runtime_checkable
+class Shape(Protocol):
+    """Shape of a model, a dataclass: the core's, or of an extra, whose module `models` has its named shapes."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def num_layers(self) -> int: ...
+
+    @property
+    def hidden(self) -> int: ...
+
+    @property
+    def sequence(self) -> int:
+        """Tokens of a sample; 1 where a sample is one position."""
+
+    @property
+    def num_parameters(self) -> int: ...
+
+    @property
+    def source(self) -> str:
+        """Where it is published."""
+
+    @property
+    def sample(self) -> str:
+        """What samples are, in words."""
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """The families of plans that can train it; none: all can."""
+
+    @property
+    def gathers_statistics(self) -> bool:
+        """Whether a step gathers of all samples what only later steps need."""
+
+    def refuse_step(self, grad_accum: int, precision: str, checkpointing: Checkpointing) -> None:
+        """Raise InputError for a step that the model cannot take: so many micro-batches, numbers of that type, and
+        activations computed again or kept."""
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Shape:
+        """The shape with sizes and traits set otherwise. Raises InputError for one that cannot be set."""
+
+    def workload(
+        self, batch: int, checkpointing: Checkpointing, precision: str, attention: Attention, softmax: Softmax
+    ) -> Workload:
+        """The graph of one micro-batch of `batch` samples over all data-parallel ranks together. Raises InputError."""
+
+    def step_flops(self, samples: int, recomputed: bool) -> float:
+        """Operations of one step of `samples` samples over all ranks, with or without recomputed forwards."""
+
+
+class OfAnyPlan:
+    """The part of a shape that every plan can train, in every way."""
+
+    __slots__ = ()
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def gathers_statistics(self) -> bool:
+        return False
+
+    def refuse_step(self, grad_accum: int, precision: str, checkpointing: Checkpointing) -> None:
+        return None

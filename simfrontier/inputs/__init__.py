@@ -1,0 +1,1 @@
+"""What is read from files: scenarios, and measured tables and traces."""

@@ -1,0 +1,118 @@
+"""The shipped measured tables: their rows, their sources, and which rows are known faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Final
+
+from simfrontier.base.errors import InputError, nearest
+from simfrontier.base.io import Derived, Text, read_toml, typed
+from simfrontier.inputs.measured.call_table import read_calls
+from simfrontier.inputs.measured.device_tables import read_copies, read_kernels, read_rates
+from simfrontier.inputs.measured.rows import Benchmark, CallKind, Form, Row
+
+INDEX: Final = Path(__file__).parent / "tables" / "index.toml"
+_READERS: Final[dict[Form, Callable[[Path, str], Sequence[Row]]]] = {
+    "calls": read_calls,
+    "copies": read_copies,
+    "rates": read_rates,
+    "kernels": read_kernels,
+}
+_EXACT: Final = ("machine", "collective", "library", "benchmark", "scope")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pathology:
+    """Selection of rows that show a fault of a machine or a library and not its law, and why that is known.
+
+    A row is meant if it agrees with every selection that is given: its fields by their names, how its `source` begins,
+    and bounds on its devices and bytes, both included.
+    """
+
+    reason: Text
+    machine: Text | None = None
+    collective: CallKind | None = None
+    library: Text | None = None
+    benchmark: Benchmark | None = None
+    scope: Text | None = None
+    source: str = ""
+    devices_from: int | None = None
+    devices_to: int | None = None
+    bytes_from: int | None = None
+    bytes_to: int | None = None
+
+    def is_of(self, row: Row) -> bool:
+        """Whether the selection covers the row."""
+        exact = {name: value for name in _EXACT if (value := getattr(self, name)) is not None}
+        return (
+            all(getattr(row, name, None) == value for name, value in exact.items())
+            and row.source.startswith(self.source)
+            and _inside(getattr(row, "devices", None), self.devices_from, self.devices_to)
+            and _inside(getattr(row, "num_bytes", None), self.bytes_from, self.bytes_to)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A measured table: its rows in the file's order, where they are published (`citation`), how they were measured."""
+
+    name: Annotated[str, Derived("")]  # its key in the index
+    file: Text
+    form: Form
+    title: Text
+    citation: str
+    method: str
+    caveats: tuple[Text, ...] = ()
+    rows: Annotated[tuple[Row, ...], Derived(())]
+    pathologies: tuple[Pathology, ...] = ()
+
+    def pathology_of(self, row: Row) -> str | None:
+        """Return why a row of this table is a known fault and not the law of its machine; None if it is none."""
+        return fault_of(row, self.pathologies)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _IndexFile:
+    tables: Mapping[str, Table]
+
+
+def fault_of(row: Row, faults: Sequence[Pathology]) -> str | None:
+    """Return why a row is one of these faults; None if it is none."""
+    return next((fault.reason for fault in faults if fault.is_of(row)), None)
+
+
+def load_tables(path: Path = INDEX) -> tuple[Table, ...]:
+    """Load all tables, in the order of the index; their files lie beside it. Raises InputError."""
+    return tuple(_read(path.parent, name, entry) for name, entry in _index(path).items())
+
+
+def call_faults() -> tuple[Pathology, ...]:
+    """Return the known faults of all shipped tables of calls. Raises InputError."""
+    return tuple(fault for table in load_tables() if table.form == "calls" for fault in table.pathologies)
+
+
+def load_table(name: str, path: Path = INDEX) -> Table:
+    """Load the table of that name. Raises InputError."""
+    tables = _index(path)
+    if name not in tables:
+        raise InputError(f'table "{name}" is not in {path.name}, {nearest(name, tables)}')
+    return _read(path.parent, name, tables[name])
+
+
+def _index(path: Path) -> Mapping[str, Table]:
+    """The tables of an index by name, without their rows."""
+    return typed(read_toml(path, "index of tables"), _IndexFile, path.name).tables
+
+
+def _read(folder: Path, name: str, entry: Table) -> Table:
+    """Read the rows of a table; places name the file without its folder: they do not depend on where it is."""
+    return replace(entry, name=name, rows=tuple(_READERS[entry.form](folder / entry.file, entry.file)))
+
+
+def _inside(value: int | None, low: int | None, high: int | None) -> bool:
+    """Whether a value is within bounds; a missing value is within no bounds alone."""
+    if low is None and high is None:
+        return True
+    return value is not None and (low or 0) <= value <= (value if high is None else high)

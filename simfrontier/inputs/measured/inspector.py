@@ -1,0 +1,110 @@
+"""Logs of NCCL's Inspector: for each rank a file of JSON lines, one for each collective that it has timed.
+
+Format: NVIDIA/nccl, plugins/profiler/inspector (before: ext-profiler/inspector), inspector_json.cc and inspector.cc,
+output format v4.0 to v4.3. `coll_exec_time_us` are whole microseconds: of the slowest channel of the kernel on this
+rank. `coll_msg_size_bytes` is the count that the call was given times the size of its type: one rank's part for an
+all-gather and a reduce-scatter (inspectorComputeOpBw multiplies both by the ranks), the vector for an all-reduce and a
+broadcast. `coll_sn` counts the calls of one kind on one communicator. Lines of `p2p_perf`, `dump_stats` and of proxies
+are no collectives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+from annotated_types import Ge
+from pydantic import Field
+
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import External, NotNegative, json_of, reading, typed
+from simfrontier.inputs.measured.calls_of_ranks import CallsOfRanks, What
+from simfrontier.inputs.measured.format import FileStart, Format
+from simfrontier.inputs.measured.reading import Reading
+from simfrontier.inputs.measured.rows import CallKind
+from simfrontier.inputs.measured.setup import Setup
+
+TITLE: Final = "log of NCCL's Inspector"
+KINDS: Final[dict[str, CallKind]] = {
+    "AllGather": "all_gather",
+    "ReduceScatter": "reduce_scatter",
+    "AllReduce": "all_reduce",
+    "Broadcast": "broadcast",
+}
+PER_RANK: Final = ("all_gather", "reduce_scatter")  # sizes are of one rank's part: ranks times that is the message
+_VERSION_KEY: Final = re.compile(r'"inspector_output_format_version"\s*:')
+
+
+class _Metadata(External):
+    inspector_output_format_version: Annotated[str, Field(pattern=r"^v4(\.[0-9]+)?$")]
+
+
+class _Header(External):
+    id: str
+    n_ranks: Annotated[int, Ge(1)]
+    nnodes: Annotated[int, Ge(1)]
+
+
+class _Perf(External):
+    coll: str
+    coll_sn: Annotated[int, Ge(0)]
+    coll_msg_size_bytes: Annotated[int, Ge(0)]
+    coll_exec_time_us: NotNegative  # plugins derived from NCCL's write fractions
+
+
+class _Line(External):
+    metadata: _Metadata
+    header: _Header | None = None
+    coll_perf: _Perf | None = None
+
+
+def read_inspector(files: Sequence[Path], setup: Setup) -> Reading:
+    """Read the logs of some or all ranks. Raises InputError."""
+    calls = CallsOfRanks()
+    for path in files:
+        with reading(path, TITLE), path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    _read_line(calls, line, f"{path} line {number}")
+    return calls.reading(files, setup).with_missing_ranks()
+
+
+def _read_line(calls: CallsOfRanks, text: bytes, where: str) -> None:
+    try:
+        line = typed(json_of(text.decode(errors="replace").strip(), where, TITLE), _Line, where)
+    except InputError:
+        if text.endswith((b"\n", b"}")):
+            raise
+        calls.leave_out("a last line that is cut short")  # as where a job was killed
+        return
+    if line.header is None or line.coll_perf is None:
+        return
+    perf, ranks, nodes = line.coll_perf, line.header.n_ranks, line.header.nnodes
+    kind = KINDS.get(perf.coll)
+    if kind is None:
+        calls.leave_out(f"{perf.coll}, of which no times are taken")
+    elif perf.coll_msg_size_bytes == 0 or perf.coll_exec_time_us == 0.0:
+        calls.leave_out("no bytes, or less than a microsecond")
+    elif ranks < 2:
+        calls.leave_out("of one rank")
+    elif ranks % nodes:
+        calls.leave_out("ranks that are unevenly spread over nodes")
+    else:
+        num_bytes = perf.coll_msg_size_bytes * (ranks if kind in PER_RANK else 1)
+        what = What(kind=kind, devices=ranks, nodes=nodes, num_bytes=num_bytes)
+        calls.add((line.header.id, kind, perf.coll_sn), what, perf.coll_exec_time_us / 1e6)
+
+
+def _recognises(start: FileStart) -> bool:
+    return start.is_json and _VERSION_KEY.search(start.text) is not None
+
+
+FORMAT: Final = Format(
+    name="inspector",
+    title="logs of NCCL's Inspector",
+    recognises=_recognises,
+    read=read_inspector,
+    per_rank=True,
+)

@@ -1,0 +1,115 @@
+"""Output of OSU micro-benchmarks of collectives: a header per benchmark, then a table of sizes and times.
+
+Format and the meaning of sizes: osu-micro-benchmarks 3 to 7, c/util/osu_util.c (print_header, print_stats) and
+c/mpi/collective. Latencies are averages over ranks in microseconds. Sizes are bytes of one rank for an all-gather and
+of one rank for one other in an all-to-all; the whole input for the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from simfrontier.base.errors import InputError, nearest
+from simfrontier.base.io import log_text
+from simfrontier.inputs.measured.format import FileStart, Format
+from simfrontier.inputs.measured.place import RowPlace
+from simfrontier.inputs.measured.reading import Reading, Unusable, counted_faults
+from simfrontier.inputs.measured.rows import CallKind, CallRow
+from simfrontier.inputs.measured.setup import Setup
+
+COLLECTIVES: Final[dict[str, CallKind]] = {
+    "Allgather Latency Test": "all_gather",
+    "Allreduce Latency Test": "all_reduce",
+    "Reduce_scatter Latency Test": "reduce_scatter",
+    "All-to-All Personalized Exchange Latency Test": "all_to_all",
+    "Broadcast Latency Test": "broadcast",
+}
+PER_PEER: Final = ("all_gather", "all_to_all")  # sizes are of one rank's part: devices times that is the message
+_OSU: Final = re.compile(r"^#\s*OSU\s+\S+\s.*Test", re.MULTILINE)
+_HEADER: Final = re.compile(r"#\s*OSU\s+\S+\s(.*?\bTest|.*)")  # behind the test's name there is a version
+_COLUMNS: Final = re.compile(r"#\s*Size\s(.*)")
+_ROW: Final = re.compile(r"\s*([0-9]{1,18})\s+(\S+)(?:\s.*)?")
+_NUMBER: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]+)?")
+
+_Entry = tuple[str, RowPlace, int, str]  # test, place, bytes, and the number behind the size, as printed
+
+
+def read_osu(files: Sequence[Path], setup: Setup) -> Reading:
+    """Read times of collectives; lines of other tests and lines without a time are left out.
+
+    Machine, library and devices are not in the output and come from the setup. Sizes of 0 bytes move nothing and are no
+    rows. Raises InputError if nothing is left.
+    """
+    path = files[0]
+    rows: list[CallRow] = []
+    faults: list[Unusable] = []
+    for entry in _entries(path):
+        try:
+            rows.append(_row(entry, path, setup))
+        except Unusable as fault:
+            faults.append(fault)
+    if faults and not rows:
+        raise faults[0]
+    return Reading(files=(path,), rows=tuple(rows), said=counted_faults(faults, "line"))
+
+
+def _row(entry: _Entry, path: Path, setup: Setup) -> CallRow:
+    """Raises Unusable for a line without a time of a collective."""
+    test, place, num_bytes, value = entry
+    if test not in COLLECTIVES:
+        raise Unusable(f"of {test}; {nearest(test, COLLECTIVES)}", where=str(place), why=f"of {test}")
+    if not _NUMBER.fullmatch(value) or float(value) <= 0.0:
+        raise Unusable(f"of {test} without a time above 0, allowed: microseconds", where=str(place))
+    kind, devices = COLLECTIVES[test], setup.devices_of(str(path))
+    return CallRow(
+        machine=setup.machine_of(str(path)),
+        collective=kind,
+        library=setup.library_of(str(path)),
+        devices=devices,
+        num_bytes=num_bytes * (devices if kind in PER_PEER else 1),
+        seconds=float(value) / 1e6,
+        source=path.name,
+        place=place,
+        nodes=setup.nodes,
+        packages=setup.packages,
+    )
+
+
+def _entries(path: Path) -> Iterator[_Entry]:
+    """Yield the lines of all tables. A table starts below `# Size` and ends with the first line that is no row."""
+    test, inside, has_rows = "", False, False
+    for number, line in enumerate(log_text(path, "OSU output").splitlines(), 1):
+        place = RowPlace(str(path), number)
+        if header := _HEADER.search(line):
+            test, inside = header[1].strip(), False
+        elif columns := _COLUMNS.fullmatch(line):
+            _refuse_unit(columns[1].strip(), test, place)
+            inside = True
+        elif inside and (row := _ROW.fullmatch(line)):
+            has_rows = True
+            if int(row[1]) > 0:
+                yield test, place, int(row[1]), row[2]
+        elif not line.lstrip().startswith("#"):
+            inside = False
+    if not has_rows:
+        raise InputError(
+            f'{path}: no table of OSU micro-benchmarks in it, allowed: their output, with its "# Size" lines'
+        )
+
+
+def _refuse_unit(columns: str, test: str, place: RowPlace) -> None:
+    """Raise InputError unless the first column after the size, which is the one that is read, is in microseconds."""
+    if not test:
+        raise InputError(f'{place}: a table below no "# OSU ... Test" line, allowed: the whole output')
+    if test in COLLECTIVES and "(us)" not in columns.split("  ")[0]:
+        raise InputError(f'{place}: columns "{columns}", allowed: first a column in (us)')
+
+
+def _recognises(start: FileStart) -> bool:
+    return _OSU.search(start.log) is not None
+
+
+FORMAT: Final = Format(name="osu", title="output of OSU micro-benchmarks", recognises=_recognises, read=read_osu)

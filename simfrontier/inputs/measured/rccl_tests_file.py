@@ -1,0 +1,139 @@
+"""Files that rccl-tests write with -x FILE -Z json or csv: one line for each size, in and out of place.
+
+Format: ROCm/rccl-tests, src/common.cpp (class Reporter); before 2025 src/common.cu, with a JSON object in each line
+instead of a list. Sizes are those of the printed table, times microseconds to six decimals. `nodes` and `ranksPerNode`
+are no nodes: the program fills in the processes of a communicator for the latter, and all processes over these for the
+former; where that is not 1, only the user knows the group. Rows of the CSV have a cell for `nodes`, and its head none.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from annotated_types import Ge
+
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import External, NotNegative, json_of, text_of, typed
+from simfrontier.inputs.measured.calls_of_ranks import CallsOfRanks, What
+from simfrontier.inputs.measured.format import FileStart, Format
+from simfrontier.inputs.measured.reading import Reading
+from simfrontier.inputs.measured.rows import kind_of
+from simfrontier.inputs.measured.setup import Setup
+
+TITLE: Final = "file of rccl-tests"
+NAMES: Final = {
+    "collective": "name",
+    "rankspernode": "ranksPerNode",
+    "gpusperrank": "gpusPerRank",
+    "inplace": "inPlace",
+    "#wrong": "wrong",
+}
+"""Keys of the JSON by the CSV's names of columns, where these differ."""
+_TEXTS: Final = ("name", "wrong")
+_KEY: Final = re.compile(r'"inPlace"\s*:')
+_Count = Annotated[int, Ge(1)]
+
+
+class _Result(External):
+    name: str
+    inPlace: Literal[0, 1]
+    wrong: str
+    size: Annotated[int, Ge(0)]
+    time: NotNegative
+    gpus: _Count | None = None  # of a build without MPI: one process
+    ranks: _Count = 1
+    gpusPerRank: _Count = 1
+    nodes: _Count = 1
+
+
+def read_rccl_tests(files: Sequence[Path], setup: Setup) -> Reading:
+    """Read the calls of a file: out of place, or in place if it has no others. Raises InputError."""
+    path = files[0]
+    text = text_of(path, TITLE).removeprefix("\ufeff")
+    objects = _of_json(str(path), text) if text.lstrip()[:1] in ("{", "[") else _of_csv(str(path), text)
+    results = [(where, typed(each, _Result, where)) for where, each in objects]
+    side = min((result.inPlace for _, result in results), default=0)
+    calls = CallsOfRanks()
+    for where, result in results:
+        if result.inPlace == side:
+            _add(calls, where, result, setup)
+    return calls.reading(files, setup)
+
+
+def _add(calls: CallsOfRanks, where: str, result: _Result, setup: Setup) -> None:
+    kind = kind_of(result.name)
+    if kind is None:
+        calls.leave_out(f'of "{result.name}", of which no times are taken')
+    elif result.wrong not in ("0", "N/A"):
+        calls.leave_out("wrong results")
+    elif result.size == 0 or result.time == 0.0:
+        calls.leave_out("no bytes or no time")
+    elif (devices := _devices(where, result, setup)) < 2:
+        calls.leave_out("of one device")
+    else:
+        what = What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=result.size)
+        calls.add(where, what, result.time / 1e6)
+
+
+def _devices(where: str, result: _Result, setup: Setup) -> int:
+    """Return the number of devices of a group. Raises InputError if only the user can know it."""
+    if result.gpus is not None:
+        return result.gpus
+    if result.nodes == 1:
+        return result.ranks * result.gpusPerRank
+    if setup.devices is None:
+        text = f"got {result.nodes}, of which rccl-tests mean groups of processes, or nodes; allowed: --devices N"
+        raise InputError(f"{text} beside it", where=where, key=("nodes",))
+    return setup.devices_of(where)
+
+
+def _of_json(where: str, text: str) -> Iterator[tuple[str, Any]]:
+    """Yield the objects of a list, or of lines, with their places."""
+    if text.lstrip().startswith("["):
+        for number, each in enumerate(json_of(text, where, TITLE)):
+            yield f"{where}: [{number}]", each
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        place = f"{where} line {number}"
+        if line.strip():
+            yield place, json_of(line, place, TITLE)
+
+
+def _of_csv(where: str, text: str) -> Iterator[tuple[str, Any]]:
+    """Yield the same objects of the lines below a head."""
+    reader = csv.reader(text.splitlines(), skipinitialspace=True)
+    names = [NAMES.get(cell.strip().lower(), cell.strip()) for cell in next(reader)]
+    for cells in reader:
+        place = f"{where} line {reader.line_num}"
+        if len(cells) == len(names) + 1 and "nodes" not in names:
+            names.insert(names.index("ranks"), "nodes")
+        if len(cells) != len(names):
+            raise InputError(f"{len(cells)} values, allowed: {len(names)}, one for each column", where=place)
+        yield place, {name: _value(name, cell.strip()) for name, cell in zip(names, cells, strict=True)}
+
+
+def _value(name: str, cell: str) -> Any:
+    """Return a cell as the JSON would have it: a number where it is one, else a text."""
+    try:
+        return cell if name in _TEXTS else json.loads(cell)
+    except ValueError:
+        return cell
+
+
+def _recognises(start: FileStart) -> bool:
+    if start.is_json:
+        return _KEY.search(start.text) is not None
+    return {column.lower() for column in start.columns} >= {"collective", "inplace", "busbw"}
+
+
+FORMAT: Final = Format(
+    name="rccl-tests-file",
+    title="files of rccl-tests (JSON, CSV)",
+    recognises=_recognises,
+    read=read_rccl_tests,
+)

@@ -1,0 +1,215 @@
+"""Measured rows: calls of collectives, copies between two devices, rates of products and of training, and kernels.
+
+The annotations say what a table's cells may be, and an alias names the column where that differs from the field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, get_args
+
+from annotated_types import Ge
+from pydantic import Field
+
+from simfrontier.base.errors import InputError, unknown, wrong
+from simfrontier.base.io import Parsed, Positive, Text
+from simfrontier.core.machine import machine_named
+from simfrontier.inputs.measured.place import RowPlace
+
+CallKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast"]
+CALL_KINDS: Final[tuple[CallKind, ...]] = get_args(CallKind)
+Benchmark = Literal["osu_bw", "osu_bibw", "osu_latency", "kernel_copy", "sdma_copy"]
+Unit = Literal["GB/s", "MB/s", "us"]
+Form = Literal["calls", "copies", "rates", "kernels"]  # of a table: which kind of rows it holds
+KernelKind = Literal["copy", "softmax", "layernorm", "adam", "attention"]
+What = Literal["matmul", "training"]
+Quantity = Literal[
+    "seconds",
+    "flops_per_s",
+    "machine_flops_per_s",
+    "share_of_peak",
+    "scaling_efficiency",
+    "speedup_over_zero3",
+    "speedup_over_zeropp",
+]
+Status = Literal["measured", "paper", "secondary", "inferred"]
+Groups = tuple[tuple[int, ...], ...]
+_BYTES_PER_S: Final = {"GB/s": 1e9, "MB/s": 1e6}  # decimal, as OSU micro-benchmarks print them
+
+
+def kind_of(spelling: str) -> CallKind | None:
+    """Return the kind of a call spelt `all_gather`, `allgather`, `All-Gather`, `bcast` …; None if it is none."""
+    letters = "".join(letter for letter in spelling.lower() if letter not in "_- ")
+    if letters == "bcast":
+        return "broadcast"
+    return next((kind for kind in CALL_KINDS if kind.replace("_", "") == letters), None)
+
+
+def _call_kind(cell: str) -> CallKind:
+    kind = kind_of(cell)
+    if kind is None:
+        raise InputError(unknown(cell, CALL_KINDS))
+    return kind
+
+
+def _machine(cell: str) -> str:
+    """Name of a machine, or path of a machine's file, which is read to see that it is one."""
+    if cell.endswith(".toml"):
+        machine_named(cell)
+    return cell
+
+
+def _groups(cell: str) -> Groups:
+    """Parse groups of devices, with `-` between the devices of one: `0-2 1-3`."""
+    try:
+        groups = tuple(tuple(map(int, group.split("-"))) for group in cell.split())
+    except ValueError:
+        raise InputError(wrong(cell, "devices, e.g. 0-2 1-3")) from None
+    devices = [device for group in groups for device in group]
+    if len(set(map(len, groups))) > 1 or len(set(devices)) < len(devices):
+        raise InputError(wrong(cell, "groups of one size, every device once"))
+    return groups
+
+
+MachineName = Annotated[str, Parsed(_machine)]
+Count = Annotated[int, Ge(1)]
+NumBytes = Annotated[int, Ge(1), Field(validation_alias="bytes")]
+Seconds = Annotated[Positive, Field(validation_alias="time_s")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRow:
+    """One measured time of a collective.
+
+    `num_bytes` is the whole message: what a rank ends with of an all-gather, what it begins with of a reduce-scatter
+    or all-to-all, the vector of an all-reduce or broadcast. `nodes` and `packages` say what the devices are on, None
+    where that is not told: then devices fill one node after another.
+
+    `groups`: the devices of one node by groups that make the call at once, in rank order, where the row says them; its
+    time is that of the first group, which has rank 0. `read_off`: the key of a library's file whose number is this
+    row's.
+    """
+
+    machine: MachineName
+    collective: Annotated[CallKind, Parsed(_call_kind)]
+    library: Text
+    devices: Annotated[int, Ge(2)]
+    num_bytes: NumBytes
+    seconds: Seconds
+    source: str
+    place: RowPlace
+    nodes: Count | None = None
+    packages: Count | None = None
+    groups: Annotated[Groups, Parsed(_groups)] = ()
+    read_off: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRow:
+    """One measured copy from device to device: `value` in `unit`, as the benchmark prints it.
+
+    `path_class` is what the copy crosses ("4 links", "2 links", "1 link", "routed" or words about NICs), `pair` the two
+    devices ("" where not told), `scope` "intra-node" or "inter-node".
+    """
+
+    machine: MachineName
+    path_class: Text
+    pair: Annotated[str, Field(validation_alias="gcd_pair")] = ""
+    scope: Literal["intra-node", "inter-node"]
+    benchmark: Benchmark
+    num_bytes: NumBytes
+    library: Text
+    value: Positive
+    unit: Unit
+    source: Text
+    place: RowPlace
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Rate of the copy, bytes/s; of osu_bibw both directions together."""
+        return self.num_bytes / (self.value / 1e6) if self.unit == "us" else self.value * _BYTES_PER_S[self.unit]
+
+    @property
+    def seconds(self) -> float:
+        """Time of one message: the one-way latency, or bytes over rate (osu_bw sends many messages in a row, so that is
+        a message's share of their time). osu_bibw counts the bytes of both directions, of which one message is half."""
+        if self.unit == "us":
+            return self.value / 1e6
+        return (2 if self.benchmark == "osu_bibw" else 1) * self.num_bytes / self.bytes_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateRow:
+    """One measured or published rate: of a matrix product m × n × k on one device, or of a training run.
+
+    `value` is a `quantity`: seconds or flops_per_s (of one device), machine_flops_per_s (of all devices), or a pure
+    number. `statistic` says which of several measurements (median, best, p01 …), `status` how well it is known
+    (measured, paper, secondary, inferred). Sizes and `devices` are None where they were not published.
+    """
+
+    machine: MachineName
+    what: What
+    quantity: Quantity
+    value: Positive
+    statistic: Text
+    status: Status
+    source: Text
+    place: RowPlace
+    m: Count | None = None
+    n: Count | None = None
+    k: Count | None = None
+    dtype: str = ""
+    model: str = ""
+    plan: str = ""
+    devices: Count | None = None
+
+    @property
+    def flops(self) -> int | None:
+        """Operations of the matrix product, 2 m n k; None where its shape is not known."""
+        if self.m is None or self.n is None or self.k is None:
+            return None
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def flops_per_s(self) -> float | None:
+        """Rate of one device; None where the row says something else (a share of a peak, a ratio)."""
+        match self.quantity:
+            case "flops_per_s":
+                return self.value
+            case "machine_flops_per_s":
+                return None if self.devices is None else self.value / self.devices
+            case "seconds":
+                return None if self.flops is None else self.flops / self.value
+            case _:
+                return None
+
+    @property
+    def seconds(self) -> float | None:
+        """Time of the matrix product; None for training, and where the shape is not known."""
+        if self.quantity == "seconds":
+            return self.value
+        return None if self.flops is None or self.flops_per_s is None else self.flops / self.flops_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRow:
+    """One measured time of a kernel without matrix products, or of fused attention, on one device.
+
+    `shape` is that of its operand, for people (2048x6144). `num_bytes` is what it reads and writes at least, each
+    operand once; `flops` are those of attention's products, forward and backward together (None: no products).
+    """
+
+    machine: MachineName
+    kernel: KernelKind
+    dtype: Text
+    shape: Text
+    num_bytes: NumBytes
+    seconds: Seconds
+    statistic: Text
+    status: Status
+    source: Text
+    place: RowPlace
+    flops: Count | None = None
+
+
+Row = CallRow | CopyRow | RateRow | KernelRow

@@ -1,0 +1,185 @@
+"""Programs of a job's ranks: the ops of each rank by lane, and the ranks that run the same program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from simfrontier.base.errors import InputError
+from simfrontier.inputs.profiler.mesh import GroupAxes
+from simfrontier.inputs.profiler.order import Placed
+from simfrontier.inputs.profiler.rank_trace import GroupCall, RankTrace, SimulatedExchange
+
+COMPUTE: Final = "compute"
+
+
+class CallKey(NamedTuple):
+    """Facts that all ranks of a call agree on: what it does, over which axes, between which coordinates a message goes,
+    the bytes of the whole message, and its type, or what a simulation wrote of it."""
+
+    meaning: str
+    axes: tuple[str, ...]
+    ends: tuple[int, int] | None
+    num_bytes: int
+    how: str
+
+    def __str__(self) -> str:
+        return f"{self.meaning} of {self.num_bytes:,} bytes"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RankProgram:
+    """What a rank does in a step, in the order of launches: kernels with their lanes, and, where they are calls, over
+    which axes. `ends`: of a message, the coordinates between which it goes; `calls`: of each lane what its calls are,
+    with the rank's own coordinate at messages, which all ranks have in common that run one program."""
+
+    trace: RankTrace
+    placed: Sequence[Placed]
+    lanes: Sequence[str]
+    axes: Sequence[tuple[str, ...]]
+    ends: Sequence[tuple[int, int] | None]
+    calls: Mapping[str, tuple[tuple[CallKey, int | None], ...]]
+
+    @property
+    def rank(self) -> int:
+        return self.trace.rank
+
+    @cached_property
+    def indices_of_lanes(self) -> dict[str, list[int]]:
+        """Kernels and calls of each lane, in the order of their launch; without `parts`."""
+        out: dict[str, list[int]] = {}
+        for index in sorted(range(len(self.lanes)), key=lambda each: self.placed[each].ahead != "whole"):
+            if self.placed[index].ahead != "part":
+                out.setdefault(self.lanes[index], []).append(index)
+        return out
+
+    @cached_property
+    def parts(self) -> dict[str, int]:
+        """By lane, the first part of the next step's kernel that runs when the step ends."""
+        return {lane: index for index, lane in enumerate(self.lanes) if self.placed[index].ahead == "part"}
+
+    @property
+    def num_on_lanes(self) -> dict[str, int]:
+        """Number of kernels and calls of each lane."""
+        return {lane: len(indices) for lane, indices in self.indices_of_lanes.items()}
+
+
+def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> RankProgram:
+    """Return the program of a rank on a mesh. Raises InputError for a message between ranks that differ along several
+    axes."""
+    known: dict[tuple[int, ...], tuple[str, ...]] = {}
+    axes: list[tuple[str, ...]] = []
+    ends: list[tuple[int, int] | None] = []
+    for each in placed:
+        call = each.kernel.call
+        if call is None:
+            axes.append(())
+            ends.append(None)
+            continue
+        if call.peer is None:
+            if call.ranks not in known:
+                known[call.ranks] = on.axes(call.ranks, trace.where)
+            axes.append(known[call.ranks])
+            ends.append(None)
+            continue
+        sender, receiver = _ends(trace.rank, call)
+        axis, *places = on.between(sender, receiver, trace.where)
+        axes.append((axis,))
+        ends.append((places[0], places[1]))
+    names = _lanes(placed, axes)
+    lanes = [names[each.kernel.stream] for each in placed]
+    by_lane: dict[str, list[tuple[CallKey, int | None]]] = {name: [] for name in names.values()}
+    for each, lane, over, between in zip(placed, lanes, axes, ends, strict=True):
+        if (call := each.kernel.call) is not None:
+            mine = None if between is None else on.coordinate(over[0], trace.rank)
+            by_lane[lane].append((call_key(call, over, between), mine))
+    calls = {lane: tuple(keys) for lane, keys in by_lane.items() if keys}
+    return RankProgram(trace=trace, placed=placed, lanes=lanes, axes=axes, ends=ends, calls=calls)
+
+
+def _ends(rank: int, call: GroupCall) -> tuple[int, int]:
+    """(the rank that sends, the one that receives); of a simulated call that goes both ways, as it says."""
+    if isinstance(call.own, SimulatedExchange):
+        first, second = (call.ranks[end] for end in call.own.ends)
+        return first, second
+    assert call.peer is not None, f"{call.name}: a message to nobody"
+    return (rank, call.peer) if call.meaning == "send" else (call.peer, rank)
+
+
+def _lanes(placed: Sequence[Placed], axes: Sequence[tuple[str, ...]]) -> dict[str, str]:
+    """The lane of each stream: the one with most kernels (of equals, whose kernels take longest) is that of the
+    computation; others are called after the axes that their calls go over, so that ranks of several programs call them
+    alike."""
+    num_kernels: dict[str, int] = {}
+    seconds: dict[str, float] = {}
+    over: dict[str, set[str]] = {}
+    for each, own in zip(placed, axes, strict=True):
+        kernel = each.kernel
+        computes = kernel.call is None and not kernel.is_bare_call
+        num_kernels[kernel.stream] = num_kernels.get(kernel.stream, 0) + computes
+        seconds[kernel.stream] = seconds.get(kernel.stream, 0.0) + computes * (kernel.end_s - kernel.start_s)
+        over.setdefault(kernel.stream, set()).update(own)
+    most = max(num_kernels, key=lambda stream: (num_kernels[stream], seconds[stream]))
+    out, count = {most: COMPUTE}, dict[str, int]()
+    for stream in num_kernels:
+        if stream != most:
+            title = f"over {'+'.join(sorted(over[stream]))}" if over[stream] else "kernels"
+            count[title] = count.get(title, 0) + 1
+            out[stream] = title if count[title] == 1 else f"{title} {count[title]}"
+    return out
+
+
+def call_key(call: GroupCall, axes: tuple[str, ...], ends: tuple[int, int] | None) -> CallKey:
+    """Return the facts that all ranks of a call agree on."""
+    if ends is not None:
+        return CallKey("message", axes, ends, call.num_bytes, "")
+    return CallKey(call.meaning, axes, None, call.num_bytes, call.dtype if call.own is None else repr(call.own))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Roles:
+    """The programs of a job that differ: one, or one for each coordinate of an axis; of each the ranks of which there
+    are traces, the lowest first, whose order of launches is taken for all."""
+
+    axis: str | None
+    programs: tuple[tuple[RankProgram, ...], ...]
+
+
+def roles_of(programs: Sequence[RankProgram], on: GroupAxes) -> Roles:
+    """Return which ranks run one program: all, or those with the same coordinate of one axis (the stages of a
+    pipeline). Raises InputError where programs differ in another way."""
+    if len({_signature(program) for program in programs}) == 1:
+        if any(end is not None for end in programs[0].ends):
+            text = "one program that sends messages to other ranks; allowed: traces of all stages of a pipeline"
+            raise InputError(text, where=programs[0].trace.where)
+        return Roles(axis=None, programs=(tuple(programs),))
+    for axis in on.mesh.names:
+        grouped: dict[int, list[RankProgram]] = {}
+        for program in programs:
+            grouped.setdefault(on.coordinate(axis, program.rank), []).append(program)
+        several = (len({_signature(program) for program in each}) == 1 for each in grouped.values())
+        if len(grouped) == on.mesh[axis] and all(several):
+            return Roles(axis=axis, programs=tuple(tuple(grouped[place]) for place in range(on.mesh[axis])))
+    raise _differs(programs)
+
+
+def _signature(program: RankProgram) -> tuple[tuple[str, tuple[tuple[CallKey, int | None], ...]], ...]:
+    return tuple(sorted(program.calls.items(), key=lambda each: each[0]))
+
+
+def _differs(programs: Sequence[RankProgram]) -> InputError:
+    """Return the error that says where the first two programs differ."""
+    first = programs[0]
+    other = next(each for each in programs if _signature(each) != _signature(first))
+    mine, its = (dict(_signature(each)) for each in (first, other))
+    lane = next(lane for lane in sorted({*mine, *its}) if mine.get(lane) != its.get(lane))
+    a, b = mine.get(lane, ()), its.get(lane, ())
+    place = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    said = [str(keys[place][0]) if place < len(keys) else "nothing" for keys in (a, b)]
+    text = (
+        f"call {place + 1} of {lane}: rank {first.rank} makes {said[0]}, rank {other.rank} {said[1]}; allowed: one "
+        "program for all ranks, or one for each coordinate of one axis of the mesh"
+    )
+    return InputError(text, where=other.trace.where)

@@ -1,0 +1,44 @@
+"""Scenarios: one TOML file per experiment, checked strictly, and what its names mean."""
+
+from simfrontier.inputs.scenario.added_keys import ScenarioKeys as ScenarioKeys
+from simfrontier.inputs.scenario.case import Case as Case, mesh_of as mesh_of
+from simfrontier.inputs.scenario.file_form import FileForm as FileForm
+from simfrontier.inputs.scenario.form import (
+    GoodputTable as GoodputTable,
+    PublishedTable as PublishedTable,
+    RequiredTable as RequiredTable,
+    ScenarioFile as ScenarioFile,
+    SensitivityTable as SensitivityTable,
+    SlowdownTable as SlowdownTable,
+)
+from simfrontier.inputs.scenario.grid_order import (
+    GridJob as GridJob,
+    GridOrder as GridOrder,
+    grid_orders as grid_orders,
+)
+from simfrontier.inputs.scenario.keys import (
+    ScenarioKey as ScenarioKey,
+    plan_sentences as plan_sentences,
+    scenario_keys as scenario_keys,
+)
+from simfrontier.inputs.scenario.load import (
+    load_scenario as load_scenario,
+    refuse_variations as refuse_variations,
+    scenario_of as scenario_of,
+    with_settings as with_settings,
+)
+from simfrontier.inputs.scenario.plans import (
+    COMPARING as COMPARING,
+    SearchTable as SearchTable,
+    options_of as options_of,
+    plan_keys as plan_keys,
+    unknown_family as unknown_family,
+    without_comparisons as without_comparisons,
+)
+from simfrontier.inputs.scenario.scenario import Scenario as Scenario
+from simfrontier.inputs.scenario.settings import (
+    NUMBER_TABLES as NUMBER_TABLES,
+    parse_setting as parse_setting,
+    path_of as path_of,
+)
+from simfrontier.inputs.scenario.variations import varied_numbers as varied_numbers, with_numbers as with_numbers

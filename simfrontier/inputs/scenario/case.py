@@ -1,0 +1,247 @@
+"""A case: one plan of a scenario at one size, with the mesh, the model and the batch that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.machine import Machine, mesh_sizes
+from simfrontier.core.plan import (
+    MOST_MICRO_BATCHES,
+    DdpOptions,
+    Engine,
+    Options,
+    Plan,
+    TensorOptions,
+    engine_of,
+    listed,
+    make_plan,
+    refuse_periods,
+)
+from simfrontier.core.program import Mesh
+from simfrontier.core.workload import (
+    Attention,
+    Checkpointing,
+    GptShape,
+    Optimizer,
+    Precision,
+    Shape,
+    Softmax,
+    Workload,
+    find_precision,
+    neox_flops,
+    workload_of,
+)
+from simfrontier.inputs.scenario.form import MeshTable, ScenarioFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One plan at one size. `micro_batch`: sequences of one rank of the batch in a micro-batch, of which a step has
+    `grad_accum`; `samples`: sequences of a step over all devices."""
+
+    name: str
+    devices: int
+    options: Options
+    mesh: Mesh
+    plan: Plan
+    shape: Shape
+    batch_ranks: int
+    micro_batch: int
+    grad_accum: int
+    checkpointing: Checkpointing
+    checkpoint_every: int
+    precision: Precision
+    optimizer: Optimizer
+    attention: Attention
+    softmax: Softmax
+    engine: Engine
+
+    @property
+    def samples(self) -> int:
+        return self.micro_batch * self.grad_accum * self.batch_ranks
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether every layer's forward runs twice."""
+        return self.checkpointing == "full"
+
+    @property
+    def recomputed_share(self) -> float:
+        """Of the layers, those whose forward runs twice."""
+        if not self.recomputes:
+            return 0.0
+        return -(-self.shape.num_layers // self.checkpoint_every) / self.shape.num_layers
+
+    @property
+    def model_flops(self) -> float:
+        """Floating-point operations of the model in a step, each counted once."""
+        return self.shape.step_flops(self.samples, recomputed=False)
+
+    @property
+    def hardware_flops(self) -> float:
+        """The same with those that activation checkpointing does again: of causal attention half of the scores, as
+        the model's own."""
+        made, kept = replace(self, attention="fused"), replace(self, attention="fused", checkpointing="none")
+        again = made.workload.matmul_flops - replace(kept, checkpoint_every=1).workload.matmul_flops
+        return self.model_flops + self.grad_accum * again
+
+    @property
+    def neox_flops(self) -> float | None:
+        """Those of a step as GPT-NeoX counts them; None of a model that is no GPT."""
+        if not isinstance(self.shape, GptShape):
+            return None
+        return neox_flops(self.shape, self.samples, self.recomputes)
+
+    @property
+    def stages(self) -> int:
+        """Stages of its pipeline: one where there is none."""
+        return 1 if self.plan.pipeline is None else self.mesh[self.plan.pipeline.axis]
+
+    @property
+    def chunks(self) -> int:
+        """Runs of layers of each stage."""
+        return 1 if self.plan.pipeline is None else self.plan.pipeline.chunks
+
+    @property
+    def workload(self) -> Workload:
+        """One micro-batch over all ranks."""
+        return self.workload_of(self.shape, self.micro_batch * self.batch_ranks)
+
+    def workload_of(self, shape: Shape, batch: int) -> Workload:
+        """The same with another shape, of another batch."""
+        return workload_of(
+            shape,
+            batch,
+            self.checkpointing,
+            self.precision,
+            self.attention,
+            self.softmax,
+            self.checkpoint_every,
+            self.optimizer,
+        )
+
+
+def case_of(
+    name: str,
+    options: Options,
+    devices: int,
+    file: ScenarioFile,
+    shape: Shape,
+    machine: Machine,
+    batch: int | None = None,
+) -> Case:
+    """A plan at a size of a scenario; `batch`: sequences of a step, where the file says neither these nor how many
+    micro-batches a step has. Raises InputError, with the nearest that works, where the grid does not divide the
+    devices, the model or the batch."""
+    _refuse_family(options, shape)
+    _refuse_statistics(options, shape)
+    if isinstance(options, TensorOptions):
+        options.refuse_shape(shape)
+    mesh = mesh_of(options, devices, file.mesh, machine)
+    ranks = batch_ranks(options, mesh)
+    micro_batch, grad_accum = _micro_batches(options, ranks, file, batch)
+    checkpointing = options.checkpointing or file.model.checkpointing
+    shape.refuse_step(grad_accum, file.model.precision, checkpointing)
+    engine, every = file.engine, file.model.checkpoint_every if checkpointing == "full" else 1
+    if isinstance(options, TensorOptions):
+        if options.pipeline > 1:
+            refuse_periods(shape.num_layers // (options.pipeline * options.chunks), every)
+        options.refuse_micro_batches(grad_accum)
+        engine = engine_of(options, engine)
+    return Case(
+        name=name,
+        devices=devices,
+        options=options,
+        mesh=mesh,
+        plan=make_plan(name, options, mesh),
+        shape=shape,
+        batch_ranks=ranks,
+        micro_batch=micro_batch,
+        grad_accum=grad_accum,
+        checkpointing=checkpointing,
+        checkpoint_every=every,
+        precision=precision_of(file),
+        optimizer=file.model.optimizer,
+        attention=options.attention or file.model.attention,
+        softmax=options.softmax or file.model.softmax,
+        engine=engine,
+    )
+
+
+def precision_of(file: ScenarioFile) -> Precision:
+    """The types of the numbers of a scenario's model. Raises InputError."""
+    model = file.model
+    return find_precision(model.precision).keeping(model.gradients, model.master, model.moments)
+
+
+def _refuse_family(options: Options, shape: Shape) -> None:
+    if shape.families and options.family not in shape.families:
+        allowed = " or ".join(f'"{family}"' for family in shape.families)
+        raise InputError(f"model {shape.name}: got family = {options.family!r}; allowed: {allowed}")
+
+
+def _refuse_statistics(options: Options, shape: Shape) -> None:
+    """Of a plan, or of the plan on its data axes."""
+    on_data = options.data if isinstance(options, TensorOptions) else options
+    if isinstance(on_data, DdpOptions) and on_data.overlap_statistics and not shape.gathers_statistics:
+        raise InputError(f"overlap_statistics = true: {shape.name} gathers nothing for later steps; allowed: false")
+
+
+def mesh_of(options: Options | None, devices: int, cut: MeshTable, machine: Machine) -> Mesh:
+    """The mesh of a plan: its grid, or (node, package, gcd). Raises InputError naming the nearest sizes that work."""
+    sizes = mesh_sizes(machine, devices, cut.devices_per_node, cut.devices_per_package)
+    if not isinstance(options, TensorOptions):
+        return Mesh(tuple(sizes.items()))
+    per_node, per_package = cut.devices_per_node, cut.devices_per_package
+    return options.mesh(devices, per_node or machine.devices_per_node, per_package or machine.devices_per_package)
+
+
+def batch_ranks(options: Options, mesh: Mesh) -> int:
+    """How many ranks have a part of the batch of their own."""
+    return options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
+
+
+def _micro_batches(options: Options, ranks: int, file: ScenarioFile, shared: int | None) -> tuple[int, int]:
+    """(sequences of a rank in a micro-batch, micro-batches of a step); `shared`: as `batch` of `case_of`."""
+    training = file.training
+    own, grad_accum = options.micro_batch, options.grad_accum
+    micro_batch = own or training.micro_batch
+    batch = shared if training.batch is None else training.batch
+    if batch is None:
+        return micro_batch, grad_accum or training.grad_accum
+    said = f"training.batch = {batch}" if training.batch else f"a step of {batch} sequences, as other plans have,"
+    if grad_accum is None:
+        count = _divided(batch, said, ranks, "micro-batch", micro_batch)
+        _refuse_many(count, micro_batch, said, ranks)
+        return micro_batch, count
+    count = _divided(batch, said, ranks, "micro-batches", grad_accum)
+    if own not in (None, count):
+        raise InputError(
+            f"{said} over {ranks} data-parallel ranks in {grad_accum} micro-batches makes "
+            f"micro_batch = {count}, got {own}; leave one of the two out"
+        )
+    return count, grad_accum
+
+
+def _refuse_many(grad_accum: int, micro_batch: int, said: str, ranks: int) -> None:
+    """Micro-batches are laid out one by one."""
+    if grad_accum <= MOST_MICRO_BATCHES:
+        return
+    samples = grad_accum * micro_batch  # of one rank in a step
+    works = next(n for n in range(micro_batch, samples + 1) if samples % n == 0 and samples // n <= MOST_MICRO_BATCHES)
+    raise InputError(
+        f"{said} over {ranks} data-parallel ranks × micro-batch {micro_batch} makes {grad_accum} "
+        f"micro-batches, allowed: up to {MOST_MICRO_BATCHES}; nearest that works: micro_batch = {works}"
+    )
+
+
+def _divided(batch: int, said: str, ranks: int, what: str, count: int) -> int:
+    parts = ranks * count
+    if batch % parts:
+        near = [size for size in (batch // parts * parts, -(-batch // parts) * parts) if size]
+        raise InputError(
+            f"{said} does not divide over {ranks} data-parallel ranks × {what} {count} = {parts}; "
+            f"nearest batches that do: {listed(near)}"
+        )
+    return batch // parts

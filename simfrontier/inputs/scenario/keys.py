@@ -1,0 +1,194 @@
+"""Every key of a scenario file, with what it may hold, its default and a sentence, read off the forms."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from simfrontier.base.extras import PACKAGE, extras
+from simfrontier.base.io import read_toml
+from simfrontier.core.plan import FAMILIES
+from simfrontier.inputs.scenario.file_form import FileForm
+from simfrontier.inputs.scenario.plans import plan_keys
+
+_WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioKey:
+    """A key of a scenario file: its dotted `name` (a plan's keys are `plans.NAME.key`), what it may hold and its
+    default as words (empty: there is none, or it must be given), the families that have it (empty: it is of no
+    plan). `is_whole`: it holds a whole number, and none with a fraction; `is_list`: it holds a list alone."""
+
+    name: str
+    allowed: str
+    default: str
+    sentence: str
+    families: tuple[str, ...] = ()
+    is_whole: bool = False
+    is_list: bool = False
+
+
+def scenario_keys() -> tuple[ScenarioKey, ...]:
+    """All keys, in the order of the forms; those of plans last."""
+    told = _sentences()
+    made = [
+        ScenarioKey(
+            name=name,
+            allowed=words_of(kind, metadata),
+            default=_shown(default),
+            sentence=told["keys"].get(name, ""),
+            is_whole=_is_whole(kind),
+            is_list=_is_list(kind),
+        )
+        for name, kind, metadata, default in _keys_of(FileForm, "")
+    ]
+    return (*made, *_keys_of_plans(told["plans"]))
+
+
+def plan_sentences() -> Mapping[str, str]:
+    """A sentence on each family of plans: of one's own, the first line of its docstring."""
+    told = _sentences()["families"]
+    return {name: told.get(name) or (form.__doc__ or "").partition("\n")[0] for name, (form, _) in FAMILIES.items()}
+
+
+def _keys_of_plans(told: Mapping[str, str]) -> Iterator[ScenarioKey]:
+    """Keys of plans, once for all families that have them."""
+    found: dict[str, tuple[str, str, Any]] = {"search": ("a table", "", None)}
+    families: dict[str, list[str]] = {"search": list(FAMILIES)}
+    for family, (form, _) in FAMILIES.items():
+        for name in plan_keys(family):
+            field = form.model_fields[name]
+            default = "the plan's name" if name == "family" else _shown(field.default)
+            found.setdefault(name, (words_of(field.annotation, field.metadata), default, field.annotation))
+            families.setdefault(name, []).append(family)
+    for name, (allowed, default, kind) in found.items():
+        yield ScenarioKey(
+            name=f"plans.NAME.{name}",
+            allowed=allowed,
+            default=default,
+            sentence=told.get(name, ""),
+            families=tuple(families[name]),
+            is_whole=_is_whole(kind),
+            is_list=_is_list(kind),
+        )
+
+
+def _keys_of(form: type, path: str) -> Iterator[tuple[str, Any, list[Any], Any]]:
+    """The keys below a form, with their types, bounds and defaults."""
+    for name, kind, metadata, default in _fields(form):
+        inner = _table(kind)
+        if inner is None:
+            yield path + name, kind, metadata, default
+        else:
+            yield from _keys_of(inner, f"{path}{name}.")
+
+
+def _fields(form: type) -> list[tuple[str, Any, list[Any], Any]]:
+    if issubclass(form, BaseModel):
+        return [(name, field.annotation, field.metadata, field.default) for name, field in form.model_fields.items()]
+    assert dataclasses.is_dataclass(form), "the other kind of form"
+    hints, missing = get_type_hints(form, include_extras=True), dataclasses.MISSING
+    return [
+        (each.name, hints[each.name], [], PydanticUndefined if each.default is missing else each.default)
+        for each in dataclasses.fields(form)
+    ]
+
+
+def _table(kind: Any) -> type | None:
+    """The form of a table, where a key holds one."""
+    for part in (kind, *(get_args(kind) if get_origin(kind) in (Union, UnionType) else ())):
+        if isinstance(part, type) and (issubclass(part, BaseModel) or dataclasses.is_dataclass(part)):
+            return part
+    return None
+
+
+def _is_whole(kind: Any) -> bool:
+    ways = [_plain(way) for way in _ways(kind)]
+    return int in ways and float not in ways
+
+
+def _is_list(kind: Any) -> bool:
+    ways = [_plain(way) for way in _ways(kind) if way is not NoneType]
+    return bool(ways) and all(way in (list, tuple) for way in ways)
+
+
+def _ways(kind: Any) -> tuple[Any, ...]:
+    """The types of which a key holds one."""
+    if get_origin(kind) is Annotated:
+        return _ways(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        return tuple(way for part in get_args(kind) for way in _ways(part))
+    return (kind,)
+
+
+def _plain(kind: Any) -> Any:
+    """A type without what it holds."""
+    return get_origin(kind) or kind
+
+
+def words_of(kind: Any, metadata: list[Any]) -> str:
+    """What a value of this type may be, in words."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return words_of(parts[0], [*metadata, *parts[1:]])
+    if origin is Literal:
+        return " or ".join(f'"{part}"' if isinstance(part, str) else str(part) for part in parts)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(words_of(part, []) for part in parts if part is not NoneType))
+    if origin in (list, tuple):
+        return f"list of {words_of(parts[0], [])}"
+    if origin is dict:
+        return "table"
+    if isinstance(kind, type) and (issubclass(kind, BaseModel) or dataclasses.is_dataclass(kind)):
+        return "table"
+    if kind not in _WORDS:
+        return "codec" if getattr(kind, "__name__", "") == "Codec" else "text"
+    return _WORDS[kind] + _bounds(metadata)
+
+
+def _bounds(metadata: list[Any]) -> str:
+    """The ends of a number's range, where they are small enough to say something."""
+    flat = [each for part in metadata for each in (part, *getattr(part, "metadata", ()))]
+    low = next((f" from {each.ge}" for each in flat if isinstance(each, Ge)), "")
+    low = next((f" above {each.gt}" for each in flat if isinstance(each, Gt)), low)
+    high = next((f" to {each.le}" for each in flat if isinstance(each, Le) and float(each.le) < 2**20), "")  # type: ignore[arg-type]
+    return low + next((f" below {each.lt}" for each in flat if isinstance(each, Lt)), high)
+
+
+def _shown(default: Any) -> str:
+    if default is PydanticUndefined or default is None or default in ((), ""):
+        return ""
+    if isinstance(default, bool):
+        return "true" if default else "false"
+    if isinstance(default, BaseModel):
+        return str(getattr(default, "family", ""))
+    if isinstance(default, tuple):
+        return f"[{', '.join(map(str, default))}]"
+    return f"{default:,}" if isinstance(default, int) else str(default)
+
+
+@cache
+def _sentences() -> dict[str, dict[str, str]]:
+    """Sentences by key, of the core's file and of extras'."""
+    files = [Path(__file__).with_name("keys.toml")]
+    for name in extras():
+        where = import_module(f"{PACKAGE}.{name}").__file__
+        assert where is not None, "an extra is a package"
+        beside = Path(where).with_name("keys.toml")
+        files += [beside] if beside.is_file() else []
+    told: dict[str, dict[str, str]] = {"keys": {}, "plans": {}, "families": {}}
+    for file in files:
+        for table, sentences in read_toml(file, "sentences").items():
+            told[table].update(sentences)
+    return told

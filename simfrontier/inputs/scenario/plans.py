@@ -1,0 +1,213 @@
+"""The plans' tables of a scenario: which are chosen, the options that they mean, and which of them are searched for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from simfrontier.base.errors import InputError, Key, dotted, meant, shown, unknown, unknown_key
+from simfrontier.base.io import Names, Strict, checked
+from simfrontier.core.plan import (
+    DATA_AXES,
+    FAMILIES,
+    ZERO,
+    BucketOptions,
+    MegatronOptions,
+    Options,
+    TensorOptions,
+    read_options,
+)
+from simfrontier.core.workload import USUAL_CROSS_ENTROPY
+from simfrontier.inputs.scenario.grid_order import GridOrder, grid_orders, order_names
+
+COMPARING: Final = ("published", "sensitivity", "slowdown")  # tables that compare plans of the whole scenario
+
+AXES = ("node", "package", "gcd")
+DATA_KEY = "data"
+OF_DATA = "gradient_codec"  # of a plan without data axes of its own; where it has such, of the plan on them
+ALSO_CALLED = {"fsdp": "zero3", "fsdp1": "zero3", "fsdp2": "zero3", "zero": "zero3", "mics": "hsdp"}
+STEP_KEYS = ("micro_batch", "grad_accum", "checkpointing", "attention", "softmax")  # of a plan as a whole
+
+
+class SearchTable(Strict):
+    """What of a plan is searched for: its grid, in the order of a model that an extra adds (`by`), the first `top` that
+    fit the model, or every combination of `values`; of all these the fastest that fits into memory is taken."""
+
+    by: Annotated[str | None, Names(order_names)] = None
+    top: Annotated[int, Field(ge=1, le=1000)] = 20
+    values: dict[str, Annotated[list[int | str | bool], Field(min_length=1)]] = Field(default_factory=dict)
+
+    @property
+    def order(self) -> GridOrder | None:
+        """The order in which grids are tried, where one is asked for."""
+        return None if self.by is None else grid_orders()[self.by]
+
+    @property
+    def grid_keys(self) -> tuple[str, ...]:
+        """The options that the order gives."""
+        return () if self.order is None else self.order.keys
+
+
+def searched(table: Mapping[str, Any], name: str) -> tuple[dict[str, Any], SearchTable | None]:
+    """A plan's table without `search`, and that. Raises InputError."""
+    rest = {key: value for key, value in table.items() if key != "search"}
+    if "search" not in table:
+        return rest, None
+    plan: Key = ("plans", name)
+    place: Key = (*plan, "search")
+    if isinstance(table["search"], dict) and "by" in table["search"] and not grid_orders():
+        raise InputError(unknown_key("by", ("top", "values")), key=(*place, "by"))
+    search: SearchTable = checked(table["search"], SearchTable, place)
+    if search.by is None and not search.values:
+        by = "".join(f"by = {shown(order)}, or " for order in order_names()[:1])
+        raise InputError(f"got nothing to search; allowed: {by}values", key=place)
+    if search.order is not None and rest.get("family", name) != search.order.family:
+        text = f"{search.by} is of the grids of family {search.order.family}; allowed: values"
+        raise InputError(text, key=(*place, "by"))
+    for key in ("family", *search.grid_keys):
+        if key in search.values:
+            raise InputError("cannot be searched for here; leave it out", key=(*place, "values", key))
+    for key in (*search.values, *search.grid_keys):
+        if key in rest:
+            text = f"got {shown(rest[key])}, but it is searched for; leave one of the two out"
+            raise InputError(text, key=(*plan, key))
+    return rest, search
+
+
+def plan_keys(family: str) -> tuple[str, ...]:
+    """The keys of a plan's table, of a family: those of its options, but for what is of the plan on the data axes."""
+    form = FAMILIES[family][0]
+    return tuple(key for key in form.model_fields if key != OF_DATA or not issubclass(form, TensorOptions))
+
+
+def options_of(name: str, table: Mapping[str, Any]) -> Options:
+    """The options of a plan's table. Raises InputError that names the key."""
+    family = table.get("family", name)
+    plan: Key = ("plans", name)
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise InputError(unknown_family(family, FAMILIES), key=(*plan, "family"))
+    form = FAMILIES[family][0]
+    given: dict[str, Any] = {**table, "family": family}
+    if issubclass(form, TensorOptions):
+        _refuse_own_codec(given, plan)
+        _refuse_two_codecs(given, plan)
+        if DATA_KEY in given:
+            given[DATA_KEY] = _data_options(given[DATA_KEY], plan)
+    options = read_options(form, given, plan, AXES)
+    _refuse_coded_all_reduce(options, plan)
+    return options
+
+
+def unknown_family(name: object, allowed: Collection[str]) -> str:
+    """What to say of a name that no plan or family has; other programs' names mean the family that does the same."""
+    same = ALSO_CALLED.get(str(name).lower())
+    return f'got {shown(name)}; did you mean "{same}"?' if same in allowed else unknown(name, allowed)
+
+
+def names_softmax(options: Options) -> bool:
+    """Whether a plan takes another kernel of softmaxes than usual, or forms the loss over cut classes otherwise."""
+    return (
+        options.softmax not in (None, "fused")
+        or getattr(options, "cross_entropy", USUAL_CROSS_ENTROPY) != USUAL_CROSS_ENTROPY
+    )
+
+
+def _refuse_own_codec(table: Mapping[str, Any], plan: Key) -> None:
+    """The plan on the data axes decides how gradients cross them."""
+    if OF_DATA in table:
+        text = f"is of the plan on the data axes: {dotted((*plan, DATA_KEY, OF_DATA))}"
+        raise InputError(text, key=(*plan, OF_DATA))
+
+
+def _refuse_two_codecs(table: Mapping[str, Any], plan: Key) -> None:
+    """A policy of compression says how gradients and weights cross the data axes: the plan there does not say it."""
+    data, text = table.get(DATA_KEY), "compression" if table.get("compression") not in (None, "none", {}) else ""
+    text = text or ("message_dtype" if table.get("message_dtype") == "fp32" else "")
+    for key in data if isinstance(data, dict) and text else ():
+        if key.endswith("_codec"):
+            raise InputError(
+                f"and {dotted((*plan, text))} both say how messages are coded; allowed: one of them, such as "
+                "compression = { dp = ..., zero = ... }",
+                key=(*plan, DATA_KEY, key),
+            )
+
+
+def _data_options(value: Any, plan: Key) -> Options:
+    """The plan on the data axes of a tensor-parallel one: a family's name, or its table."""
+    table = {"family": value} if isinstance(value, str) else value
+    place: Key = (*plan, DATA_KEY)
+    if isinstance(table, dict) and "family" not in table:
+        raise InputError(f"missing; allowed: {', '.join(sorted(ZERO))}", key=(*place, "family"))
+    for key in STEP_KEYS:
+        if isinstance(table, dict) and key in table:
+            raise InputError(f"is of the plan as a whole: {dotted((*plan, key))}", key=(*place, key))
+    family = table.get("family") if isinstance(table, dict) else None
+    if not isinstance(family, str) or family not in ZERO:
+        got = family if isinstance(table, dict) else value
+        raise InputError(f"got {shown(got)}, which is no family of the data axes; {meant(str(got), ZERO)}", key=place)
+    return read_options(ZERO[family][0], table, place, DATA_AXES)
+
+
+def _refuse_coded_all_reduce(options: Options, plan: Key) -> None:
+    """Codes cannot be added up in between, unless every message is coded by itself."""
+    on_data = options.data if isinstance(options, TensorOptions) else options
+    if not isinstance(on_data, BucketOptions) or on_data.reduction != "all_reduce":
+        return
+    given, codec, more = "gradient_codec", on_data.gradient_codec, ""
+    if isinstance(options, MegatronOptions) and options.compressed is not None:
+        given, codec, more = "compression of dp", options.compressed.dp, ", or compress_per_hop = true"
+        codec = None if options.compress_per_hop else codec
+    if codec is not None and codec.is_opaque:
+        place = plan if on_data is options else (*plan, DATA_KEY)
+        raise InputError(
+            f'got "all_reduce", which cannot carry {given} = "{codec}" (codes cannot be added up on '
+            f'their way); allowed: "reduce_scatter"{more}',
+            key=(*place, "reduction"),
+        )
+
+
+def by_name() -> frozenset[str]:
+    """Families that need no options: a lattice needs its axes."""
+    return frozenset(FAMILIES) - {"lattice"}
+
+
+def name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
+    """Plans that are chosen by their family's name alone are plans, too."""
+    known = document.get("plans")
+    if isinstance(known, dict):
+        known |= {name: {} for name in plans if name in by_name() and name not in known}
+
+
+def without_comparisons(document: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any]:
+    """What a document says of these plans: nothing that compares plans, or is of others at a size."""
+    said = {name: table for name, table in document.items() if name not in COMPARING}
+    if "at" in said:
+        said["at"] = {size: _of_plans(table, plans) for size, table in said["at"].items()}
+    return said
+
+
+def _of_plans(table: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any]:
+    kept = {name: options for name, options in table.get("plans", {}).items() if name in plans}
+    rest = {key: value for key, value in table.items() if key != "plans"}
+    return {**rest, "plans": kept} if kept else rest
+
+
+def choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -> None:
+    """Keep the named plans, in the order given; a family's own name means its defaults where the file has no such
+    plan."""
+    known = document.get("plans", {})
+    if not isinstance(known, dict):
+        return  # whatever it is, the form refuses it
+    allowed = {*known, *by_name()}
+    for name in plans:
+        if name not in allowed:
+            raise InputError(unknown_family(name, allowed), where=where, key=("plans",))
+        if plans.count(name) > 1:
+            raise InputError(f"got {shown(name)} twice, allowed: every plan once", where=where, key=("plans",))
+    document["plans"] = {name: known.get(name, {}) for name in plans}
+    table = document.get("sensitivity")
+    compared = table.get("plans") if isinstance(table, dict) else None
+    if isinstance(compared, list) and any(name in list(known) and name not in plans for name in compared):
+        del document["sensitivity"]

@@ -1,0 +1,194 @@
+"""A scenario as plans run by it: its values at every size and under every stack, and the batch that its plans share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import Strict, typed
+from simfrontier.core.collectives import Library
+from simfrontier.core.machine import Machine, SizeError
+from simfrontier.core.machine.stack import Stack, usual_stack
+from simfrontier.core.plan import Engine, Options, own_families
+from simfrontier.core.program import Mesh
+from simfrontier.core.workload import Precision, Shape
+from simfrontier.inputs.scenario.case import Case, batch_ranks, case_of, mesh_of, precision_of
+from simfrontier.inputs.scenario.form import ScenarioFile
+from simfrontier.inputs.scenario.plans import SearchTable, names_softmax, options_of, searched
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A checked scenario: the file as read, its document (for variations) and the values that its names stand for.
+    `stack`: what all its plans run by; None where the file names none, and then each plan runs by the stack that
+    people run its family with (`of`).
+
+    `searches`: what is searched for, by plan; `resolved_options`: the options that a search has found, by plan and
+    size. `sized`: the scenario as it is at sizes that have tables of their own. `contents`: what extras have read by
+    their tables, by the form that has these. `beside`: the scenario of another job, simulated with this one's.
+    """
+
+    where: str
+    document: Mapping[str, Any]
+    file: ScenarioFile
+    machine: Machine
+    library: Library
+    shape: Shape
+    plans: Mapping[str, Options]
+    searches: Mapping[str, SearchTable]
+    stack: Stack | None = None
+    settings: tuple[str, ...] = ()
+    sized: Mapping[int, Scenario] = field(default_factory=dict)
+    resolved_options: Mapping[tuple[str, int], Options] = field(default_factory=dict)
+    contents: Mapping[type[Strict], object] = field(default_factory=dict)
+    beside: Scenario | None = None
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    @property
+    def sequence(self) -> int:
+        return self.shape.sequence
+
+    @property
+    def precision(self) -> Precision:
+        return precision_of(self.file)
+
+    @property
+    def peak_flops_per_s(self) -> float:
+        """The nominal rate of matrix products of a device, in the model's precision."""
+        return self.machine.matmul(self.file.model.precision).peak_flops_per_s
+
+    @property
+    def checkpointing(self) -> bool:
+        return self.file.model.checkpointing == "full"
+
+    @property
+    def names_softmaxes(self) -> bool:
+        """Whether a plan takes another kernel of softmaxes than usual, or another method of the loss."""
+        plans = [plan for here in (self, *self.sized.values()) for plan in here.plans.values()]
+        named = any(names_softmax(plan) for plan in (*plans, *self.resolved_options.values()))
+        return named or self.file.model.softmax != "fused"
+
+    @property
+    def beside_words(self) -> str | None:
+        """Which job is simulated with this one's, for a reader, if one is."""
+        if self.beside is None:
+            return None
+        devices = f"{self.beside.file.run.devices[0]:,} {self.machine.device_word}s"
+        return f"{next(iter(self.beside.plans))} of {self.beside.name} on {devices}"
+
+    @property
+    def spread_tables(self) -> dict[int, tuple[float, ...]]:
+        """The rows of the tables of `perturbation.spread`, by their place in it."""
+        return {number: each.listed for number, each in enumerate(self.file.perturbation.spread) if each.listed}
+
+    @property
+    def troubled_size(self) -> int:
+        """The size at which the table `slowdown` looks at trouble."""
+        table = self.file.slowdown
+        return max(self.file.run.devices) if table is None or table.devices is None else table.devices
+
+    def mesh(self, num_devices: int) -> Mesh:
+        """The machine's mesh (node, package, gcd) of a size; raises InputError naming the nearest sizes that work."""
+        return mesh_of(None, num_devices, self.file.mesh, self.machine)
+
+    def at(self, num_devices: int) -> Scenario:
+        """The scenario for a size, by its table `at`."""
+        return self.sized.get(num_devices, self)
+
+    def of(self, plan: str, num_devices: int) -> Scenario:
+        """The scenario for a plan at a size: by its table `at`, and with the machine, engine and options that the
+        plan's stack makes of it."""
+        here = self.at(num_devices)
+        return here.of_family(here.plans[plan].family, (plan,)) if plan in here.plans else here
+
+    def of_family(self, family: str, plans: Collection[str] = ()) -> Scenario:
+        """The scenario as plans of a family have it, by the stack of that family; of its own plans with these alone."""
+        stack = self.stack_of(family)
+        if stack is None or self.stack is not None:
+            return self
+        document = {**self.document, "plans": {plan: self.document["plans"][plan] for plan in plans}}
+        searches = {plan: search for plan, search in self.searches.items() if plan in plans}
+        try:
+            return replace(self, document=document, searches=searches).under(stack)
+        except InputError as error:
+            raise error.within(self.where) from None
+
+    def stack_of(self, family: str) -> Stack | None:
+        """What plans of a family run by: the scenario's stack, or the one that people run them with; None where the
+        scenario says so, or none is known."""
+        if self.file.stack is not None:
+            return self.stack
+        return usual_stack("lattice" if family in own_families() else family)
+
+    def under(self, stack: Stack) -> Scenario:
+        """The scenario with all its plans run by a stack: what it says itself wins over the stack's defaults. Raises
+        InputError where the two do not go together."""
+        document = stack.under(self.document)
+        tables = {name: searched(table, name) for name, table in document["plans"].items()}
+        file = self.file.model_copy(
+            update={
+                "stack": stack.name,
+                "engine": typed(document["engine"], Engine, key=("engine",)),
+                "model": typed(document["model"], type(self.file.model), key=("model",)),
+                "plans": document["plans"],
+            }
+        )
+        return replace(
+            self,
+            file=file,
+            stack=stack,
+            machine=stack.on(self.machine),
+            plans={name: options_of(name, table) for name, (table, _) in tables.items()},
+        )
+
+    def case(self, plan: str, num_devices: int) -> Case:
+        """One plan at one size; raises InputError that names file and plan."""
+        here = self.of(plan, num_devices)
+        options = self.resolved_options.get((plan, num_devices), here.plans[plan])
+        return here.case_with(plan, options, num_devices, self.at(num_devices).shared_batch(num_devices))
+
+    def shared_batch(self, num_devices: int) -> int | None:
+        """The sequences of a step that all plans have at a size where the file does not say how many micro-batches a
+        step has: the fewest that every plan's micro-batch divides over its data-parallel ranks, so that the plan with
+        the most takes them in one. Plans that are searched for have these, too. None where the file says it, or no
+        plan can be laid out."""
+        if num_devices not in self._shared_batches:  # every plan asks, and the answer is of all
+            self._shared_batches[num_devices] = self._find_shared_batch(num_devices)
+        return self._shared_batches[num_devices]
+
+    @cached_property
+    def _shared_batches(self) -> dict[int, int | None]:
+        return {}
+
+    def _find_shared_batch(self, num_devices: int) -> int | None:
+        file = self.file
+        if file.training.batch is not None or "grad_accum" in file.training.model_fields_set:
+            return None
+        parts = []
+        for name, options in self.plans.items():
+            if options.grad_accum is not None:
+                return None
+            if name in self.searches:
+                continue
+            try:
+                mesh = mesh_of(options, num_devices, file.mesh, self.machine)
+            except InputError:  # of this plan alone, and said where it is run
+                continue
+            parts.append(batch_ranks(options, mesh) * (options.micro_batch or file.training.micro_batch))
+        return math.lcm(*parts) if parts else None
+
+    def case_with(self, plan: str, options: Options, num_devices: int, batch: int | None = None) -> Case:
+        """A plan of these options; `batch`: sequences of a step, where the file does not say it."""
+        try:
+            return case_of(plan, options, num_devices, self.file, self.shape, self.machine, batch)
+        except SizeError:  # whatever the plan
+            raise
+        except InputError as error:
+            raise error.within(self.where, ("plans", plan), f"at {num_devices} devices") from None

@@ -1,0 +1,111 @@
+"""Scenarios from Python: from a file, or from a machine, a model, plans and sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from simfrontier.base.errors import InputError, shown, wrong
+from simfrontier.inputs.scenario import Scenario, load_scenario, scenario_of, unknown_family
+from simfrontier.interfaces.api import given
+
+if TYPE_CHECKING:
+    from simfrontier.core.plan import Options
+
+OnePlan: TypeAlias = "Mapping[str, Any] | Options | str"
+Plans: TypeAlias = "str | Sequence[str] | Mapping[str, OnePlan]"
+Settings: TypeAlias = Mapping[str, Any]
+
+USUAL_PLANS = ("zero3", "zero1", "zero2", "hsdp", "zeropp", "zero-topo")
+IN_PYTHON = "scenario"  # where errors say that a scenario stands that no file holds
+
+
+def load(
+    path: str | Path,
+    settings: Settings | None = None,
+    plans: str | Sequence[str] = (),
+    devices: int | Sequence[int] = (),
+) -> Scenario:
+    """Read and check a scenario file (TOML). `settings` (dotted key → value), `plans` and `devices` override the
+    file. Raises InputError: one line with the file, the key, the value and what is allowed."""
+    file = given.path(path, "scenario", "the path of a scenario file (TOML)")
+    return load_scenario(file, given.settings(settings or {}), given.names(plans), given.sizes(devices))
+
+
+def new_scenario(
+    machine: str,
+    model: str | Mapping[str, Any],
+    plans: Plans = USUAL_PLANS,
+    *,
+    devices: int | Sequence[int],
+    settings: Settings | None = None,
+    title: str | None = None,
+) -> Scenario:
+    """Return a checked scenario without a file.
+
+    `machine`: a name of `simfrontier list machines`, or the path of a TOML file. `model`: a name of `simfrontier list
+    models`, or the keys of the table `model` (`num_layers`, `hidden`, `heads` …). `plans`: names of families, or names
+    of one's own, each with a family's name, the keys of its table, or options (a table without `family` that is not
+    named like one is of family `lattice`). `devices`: the sizes, in GCDs or GPUs. `settings`: any other key of a
+    scenario file, dotted, such as {"training.grad_accum": 4}. Raises InputError as `load` does.
+
+    >>> new_scenario("frontier", "gpt-13b", {"zero3": {}, "mine": {"weight": ["gcd"], "accumulator": ["package", "gcd"],
+    ...     "optimizer": ["node", "package", "gcd"], "nesting": ["gcd", "package", "node"]}}, devices=[8, 64])
+    """
+    _refuse_swapped(machine, model)
+    table = {"name": model} if isinstance(model, str) else {"name": "own", **model}
+    document = {
+        "name": re.sub(r"[^A-Za-z0-9._-]+", "-", f"{table['name']}-on-{Path(machine).stem}"),
+        "title": title or f"{table['name']} on {Path(machine).stem.capitalize()}",
+        "machine": {"name": machine},
+        "model": table,
+        "run": {"devices": given.sizes(devices)},
+        "plans": _tables(plans),
+    }
+    return scenario_of(document, IN_PYTHON, given.settings(settings or {}))
+
+
+def _refuse_swapped(machine: Any, model: Any) -> None:
+    """Raise InputError for what can be no machine or no model, and for the two in the other's place."""
+    if not isinstance(machine, str):
+        raise InputError(wrong(machine, 'the name of a machine, e.g. "frontier"'), where="machine")
+    if not isinstance(model, str | Mapping):
+        raise InputError(wrong(model, 'the name of a model, e.g. "gpt-13b", or a dict of its keys'), where="model")
+    from simfrontier.core.machine import catalog
+    from simfrontier.core.workload import MODELS
+
+    if machine in MODELS and model in catalog():
+        raise InputError(
+            f'got "{machine}", a model, and as model "{model}"; allowed: the machine first, then the model',
+            where="machine",
+        )
+
+
+def _tables(plans: Plans) -> dict[str, dict[str, Any]]:
+    if not isinstance(plans, Mapping):
+        from simfrontier.core.plan import FAMILIES
+
+        names = given.names(plans)
+        for name in names:
+            if name not in FAMILIES:
+                raise InputError(unknown_family(name, FAMILIES), where=IN_PYTHON, key=("plans",))
+        return {name: {} for name in names}
+    return {name: _table(name, plan) for name, plan in plans.items()}
+
+
+def _table(name: str, plan: OnePlan) -> dict[str, Any]:
+    """The table of a plan."""
+    from simfrontier.core.plan import FAMILIES, Options, table_of
+
+    match plan:
+        case str():
+            return {"family": plan}
+        case Mapping():
+            own = {} if "family" in plan or name in FAMILIES else {"family": "lattice"}
+            return {**own, **plan}
+        case Options():
+            return table_of(plan)
+    allowed = "a family's name, a dict of its keys, or options"
+    raise InputError(f"got {shown(plan)}, allowed: {allowed}", where=IN_PYTHON, key=("plans", name))

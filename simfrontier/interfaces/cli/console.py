@@ -1,0 +1,98 @@
+"""Printing of tables, sentences and JSON; names of the user are printed literally."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain, repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+
+def console() -> Console:
+    """Return a console on standard output without markup, without highlighting of numbers, and with plain blanks."""
+    from rich.console import Console
+
+    class PlainConsole(Console):
+        def render_str(self, text: str, *args: Any, **settings: Any) -> Text:
+            return super().render_str(plain(text), *args, **settings)
+
+    return PlainConsole(markup=False, emoji=False, highlight=False)
+
+
+def grid(
+    title: str | None,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]] = (),
+    words: Collection[str] = (),
+    left: Collection[str] = (),
+    gap: int = 1,
+    styles: Iterable[str] = (),
+) -> Table:
+    """Return a table for the terminal. Columns of `words` are aligned left and may wrap, those of `left` are only
+    aligned left; all others are numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False)
+    for head in heads:
+        is_words = head in words
+        justify = "left" if is_words or head in left else "right"
+        table.add_column(head, justify=justify, no_wrap=not is_words, overflow="fold")  # type: ignore[arg-type]
+    for cells, style in zip(rows, chain(styles, repeat("")), strict=False):
+        table.add_row(*cells, style=style)
+    return table
+
+
+def say(verb: str, name: str, *found: object, before: str = "", style: str = "", soft_wrap: bool = True) -> None:
+    """Print the sentences that a macro of the verb's templates renders from findings."""
+    from simfrontier.interfaces.report import said
+
+    for sentence in said(verb, name, *found):
+        console().print(before + sentence, style=style, soft_wrap=soft_wrap)
+
+
+def say_written(out: Path | None) -> None:
+    """Print the path of the page, if one was written."""
+    if out is not None:
+        console().print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+
+
+def write_page(folder: Path, verb: str, files: Mapping[str, str]) -> None:
+    """Write the page of a verb, and what is beside it, by name. Raises InputError where that cannot be done."""
+    from simfrontier.base.wholefile import filled, write_whole
+
+    with filled(folder) as new:
+        for name, text in files.items():
+            write_whole(new / name, text)
+
+
+def print_json(document: object) -> None:
+    """Print a JSON document: null for NaN and infinity, plain blanks."""
+    typer.echo(json.dumps(_json_value(document), indent=1, allow_nan=False, ensure_ascii=False))
+
+
+def _json_value(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _json_value(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_json_value(part) for part in value]
+        case float() if not math.isfinite(value):
+            return None
+        case str():
+            return plain(value)
+    return value
+
+
+def plain(text: str) -> str:
+    """Replace unusual blanks by plain ones."""
+    return text.replace("\u00a0", " ")

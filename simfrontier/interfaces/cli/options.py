@@ -1,0 +1,149 @@
+"""Options shared by several verbs of the command line, and their parsing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from simfrontier.base.errors import InputError
+from simfrontier.base.workers import PROCESSES
+
+if TYPE_CHECKING:
+    from simfrontier.base.workers import Place
+    from simfrontier.inputs.scenario import Scenario
+
+MAX_DIGITS = 9  # of a number of devices
+
+ScenarioPath = Annotated[Path, typer.Argument(help="scenario file (TOML), e.g. scenarios/frontier-20b.toml")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="key=value: set a key of the scenario, e.g. training.micro_batch=4")
+]
+Plans = Annotated[str | None, typer.Option(help="plans to run, e.g. zero3,zero-topo (default: the scenario's)")]
+Devices = Annotated[str | None, typer.Option(help="sizes to run, e.g. 8,64,384 (default: the scenario's)")]
+Fidelity = Annotated[
+    Literal["analytic", "flow", "chunk"] | None,
+    typer.Option(
+        "--fidelity",
+        show_choices=False,
+        help="flow (max-min fair sharing), analytic (no contention) or chunk (every message, up to 128 ranks)",
+    ),
+]
+
+YesLarge = Annotated[
+    bool,
+    typer.Option("--yes-large", help="run it even if it may take more than half an hour or 8 GB of memory"),
+]
+
+
+Jobs = Annotated[int | None, typer.Option(min=1, max=PROCESSES.most, help="number of processes (default: 1)")]
+JobsOfCores = Annotated[
+    int | None, typer.Option(min=1, max=PROCESSES.most, help="number of processes (default: all cores)")
+]
+Scheduler = Annotated[
+    str | None, typer.Option(help="use the workers of a running Dask scheduler, e.g. tcp://10.0.0.1:8786")
+]
+Slurm = Annotated[
+    str | None,
+    typer.Option(help="run the workers as Slurm jobs: a settings file (TOML), or frontier, lumi or perlmutter"),
+]
+GroupDevices = Annotated[int | None, typer.Option(min=2, help="devices per group, if the file does not say")]
+GroupNodes = Annotated[int | None, typer.Option(min=1, help="nodes per group, if the file does not say")]
+GroupPackages = Annotated[
+    int | None, typer.Option(min=1, help="packages per group, in logs (default: as many as it fills)")
+]
+Dashboard = Annotated[bool, typer.Option("--dashboard", help="serve Dask's dashboard of the workers")]
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def place_of(jobs: int | None, scheduler: str | None, slurm: str | None, dashboard: bool, usual_jobs: int = 1) -> Place:
+    """Return the place of the workers that the options select. Raises InputError, also for two places at once."""
+    from simfrontier.base.workers import Local, RunningScheduler, SlurmJobs, load_slurm
+
+    chosen = {"--jobs": jobs, "--scheduler": scheduler, "--slurm": slurm}
+    given = [option for option, value in chosen.items() if value is not None]
+    if len(given) > 1:
+        raise InputError(f"got {' and '.join(given)}; allowed: one of {', '.join(chosen)}", where=given[1])
+    if dashboard and given and given != ["--jobs"]:
+        raise InputError(
+            f"got it with {given[0]}, whose pages have an address of their own; allowed: with --jobs alone",
+            where="--dashboard",
+        )
+    if scheduler is not None:
+        return RunningScheduler(address=scheduler)
+    if slurm is not None:
+        return SlurmJobs(settings=load_slurm(slurm))
+    return Local(jobs=jobs or usual_jobs, dashboard=dashboard)
+
+
+def load(
+    scenario: Path, settings: list[str] | None, plans: str | None, devices: str | int | None, laid_out: bool = True
+) -> Scenario:
+    """Load a scenario with the settings of the command line; `laid_out` as in `scenario.load_scenario`. Raises
+    InputError."""
+    from simfrontier.inputs.scenario import load_scenario, parse_setting
+
+    names = names_of("--plans", plans, "zero3,zero-topo")
+    return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, sizes_of(devices), laid_out)
+
+
+def refuse(given: Mapping[str, object], why: str) -> None:
+    """Raise InputError for options that select schedules of a scenario if the file is a schedule."""
+    for option, value in given.items():
+        if value not in (None, False, []):
+            raise InputError(f"got {str(value) if isinstance(value, Path) else value!r} {why}", where=option)
+
+
+def names_of(option: str, text: str | None, example: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    if (text is not None and not names) or any(len(name.split()) > 1 for name in names):
+        raise InputError(f"got {text!r}; allowed: names separated by commas, e.g. {example}", where=option)
+    return names
+
+
+def one_plan(option: str, name: str | None) -> str | None:
+    """Return the name of one plan, or None. Raises InputError for an empty text or several names."""
+    if name is not None and (not name.strip() or "," in name):
+        raise InputError(f"got {name!r}; allowed: the name of one plan", where=option)
+    return name
+
+
+def sizes_of(given: str | int | None) -> tuple[int, ...]:
+    """Return the sizes of --devices, empty by default."""
+    if given is None:
+        return ()
+    text = str(given)
+    sizes = [part.strip() for part in text.split(",") if part.strip()]
+    if not sizes or not all(size.isdecimal() and len(size) <= MAX_DIGITS and int(size) > 0 for size in sizes):
+        raise InputError(
+            f"got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384", where="--devices"
+        )
+    return tuple(map(int, sizes))
+
+
+def num_bytes(option: str, text: str) -> int:
+    """Parse a number of bytes such as 4096, 64kB or 1MiB."""
+    from simfrontier.base.units import bytes_of
+
+    try:
+        return bytes_of(text)
+    except ValueError:
+        raise InputError(f"got {text!r}; allowed: a number of bytes, e.g. 4096, 64kB, 1MiB", where=option) from None
+
+
+def byte_sizes(option: str, text: str) -> tuple[int, ...]:
+    """Parse distinct numbers of bytes, in ascending order."""
+    sizes = {num_bytes(option, part.strip()) for part in text.split(",")}
+    if min(sizes) < 1:
+        raise InputError(f"got {text!r}; allowed: sizes of at least 1 byte, e.g. 1MiB,4MiB", where=option)
+    return tuple(sorted(sizes))

@@ -1,0 +1,73 @@
+"""`simfrontier algorithms`: the algorithms of every collective and where they are supported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from simfrontier.interfaces.cli.console import print_json
+
+if TYPE_CHECKING:
+    from simfrontier.core.collectives import Algorithm
+    from simfrontier.core.program import CollectiveKind
+
+COLUMNS: Final = ("library", "plan", "flow", "chunk", "lowered", "real")
+LEGEND: Final = """\
+library: a library's file may carry such calls so, said in its table of that name
+plan: a hop of a plan (via), or a collective of a schedule file, may ask for it
+flow, chunk: schedules with such calls are simulated at that fidelity; flow stands for analytic too
+lowered, real: its transfers are proved, and executed by simfrontier-real --collectives lowered"""
+
+
+def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matrix as JSON")] = False) -> None:
+    """List the algorithms of every collective and where they are supported: libraries, plans, simulation, real runs."""
+    from simfrontier.core.collectives import all_algorithms
+
+    rows = [(by, kind) for by in all_algorithms() for kind in by.collectives]
+    if json:
+        print_json(
+            [
+                {"algorithm": by.name, "title": by.title, "collective": kind, **_where(by, kind), "limits": _limits(by)}
+                for by, kind in rows
+            ]
+        )
+        return
+    typer.echo(_line("algorithm", "collective", COLUMNS))
+    for by, kind in rows:
+        first = by.name if kind == by.collectives[0] else ""
+        typer.echo(_line(first, kind, tuple(map(_cell, _where(by, kind).values()))))
+    typer.echo("")
+    for by in all_algorithms():
+        typer.echo(f"{by.name}: {by.title}")
+        for limit in _limits(by):
+            typer.echo(f"  {limit}")
+    typer.echo(f"\n{LEGEND}")
+
+
+def _where(by: Algorithm, kind: CollectiveKind) -> dict[str, str | bool]:
+    """Return the support by column; for libraries, the table of the file that enables it."""
+    cells = (
+        by.said_in if kind in by.in_libraries else False,
+        by.in_plans,
+        by.runs_as_loads(kind),
+        by.runs_as_chunks(kind),
+        True,
+        True,
+    )
+    return dict(zip(COLUMNS, cells, strict=True))
+
+
+def _limits(by: Algorithm) -> list[str]:
+    return list(dict.fromkeys(filter(None, (by.not_as_loads, by.not_as_chunks))))
+
+
+def _cell(value: str | bool) -> str:
+    return value if isinstance(value, str) else "yes" if value else "-"
+
+
+def _line(algorithm: str, collective: str, cells: tuple[str, ...]) -> str:
+    from simfrontier.core.program import ALGORITHMS
+
+    width = max(map(len, ALGORITHMS)) + 2
+    return f"{algorithm:<{width}}{collective:<16}" + "".join(f"{cell:<12}" for cell in cells).rstrip()

@@ -1,0 +1,84 @@
+"""`simfrontier goodput`: goodput of a long training, by plan and size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simfrontier.interfaces.cli import options
+from simfrontier.interfaces.cli.bar import progress
+from simfrontier.interfaces.cli.console import console, grid, print_json, say, say_written, write_page
+from simfrontier.interfaces.cli.large import announce
+
+if TYPE_CHECKING:
+    from simfrontier.answers.goodput import Goodput
+
+
+def goodput(
+    scenario: options.ScenarioPath,
+    plans: options.Plans = None,
+    devices: options.Devices = None,
+    set_: options.Settings = None,
+    fidelity: options.Fidelity = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the page and goodput.csv (default: neither)")] = None,
+    json: Annotated[bool, typer.Option("--json", help="print everything as JSON")] = False,
+    yes_large: options.YesLarge = False,
+) -> None:
+    """Predict the goodput of a long training with failures, checkpoints, restarts and spare nodes: useful steps and
+    tokens per day of every plan at every size, and the best size. The scenario's table `goodput` describes the
+    failures."""
+    from simfrontier.answers.forecast import forecast_run
+    from simfrontier.answers.goodput import find_goodput, goodput_rows
+    from simfrontier.base.wholefile import ensure_writable
+    from simfrontier.interfaces.report import goodput_csv, goodput_page
+
+    loaded = options.load(scenario, set_, plans, devices)
+    announce(forecast_run(loaded, fidelity, False, False), str(scenario), yes_large)
+    if out is not None:
+        ensure_writable(out)
+    with progress("simulating", len(loaded.plans) * len(loaded.file.run.devices)) as report:
+        found = find_goodput(loaded, fidelity, report)
+    if out is not None:
+        table = {"goodput.csv": goodput_csv(found)} if found.yields else {}
+        write_page(out, "goodput", {"index.html": goodput_page(found), **table})
+    if json:
+        document = {
+            "scenario": loaded.name,
+            "fidelity": found.fidelity,
+            "failures": found.failures.title,
+            "source": found.failures.source,
+            "results": goodput_rows(found),
+            "left_out": [{"plan": plan, "devices": devices} for plan, devices in found.left_out],
+        }
+        print_json(document)
+    else:
+        _print(found)
+        say_written(out)
+    if not found.yields:
+        raise typer.Exit(1)
+
+
+def _print(found: Goodput) -> None:
+    from simfrontier.interfaces.report import quantity
+
+    heads = ["plan", "devices", "step", "fails", "saved", "useful", "played", "steps", "tokens"]
+    title = f"{found.scenario.file.title}: goodput ({found.fidelity}); time between failures (h) and saves (min),\n"
+    title += "useful time by the closed form and played at random (%), useful steps and tokens (1e9) a day"
+    rows = [
+        (
+            each.plan,
+            f"{each.step.devices:,}",
+            quantity(each.step.step_s, "s"),
+            f"{each.between_s / 3600:.3g}",
+            f"{each.interval_s / 60:.3g}",
+            f"{100 * each.shares.useful:.2f}",
+            "" if each.played is None else f"{100 * each.played.useful:.2f}±{100 * each.played.error:.2f}",
+            f"{each.steps_per_day:,.1f}",
+            f"{each.tokens_per_day / 1e9:.4g}",
+        )
+        for each in found.yields
+    ]
+    console().print(grid(title, heads, rows, left=("plan",)))
+    say("goodput", "summary", found)

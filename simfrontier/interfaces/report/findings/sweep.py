@@ -1,0 +1,192 @@
+"""Findings of a sweep's rows: what was swept and refused, the best row of each plan and size, the Pareto front."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from simfrontier.answers.experiments import REPLAY
+from simfrontier.answers.study import Column
+from simfrontier.answers.sweep import AXIS, ROWS, is_of_plan, manifest_of, read_rows
+from simfrontier.base.errors import InputError
+from simfrontier.base.units import has_multiples
+from simfrontier.interfaces.report.findings.sweep_columns import ERROR, EXPOSED_SHARE, axis_quantities
+from simfrontier.interfaces.report.findings.sweep_goal import SweptGoal, swept_goal
+from simfrontier.interfaces.report.phrases import NOTHING, exactly, setting
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SWEEP_DRAWN: Final = 2_000  # more hide each other; without a GPU these take seconds
+
+Row = Mapping[str, Any]  # cells by the names of their columns
+STEP: Final = "step_time_s"
+RATE: Final = "tokens_per_s"  # what plans are ranked by: an axis may change the work of a step
+MEMORY: Final = "peak_memory_bytes"
+TFLOPS: Final = "tflops_per_device"
+RESULTS_SHOWN: Final = (STEP, RATE, TFLOPS, EXPOSED_SHARE, MEMORY)
+_EXPOSED: Final = "exposed_comm_s"
+_OF_ROW: Final = ("point", "scenario", "plan", "devices", "fits", "fidelity", ERROR)
+_OF_SIZE: Final = ["scenario", "devices"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptAxis:
+    """An axis of the study: its key in a scenario, what it is, and the different values of its points, ascending."""
+
+    key: str
+    quantity: Column
+    values: tuple[str | bool | int | float, ...]
+
+    @property
+    def column(self) -> str:
+        return AXIS + self.key
+
+    def in_words(self, value: Any) -> str:
+        """One of its values in words: 25 GB/s, 4,096, yes."""
+        if value != value:  # NaN: a row that has none
+            return NOTHING
+        if has_multiples(self.quantity.unit):
+            return exactly(value, self.quantity.unit)
+        if isinstance(value, float):
+            value = f"{value:,.0f}" if value.is_integer() else f"{value:,.6g}"
+        return f"{setting(value)}\u00a01/s" if self.quantity.unit == "1/s" else setting(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SweepFindings:
+    """A sweep as its page shows it. `settings`: of every point; `rows`: all rows, of which `ran` have a rate.
+
+    `best`: of each scenario, plan and size the row with the highest rate, by size, the best first. `fronts`: the Pareto
+    front of memory and rate by scenario and size, the least memory first. `refused`: by reason, how many rows
+    (`num_rows`) and the numbers of their `points`.
+    """
+
+    title: str
+    settings: Mapping[str, Any]
+    axes: tuple[SweptAxis, ...]
+    rows: pd.DataFrame
+    ran: pd.DataFrame
+    best: pd.DataFrame
+    fronts: Mapping[tuple[str, int], pd.DataFrame]
+    refused: tuple[Row, ...]
+    goal: SweptGoal | None
+
+    @property
+    def varied(self) -> list[SweptAxis]:
+        """Axes on which points differ."""
+        return [axis for axis in self.axes if len(axis.values) > 1]
+
+    @property
+    def num_points(self) -> int:
+        return int(self.rows["point"].nunique())
+
+    @property
+    def num_refused(self) -> int:
+        """Points all of whose rows were refused."""
+        return int(self.rows[ERROR].notna().groupby(self.rows["point"]).all().sum())
+
+    @property
+    def num_unfit(self) -> int:
+        return int(self.rows["fits"].eq(False).sum())
+
+    @property
+    def num_replayed(self) -> int:
+        return int(self.rows["fidelity"].eq(REPLAY).sum())
+
+    def values_of(self, column: str) -> list[Any]:
+        """The different values of a column in the order of the rows that ran."""
+        return list(self.ran[column].unique().tolist())
+
+    def size_name(self, size: tuple[str, int]) -> str:
+        """A scenario and its number of devices in words; the scenario where there are several."""
+        scenario, devices = size
+        return f"{scenario}, {devices:,} devices" if len(self.values_of("scenario")) > 1 else f"{devices:,} devices"
+
+    def rows_to_draw(self, most: int = SWEEP_DRAWN) -> pd.DataFrame:
+        """Rows that charts show: the best, those on a front, and `most` of all at random, the same every time."""
+        some = self.ran.sample(most, random_state=0) if len(self.ran) > most else self.ran
+        kept = some.index.union(self.best.index)
+        for front in self.fronts.values():
+            kept = kept.union(front.index)
+        return self.ran.loc[kept]
+
+    def settings_of(self, row: Row, plan: str | None = None) -> list[str]:
+        """Return the settings of a row's point, of axes on which points differ: `micro batch 4`. `plan`: without
+        settings of other plans."""
+        axes = [axis for axis in self.varied if plan is None or is_of_plan(axis.key, plan)]
+        return [f"{axis.quantity.title} {axis.in_words(row[axis.column])}" for axis in axes]
+
+    def settings_at(self, point: int) -> list[str]:
+        """Return the settings of a point, of axes on which points differ."""
+        rows = self.rows[self.rows["point"] == point].head(1).to_dict("records")
+        return self.settings_of(rows[0]) if rows else []
+
+
+def sweep_findings(folder: Path) -> SweepFindings:
+    """Return what is found in the folder of a sweep. Raises InputError where its rows cannot be read."""
+    manifest, rows = manifest_of(folder), _swept_rows(folder)
+    axes = _axes(rows)
+    ran = rows[rows["fits"].eq(True) & rows[RATE].notna()].astype({"devices": int})
+    best = ran.loc[ran.groupby([*_OF_SIZE, "plan"])[RATE].idxmax()]
+    given = manifest.get("set")
+    return SweepFindings(
+        title=str(manifest.get("title") or manifest["study"]),
+        settings=given if isinstance(given, dict) else {},
+        axes=axes,
+        rows=rows,
+        ran=ran,
+        best=best.sort_values([*_OF_SIZE, RATE], ascending=[True, True, False], kind="stable"),
+        fronts={size: pareto_front(own) for size, own in ran.dropna(subset=[MEMORY]).groupby(_OF_SIZE)},
+        refused=_refused(rows),
+        goal=swept_goal(folder, manifest, rows["point"].nunique(), {axis.key: axis.quantity for axis in axes}),
+    )
+
+
+def pareto_front(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows than which no other needs less memory or has a higher rate, and is no worse in the other; of
+    equal rows the first. The least memory comes first."""
+    ordered = rows.sort_values([MEMORY, RATE], ascending=[True, False], kind="stable")
+    best_before = ordered[RATE].cummax().shift()
+    return ordered[best_before.isna() | (ordered[RATE] > best_before)]
+
+
+def _axes(rows: pd.DataFrame) -> tuple[SweptAxis, ...]:
+    values = {
+        name.removeprefix(AXIS): tuple(sorted(rows[name].dropna().unique().tolist()))
+        for name in rows.columns
+        if name.startswith(AXIS)
+    }
+    kinds: dict[str, Literal["text", "truth"]] = {
+        key: "text" if isinstance(some[0], str) else "truth"
+        for key, some in values.items()
+        if some and isinstance(some[0], str | bool)
+    }
+    quantities = axis_quantities(values, kinds)
+    return tuple(SweptAxis(key=key, quantity=quantities[key], values=some) for key, some in values.items())
+
+
+def _refused(rows: pd.DataFrame) -> tuple[Row, ...]:
+    """Return refused rows by reason, the most frequent first."""
+    made = [
+        {"reason": str(reason), "num_rows": len(own), "points": tuple(own["point"].unique().tolist())}
+        for reason, own in rows.groupby(ERROR)
+    ]
+    return tuple(sorted(made, key=lambda each: (-each["num_rows"], each["reason"])))
+
+
+def _swept_rows(folder: Path) -> pd.DataFrame:
+    """Return the rows of a data set in the order of its points: their point and plan, a column for each axis, and
+    `RESULTS_SHOWN`; NaN or None where a row has no value. Raises InputError where there are none, or they cannot be
+    read."""
+    import numpy as np
+
+    rows = read_rows(folder, (*_OF_ROW, STEP, RATE, TFLOPS, _EXPOSED, MEMORY)).to_pandas()
+    if rows.empty:
+        raise InputError("has no rows; allowed: a folder of simfrontier sweep", where=str(folder / ROWS))
+    floats = rows.select_dtypes("float")
+    rows[floats.columns] = floats.where(np.isfinite(floats))
+    rows[EXPOSED_SHARE] = rows[_EXPOSED] / rows[STEP]
+    return rows.drop(columns=_EXPOSED)

@@ -1,0 +1,142 @@
+"""Findings of a search: what became of all plans, errors of estimates, and plans that are faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from simfrontier.answers.accuracy import mean_step_error
+from simfrontier.answers.search import Candidate, OwnPlan, SimulatedPlan, TunedPlan, TuningOutcome
+from simfrontier.interfaces.report.findings.samples import too_close
+
+CLOSE = 1e-3  # of a step: plans nearer than that are as fast
+KINDS: tuple[str, ...] = (  # of layouts: a colour each
+    "whole weights, no grid",
+    "weights shared inside a node",
+    "weights shared by all",
+    "Megatron: tensor",
+    "Megatron: stages",
+    "Megatron: tensor × stages",
+    "AxoNN",
+    "AxoNN with stages",
+)
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningFindings:
+    """A search and what follows from it."""
+
+    outcome: TuningOutcome
+
+    @property
+    def model(self) -> str:
+        return self.outcome.scenario.at(self.outcome.devices).shape.name
+
+    @property
+    def device_word(self) -> str:
+        return self.outcome.scenario.machine.device_word
+
+    @property
+    def capacity_bytes(self) -> float:
+        return self.outcome.best.candidate.capacity_bytes
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Return whether rates are in tokens: samples of the model are sequences."""
+        return self.outcome.scenario.at(self.outcome.devices).sequence != 1
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Rate of the best plan over all devices; samples of a model without a sequence."""
+        sequence = self.outcome.scenario.at(self.outcome.devices).sequence
+        return self.outcome.batch * sequence / self.outcome.best.step_s
+
+    @property
+    def num_samples(self) -> int:
+        simulated = self.outcome.best.simulated
+        return len(simulated.samples_s) if simulated else 0
+
+    @cached_property
+    def lead(self) -> float | None:
+        """Return by what share the best is faster than the next simulated plan; None where there is none."""
+        best, *others = self.outcome.simulated
+        return others[0].step_s / best.step_s - 1.0 if others else None
+
+    @cached_property
+    def fates(self) -> dict[str, int]:
+        """Count the plans of the space that do not fit into memory, the library cannot run, cannot be faster than the
+        best, were only estimated, and were simulated; they sum to all."""
+        it = self.outcome
+        counts = {"too_big": it.too_big + len(it.misfits), "faulty": it.faulty, "ruled_out": it.ruled_out}
+        left = it.total - sum(counts.values()) - len(it.simulated)
+        return counts | {"estimated": left, "simulated": len(it.simulated)}
+
+    @property
+    def step_errors(self) -> Range:
+        """The least and the most by which simulated steps are above their estimates, as shares (-0.1: 10 % below)."""
+        return _ends(one.nominal_s / plan.estimate.step_s for plan, one in self._both)
+
+    @property
+    def peak_errors(self) -> Range:
+        """Return the same for memory."""
+        return _ends(one.peak_bytes / plan.estimate.peak_bytes for plan, one in self._both)
+
+    @property
+    def _both(self) -> list[tuple[TunedPlan, SimulatedPlan]]:
+        return [(plan, plan.simulated) for plan in self.outcome.simulated if plan.simulated]
+
+    @property
+    def num_open(self) -> int:
+        """Plans that were not simulated and that no floor rules out."""
+        return sum(plan.estimate.floor_s <= self.outcome.best.nominal_s for plan in self.outcome.estimated)
+
+    @property
+    def faster_own(self) -> list[OwnPlan]:
+        """Plans of the scenario that are faster than the best."""
+        return [own for own in self.outcome.own if own.fits and (self.behind(own) or 0.0) < 0.0]
+
+    @property
+    def chance(self) -> float | None:
+        """The share of the samples in which the best is the fastest of the simulated plans; None without samples."""
+        return self.outcome.chances[0]
+
+    @property
+    def step_error(self) -> float:
+        """The model's own error of a step (0.05: 5 %): a lead below it is too close to call."""
+        return mean_step_error()
+
+    @property
+    def is_sure(self) -> bool:
+        """Return whether the best is the fastest by more than is too close to call."""
+        return self.lead is not None and not too_close(1.0 + self.lead, self.chance)
+
+    @property
+    def leads(self) -> bool:
+        """Return whether the best is faster than the next by more than what counts as equal."""
+        return self.lead is not None and self.lead >= CLOSE
+
+    def behind(self, own: OwnPlan) -> float | None:
+        """Return by what share a plan of the scenario takes longer than the best (negative: shorter); 0 where they are
+        as fast, None where it was not simulated."""
+        if own.simulated is None:
+            return None
+        apart = own.simulated.step_s / self.outcome.best.step_s - 1.0
+        return apart if abs(apart) >= CLOSE else 0.0
+
+
+def kind_of(candidate: Candidate) -> str:
+    """Return the kind of a plan's layout, one of `KINDS`."""
+    piped = int(candidate.value("pipeline")) > 1
+    match candidate.family:
+        case "axonn":
+            return KINDS[7] if piped else KINDS[6]
+        case "megatron":
+            return KINDS[4 if int(candidate.value("tensor")) == 1 else 5] if piped else KINDS[3]
+    return KINDS[{"none": 0, "all": 2}.get(candidate.states.weight, 1)]
+
+
+def _ends(ratios: Iterable[float]) -> Range:
+    shares = [ratio - 1.0 for ratio in ratios]
+    return min(shares), max(shares)

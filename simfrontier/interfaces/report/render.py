@@ -1,0 +1,103 @@
+"""Pages from templates: values in, HTML out, with the filters that write quantities."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simfrontier.base.units import counted, times
+from simfrontier.core.workload import sizes_of
+from simfrontier.interfaces.report import phrases
+from simfrontier.interfaces.report.findings.rows import row_name
+from simfrontier.interfaces.report.plotly_js import library, packed
+from simfrontier.interfaces.report.troubles import spread_sources, troubles_in_short
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_CHARTS_LEVEL = 1  # of gzip: level 6 takes twice the time for a seventh of the size
+
+
+def render(template: str, folder: Path | None = None, /, **values: Any) -> Markup:
+    """A template filled in, as HTML that later templates do not escape again. `folder`: of an extra's templates, which
+    may use those of this package."""
+    return as_html(environment(folder).get_template(template).render(values))
+
+
+def page_of(verb: str, folder: Path | None = None, /, **values: Any) -> Markup:
+    """The page of a verb: `pages/VERB.html.j2` filled in, whose blocks are the sections."""
+    return render(f"pages/{verb}.html.j2", folder, library=library(), **values)
+
+
+def said(verb: str, name: str, /, *values: object, folder: Path | None = None) -> list[str]:
+    """The sentences for people, without markup, that the macro `name` of `terminal/VERB.txt.j2` makes of findings: the
+    pieces that blank lines part, each on one line."""
+    module = environment(folder).get_template(f"terminal/{verb}.txt.j2").module
+    pieces = re.split(r"\n[ \n]*\n", str(getattr(module, name)(*values)))
+    return [line for piece in pieces if (line := re.sub(r"[ \n]+", " ", piece).strip())]
+
+
+def as_html(made: str) -> Markup:
+    """Text that is HTML already, which templates do not escape."""
+    from markupsafe import Markup
+
+    return Markup(made)
+
+
+def coded(text: str) -> Markup:
+    """A text in which what stands between backticks is code."""
+    from markupsafe import Markup
+
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one of them has no other
+        return Markup.escape(text)
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
+@cache
+def environment(folder: Path | None) -> Environment:
+    """Templates of a folder and of this package: text in HTML is escaped, a name that is not given is an error."""
+    from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
+
+    made = Environment(
+        loader=FileSystemLoader([_TEMPLATES] if folder is None else [folder, _TEMPLATES]),
+        bytecode_cache=FileSystemBytecodeCache(),
+        autoescape=lambda name: name is None or not name.endswith(".txt.j2"),
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.globals["said"] = partial(said, folder=folder)
+    made.globals["asset"] = lambda name: as_html((_TEMPLATES / name).read_text(encoding="utf-8"))
+    made.filters |= {name: each for name, each in vars(phrases).items() if name.islower() and callable(each)}
+    made.filters |= {
+        "bytes": lambda value: phrases.quantity(value, "bytes"),
+        "coded": coded,
+        "coloured": lambda names, marks: [(name, marks[name].colour) for name in names],
+        "count": lambda value: f"{value:,}",
+        "counted": counted,
+        "packed_json": packed_json,
+        "percents": lambda ends: phrases.percent_between(*ends),
+        "ratio": lambda value: f"{value:.3f}",
+        "row_name": row_name,
+        "seconds": lambda value: phrases.quantity(value, "s"),
+        "sizes": lambda shape: {name: getattr(shape, name) for name in sizes_of(shape)},
+        "spread_sources": spread_sources,
+        "times": times,
+        "to": phrases.between,
+        "troubles_in_short": troubles_in_short,
+    }
+    return made
+
+
+def packed_json(value: object) -> str:
+    """A value as JSON, nine digits of its numbers, compressed, as text for the script of the page."""
+    rounded = json.loads(json.dumps(value, allow_nan=False), parse_float=lambda number: float(f"{float(number):.9g}"))
+    text = json.dumps(rounded, separators=(",", ":"), ensure_ascii=False)
+    return packed(text.encode(), _CHARTS_LEVEL)

@@ -1,3 +1,0 @@
-"""The live page: sliders and switches for what is unknown of a scenario, and every figure anew as they move."""
-
-from simfrontier.live.server import serve as serve
