@@ -9,7 +9,7 @@ import typer
 
 from simfrontier.base.errors import InputError
 from simfrontier.base.extras import Verb, added
-from simfrontier.interfaces.cli import program, run_to_end
+from simfrontier.base.command_line import program, run_to_end
 from simfrontier_real.cli_options import (
     BackendOption,
     CollectivesOption,

@@ -1,6 +1,5 @@
 """The command line: `app` has all verbs; what a verb does is in modules of its name."""
 
-from simfrontier.base.command_line import program as program, run_to_end as run_to_end
 from simfrontier.interfaces.cli.console import plain as plain, print_json as print_json
 from simfrontier.interfaces.cli.entry_point import main as main
 from simfrontier.interfaces.cli.options import (
