@@ -11,8 +11,15 @@ from typing import Final
 import numpy as np
 
 from simfrontier.answers.accuracy import load_parameters, read_runs
-from simfrontier.answers.accuracy.published_runs.fit import FAR, NOISE, Sensitivities, moves_of, sensitivities
-from simfrontier.answers.accuracy.published_runs.parameters import Parameter, step_s
+from simfrontier.answers.accuracy.published_runs.fit import (
+    FAR,
+    NOISE,
+    Parameter,
+    Sensitivities,
+    moves_of,
+    sensitivities,
+    step_s,
+)
 from simfrontier.answers.accuracy.published_runs.step import JobStep, step_of
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import InputError

@@ -10,8 +10,8 @@ from typing import Never
 
 import pytest
 
+from simfrontier.base.command_line import run_to_end
 from simfrontier.base.errors import InputError, Terminated
-from simfrontier.interfaces.cli import run_to_end
 from tests.invoke import ROOT, TOY, refusal
 
 

@@ -12,14 +12,14 @@ from simfrontier.core.collectives.algorithms.base import TRANSFERS
 from simfrontier.core.collectives.lowering import Recipe
 from simfrontier.core.collectives.lowering.lower import lower
 from simfrontier.core.machine import load_machine
+from simfrontier.core.machine.graph import routes
 from simfrontier.core.machine.hardware import Link
-from simfrontier.core.machine.routing import routes
 from simfrontier.core.program.algorithms import ALGORITHMS
 from tests.invoke import ROOT
 
 
 def test_counts_of_a_machine_have_a_limit(tmp_path: Path) -> None:
-    text = (ROOT / "simfrontier" / "machine" / "catalog" / "toy-cluster.toml").read_text(encoding="utf-8")
+    text = (ROOT / "simfrontier" / "core" / "machine" / "catalog" / "toy-cluster.toml").read_text(encoding="utf-8")
     more = text.replace("devices_per_node = { value = 4", "devices_per_node = { value = 400", 1)
     (tmp_path / "m.toml").write_text(more, encoding="utf-8")
     with pytest.raises(InputError, match=r"got 400, allowed: .* 128"):

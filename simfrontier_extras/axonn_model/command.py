@@ -9,9 +9,8 @@ import typer
 
 from simfrontier.base.units import written
 from simfrontier.inputs.scenario import GridJob
-from simfrontier_extras.axonn_model.of_scenario import GridRanking, rank_grids
-from simfrontier_extras.axonn_model.ranking import Ranked
-from simfrontier_extras.axonn_model.versions import VersionName
+from simfrontier_extras.axonn_model.formulas import VersionName
+from simfrontier_extras.axonn_model.ranking import GridRanking, Ranked, rank_grids
 
 SHOWN = 20  # as many as the authors' launcher submits
 

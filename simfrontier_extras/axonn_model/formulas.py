@@ -2,18 +2,224 @@
 
 Version A: axonn-ai/Megatron-AxoNN branch gordon-bell-perlmutter, examples/comm_model.py. Version B:
 axonn-ai/sc2025-pccl-reproducer branch experimental, data/comm_model.py. Both count communication alone: computing,
-overlap and memory are outside them.
-"""
+overlap and memory are outside them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Final, Literal, get_args
+
+from annotated_types import Ge, Gt, Len
 
 from simfrontier.base.errors import InputError
-from simfrontier_extras.axonn_model.bandwidth import Bandwidths
-from simfrontier_extras.axonn_model.grid import Grid
-from simfrontier_extras.axonn_model.transformer import Layer, Transformer
+from simfrontier.base.io import SOURCED, Kind, NotNegative, Strict, Text, read_toml, typed
+from simfrontier.core.workload import GptShape
+
+VersionName = Literal["axonn-a", "axonn-b"]
+VERSIONS: Final[tuple[VersionName, ...]] = get_args(VersionName)
+
+
+CATALOG: Final = Path(__file__).parent / "catalog"
+Ranks = Annotated[int, Ge(1)]
+Rate = Annotated[float, Gt(0)]
+
+
+class Row(Strict):
+    """`inner`: ranks of all dimensions inside this one; `size`: of this dimension."""
+
+    inner: Ranks
+    size: Annotated[int, Ge(2)]
+    gib_per_s: Rate
+
+
+class InNode(Strict):
+    """Bandwidths of groups within a node."""
+
+    kind: Kind
+    source: Text
+    rows: Annotated[tuple[Row, ...], Len(1)]
+
+
+class BetweenNodes(Strict):
+    """gib_per_s / min(shared_by_at_most, inner): the bandwidth of every group that has no row."""
+
+    kind: Kind
+    source: Text
+    gib_per_s: Rate
+    shared_by_at_most: Ranks
+
+
+class MachineBandwidths(Strict):
+    """`also_of`: machines that differ in nothing that a bandwidth rests on."""
+
+    also_of: tuple[Text, ...] = ()
+    latency_s_per_rank: Annotated[NotNegative, SOURCED]
+    in_node: InNode
+    between_nodes: BetweenNodes
+
+
+class Tables(Strict):
+    """The file of a version, by machine."""
+
+    machines: Annotated[Mapping[str, MachineBandwidths], Len(1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bandwidths:
+    """A version's bandwidths on one machine, by the name that its table has. The authors write GB/s, but divide GiB
+    (bytes / 1024³) by it."""
+
+    version: VersionName
+    machine: str
+    table: MachineBandwidths
+
+    @property
+    def source(self) -> str:
+        return self.table.in_node.source
+
+    def gib_per_s(self, inner: int, size: int) -> float:
+        """The bandwidth of a group of `size` ranks with `inner` ranks of other dimensions inside it."""
+        row = next((row for row in self.table.in_node.rows if (row.inner, row.size) == (inner, size)), None)
+        between = self.table.between_nodes
+        return between.gib_per_s / min(between.shared_by_at_most, inner) if row is None else row.gib_per_s
+
+
+def load_bandwidths(version: VersionName, machine: str) -> Bandwidths:
+    """Read the version's bandwidths on a machine, of VERSION.toml. Raises InputError, for a machine without a table
+    with the names of those that have one."""
+    path = CATALOG / f"{version}.toml"
+    machines = typed(read_toml(path, "table of bandwidths"), Tables, path.name).machines
+    names = {name: table for table, entry in machines.items() for name in (table, *entry.also_of)}
+    if machine not in names:
+        raise InputError(f"{version} has no table of bandwidths on {machine!r}; allowed: {', '.join(sorted(names))}")
+    return Bandwidths(version=version, machine=names[machine], table=machines[names[machine]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Grid:
+    """Sizes of the four dimensions, innermost first: ranks of a group along `x` are neighbours, along `y` they are x
+    apart, along `z` x·y, along `data` x·y·z.
+
+    The authors call them Gc, Gr, Gd and Gdata. All are powers of two, as in their search and in their tables.
+    """
+
+    x: int
+    y: int
+    z: int
+    data: int
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        return self.x, self.y, self.z, self.data
+
+    @property
+    def tensor(self) -> int:
+        """Ranks that share the weights of one layer."""
+        return self.x * self.y * self.z
+
+
+def grids(num_devices: int) -> Iterator[Grid]:
+    """All grids of powers of two whose product is the number of devices, in the order of (x, y, z, data); none where
+    that is no power of two itself."""
+    if num_devices.bit_count() != 1:
+        return
+    powers = [1 << power for power in range(num_devices.bit_length())]
+    for x, y, z in product(powers, repeat=3):
+        if x * y * z <= num_devices:
+            yield Grid(x=x, y=y, z=z, data=num_devices // (x * y * z))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """A linear layer with weights [out, in]: a normal one has its input cut over X and its output over Y, a transposed
+    one the other way round. `times`: layers of this shape in a block."""
+
+    num_in: int
+    num_out: int
+    transposed: bool = False
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transformer:
+    """Sizes of a decoder; `gqa` query heads share a key and a value, with `swiglu` two layers lead up to
+    `intermediate` features."""
+
+    num_layers: int
+    hidden: int
+    heads: int
+    vocabulary: int
+    sequence: int
+    intermediate: int
+    gqa: int = 1
+    swiglu: bool = False
+
+    def layers(self, quirk: bool) -> tuple[Layer, ...]:
+        """qkv, attention projection, up, down, of one block. With the `quirk` of both versions' code the layer down,
+        which is transposed, has the widths of the layer up: (h, f) where it is (f, h)."""
+        h, f = self.hidden, self.intermediate
+        down = (h, f) if quirk else (f, h)
+        return (
+            Layer(num_in=h, num_out=h + 2 * h // self.gqa),
+            Layer(num_in=h, num_out=h, transposed=True),
+            Layer(num_in=h, num_out=f, times=2 if self.swiglu else 1),
+            Layer(num_in=down[0], num_out=down[1], transposed=True),
+        )
+
+    def refuse_what_lacks(self, version: VersionName) -> None:
+        """Raise InputError for what Version A has no formula for: it is of GPTs, whose layers are 3 h, h, 4 h and 4 h
+        wide."""
+        if version != "axonn-a":
+            return
+        wanted = {"swiglu": False, "gqa": 1, "intermediate": 4 * self.hidden}
+        for key, allowed in wanted.items():
+            got = getattr(self, key)
+            if got != allowed:
+                shown = [str(value).lower() for value in (got, allowed)]
+                raise InputError(
+                    f"tune.{key}: got {shown[0]}, allowed: {shown[1]} with axonn-a (only axonn-b has others)"
+                )
+
+    def obstacle(self, grid: Grid) -> str:
+        """Return why a grid cannot cut this transformer, or "": hidden features are cut over X, heads, feed-forward
+        features and vocabulary over Y, the blocks of weights that leaves over Z.
+
+        The authors' search does not look at this; AxoNN's layers refuse such a grid, and so does a plan.
+        """
+        cuts = (
+            ("hidden", self.hidden, "X", grid.x),
+            ("heads", self.heads, "Y", grid.y),
+            ("intermediate", self.intermediate, "Y", grid.y),
+            ("vocabulary", self.vocabulary, "Y", grid.y),
+        )
+        for name, size, axis, ranks in cuts:
+            if size % ranks:
+                return f"{name} = {size} does not divide into {axis} = {ranks}"
+        for layer in self.layers(quirk=False):
+            block = layer.num_in * layer.num_out // (grid.x * grid.y)
+            if block % grid.z:
+                return f"a block of {layer.num_in} x {layer.num_out} weights does not divide into Z = {grid.z}"
+        return ""
+
+
+def transformer_of(
+    shape: GptShape, *, intermediate: int | None = None, gqa: int = 1, swiglu: bool = False
+) -> Transformer:
+    """A GPT's shape; what is given stands for the shape's own feed-forward features, queries of a key, and gate."""
+    return Transformer(
+        num_layers=shape.num_layers,
+        hidden=shape.hidden,
+        heads=shape.heads,
+        vocabulary=shape.padded_vocabulary,
+        sequence=shape.sequence,
+        intermediate=shape.feed_forward if intermediate is None else intermediate,
+        gqa=shape.heads // shape.key_heads if gqa == 1 else gqa,
+        swiglu=swiglu or shape.gated,
+    )
+
 
 GIB = 1024.0**3
 ELEMENT_BYTES = 2  # BF16

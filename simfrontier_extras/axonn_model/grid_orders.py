@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simfrontier.inputs.scenario import GridJob, GridOrder
-from simfrontier_extras.axonn_model.versions import VERSIONS, VersionName
+from simfrontier_extras.axonn_model.formulas import VERSIONS, VersionName
 
 
 def _order(version: VersionName) -> GridOrder:
     def grids(scenario: GridJob, devices: int) -> Iterator[dict[str, int]]:
-        from simfrontier_extras.axonn_model.of_scenario import rank_grids
+        from simfrontier_extras.axonn_model.ranking import rank_grids
 
         for one in rank_grids(scenario, version, devices).grids:
             if one.runs:

@@ -19,17 +19,24 @@ from simfrontier.core.trace import (
 )
 from simfrontier.interfaces.report import percent, said, signed
 from simfrontier_extras.emulation.crosscheck import TEMPLATES
-from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit, limits_of
+from simfrontier_extras.emulation.crosscheck.limits import (
+    EMULATED,
+    AgreementLimit,
+    EmulatedRun,
+    SlowLinkEffect,
+    SweepPoint,
+    limits_of,
+    load_run,
+    sweep_medians,
+    swept_ways,
+)
 from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair, LinksFound, compare_links, links_found
-from simfrontier_extras.emulation.crosscheck.run_file import EMULATED, EmulatedRun, load_run
 from simfrontier_extras.emulation.crosscheck.sections import (
     fabric_section,
     limits_section,
     slowed_section,
     sweep_section,
 )
-from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
-from simfrontier_extras.emulation.crosscheck.sweep import SweepPoint, sweep_medians, swept_ways
 
 _said = partial(said, "emulated", folder=TEMPLATES)
 

@@ -21,10 +21,15 @@ from simfrontier.core.trace import (
 from simfrontier.interfaces.cli import crosscheck_document, print_check, print_json
 from simfrontier_extras.emulation.added_checks import EmulatedCheck
 from simfrontier_extras.emulation.changed import CHANGED, MadeChange, load_changes
-from simfrontier_extras.emulation.crosscheck.run_file import EMULATED, EmulatedRun, save_run
+from simfrontier_extras.emulation.crosscheck.limits import (
+    EMULATED,
+    EmulatedRun,
+    Implementation,
+    SlowLinkEffect,
+    SweepPoint,
+    save_run,
+)
 from simfrontier_extras.emulation.crosscheck.sections import limits_words
-from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
-from simfrontier_extras.emulation.crosscheck.sweep import Implementation, SweepPoint
 from simfrontier_extras.emulation.jobs import (
     DIP,
     DIP_FACTOR,

@@ -14,8 +14,7 @@ from simfrontier.core.engine import SimulatedStep
 from simfrontier.core.network import joining_links
 from simfrontier.core.program import CollectiveKind, SweepCall, sweep
 from simfrontier.inputs.scenario import Scenario, scenario_of
-from simfrontier_extras.emulation.wiring import save_wiring
-from simfrontier_extras.emulation.wiring_of import wiring_of
+from simfrontier_extras.emulation.wiring import save_wiring, wiring_of
 
 KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce")
 GROUPS = {"world": ("node", "package", "gcd"), "node": ("package", "gcd"), "package": ("gcd",)}

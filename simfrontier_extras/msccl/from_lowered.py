@@ -13,7 +13,7 @@ from math import gcd
 
 from simfrontier.core.collectives import Lowered, Transfer
 from simfrontier_extras.msccl.fusion import Fusion, fused
-from simfrontier_extras.msccl.homes import Homes
+from simfrontier_extras.msccl.memory import Homes
 from simfrontier_extras.msccl.program import COLL, Algo, Gpu, StepType
 from simfrontier_extras.msccl.rccl import MAX_COUNT
 from simfrontier_extras.msccl.steps import OWN, End, MemberSteps

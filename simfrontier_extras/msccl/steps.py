@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, dataclass as record, field
 from typing import Final, Literal
 
-from simfrontier_extras.msccl.homes import Homes
+from simfrontier_extras.msccl.memory import Homes
 from simfrontier_extras.msccl.program import Chunk, Step, StepType, ThreadBlock
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from simfrontier.interfaces.report import Section, StudyView
 from simfrontier.interfaces.report.render import render
-from simfrontier_extras.softmax.study_figures import softmax_bars
-from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
+from simfrontier_extras.softmax.study_findings import StudySoftmaxes, softmax_bars, study_softmaxes
 
 _TEMPLATES = Path(__file__).parent / "templates"
 

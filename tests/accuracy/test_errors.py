@@ -12,9 +12,8 @@ import pytest
 
 from simfrontier.answers.accuracy.bounds import ErrorBound, judge
 from simfrontier.answers.accuracy.errors import errors_of
-from simfrontier.answers.accuracy.leave_out import Mask, fits_without
-from simfrontier.answers.accuracy.residual import Residual, around
-from simfrontier.answers.accuracy.uncertainty import covariance
+from simfrontier.answers.accuracy.fitting.rows import Mask, fits_without
+from simfrontier.answers.accuracy.residual import Residual, around, covariance
 from simfrontier.answers.accuracy.validation import ONLY_BOUNDED, validate
 from simfrontier.inputs.measured import Pathology
 from tests.accuracy.standins import held, models, predicted, table, training

@@ -13,7 +13,7 @@ import pytest
 
 from simfrontier.answers.accuracy import validation
 from simfrontier.answers.accuracy.bounds import ErrorBound, load_bounds
-from simfrontier.answers.accuracy.predictors.kernels import predict_kernel
+from simfrontier.answers.accuracy.predictors.rates import predict_kernel
 from simfrontier.answers.accuracy.residual import Prediction
 from simfrontier.inputs.measured import load_table, load_tables, read_of_device
 from simfrontier.inputs.measured.call_table import COLUMNS
@@ -75,7 +75,7 @@ def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
     shipped: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One number of devices stands for all: each fit costs a second. What it was not shown it predicts otherwise."""
-    from simfrontier.answers.accuracy.fitting import cross
+    from simfrontier.answers.accuracy.fitting import rows as cross
 
     rows = [
         row for row in calls() if row.devices in (32, 128) and load_table("rccl_frontier").pathology_of(row) is None

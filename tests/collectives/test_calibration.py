@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.core.collectives import Calibration, CallTable, MeasuredPoint, load_library, machine_numbers
-from simfrontier.core.collectives.calibration import calibration_of, to_toml
-from simfrontier.core.collectives.merge import merged
+from simfrontier.core.collectives.calibration import calibration_of, merged, to_toml
 from simfrontier.core.machine import load_machine
 from simfrontier.core.program.ir import CollectiveKind
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simfrontier.core.collectives import Residual, algorithm as algorithm_of, libraries, load_library
-from simfrontier.core.collectives.algorithms.double_tree import double_tree
+from simfrontier.core.collectives.algorithms.tree import double_tree
 from simfrontier.core.collectives.library import GroupShape, Library
 from tests.some import some
 

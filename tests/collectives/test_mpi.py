@@ -12,7 +12,7 @@ import simfrontier.inputs.measured
 from simfrontier.answers.accuracy.predictors.calls import predict_call
 from simfrontier.answers.accuracy.residual import Prediction
 from simfrontier.core.collectives import HopTimes, Library, load_library
-from simfrontier.core.collectives.ring_law import LowLatency
+from simfrontier.core.collectives.laws import LowLatency
 from simfrontier.core.cost import EqualGroups
 from simfrontier.core.machine import load_machine
 from simfrontier.core.program.ir import CollectiveKind

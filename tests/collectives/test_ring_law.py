@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.core.collectives import GroupShape, LowLatency, RingTimes, algorithm, load_library
-from simfrontier.core.collectives.ring_law import low_latency_step, simple_step
+from simfrontier.core.collectives.laws import low_latency_step, simple_step
 
 US = 1e-6
 TWO = GroupShape(size=16, num_nodes=2, num_packages=8)

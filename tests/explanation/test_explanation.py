@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.answers.explain import DoesNotFitError, Explanation, TriedChange, explain
-from simfrontier.answers.explain.settings_text import setting_text
+from simfrontier.answers.explain.changes import setting_text
 from simfrontier.inputs.scenario import load_scenario, parse_setting
-from simfrontier.interfaces.report.explanation import explanation_page
+from simfrontier.interfaces.report.pages import explanation_page
 from tests.explanation.toys import of_toy, ran, toy
 from tests.invoke import TOY, Ran, invoke
 from tests.report.test_page import Page

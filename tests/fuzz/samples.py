@@ -83,21 +83,21 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
         assert out[kind], kind
     out["schedule"].sort(key=len)
     out["kineto"] = _traces(folder / "kineto")
-    catalog = ROOT / "simfrontier"
+    core = ROOT / "simfrontier" / "core"
     out["scenario"] = [path.read_bytes() for path in SCENARIOS]
     out["study"] = [STUDY]
-    out["stack"] = [path.read_bytes() for path in sorted((catalog / "stack" / "catalog").glob("*.toml"))]
-    runs = (catalog / "accuracy" / "published_runs" / "end_to_end.csv").read_bytes().splitlines(keepends=True)
+    out["stack"] = [path.read_bytes() for path in sorted((core / "machine" / "stack" / "catalog").glob("*.toml"))]
+    runs = (ROOT / "simfrontier" / "answers" / "accuracy" / "published_runs" / "end_to_end.csv").read_bytes().splitlines(keepends=True)
     out["runs"] = [b"".join([runs[0], *(runs[1 + at] for at in chosen)]) for chosen in ((106,), (178, 186), (219,))]
-    out["machine"] = [path.read_bytes() for path in sorted((catalog / "machine" / "catalog").glob("*.toml"))]
+    out["machine"] = [path.read_bytes() for path in sorted((core / "machine" / "catalog").glob("*.toml"))]
     out["library"] = [
         path.read_bytes()
-        for path in sorted((catalog / "collectives" / "catalog").glob("*.toml"))
+        for path in sorted((core / "collectives" / "catalog").glob("*.toml"))
         if path.name != "transfers.toml"
     ]
     out["log"] = [OSU, NCCL]
     out |= _of_ranks_and_benchmarks(folder)
-    tables = sorted((catalog / "measured" / "tables").glob("*.csv"))
+    tables = sorted((ROOT / "simfrontier" / "inputs" / "measured" / "tables").glob("*.csv"))
     out["table"] = [b"\n".join(path.read_bytes().split(b"\n")[:12]) for path in tables]
     (folder / "all_gather_perf.log").write_bytes(NCCL)
     (folder / "osu.txt").write_bytes(OSU)

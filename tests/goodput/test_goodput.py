@@ -14,10 +14,8 @@ from hypothesis import given, settings, strategies as st
 
 from simfrontier.answers.goodput import find_goodput
 from simfrontier.answers.goodput.failures import DAY_S, load_failures, names_of_failures
-from simfrontier.answers.goodput.fewer import with_fewer
-from simfrontier.answers.goodput.model import Upkeep, interval_of, shares, spares_for, waiting_share
-from simfrontier.answers.goodput.monte_carlo import play
-from simfrontier.answers.goodput.sized import SizedStep
+from simfrontier.answers.goodput.fewer import SizedStep, with_fewer
+from simfrontier.answers.goodput.model import Upkeep, interval_of, play, shares, spares_for, waiting_share
 from simfrontier.core.program import SavedBytes
 from simfrontier.inputs.scenario import GoodputTable, load_scenario
 from tests.invoke import TOY, invoke

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.inputs.profiler.order import placed
+from simfrontier.inputs.profiler.programs import placed
 from simfrontier.inputs.profiler.read_rank import read_rank
 from tests.kineto.traces import Event, kernel, record, wait, written
 

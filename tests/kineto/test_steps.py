@@ -9,7 +9,7 @@ import pytest
 from simfrontier.answers.profiled_job import replayed
 from simfrontier.core.engine import Fidelity
 from simfrontier.inputs.profiler import Job, platform_of, read_job
-from simfrontier.inputs.profiler.order import placed
+from simfrontier.inputs.profiler.programs import placed
 from simfrontier.inputs.profiler.read_rank import read_rank
 from tests.kineto.traces import Event, annotated, call, kernel, written
 

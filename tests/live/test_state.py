@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.inputs.scenario import COMPARING, load_scenario
-from simfrontier.interfaces.live.controls import DEVICES, HOP, SHARE, SLOW, controls_of
-from simfrontier.interfaces.live.state import LiveState, scenario_at, scenario_file, shown
+from simfrontier.interfaces.live.state import (
+    DEVICES,
+    HOP,
+    SHARE,
+    SLOW,
+    LiveState,
+    controls_of,
+    scenario_at,
+    scenario_file,
+    shown,
+)
 from tests.invoke import ROOT, TOY
 from tests.scenario_files import SCENARIOS
 

@@ -16,7 +16,7 @@ from simfrontier.core.machine import (
     load_machine,
     mesh_sizes,
 )
-from simfrontier.core.machine.hostlist import expanded
+from simfrontier.core.machine.job_nodes import expanded
 from simfrontier.core.machine.load import CATALOG, MeasuredNumbers
 from simfrontier.core.machine.slurm_topology import read_topology
 from simfrontier.core.network import Fabric

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.machine.hostlist import compressed, expanded
+from simfrontier.core.machine.job_nodes import compressed, expanded
 from simfrontier.core.machine.slurm_topology import read_topology
 
 NAMES = st.lists(

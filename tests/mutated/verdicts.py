@@ -16,7 +16,7 @@ from simfrontier.core.program.lifetime import peak_bytes
 from simfrontier_real.train.initial_states import initial_weights
 from simfrontier_real.train.states import model_dtype
 from simfrontier_real.train.train import train_in_one_process
-from simfrontier_real.train.training_result import TrainingResult
+from simfrontier_real.train.training_settings import TrainingResult
 from simfrontier_real.verify.bounds import bounds_of
 from simfrontier_real.verify.checks import _of_weights
 from tests.mutated.cases import TRAINING, Case

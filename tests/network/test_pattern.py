@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from simfrontier.core.collectives import algorithm, load_library
 from simfrontier.core.collectives.algorithms.base import loads_of_transfers
 from simfrontier.core.collectives.algorithms.direct import direct_loads as direct
-from simfrontier.core.collectives.algorithms.double_tree import double_tree
 from simfrontier.core.collectives.algorithms.ring import ring_loads as ring
-from simfrontier.core.collectives.algorithms.tree import tree_loads as tree
+from simfrontier.core.collectives.algorithms.tree import double_tree, tree_loads as tree
 from simfrontier.core.machine import load_machine
 from simfrontier.core.network import Fabric, Pattern, fold, solve
 from tests.network.brute import brute, wire_loads

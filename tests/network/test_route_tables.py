@@ -9,8 +9,7 @@ import pytest
 
 from simfrontier.core.machine import JobNodes, load_machine
 from simfrontier.core.network import Fabric
-from simfrontier.core.network.route_tables import RouteTable, route_table
-from simfrontier.core.network.routes import route
+from simfrontier.core.network.routes import RouteTable, route, route_table
 
 # Links of 200 GB/s join 0-1 2-3 4-5 6-7, of 100 GB/s 0-6 2-4, of 50 GB/s 0-2 1-3 1-5 3-7 4-6 5-7; NIC k is on GCD 2k+1.
 BY_HAND = {

@@ -10,8 +10,7 @@ import pytest
 import simfrontier as sf
 from simfrontier.answers.study import schedule_of
 from simfrontier.base.errors import InputError
-from simfrontier.core.plan.families import FAMILIES
-from simfrontier.core.plan.own_family import own_families, plan_family
+from simfrontier.core.plan.families import FAMILIES, own_families, plan_family
 from simfrontier.core.plan.zero import ZERO
 from simfrontier.core.program import digest
 from simfrontier.inputs.scenario import Scenario

@@ -4,7 +4,7 @@ import pytest
 
 from simfrontier.core.plan.families import FAMILIES, make_plan
 from simfrontier.core.plan.plan import Engine
-from simfrontier.core.plan.rebind import rebound, rebound_program
+from simfrontier.core.plan.repeat import rebound, rebound_program
 from simfrontier.core.plan.to_schedule import build
 from simfrontier.core.program.expansion import expand
 from simfrontier.core.program.mesh import Mesh

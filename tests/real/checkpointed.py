@@ -24,8 +24,14 @@ from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.ranks.lowered import LoweredTransport
 from simfrontier_real.ranks.session import LoadedSchedule
 from simfrontier_real.train.checkpoints.chunks import ChunkSavePlanner, HeldTensor
-from simfrontier_real.train.checkpoints.folder import MANIFEST, step_folder
-from simfrontier_real.train.checkpoints.manifest import Manifest, manifest_text, read_manifest, saved_file
+from simfrontier_real.train.checkpoints.manifest import (
+    MANIFEST,
+    Manifest,
+    manifest_text,
+    read_manifest,
+    saved_file,
+    step_folder,
+)
 from simfrontier_real.train.checkpoints.resume import FoundCheckpoint
 from simfrontier_real.train.checkpoints.states import held_states, state_dict
 from simfrontier_real.train.checkpoints.writer import manifest_of

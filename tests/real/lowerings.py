@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 
 from simfrontier.core.collectives.lowering import Recipe
-from simfrontier.core.collectives.lowering.program import LoweredSchedule
+from simfrontier.core.collectives.lowering.lower import LoweredSchedule
 from simfrontier.core.program import Schedule, digest
 from simfrontier.core.program.ir import CollectiveKind
 from simfrontier_real.ranks.transport import collectives_of

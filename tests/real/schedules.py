@@ -13,11 +13,9 @@ from simfrontier.core.program import Schedule
 from simfrontier.core.workload import MODELS, Checkpointing, Optimizer, gpt
 from simfrontier.core.workload.gpt_shape import GptShape
 from simfrontier.core.workload.mlp_model import MlpShape, mlp
-from simfrontier_real.train.reference import train_unsharded
-from simfrontier_real.train.reference_optimizer import narrow_states
+from simfrontier_real.train.reference import narrow_states, train_unsharded
 from simfrontier_real.train.states import Weights
-from simfrontier_real.train.training_result import TrainingResult
-from simfrontier_real.train.training_settings import Adam, TrainingSettings
+from simfrontier_real.train.training_settings import Adam, TrainingResult, TrainingSettings
 from tests.schedule.builders import mesh_of, options_of
 
 Sizes = tuple[int, int, int]

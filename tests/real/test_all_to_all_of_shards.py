@@ -13,14 +13,12 @@ from hypothesis import given, strategies as st
 from simfrontier.core.codecs import Codec, Plain, Quantised
 from simfrontier.core.program import Call, Collective, Compute, Mesh, Op, Placement, Ref, Role, Schedule, Tensor
 from simfrontier_real.ops.arrays import numpy_backend
-from simfrontier_real.ops.blocks import block_of
 from simfrontier_real.ops.executor import inline, run_together
 from simfrontier_real.ops.lane_step import LaneStep
-from simfrontier_real.ops.layout import coordinates, layouts_of
+from simfrontier_real.ops.layout import block_of, coordinates, layouts_of
 from simfrontier_real.ops.local import LOCAL_KERNELS
 from simfrontier_real.ops.op_runner import RealOpRunner
-from simfrontier_real.ops.programs import programs_of
-from simfrontier_real.ops.rank_context import rank_context_of
+from simfrontier_real.ops.programs import programs_of, rank_context_of
 from simfrontier_real.ranks.loopback import LoopbackWorld
 
 

@@ -16,13 +16,19 @@ from simfrontier.core.program import Call, Collective, Mesh, Ref, Role, Schedule
 from simfrontier.core.program.ir import CollectiveKind
 from simfrontier.core.program.placement import PartialOp, Placement
 from simfrontier_real.ops.arrays import Backend, numpy_backend, torch_backend
-from simfrontier_real.ops.blocks import block_of, first_index, local_shape, side_by_side, taken_apart
 from simfrontier_real.ops.executor import inline, run_together
 from simfrontier_real.ops.lane_step import LaneStep
-from simfrontier_real.ops.layout import coordinates, layouts_of
+from simfrontier_real.ops.layout import (
+    block_of,
+    coordinates,
+    first_index,
+    layouts_of,
+    local_shape,
+    side_by_side,
+    taken_apart,
+)
 from simfrontier_real.ops.op_runner import RealOpRunner
-from simfrontier_real.ops.programs import programs_of
-from simfrontier_real.ops.rank_context import RankContext, rank_context_of
+from simfrontier_real.ops.programs import RankContext, programs_of, rank_context_of
 from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.ranks.lowered import LoweredTransport
 from tests.real.lowerings import lowered_of

@@ -20,13 +20,12 @@ from simfrontier_real.ops.codecs import decode, encode
 from simfrontier_real.ops.executor import Executor, run_together
 from simfrontier_real.ops.lanes import InlineLanes
 from simfrontier_real.ops.local import in_range
-from simfrontier_real.ops.per_hop import PerHopCoder
+from simfrontier_real.ops.operands import PerHopCoder
 from simfrontier_real.ops.programs import programs_of
 from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.ranks.session import LoadedSchedule
 from simfrontier_real.train.train import TrainingRank, run_in_one_process, train_in_one_process
-from simfrontier_real.train.training_result import TrainingResult
-from simfrontier_real.train.training_settings import Adam
+from simfrontier_real.train.training_settings import Adam, TrainingResult
 from simfrontier_real.verify.verdict import verdict_of, why_inexact
 from tests.real.grids import megatron
 from tests.real.lowerings import lowered_of

@@ -34,11 +34,9 @@ from simfrontier_real.ops.lane_step import LaneStep
 from simfrontier_real.ops.layout import layouts_of
 from simfrontier_real.ops.local import LOCAL_KERNELS
 from simfrontier_real.ops.op_runner import RealOpRunner
-from simfrontier_real.ops.programs import programs_of
-from simfrontier_real.ops.rank_context import rank_context_of
+from simfrontier_real.ops.programs import programs_of, rank_context_of
 from simfrontier_real.ranks.loopback import LoopbackWorld
-from simfrontier_real.train.training_settings import Adam
-from simfrontier_real.train.training_state import TrainingState
+from simfrontier_real.train.training_settings import Adam, TrainingState
 
 CLASSES = 6
 LABELS = np.array([[0, 5]])  # one sample of two positions

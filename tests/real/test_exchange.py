@@ -19,8 +19,7 @@ from simfrontier_real.ops.lane_step import LaneStep
 from simfrontier_real.ops.layout import layouts_of
 from simfrontier_real.ops.local import LOCAL_KERNELS
 from simfrontier_real.ops.op_runner import RealOpRunner
-from simfrontier_real.ops.programs import programs_of
-from simfrontier_real.ops.rank_context import RankContext, rank_context_of
+from simfrontier_real.ops.programs import RankContext, programs_of, rank_context_of
 from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.ranks.lowered import LoweredTransport
 from simfrontier_real.replay.record import aligned, clocked, trace_of

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier_real.ops.arrays import Backend, numpy_backend, torch_backend
-from simfrontier_real.ops.exponentials import as_pairs, softmax_by_maximum, softmax_by_pairs, summed_pairs
+from simfrontier_real.ops.losses import as_pairs, softmax_by_maximum, softmax_by_pairs, summed_pairs
 
 NUMPY = numpy_backend()
 BACKENDS = pytest.mark.parametrize("backend", [NUMPY, torch_backend()], ids=["numpy", "torch"])

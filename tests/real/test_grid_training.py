@@ -11,15 +11,13 @@ from simfrontier.core.program import check
 from simfrontier_real.ops.arrays import numpy_backend
 from simfrontier_real.ops.executor import inline, run_together
 from simfrontier_real.ops.layout import layouts_of
-from simfrontier_real.ops.programs import programs_of
-from simfrontier_real.ops.rank_context import rank_context_of
+from simfrontier_real.ops.programs import programs_of, rank_context_of
 from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.replay.replay import ReplayRunner, StandInKernels
 from simfrontier_real.train.initial_states import initial_weights
 from simfrontier_real.train.states import assembled, final_states
 from simfrontier_real.train.train import TrainingRank, train_in_one_process
-from simfrontier_real.train.training_result import TrainingResult
-from simfrontier_real.train.training_settings import TrainingSettings
+from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings
 from simfrontier_real.verify.verdict import scheduled_bytes, why_inexact
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.lowerings import MIXED, lowered_of

@@ -18,7 +18,7 @@ from simfrontier_real.ops.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.ops.executor import inline, run_together
 from simfrontier_real.ops.kernels import NORM_EPSILON
 from simfrontier_real.ops.op_runner import RealOpRunner
-from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ops.programs import RankContext
 from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.train.data import batch
 from simfrontier_real.train.initial_states import initial_weights, place

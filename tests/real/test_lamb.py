@@ -13,7 +13,7 @@ from simfrontier_real.ops.arrays import torch_backend
 from simfrontier_real.ops.executor import inline, run_together
 from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.train.initial_states import initial_weights
-from simfrontier_real.train.reference_optimizer import ReferenceOptimizer
+from simfrontier_real.train.reference import ReferenceOptimizer
 from simfrontier_real.train.train import TrainingRank, train_in_one_process
 from simfrontier_real.train.training_settings import Adam, TrainingSettings
 from tests.real.grids import Grid, axonn, megatron

@@ -18,8 +18,7 @@ from simfrontier.core.workload import CrossEntropy, Softmax
 from simfrontier_real.ops.arrays import numpy_backend
 from simfrontier_real.ops.executor import inline, run_together
 from simfrontier_real.ops.layout import layouts_of
-from simfrontier_real.ops.programs import programs_of
-from simfrontier_real.ops.rank_context import rank_context_of
+from simfrontier_real.ops.programs import programs_of, rank_context_of
 from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.replay.replay import ReplayRunner, StandInKernels
 from simfrontier_real.train.train import TrainingRank

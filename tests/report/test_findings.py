@@ -12,8 +12,7 @@ from simfrontier.answers.experiments import Sensitivity, VariedRates
 from simfrontier.interfaces.report import write_findings
 from simfrontier.interfaces.report.figures.breakdown import PARTS
 from simfrontier.interfaces.report.figures.pipeline import IDLE_NAME, NAMES, lanes
-from simfrontier.interfaces.report.findings.headline import headline_of
-from simfrontier.interfaces.report.findings.pairs import pairs_of
+from simfrontier.interfaces.report.findings.headline import headline_of, pairs_of
 from simfrontier.interfaces.report.findings.published import PublishedFigure, published_of
 from simfrontier.interfaces.report.findings.study import findings_of
 from simfrontier.interfaces.report.view import StudyView, published_tflops, rate

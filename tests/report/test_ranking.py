@@ -15,8 +15,7 @@ from simfrontier.answers.accuracy import mean_step_error
 from simfrontier.answers.study import PlanOutcome, Study, run_study
 from simfrontier.inputs.scenario import scenario_of
 from simfrontier.interfaces.report.figures.scaling import rates, step_times
-from simfrontier.interfaces.report.findings.headline import headline_of
-from simfrontier.interfaces.report.findings.ranking import Ranking, ranking_of
+from simfrontier.interfaces.report.findings.headline import Ranking, headline_of, ranking_of
 from simfrontier.interfaces.report.findings.study import findings_of
 from simfrontier.interfaces.report.page import section
 from simfrontier.interfaces.report.phrases import percent

@@ -10,8 +10,8 @@ import pytest
 from simfrontier.answers.accuracy.bounds import ErrorBound
 from simfrontier.answers.accuracy.validation import Validation, validate
 from simfrontier.inputs.measured import Pathology
-from simfrontier.interfaces.report.accuracy import validation_page
 from simfrontier.interfaces.report.figures.residuals import agreement_figure
+from simfrontier.interfaces.report.pages import validation_page
 from simfrontier.interfaces.report.render import said
 from tests.accuracy.standins import models, table, training
 from tests.report.test_page import Page

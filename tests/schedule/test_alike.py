@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.program import Call, Role, Schedule, check, checker, from_json, to_json
 from simfrontier.core.program.checker import CheckReport
-from simfrontier.core.program.checks import progress
+from simfrontier.core.program.checks import order as progress
 from tests.mutated.facts import sampled
 from tests.real.grids import megatron
 from tests.schedule.builders import ENGINES, mesh_of, options_of, schedule_of

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.core.program import Call, Ref, Role, Schedule, digest, from_json, to_json
-from simfrontier.core.program.loops import Loop, expanded, folded, num_calls
-from simfrontier.core.program.repeated_refs import refs_of_run, runs_of_refs
+from simfrontier.core.program.loops import Loop, expanded, folded, num_calls, refs_of_run, runs_of_refs
 from simfrontier.core.workload import Checkpointing
 from tests.schedule.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of
 

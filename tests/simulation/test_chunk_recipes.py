@@ -6,8 +6,7 @@ import numpy as np
 
 from simfrontier.core.collectives import Library, load_library
 from simfrontier.core.collectives.lowering import Recipe, lower
-from simfrontier.core.engine.lowering import lowered_schedule, recipe
-from simfrontier.core.engine.transfer_lists import TransferLists
+from simfrontier.core.engine.transfers import TransferLists, lowered_schedule, recipe
 from simfrontier.core.machine import load_machine
 from simfrontier.core.network import Fabric
 from simfrontier.core.program.mesh import Mesh

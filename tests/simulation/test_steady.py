@@ -13,8 +13,7 @@ from simfrontier.core.collectives import load_library
 from simfrontier.core.cost import price
 from simfrontier.core.engine.context import EngineContext
 from simfrontier.core.engine.engine import Engine
-from simfrontier.core.engine.repeating import RepeatingEngine
-from simfrontier.core.engine.steady import Repetition
+from simfrontier.core.engine.repeating import RepeatingEngine, Repetition
 from simfrontier.core.engine.timeline import RoleTimeline
 from simfrontier.core.machine import HEALTHY, Perturbation, SlowDevice, load_machine
 from simfrontier.core.program.ir import Collective, Op, Ref, Schedule

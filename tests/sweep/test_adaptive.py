@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from simfrontier.answers.sweep import SweepStudy, goal_answer, run_sweep
+from simfrontier.answers.sweep.adaptive import parse_until
 from simfrontier.answers.sweep.answers import goal_values
-from simfrontier.answers.sweep.until import parse_until
 from simfrontier.base.workers import Local
 from tests.sweep.studies import HOOK, MICRO, study
 

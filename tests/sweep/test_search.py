@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.answers.sweep.axes import SampledAxis
-from simfrontier.answers.sweep.distributions import quantiles
+from simfrontier.answers.sweep.adaptive import Search
+from simfrontier.answers.sweep.axes import SampledAxis, quantiles
 from simfrontier.answers.sweep.form import SamplesTable
 from simfrontier.answers.sweep.indices import Indices, design, indices_of
-from simfrontier.answers.sweep.search import Search
 from tests.sweep.studies import HOOK, MICRO
 
 SPACE = (

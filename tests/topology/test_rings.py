@@ -11,8 +11,16 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.machine.topology.derived_rings import chains_of, joins_of, rings_of
 from simfrontier.core.machine.topology.device_arch import arch_of_sm
 from simfrontier.core.machine.topology.nearest_nics import nearness, placed_nics, way
-from simfrontier.core.machine.topology.node_topology import NodeTopology, PciPlace, TopologyDevice, TopologyNic
-from simfrontier.core.machine.topology.pci import LANES, PciLink, nearest_pci, pci_link
+from simfrontier.core.machine.topology.node_topology import (
+    LANES,
+    NodeTopology,
+    PciLink,
+    PciPlace,
+    TopologyDevice,
+    TopologyNic,
+    nearest_pci,
+    pci_link,
+)
 from tests.topology.samples import FRONTIER_LINKS, PERLMUTTER_LINKS
 
 

@@ -8,8 +8,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.core.machine.topology import ARCHES, NodeTopology, topology_of, xml_text
-from simfrontier.core.machine.topology.node_topology import PciPlace, TopologyDevice, TopologyNic
-from simfrontier.core.machine.topology.pci import LANES, PciLink
+from simfrontier.core.machine.topology.node_topology import LANES, PciLink, PciPlace, TopologyDevice, TopologyNic
 from tests.topology.test_nodes import bandwidths, graph, made, read
 
 BASES = ("frontier", "perlmutter", "lassen", "a100-node", "dgx-2")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from simfrontier.core.trace import Trace, TraceFile, perfetto_text
-from simfrontier.core.trace.ranges import ranks_of_text
+from simfrontier.core.trace.table import ranks_of_text
 
 Event: TypeAlias = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from simfrontier.core.machine import load_machine
 from simfrontier.core.network import Fabric
-from simfrontier.core.trace.links import LinkBytes, LinkTable
+from simfrontier.core.trace.table import LinkBytes, LinkTable
 
 DIGEST = "0123456789abcdef" * 4
 Bytes = Callable[[int, str], float]

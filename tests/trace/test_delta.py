@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from simfrontier.core.trace.comparison import compare
-from simfrontier.core.trace.delta import deltas, step_times
+from simfrontier.core.trace.verdict import deltas, step_times
 from tests.trace.fakes import span, trace
 from tests.trace.gathers import one_rank
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.core.trace.ranges import ranges_text, ranks_of_text
+from simfrontier.core.trace.table import ranges_text, ranks_of_text
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from typing import Any
 
 from simfrontier.answers.search import TuningOutcome, tune
 from simfrontier.answers.search.evaluator import PlanEvaluator, PlanFault, SimulatedPlan
-from simfrontier.answers.search.lossy import LossyPolicy
-from simfrontier.answers.search.pins import pins_of
+from simfrontier.answers.search.pins import LossyPolicy, pins_of
 from simfrontier.answers.search.space import Space
 from simfrontier.answers.search.tuning import with_batch
 from simfrontier.inputs.scenario import Scenario, scenario_of

@@ -10,8 +10,7 @@ from functools import lru_cache
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.answers.search.lossy import LossyPolicy
-from simfrontier.answers.search.pins import pins_of
+from simfrontier.answers.search.pins import LossyPolicy, pins_of
 from simfrontier.answers.search.small_steps import SmallSchedules
 from simfrontier.answers.search.space import Candidate, Space
 from simfrontier.answers.search.step_estimate import estimate

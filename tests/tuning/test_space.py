@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.answers.search.lossy import LossyPolicy
-from simfrontier.answers.search.pins import Pins, pins_of
+from simfrontier.answers.search.pins import LossyPolicy, Pins, pins_of
 from simfrontier.answers.search.space import Space
 from simfrontier.answers.search.states import COMPRESSIONS, levels_of, points
 from simfrontier.answers.study import schedule_of_case

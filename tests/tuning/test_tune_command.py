@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.answers.search import tune
-from simfrontier.answers.search.best import best_document, best_toml
+from simfrontier.answers.search.outcome import best_document, best_toml
 from simfrontier.answers.study import STORE, ScheduleCache, simulated, store_in
 from simfrontier.base.io import toml_document
 from simfrontier.core.engine.memory import fullest

@@ -7,9 +7,9 @@ from typing import Any
 
 from simfrontier.core.program import Compute
 from simfrontier_real.ops.arrays import Array, Backend
-from simfrontier_real.ops.exponentials import softmax_by_maximum, softmax_by_pairs
+from simfrontier_real.ops.losses import softmax_by_maximum, softmax_by_pairs
 from simfrontier_real.ops.operands import Operands
-from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ops.programs import RankContext
 
 _NAMES = {"query": "rotary.query", "key": "rotary.key", "value": "value.out"}  # where they lie apart
 

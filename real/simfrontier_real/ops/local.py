@@ -8,10 +8,10 @@ from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.codecs import Codec
 from simfrontier.core.program import Compute, Placement, Ref
 from simfrontier_real.ops.arrays import Array, Backend, num_bytes
-from simfrontier_real.ops.blocks import block_of, local_shape, side_by_side, taken_apart
 from simfrontier_real.ops.codecs import Encoded, decode, encode
+from simfrontier_real.ops.layout import block_of, local_shape, side_by_side, taken_apart
 from simfrontier_real.ops.losses import merged
-from simfrontier_real.ops.rank_context import Kernel, RankContext
+from simfrontier_real.ops.programs import Kernel, RankContext
 
 LARGEST: Final = {"fp16": 65504.0, "bf16": (2.0 - 2.0**-7) * 2.0**127}  # finite numbers of narrower types than fp32
 

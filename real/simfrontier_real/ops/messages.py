@@ -9,12 +9,19 @@ from typing import Final
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.program import Collective, Exchange, Ref
 from simfrontier_real.ops.arrays import Array
-from simfrontier_real.ops.blocks import local_shape, piece_shape, side_by_side, taken_apart
 from simfrontier_real.ops.codecs import Encoded
 from simfrontier_real.ops.codecs.encoded import from_bytes, to_bytes
-from simfrontier_real.ops.layout import canonical, is_of_activations, rearranged
+from simfrontier_real.ops.layout import (
+    canonical,
+    is_of_activations,
+    local_shape,
+    piece_shape,
+    rearranged,
+    side_by_side,
+    taken_apart,
+)
 from simfrontier_real.ops.pieces import put, shape_of, taken
-from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ops.programs import RankContext
 
 DIVIDED: Final = ("reduce_scatter", "all_to_all")  # a member sends each of the others something else
 

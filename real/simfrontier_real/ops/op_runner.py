@@ -9,9 +9,9 @@ from simfrontier.base.errors import InputError, nearest
 from simfrontier.core.program import Collective, Compute, Exchange, PartialOp
 from simfrontier_real.ops import messages
 from simfrontier_real.ops.arrays import Array, Backend
-from simfrontier_real.ops.rank_context import Kernel, RankContext
+from simfrontier_real.ops.programs import Kernel, RankContext
 from simfrontier_real.verify.arrivals import MessageDigests
-from simfrontier_real.verify.weight_codes import WeightCodes
+from simfrontier_real.verify.updates import WeightCodes
 
 
 class OpRunner(Protocol):

@@ -8,8 +8,8 @@ from typing import Final
 
 from simfrontier.core.program import Compute, Ref, TensorRole
 from simfrontier_real.ops.arrays import Array
-from simfrontier_real.ops.rank_context import Kernel, RankContext
-from simfrontier_real.train.training_state import TrainingState
+from simfrontier_real.ops.programs import Kernel, RankContext
+from simfrontier_real.train.training_settings import TrainingState
 
 OTHER: Final = "other"  # the gradient that an op reads, or the new weight that it writes
 _OTHERS: Final[frozenset[TensorRole]] = frozenset({"accumulator", "gradient", "weight"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from simfrontier.core.program import Piece, Ref
 from simfrontier_real.ops.arrays import Array
-from simfrontier_real.ops.blocks import local_shape
-from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ops.layout import local_shape
+from simfrontier_real.ops.programs import RankContext
 
 
 def shape_of(context: RankContext, piece: Piece | None, ref: Ref) -> tuple[int, ...]:

@@ -3,15 +3,106 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from contextlib import suppress
-from typing import Any
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any, Protocol
 
 from simfrontier.base.errors import InputError
-from simfrontier_real.options import refuse_without_torch
-from simfrontier_real.ranks.rank_process import SHARED, StoppedError, end, print_stopped, signals, watch
+from simfrontier_real.cli_options import refuse_without_torch
 from simfrontier_real.ranks.world import step_key
+
+POLL_S = 0.05
+GRACE_S = 3.0  # for ranks to end after SIGTERM, before they are killed
+# Ranks share the cores. And glibc's threshold moves with what was freed before, so that the same message costs 75 or
+# 130 ms depending on the schedule that ran before it; a fixed one makes large buffers cost the same pages every time.
+SHARED = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2 << 20)}
+
+
+class RankProcess(Protocol):
+    """A rank's process, as it was started."""
+
+    def poll(self) -> int | None:
+        """Its exit code (minus the signal's number where one killed it), None while it runs."""
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it still runs."""
+
+
+class StoppedError(Exception):
+    """A signal has come."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def watch(processes: Sequence[RankProcess], where: Callable[[int], str] = lambda _: "") -> int:
+    """Wait for all ranks, and end the others when one fails. Return 0, or the exit code of the first that failed, which
+    is reported in one line; `where` describes how far a rank had come, if that is known."""
+    while True:
+        codes = [process.poll() for process in processes]
+        failed = [rank for rank, code in enumerate(codes) if code]
+        if failed:
+            # of those that ended since the last look, one that was killed did not end because of another
+            rank = min(failed, key=lambda each: ((codes[each] or 0) > 0, each))
+            end(processes)
+            return _report_end(rank, codes[rank] or 0, len(processes), where(rank))
+        if all(code == 0 for code in codes):
+            return 0
+        time.sleep(POLL_S)
+
+
+def end(processes: Sequence[RankProcess]) -> None:
+    """Send SIGTERM to those that still run, and SIGKILL to those that do not end."""
+    for number, limit_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
+        running = [process for process in processes if process.poll() is None]
+        for process in running:
+            process.send_signal(number)
+            process.send_signal(signal.SIGCONT)  # one that is stopped does not hear the other
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline and any(process.poll() is None for process in running):
+            time.sleep(POLL_S)
+
+
+@contextmanager
+def signals() -> Iterator[None]:
+    """Raise StoppedError for the first SIGINT, SIGTERM or SIGHUP during the block (main thread only)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    came: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) == 1:
+            raise StoppedError(number)
+
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def print_stopped(number: int, size: int) -> int:
+    """Report that a signal has stopped the run, and return the exit code."""
+    sys.stderr.write(f"simfrontier-real: stopped by signal {number}; all {size} ranks are stopped\n")
+    return 128 + number
+
+
+def _report_end(rank: int, code: int, size: int, where: str) -> int:
+    ending = f"was killed by signal {-code}{where and f' {where}'}" if code < 0 else f"ended with {code}"
+    sys.stderr.write(f"simfrontier-real: rank {rank} {ending}; all {size} ranks are stopped\n")
+    return code if code > 0 else 1
+
 
 ADDRESS = "127.0.0.1"
 

@@ -12,11 +12,11 @@ from simfrontier.core.codecs import Codec
 from simfrontier.core.program import KINDS, Compute, CopyKind, Ref, matmul_shape, traffic_bytes
 from simfrontier.core.trace import Trace
 from simfrontier_real.ops.arrays import Array, Backend
-from simfrontier_real.ops.blocks import local_shape
 from simfrontier_real.ops.codecs import Encoded
+from simfrontier_real.ops.layout import local_shape
 from simfrontier_real.ops.local import LOCAL_KERNELS
 from simfrontier_real.ops.op_runner import RealOpRunner
-from simfrontier_real.ops.rank_context import Kernel, RankContext
+from simfrontier_real.ops.programs import Kernel, RankContext
 
 ComputeMode = Literal["real", "wait", "none"]
 _FLOATS = ("fp64", "fp32", "fp16", "bf16")

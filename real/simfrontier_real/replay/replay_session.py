@@ -11,7 +11,7 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.trace import read_perfetto, save_links
 from simfrontier_real.ops.lane_step import LaneStep
 from simfrontier_real.ops.layout import layouts_of
-from simfrontier_real.ops.rank_context import rank_context_of
+from simfrontier_real.ops.programs import rank_context_of
 from simfrontier_real.ranks.session import LoadedSchedule, Session
 from simfrontier_real.ranks.transport import Transport
 from simfrontier_real.replay.profiler import StepProfiler

@@ -9,8 +9,8 @@ from typing import Any
 from simfrontier.base.errors import InputError
 from simfrontier.core.program import Schedule
 from simfrontier_real.ops.arrays import Array
-from simfrontier_real.ops.blocks import block_of
-from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ops.layout import block_of
+from simfrontier_real.ops.programs import RankContext
 from simfrontier_real.train.models import model_of
 
 NOISE = 0.1  # of the tokens that do not follow the rule

@@ -6,9 +6,9 @@ import zlib
 from typing import Any
 
 from simfrontier.core.program import ModelKind, Schedule, Tensor, kind_of
-from simfrontier_real.ops.blocks import block_of
 from simfrontier_real.ops.codecs import encode
-from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ops.layout import block_of
+from simfrontier_real.ops.programs import RankContext
 from simfrontier_real.train.models import model_of
 from simfrontier_real.train.states import LASTING, Weights, instances, own_instances, own_line, weights_of
 

@@ -9,9 +9,8 @@ from typing import Any, Final
 from simfrontier.base.extras import added
 from simfrontier.core.program import Schedule, Tensor
 from simfrontier_real.ops.losses import LossTargets
-from simfrontier_real.ops.rank_context import Kernel
-from simfrontier_real.train.training_result import TrainingResult
-from simfrontier_real.train.training_settings import TrainingSettings
+from simfrontier_real.ops.programs import Kernel
+from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings
 
 OF_MODEL: Final = (
     *("grad_accum", "num_layers", "residual", "heads", "neighbours"),

@@ -10,9 +10,8 @@ from typing import Any
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.program import Mesh, Ref, Schedule, Tensor, TensorRole
 from simfrontier_real.ops.arrays import Array, Backend
-from simfrontier_real.ops.blocks import block_of, local_shape
-from simfrontier_real.ops.layout import Order, canonical, coordinates, rearranged, whole_line
-from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ops.layout import Order, block_of, canonical, coordinates, local_shape, rearranged, whole_line
+from simfrontier_real.ops.programs import RankContext
 
 LASTING: tuple[TensorRole, ...] = ("weight", "state", "constant")  # roles of what a model is after a step
 Weights = dict[tuple[str, int], Any]  # (name, layer) → float64 numpy array of the weight's shape

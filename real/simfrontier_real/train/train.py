@@ -15,10 +15,9 @@ from simfrontier_real.ops.layout import layouts_of
 from simfrontier_real.ops.local import LOCAL_KERNELS
 from simfrontier_real.ops.losses import CrossEntropy
 from simfrontier_real.ops.op_runner import RealOpRunner
+from simfrontier_real.ops.operands import refuse_per_hop
 from simfrontier_real.ops.optimizer import Optimizer
-from simfrontier_real.ops.per_hop import refuse_per_hop
-from simfrontier_real.ops.programs import Programs, programs_of
-from simfrontier_real.ops.rank_context import Kernel, RankContext, rank_context_of
+from simfrontier_real.ops.programs import Kernel, Programs, RankContext, programs_of, rank_context_of
 from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.ranks.lowered import LoweredTransport
 from simfrontier_real.ranks.transport import Transport
@@ -28,14 +27,17 @@ from simfrontier_real.train.data import batch, input_names, shard
 from simfrontier_real.train.initial_states import initial_weights, place
 from simfrontier_real.train.models import RealModel, model_of
 from simfrontier_real.train.states import assembled, copy_difference, final_states
-from simfrontier_real.train.training_result import RankReport, TrainingResult
-from simfrontier_real.train.training_settings import StartingPoint, TrainingSettings
-from simfrontier_real.train.training_state import TrainingState
+from simfrontier_real.train.training_settings import (
+    RankReport,
+    StartingPoint,
+    TrainingResult,
+    TrainingSettings,
+    TrainingState,
+)
 from simfrontier_real.verify.arrivals import Calls, MessageDigests
 from simfrontier_real.verify.codec_check import check_codecs
 from simfrontier_real.verify.gradients import GradientDigests, StepGradients
-from simfrontier_real.verify.updates import UpdateCheck
-from simfrontier_real.verify.weight_codes import WeightCodes, published
+from simfrontier_real.verify.updates import UpdateCheck, WeightCodes, published
 
 
 class TrainingRank:

@@ -8,19 +8,16 @@ from typing import Any
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.program import Schedule
-from simfrontier_real.ranks.free_memory import free_bytes
-from simfrontier_real.ranks.session import LoadedSchedule, Session
+from simfrontier_real.ranks.session import LoadedSchedule, Session, free_bytes
 from simfrontier_real.replay.timed import timed_steps, write_trace
 from simfrontier_real.train.checkpoints.resume import CheckpointSettings, found_checkpoint
 from simfrontier_real.train.checkpoints.writer import CheckpointWriter
 from simfrontier_real.train.data import input_names
 from simfrontier_real.train.models import OF_MODEL
-from simfrontier_real.train.reference import train_unsharded
-from simfrontier_real.train.reference_optimizer import narrow_states
+from simfrontier_real.train.reference import narrow_states, train_unsharded
 from simfrontier_real.train.states import model_dtype, weights_of
 from simfrontier_real.train.train import TrainingRank
-from simfrontier_real.train.training_result import TrainingResult
-from simfrontier_real.train.training_settings import StartingPoint, TrainingSettings
+from simfrontier_real.train.training_settings import StartingPoint, TrainingResult, TrainingSettings
 from simfrontier_real.verify.verdict import TrainingVerdict, print_results, verdict_of, write_results
 
 

@@ -1,12 +1,16 @@
-"""Settings of training and of its optimizer, and the steps that it goes on from."""
+"""Settings of training, the state that kernels share, and the results of ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.programs import RankContext
+from simfrontier_real.train.states import Weights
+from simfrontier_real.verify.arrivals import Calls
+from simfrontier_real.verify.gradients import Digests, StepGradients
 
 CLIP: Final = 1000.0
 
@@ -59,3 +63,74 @@ class StartingPoint:
     restore: Callable[[RankContext], None]
     counters: Mapping[str, int] = field(default_factory=dict)
     loses: str = ""
+
+
+@dataclass
+class TrainingState:
+    """The state of training that no buffer holds: settings, the number of the step, and the losses seen.
+
+    `labels` are this rank's targets by micro-batch; `loss_scale` multiplies the loss and divides the gradients, so that
+    16-bit gradients do not vanish. `gradients` and `norms` are what Adam got in the step: its shares of the gradients
+    by (name, layer), before clipping, and the norms of all gradients that it read; `scales`: by how much LAMB
+    multiplied its updates.
+    """
+
+    adam: Adam
+    grad_accum: int
+    loss_scale: float = 1.0
+    step: int = 0  # of Adam, which does not count those that are skipped
+    overflowed: bool = False
+    num_skipped: int = 0
+    labels: dict[int, Array] = field(default_factory=dict)
+    losses: dict[int, Array] = field(default_factory=dict)
+    gradients: dict[tuple[str, int], Array] = field(default_factory=dict)
+    norms: set[float] = field(default_factory=set)
+    scales: dict[tuple[str, int], float] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)  # of a model's kernels: see `losses.LossTargets`
+
+    def begin_step(self) -> None:
+        """Set out on a step."""
+        self.step += 1
+        self.overflowed = False
+        self.losses.clear()
+        self.gradients.clear()
+        self.norms.clear()
+        self.scales.clear()
+
+    def end_step(self) -> None:
+        """The step has run: it does not count where a gradient overflowed."""
+        if self.overflowed:
+            self.step -= 1
+            self.num_skipped += 1
+
+
+@dataclass(frozen=True, slots=True)
+class RankReport:
+    """The report of one rank on its training: its part of every step's loss, what its optimizer was given in every
+    step, its lines of the weights and states at the end, what it sent and got in the calls of every step, what
+    publishing should make of its masters, and how far the codes of weights were from those in every step."""
+
+    losses: tuple[float, ...]
+    gradients: tuple[StepGradients, ...]
+    states: dict[tuple[str, int], Any]
+    calls: tuple[Calls, ...]
+    published: dict[tuple[str, int], Any]
+    code_errors: tuple[float, ...]
+
+    @property
+    def skipped(self) -> frozenset[int]:
+        """The numbers, from 0, of the steps that were skipped because gradients overflowed."""
+        return frozenset(number for number, step in enumerate(self.gradients) if step.was_skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """The mean loss of every step, and the whole weights and states at the end, of which `copy_difference` is how far
+    those are from each other that ranks should hold alike; of the unsharded model also the digests of every step's
+    gradients before clipping, and in how many steps some gradient was clipped."""
+
+    losses: tuple[float, ...]
+    weights: Weights
+    copy_difference: float = 0.0
+    gradients: tuple[Digests, ...] = ()
+    clipped_steps: int = 0

@@ -44,7 +44,7 @@ from typing import Final
 
 from simfrontier.core.codecs import Codec, Plain
 from simfrontier.core.program import Collective, Compute, ExpandedProgram, Schedule, TensorRole
-from simfrontier_real.train.reference_optimizer import narrow_states
+from simfrontier_real.train.reference import narrow_states
 from simfrontier_real.train.states import Weights, instances, model_dtype
 from simfrontier_real.verify.codec_check import noise_of
 

@@ -10,7 +10,7 @@ from typing import Final
 from simfrontier.core.program import Schedule
 from simfrontier_real.ops.programs import Programs
 from simfrontier_real.train.states import Weights, weight_of
-from simfrontier_real.train.training_result import RankReport, TrainingResult
+from simfrontier_real.train.training_settings import RankReport, TrainingResult
 from simfrontier_real.verify.arrivals import MOVED, call_errors
 from simfrontier_real.verify.bounds import TrainingBounds
 from simfrontier_real.verify.gradients import RelativeError, StepErrors, finite, norm_of, step_errors, title

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from simfrontier.core.program import Schedule
 from simfrontier_real.ops.arrays import Array
-from simfrontier_real.ops.blocks import block_of
-from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ops.layout import block_of
+from simfrontier_real.ops.programs import RankContext
 from simfrontier_real.train.states import by_place, master_of, own_line
 
 NUM_PROBES: Final = 4

@@ -20,8 +20,7 @@ from simfrontier_real.ranks.session import LoadedSchedule
 from simfrontier_real.replay.record import RankTimes, sent_bytes
 from simfrontier_real.train.initial_states import initial_weights
 from simfrontier_real.train.states import assembled, copy_difference, model_dtype
-from simfrontier_real.train.training_result import RankReport, TrainingResult
-from simfrontier_real.train.training_settings import CLIP, StartingPoint, TrainingSettings
+from simfrontier_real.train.training_settings import CLIP, RankReport, StartingPoint, TrainingResult, TrainingSettings
 from simfrontier_real.verify.bounds import EXACT, bounds_of
 from simfrontier_real.verify.checks import TrainingCheck, checks_of, distance
 

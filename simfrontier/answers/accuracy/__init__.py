@@ -8,21 +8,25 @@ from simfrontier.answers.accuracy.call_tables import (
     faults_of as faults_of,
 )
 from simfrontier.answers.accuracy.errors import Errors as Errors, Summary as Summary, grouped as grouped
-from simfrontier.answers.accuracy.fitting.cross import cross_validated as cross_validated, places_of as places_of
 from simfrontier.answers.accuracy.fitting.least_squares import fit as fit, problem_of as problem_of
 from simfrontier.answers.accuracy.fitting.outcome import (
     FitOutcome as FitOutcome,
     Parameter as Parameter,
     error_summary as error_summary,
 )
-from simfrontier.answers.accuracy.fitting.rows import FitRows as FitRows, choose as choose
+from simfrontier.answers.accuracy.fitting.rows import (
+    FitRows as FitRows,
+    choose as choose,
+    cross_validated as cross_validated,
+    places_of as places_of,
+)
 from simfrontier.answers.accuracy.own_tables import validate_files as validate_files
-from simfrontier.answers.accuracy.predictors.harness import (
+from simfrontier.answers.accuracy.predictors.calls import (
     harnesses_of as harnesses_of,
     shipped_harnesses as shipped_harnesses,
 )
 from simfrontier.answers.accuracy.predictors.rates import BoundedRate as BoundedRate
-from simfrontier.answers.accuracy.published_runs.parameters import (
+from simfrontier.answers.accuracy.published_runs.fit import (
     load_parameters as load_parameters,
     mean_step_error as mean_step_error,
 )

@@ -9,8 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from simfrontier.answers.accuracy.fitting.rows import named, set_apart
-from simfrontier.answers.accuracy.predictors.calls import KINDS, shown_fault
-from simfrontier.answers.accuracy.predictors.harness import harnesses_of, shipped_harnesses
+from simfrontier.answers.accuracy.predictors.calls import KINDS, harnesses_of, shipped_harnesses, shown_fault
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.base.units import counted
 from simfrontier.core.collectives import Calibration, CallTable, FitRecord, MeasuredPoint, load_calibration, merged

@@ -1,7 +1,6 @@
 """Experiments: settings of a scenario in, one table of results out."""
 
-from simfrontier.answers.experiments.batches import Keyed as Keyed
-from simfrontier.answers.experiments.digests import Digests as Digests
+from simfrontier.answers.experiments.digests import Digests as Digests, Keyed as Keyed, Setting as Setting
 from simfrontier.answers.experiments.environment import Environment as Environment, environment_of as environment_of
 from simfrontier.answers.experiments.replay import (
     OFF_BY as OFF_BY,
@@ -16,4 +15,3 @@ from simfrontier.answers.experiments.sensitivity import (
     VariedRates as VariedRates,
     run_sensitivity as run_sensitivity,
 )
-from simfrontier.answers.experiments.setting import Setting as Setting

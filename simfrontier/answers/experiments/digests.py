@@ -1,23 +1,63 @@
-"""Digests of settings: of all that their rows depend on, without reading a scenario for each."""
+"""Settings, their digests (all that their rows depend on), and batches of settings that share schedules."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from simfrontier.answers.experiments.setting import Setting
 from simfrontier.base.errors import InputError
 from simfrontier.base.io import read_toml
 from simfrontier.base.version import __version__
 from simfrontier.core.collectives import load_library
 from simfrontier.core.machine import load_machine
 from simfrontier.core.machine.stack import NONE as NO_STACK, USUAL, load_stack
-from simfrontier.inputs.scenario import with_settings
+from simfrontier.inputs.scenario import NUMBER_TABLES, Scenario, scenario_of, with_settings, without_comparisons
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Setting:
+    """The `document` of a scenario that was read from `where`, with `changes`: dotted key → value.
+
+    `plans`: those whose rows are asked for; () for all that it has then. `devices`: the sizes; () for its own.
+    `fidelity`: None for the scenario's own.
+    """
+
+    document: Mapping[str, Any]
+    where: str
+    changes: Mapping[str, Any]
+    plans: tuple[str, ...] = ()
+    devices: tuple[int, ...] = ()
+    fidelity: str | None = None
+
+    @classmethod
+    def at(
+        cls,
+        scenario: Scenario,
+        plans: Iterable[str],
+        devices: int,
+        changes: Mapping[str, Any] | None = None,
+        fidelity: str | None = None,
+    ) -> Setting:
+        """Return plans of a scenario at one size, without the tables that compare them."""
+        return cls(
+            document=without_comparisons(scenario.document, scenario.plans),
+            where=scenario.where,
+            changes=changes or {},
+            plans=tuple(plans),
+            devices=(devices,),
+            fidelity=fidelity,
+        )
+
+    def scenario(self) -> Scenario:
+        """Return the scenario with its changes. Raises InputError for changes that it cannot have."""
+        return scenario_of(self.document, self.where, self.changes, devices=self.devices, laid_out=False)
+
 
 DEEPEST = 3  # files that name files: a scenario, another job's scenario, and what that names
 NOT_COUNTED = ("title",)  # tables and keys of a scenario that no row depends on
@@ -133,3 +173,52 @@ def _is_file(path: Path) -> bool:
 def _digest(value: object) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()
+
+
+MOST_OF_BATCH: Final = 16  # settings
+MOST_TOGETHER: Final = 24  # settings with the same schedules in one batch: what is lost at most where all is ended
+WINDOW: Final = 4_096  # settings that are held at once, to find those with the same schedules
+PARTS: Final = 4  # of what each worker would have of the settings that are left: its next batch
+Keyed = tuple[str, Setting]  # with its digest
+
+
+def is_number(key: str, value: Any) -> bool:
+    """Whether a change is of a number of the machine's or the library's file, which leaves schedules as they are."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and key.startswith(NUMBER_TABLES)
+
+
+def batches_of(settings: Iterable[Keyed], count: int, num_workers: int) -> Iterator[tuple[Keyed, ...]]:
+    """Batches of so many settings. Those that differ in numbers of machine or library alone go together, as they share
+    their schedules, which may take longer to make than to simulate. Batches become smaller towards the end, so that no
+    worker is waited for long."""
+    waiting = iter(settings)
+    windows = iter(lambda: list(islice(waiting, WINDOW)), [])
+    batch = list[Keyed]()
+    for left in (each for window in windows for each in sorted(alike(window), key=len, reverse=True)):
+        while left:
+            size = max(1, min(MOST_OF_BATCH, count // (PARTS * num_workers)))
+            piece, left = _cut(left, size)
+            if batch and len(batch) + len(piece) > size:
+                yield tuple(batch)
+                batch = []
+            batch += piece
+            count -= len(piece)
+    if batch:
+        yield tuple(batch)
+
+
+def alike(settings: Iterable[Keyed], is_free: Callable[[str, Any], bool] = is_number) -> list[list[Keyed]]:
+    """Return groups of settings that differ in free changes alone: by default in numbers of machine or library."""
+    groups: dict[tuple[Any, ...], list[Keyed]] = {}
+    for keyed in settings:
+        setting = keyed[1]
+        others = [(key, repr(value)) for key, value in setting.changes.items() if not is_free(key, value)]
+        groups.setdefault((setting.where, setting.plans, setting.devices, *others), []).append(keyed)
+    return list(groups.values())
+
+
+def _cut(group: list[Keyed], size: int) -> tuple[list[Keyed], list[Keyed]]:
+    """Settings with the same schedules that are done at once, and the others. Few are cut only where little is left."""
+    if len(group) <= MOST_TOGETHER:
+        size = len(group) if size > 1 and len(group) <= PARTS * size else -(-len(group) // PARTS)
+    return group[:size], group[size:]

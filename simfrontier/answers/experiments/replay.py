@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.answers.experiments.batches import Keyed, alike, is_number
+from simfrontier.answers.experiments.digests import Keyed, Setting, alike, is_number
 from simfrontier.answers.experiments.row_runner import Row, RowRunner
-from simfrontier.answers.experiments.setting import Setting
 from simfrontier.answers.study import Answers, WhatIfs, outcome_of
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import SimfrontierError

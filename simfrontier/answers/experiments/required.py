@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
+from simfrontier.answers.experiments.digests import Setting
 from simfrontier.answers.experiments.row_runner import RowRunner
-from simfrontier.answers.experiments.setting import Setting
 from simfrontier.answers.study import WhatIfs
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import InputError, SimfrontierError

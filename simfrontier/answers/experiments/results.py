@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simfrontier.answers.experiments.batches import Keyed, batches_of
-from simfrontier.answers.experiments.digests import Digests
+from simfrontier.answers.experiments.digests import Digests, Keyed, Setting, batches_of
 from simfrontier.answers.experiments.replay import ReplayRunner, questions
 from simfrontier.answers.experiments.row_runner import Row, RowRunner
-from simfrontier.answers.experiments.setting import Setting
 from simfrontier.answers.study import RESULTS, ResultStore
 from simfrontier.base.workers import HERE, PerProcess, Workers
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from simfrontier.answers.experiments.setting import Setting
+from simfrontier.answers.experiments.digests import Setting
 from simfrontier.answers.search import GridSearcher, NothingFitsError
 from simfrontier.answers.study import PlanOutcome, ScheduleCache, completed, run_case
 from simfrontier.base.errors import SimfrontierError

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from simfrontier.answers.experiments.digests import Setting
 from simfrontier.answers.experiments.required import RequiredValue, required_values, shown
 from simfrontier.answers.experiments.results import run
 from simfrontier.answers.experiments.row_runner import Row, RowRunner
-from simfrontier.answers.experiments.setting import Setting
 from simfrontier.base.errors import InputError
 from simfrontier.base.workers import Local, PerProcess, Workers
 from simfrontier.core.engine import Fidelity

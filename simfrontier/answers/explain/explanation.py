@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simfrontier.answers.explain.change import Kind
+from simfrontier.answers.explain.changes import Kind
 from simfrontier.answers.explain.waits import Waits
 from simfrontier.answers.step import CriticalPath, PartDifference, TimeSpent, part_words
 from simfrontier.base.errors import SimfrontierError

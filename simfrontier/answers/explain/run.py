@@ -9,8 +9,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from simfrontier.answers.explain.change import Change
-from simfrontier.answers.explain.changes import what_ifs
+from simfrontier.answers.explain.changes import Change, setting_text, what_ifs
 from simfrontier.answers.explain.explanation import (
     DoesNotFitError,
     Explanation,
@@ -18,7 +17,6 @@ from simfrontier.answers.explain.explanation import (
     RankedPlan,
     TriedChange,
 )
-from simfrontier.answers.explain.settings_text import setting_text
 from simfrontier.answers.explain.waits import Waits, waits_of
 from simfrontier.answers.search import GridSearcher, decided, only
 from simfrontier.answers.step import critical_path, differences, time_spent, who_waited, why_faster

@@ -2,5 +2,9 @@
 left."""
 
 from simfrontier.answers.goodput.model import Shares as Shares
-from simfrontier.answers.goodput.rows import goodput_rows as goodput_rows
-from simfrontier.answers.goodput.yields import Goodput as Goodput, Yield as Yield, find_goodput as find_goodput
+from simfrontier.answers.goodput.yields import (
+    Goodput as Goodput,
+    Yield as Yield,
+    find_goodput as find_goodput,
+    goodput_rows as goodput_rows,
+)

@@ -6,14 +6,17 @@ followed by a checkpoint that holds training up; an interruption loses the segme
 restart, which may itself be interrupted and begins anew then (J. T. Daly, A higher order estimate of the optimum
 checkpoint interval for restart dumps, Future Generation Computer Systems 22, 2006). Interruptions that leave a node
 broken take a spare node, which is back after a repair of exponential length; with none left, the job waits until the
-first is back. How often it waits is Erlang's loss formula for as many servers as there are spares, and one.
-"""
+first is back. How often it waits is Erlang's loss formula for as many servers as there are spares, and one."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
+
+from simfrontier.base.arrays import Floats
 
 Rule = Literal["young", "daly", "best"]
 HOPELESS = 300.0  # interruptions in the time of one segment, or restart: one in exp(300) is done
@@ -110,3 +113,48 @@ def interval_of(rule: Rule, upkeep: Upkeep) -> float:
     if slope(almost_one) >= 0.0:
         return mean_s
     return mean_s * float(brentq(slope, 0.0, almost_one, xtol=1e-300))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """The useful share of all time over all trainings, and its standard error."""
+
+    useful: float
+    error: float
+
+
+def play(upkeep: Upkeep, interval_s: float, num_events: int, num_trainings: int, seed: int) -> Played:
+    """Play so many trainings at once, each until so many interruptions have come. Raises nothing.
+
+    Between two interruptions a training first restarts, then does whole segments of work and checkpoints; what is left
+    over is lost. All that is drawn is when the next interruption comes, whether it leaves a node broken, and how long
+    the repair takes. The first interruptions, a tenth of them, only bring the repairs under way and do not count.
+    """
+    draws = np.random.Generator(np.random.PCG64(seed))
+    count = upkeep.spare_nodes + 1
+    back_s = np.zeros((num_trainings, count))  # when each of the nodes that may be broken at once is back
+    now, useful, began = np.zeros((3, num_trainings))
+    is_restart = np.zeros(num_trainings, bool)
+    share_broken = upkeep.broken_per_s / upkeep.rate_per_s
+    for number in range(num_events):
+        if number == num_events // 10:
+            began, useful = now.copy(), np.zeros(num_trainings)
+        runs_s = draws.exponential(1.0 / upkeep.rate_per_s, num_trainings)
+        works_s = np.maximum(runs_s - np.where(is_restart, upkeep.restart_s, 0.0), 0.0)
+        useful += np.floor(works_s / (interval_s + upkeep.checkpoint_s)) * interval_s
+        now += runs_s
+        is_restart[:] = True
+        now = _broken(upkeep, draws, share_broken, now, back_s)
+    rates: Floats = useful / (now - began)
+    return Played(useful=float(rates.mean()), error=float(rates.std(ddof=1) / np.sqrt(num_trainings)))
+
+
+def _broken(upkeep: Upkeep, draws: np.random.Generator, share: float, now: Floats, back_s: Floats) -> Floats:
+    """Take a spare node where an interruption leaves one broken, and wait where there is none left; the time after."""
+    hit = np.flatnonzero(draws.random(len(now)) < share)
+    place = back_s[hit].argmin(axis=1)  # of a node that is whole by now, or else of the first that will be
+    back_s[hit, place] = now[hit] + draws.exponential(upkeep.repair_s, len(hit)) if upkeep.repair_s else now[hit]
+    # The job runs again as soon as one of the nodes that may be broken at once is whole.
+    later = now.copy()
+    later[hit] = np.maximum(now[hit], back_s[hit].min(axis=1))
+    return later

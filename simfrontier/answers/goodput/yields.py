@@ -4,15 +4,13 @@ model."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from simfrontier.answers.goodput.failures import DAY_S, Failures, load_failures
-from simfrontier.answers.goodput.fewer import FewerNodes, with_fewer
-from simfrontier.answers.goodput.model import Shares, is_hopeless, shares, spares_for
-from simfrontier.answers.goodput.monte_carlo import Played, play
-from simfrontier.answers.goodput.sized import SizedStep, interval_steps, read_s, upkeep_of
+from simfrontier.answers.goodput.fewer import FewerNodes, SizedStep, interval_steps, read_s, upkeep_of, with_fewer
+from simfrontier.answers.goodput.model import Played, Shares, is_hopeless, play, shares, spares_for
 from simfrontier.answers.search import GridSearcher
 from simfrontier.answers.study import ScheduleCache, different, simulated
 from simfrontier.base.errors import InputError, SimfrontierError
@@ -191,3 +189,39 @@ def _yield(given: GoodputTable, failures: Failures, plan: str, step: SizedStep, 
         enough_spares=spares_for(upkeep, LITTLE),
         fewer=None if smaller is None or not smaller.fits else with_fewer(given, failures, step, smaller),
     )
+
+
+Cell: TypeAlias = str | int | float | None
+
+
+def goodput_rows(found: Goodput) -> list[dict[str, Cell]]:
+    """A row per plan and size: times in seconds, checkpoints in bytes, shares of all time; cells that mean nothing are
+    None."""
+    return [_row(each) for each in found.yields]
+
+
+def _row(each: Yield) -> dict[str, Cell]:
+    step, fewer = each.step, each.fewer
+    return {
+        "plan": each.plan,
+        "devices": step.devices,
+        "nodes": step.nodes,
+        "step_time_s": step.step_s,
+        "tokens_per_step": step.tokens,
+        "checkpoint_bytes": step.checkpoint.total,
+        "checkpoint_bytes_per_rank": step.checkpoint.largest,
+        "write_s": each.write_s,
+        "read_s": each.read_s,
+        "between_interruptions_s": each.between_s,
+        "interval_s": each.interval_s,
+        "interval_steps": each.interval_steps,
+        **{f"share_{name}": share for name, share in asdict(each.shares).items()},
+        "played_useful": each.played.useful,
+        "played_error": each.played.error,
+        "steps_per_day": each.steps_per_day,
+        "tokens_per_day": each.tokens_per_day,
+        "enough_spares": each.enough_spares,
+        "fewer_devices": None if fewer is None else fewer.step.devices,
+        "fewer_share": None if fewer is None else fewer.fewer_share,
+        "fewer_tokens_per_day": each.fewer_tokens_per_day,
+    }

@@ -1,24 +1,25 @@
 """Tuning: which plan to take: a search over the space of plans, and searches that plans of a scenario
 leave open."""
 
-from simfrontier.answers.search.best import best_toml as best_toml
-from simfrontier.answers.search.decide import decided as decided, only as only
 from simfrontier.answers.search.evaluator import SimulatedPlan as SimulatedPlan
 from simfrontier.answers.search.grids import (
     GridSearcher as GridSearcher,
     NothingFitsError as NothingFitsError,
     TriedGrid as TriedGrid,
+    decided as decided,
+    only as only,
 )
-from simfrontier.answers.search.lossy import LossyPolicy as LossyPolicy
 from simfrontier.answers.search.outcome import (
     COLUMNS as COLUMNS,
     OwnPlan as OwnPlan,
     TunedPlan as TunedPlan,
     TuningOutcome as TuningOutcome,
+    best_toml as best_toml,
     rows as rows,
 )
 from simfrontier.answers.search.pins import (
     DIMENSIONS as DIMENSIONS,
+    LossyPolicy as LossyPolicy,
     Value as Value,
     parse_pin as parse_pin,
     pins_of as pins_of,

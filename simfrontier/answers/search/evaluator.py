@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from simfrontier.answers.search.layer_states import LayerStates
 from simfrontier.answers.search.small_steps import SmallSchedules
 from simfrontier.answers.search.space import TUNED
+from simfrontier.answers.search.states import LayerStates
 from simfrontier.answers.search.step_estimate import Estimate, estimate
 from simfrontier.answers.step import TimeSpent, band_of, exposure, sampled_step_s, time_spent
 from simfrontier.answers.study import ScheduleCache, simulated, stream_of

@@ -10,8 +10,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from simfrontier.answers.search.lossy import LossyPolicy
-from simfrontier.answers.search.pins import FAMILIES, Pins, Value
+from simfrontier.answers.search.pins import FAMILIES, LossyPolicy, Pins, Value
 from simfrontier.answers.search.states import StateSharding, point_on, points
 from simfrontier.base.errors import InputError
 from simfrontier.core.machine.stack import NONE as NO_STACK

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from typing import Any
 
-from simfrontier.core.program import Mesh
+from simfrontier.core.plan import structure_of, tensors_of
+from simfrontier.core.program import Mesh, Tensor
+from simfrontier.inputs.scenario import Case
 
 Axes = tuple[str, ...]
 INT8, INT4 = "int8:6144", "int4:6144"  # ZeRO++'s block of 6,144 elements (arXiv 2306.10209)
@@ -165,3 +167,20 @@ def points(mesh: Mesh, data: Axes, *, codecs: Axes, stages: bool) -> Iterator[St
                     yield StateSharding(
                         weight=weight, gradient=gradient, optimizer=optimizer, copy=copy, route=route, codec=codec
                     )
+
+
+@dataclass
+class LayerStates:
+    """The tensors that a layer keeps, made once for each structure of plans."""
+
+    known: dict[Hashable, tuple[Tensor, ...]] = field(default_factory=dict)
+
+    def num_bytes(self, case: Case) -> int:
+        """What the layers of one stage keep on one rank."""
+        work = case.workload
+        key = structure_of(work, case.plan, case.mesh, case.engine, 1)
+        if key not in self.known:
+            every = tensors_of(work, case.plan, case.mesh, case.engine).by_name.values()
+            self.known[key] = tuple(tensor for tensor in every if tensor.persistent and tensor.per_layer)
+        layers = case.shape.num_layers // case.stages
+        return sum([layers * tensor.held_bytes(case.mesh) for tensor in self.known[key]])

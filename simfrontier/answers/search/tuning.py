@@ -11,10 +11,9 @@ from pathlib import Path
 
 from simfrontier.answers.search.evaluator import PlanEvaluator
 from simfrontier.answers.search.grids import NothingFitsError
-from simfrontier.answers.search.lossy import LossyPolicy
 from simfrontier.answers.search.nothing_fits import refuse_empty
 from simfrontier.answers.search.outcome import TuningOutcome
-from simfrontier.answers.search.pins import Pins, Value, pins_of
+from simfrontier.answers.search.pins import LossyPolicy, Pins, Value, pins_of
 from simfrontier.answers.search.runner import Progress, Runner, fitting_of, is_too_big, ordered, without
 from simfrontier.answers.search.space import Space
 from simfrontier.answers.study import STORE, ResultStore, neighbour_of, store_in

@@ -4,11 +4,14 @@ lagging link."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum, log
 
 from simfrontier.base.arrays import Ints
+from simfrontier.base.units import times
 from simfrontier.core.engine import Fidelity
+from simfrontier.core.machine import Perturbation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +90,96 @@ class Slowdown:
     plans: tuple[SlowedPlan, ...]
     sentences: tuple[str, ...]
     verdict: str
+
+
+ALIKE = 5e-4  # slowdowns closer than this are the same
+
+
+@dataclass(frozen=True, slots=True)
+class _Suffering:
+    plan: str
+    healthy: HealthyStep
+    step: TroubledStep
+    slowdown: float
+
+
+def case_sentence(label: str, perturbation: Perturbation, plans: Sequence[SlowedPlan]) -> str:
+    """Return the plans least and most affected in a case, and why: sentences without a final full stop."""
+    known = sorted(_suffering(label, plans), key=lambda each: each.slowdown)
+    stopped = [one.plan for one in plans if label in one.cases and one.cases[label].slowdown is None]
+    ends = f"; no step of {_listed(stopped)}: {_reason(label, plans, stopped[0])}" if stopped else ""
+    if error := max((each.step.speed_error for each in known), default=0.0):
+        ends += f"; devices are simulated in classes of speed, which makes a step differ by up to {100 * error:.2g} %"
+    if not known:
+        return f"{label}: no plan has a step{ends}"
+    least, most = known[0], known[-1]
+    if most.slowdown - least.slowdown < ALIKE:
+        who = "all plans are affected equally" if len(known) > 1 else f"{least.plan} takes"
+        return f"{label}: {who}, {times(least.slowdown)} ({least.step.sentence}){ends}"
+    alike = [each.plan for each in known if each.slowdown - least.slowdown < ALIKE]
+    verb = "is" if len(alike) == 1 else "are"
+    return (
+        f"{label}: {_listed(alike)} {verb} least affected, {times(least.slowdown)} ({least.step.sentence}; "
+        f"{_fact(perturbation, least.healthy)}); {most.plan} most, {times(most.slowdown)} ({most.step.sentence}; "
+        f"{_fact(perturbation, most.healthy)}){ends}"
+    )
+
+
+def verdict_of(plans: Sequence[SlowedPlan]) -> str:
+    """Return the plan with the mildest worst case, and the fastest in each case, without a full stop."""
+    worst: dict[str, tuple[float, float, str]] = {}
+    rates: dict[str, dict[str, float]] = {}
+    for one in plans:
+        slowdowns = {label: step.slowdown for label, step in one.cases.items()}
+        known = {label: value for label, value in slowdowns.items() if value is not None}
+        if one.healthy is None or not known or len(known) < len(slowdowns):
+            continue
+        label = max(known, key=lambda each: known[each])
+        mean = fsum(log(value) for value in known.values()) / len(known)
+        worst[one.plan] = (known[label], mean, label)
+        rates[one.plan] = {each: one.healthy.samples / one.healthy.step_s / value for each, value in known.items()}
+    if not worst:
+        return ""
+    least = min(worst, key=lambda plan: worst[plan][:2])
+    most = max(worst, key=lambda plan: worst[plan][:2])
+    text = f"{least} has the mildest worst case: {times(worst[least][0])} at worst ({worst[least][2]})"
+    if most != least:
+        text += f"; {most} the worst: {times(worst[most][0])} ({worst[most][2]})"
+    first = {label: max(rates, key=lambda plan: rates[plan][label]) for label in rates[least]}
+    if len(set(first.values())) == 1 and len(worst) > 1:
+        text += f"; the fastest in every case is {next(iter(first.values()))}"
+    elif len(worst) > 1:
+        text += "; the fastest: " + ", ".join(f"{plan} ({label})" for label, plan in first.items())
+    return text
+
+
+def _suffering(label: str, plans: Sequence[SlowedPlan]) -> list[_Suffering]:
+    out = []
+    for one in plans:
+        step = one.cases.get(label)
+        if one.healthy is not None and step is not None and step.slowdown is not None:
+            out.append(_Suffering(one.plan, one.healthy, step, step.slowdown))
+    return out
+
+
+def _reason(label: str, plans: Sequence[SlowedPlan], plan: str) -> str:
+    return next(one.cases[label].sentence for one in plans if one.plan == plan)
+
+
+def _fact(perturbation: Perturbation, healthy: HealthyStep) -> str:
+    """What of the healthy step decides what this trouble costs."""
+    networks = perturbation.differing("networks")
+    if perturbation.links or perturbation.nics or perturbation.pools or networks is not None:
+        return (
+            f"{_percent(healthy.crossing_share)} of its bytes cross nodes, and {_percent(healthy.between_nodes_share)} "
+            "of its healthy step waits for them"
+        )
+    return f"kernels are {_percent(healthy.kernel_share)} of its healthy step"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0.0 else f"{100 * share:.1f} %"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -19,8 +19,9 @@ from simfrontier.answers.slowdown.results import (
     Slowdown,
     SlowedPlan,
     TroubledStep,
+    case_sentence,
+    verdict_of,
 )
-from simfrontier.answers.slowdown.why import case_sentence, verdict_of
 from simfrontier.answers.step import BOUNDARIES, PARTS, time_spent, why_faster
 from simfrontier.answers.study import ScheduleCache, SimulatedCase, simulated
 from simfrontier.base.errors import InputError

@@ -4,7 +4,6 @@ Only what needs no simulation is exported here; the other modules are imported b
 """
 
 from simfrontier.answers.step.arrivals import WhoWaited as WhoWaited, who_waited as who_waited
-from simfrontier.answers.step.arrows import arrows_of as arrows_of
 from simfrontier.answers.step.attribution import (
     PartDifference as PartDifference,
     differences as differences,
@@ -44,23 +43,27 @@ from simfrontier.answers.step.exposed_time import (
     exposure as exposure,
     time_spent as time_spent,
 )
-from simfrontier.answers.step.links import LinkLoad as LinkLoad, NodeLinks as NodeLinks, node_links as node_links
 from simfrontier.answers.step.links_over_time import (
     DRAWN_PARTS as DRAWN_PARTS,
+    LinkLoad as LinkLoad,
     LinkUse as LinkUse,
+    NodeLinks as NodeLinks,
     by_class as by_class,
     link_use as link_use,
+    node_links as node_links,
     shares_of_node as shares_of_node,
 )
 from simfrontier.answers.step.softmax import Softmaxes as Softmaxes, softmaxes as softmaxes
 from simfrontier.answers.step.stages import (
     OUTSIDE as OUTSIDE,
+    Gathers as Gathers,
     Stages as Stages,
     StageSpan as StageSpan,
+    gathers as gathers,
     stages_of as stages_of,
 )
 from simfrontier.answers.step.step_bounds import bounds as bounds
-from simfrontier.answers.step.trace_of_step import step_trace as step_trace
+from simfrontier.answers.step.trace_of_step import arrows_of as arrows_of, step_trace as step_trace
 from simfrontier.answers.step.uncertainty import (
     NORMAL_90 as NORMAL_90,
     Spread as Spread,
@@ -76,4 +79,3 @@ from simfrontier.answers.step.volumes import (
     op_need as op_need,
     step_needs as step_needs,
 )
-from simfrontier.answers.step.weight_gathers import Gathers as Gathers, gathers as gathers

@@ -1,6 +1,5 @@
 """Studies: the plans of a scenario at its sizes, simulated; rows for the table and what the page draws."""
 
-from simfrontier.answers.study.advice import advice_on as advice_on, shortage as shortage
 from simfrontier.answers.study.columns import (
     BAND as BAND,
     COLUMNS as COLUMNS,
@@ -9,15 +8,16 @@ from simfrontier.answers.study.columns import (
     Column as Column,
     Unit as Unit,
 )
-from simfrontier.answers.study.export_format import ExportFormat as ExportFormat
 from simfrontier.answers.study.neighbour import neighbour_of as neighbour_of
 from simfrontier.answers.study.outcome import (
     PlanOutcome as PlanOutcome,
+    advice_on as advice_on,
     advised as advised,
+    different as different,
     outcome_of as outcome_of,
     run_case as run_case,
+    shortage as shortage,
 )
-from simfrontier.answers.study.over_steps import different as different
 from simfrontier.answers.study.provenance import (
     inputs as inputs,
     scenario_digest as scenario_digest,
@@ -37,8 +37,13 @@ from simfrontier.answers.study.schedule_cache import (
     schedule_of as schedule_of,
     schedule_of_case as schedule_of_case,
 )
-from simfrontier.answers.study.simulated_case import SimulatedCase as SimulatedCase, stream_of as stream_of
-from simfrontier.answers.study.simulated_files import notes_of as notes_of, write_simulated as write_simulated
-from simfrontier.answers.study.step import simulated as simulated
+from simfrontier.answers.study.simulated_case import (
+    ExportFormat as ExportFormat,
+    SimulatedCase as SimulatedCase,
+    notes_of as notes_of,
+    simulated as simulated,
+    stream_of as stream_of,
+    write_simulated as write_simulated,
+)
 from simfrontier.answers.study.study import Study as Study, completed as completed, run_study as run_study
 from simfrontier.answers.study.what_ifs import Answers as Answers, WhatIfs as WhatIfs

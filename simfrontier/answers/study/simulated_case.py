@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from statistics import median
 
 from simfrontier.answers.step import (
     Exposure,
@@ -16,13 +19,58 @@ from simfrontier.answers.step import (
     sampled_waits,
     traffic,
 )
+from simfrontier.answers.study.neighbour import neighbour_of
 from simfrontier.answers.study.schedule_cache import BuiltSchedule, ScheduleCache
-from simfrontier.answers.study.step import simulated
 from simfrontier.base.arrays import Floats
-from simfrontier.core.engine import Fidelity, MemoryTimeline, SimulatedStep, fullest
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives import save_lowered
+from simfrontier.core.engine import (
+    Fidelity,
+    JobStopsError,
+    MemoryTimeline,
+    SimulatedStep,
+    fullest,
+    lowered_schedule,
+    simulate_step,
+    trace_of,
+)
 from simfrontier.core.machine import Perturbation
 from simfrontier.core.plan import Options
+from simfrontier.core.program import digest, save, segmented_roles
+from simfrontier.core.trace import CALIBRATION, CALIBRATION_RESIDUAL, save_links, write_perfetto
 from simfrontier.inputs.scenario import Case, Scenario
+
+
+def simulated(
+    scenario: Scenario,
+    built: BuiltSchedule,
+    fidelity: Fidelity,
+    exact: bool = False,
+    number: int = 0,
+    perturbation: Perturbation | None = None,
+) -> SimulatedStep:
+    """One step of a schedule on the scenario's machine, as it is then, or with something else wrong (`perturbation`);
+    `number`: which step of the training. Raises InputError where the machine cannot run it, and JobStopsError where it
+    needs something that is dead for good."""
+    schedule = built.schedule
+    by_ops = exact or fidelity == "chunk"
+    parts = segmented_roles(schedule, built.program, whole=False) if by_ops else built.parts
+    try:
+        return simulate_step(
+            schedule,
+            scenario.machine,
+            scenario.library,
+            fidelity,
+            scenario.file.perturbation if perturbation is None else perturbation,
+            exact,
+            scenario.file.run.placement,
+            parts,
+            number,
+            neighbour_of(scenario, schedule.mesh.num_ranks),
+        )
+    except (InputError, JobStopsError) as error:
+        where = f"{scenario.where}: plans.{schedule.meta['plan']}: at {schedule.mesh.num_ranks} devices"
+        raise type(error)(f"{where}: {error}") from None
 
 
 def stream_of(options: Options) -> str:
@@ -151,3 +199,47 @@ class SimulatedCase:
         if self.scenario.file.run.placement != "block" or not self.step.pricing.mesh_is_machine:
             return ""
         return float(self.built.needs.total(self.step.schedule.mesh.names[0])) * num_nodes
+
+
+def write_simulated(scenario: Scenario, name: str, step: SimulatedStep, folder: Path) -> str:
+    """Write a schedule and the trace of its simulated step; where single messages were simulated also the recipes of
+    its collectives and the bytes of every link; the recipes too of one that codes per hop, which runs by them only.
+    Returns the schedule's digest."""
+    digested = digest(step.schedule)
+    title = f"{scenario.name} {name} {step.schedule.mesh.num_ranks}"
+    save(step.schedule, folder / f"schedule-{name}.json")
+    write_perfetto(trace_of(step, digested, title, notes=notes_of(scenario)), folder / f"trace-{name}.json")
+    if step.link_bytes is not None or step.schedule.codes_per_hop:
+        save_lowered(lowered_schedule(step.pricing, digested), folder / f"lowered-{name}.json")
+    if step.link_bytes is not None:
+        save_links(step.link_table(digested, title), folder / f"links-{name}.json")
+    return digested
+
+
+def notes_of(scenario: Scenario) -> dict[str, str]:
+    """The notes of a simulated trace about its scenario."""
+    notes = {"scenario": scenario.name}
+    if scenario.file.library.calibration:
+        notes[CALIBRATION] = Path(scenario.file.library.calibration).name
+        residuals = [each.residual for each in scenario.library.tables.values() if each.residual is not None]
+        if residuals:
+            notes[CALIBRATION_RESIDUAL] = f"{median(residuals):.4g}"
+    return notes
+
+
+def _nothing() -> None:
+    """What a format needs that asks for no library."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportFormat:
+    """A format that `simfrontier export --format` knows, by an extra's module `export_formats`.
+
+    `write` puts the step of a plan of that name into a folder, and returns a line that says what it wrote; `check`
+    raises InputError where a library that the format needs is not installed, before anything is simulated.
+    """
+
+    name: str
+    sentence: str
+    write: Callable[[Scenario, str, SimulatedStep, Path], str]
+    check: Callable[[], None] = _nothing

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.answers.study.schedule_cache import BuiltSchedule, ScheduleCache
-from simfrontier.answers.study.step import simulated
+from simfrontier.answers.study.simulated_case import simulated
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import InputError
 from simfrontier.base.limits import Limit

@@ -1,24 +1,184 @@
-"""Sweeps that add points by themselves: a search for the best, and samples until the goal is known well enough."""
+"""Sweeps that add points by themselves."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import re
 import time
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
+from simfrontier.answers.search import Estimate, SmallSchedules, estimate
+from simfrontier.answers.study import RESULTS
 from simfrontier.answers.sweep.answers import best_of, goal_values
-from simfrontier.answers.sweep.first_points import first_points
-from simfrontier.answers.sweep.form import SWEEP_POINTS, Value
+from simfrontier.answers.sweep.axes import SampledAxis, number_of, shares
+from simfrontier.answers.sweep.form import SWEEP_POINTS, GoalTable, SearchTable, Value
 from simfrontier.answers.sweep.indices import indices_of
+from simfrontier.answers.sweep.keys import put
 from simfrontier.answers.sweep.rounds import Rounds, SweepOutcome
-from simfrontier.answers.sweep.search import Search
 from simfrontier.answers.sweep.study import SweepStudy
-from simfrontier.answers.sweep.until import Until
-from simfrontier.base.errors import InputError
+from simfrontier.base.errors import InputError, shown
+from simfrontier.core.cost import Prices
+from simfrontier.inputs.scenario import Scenario, scenario_of
+
+_SECONDS: Final = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_TEXT: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s{0,3}(points|s|min|h|%)?")
+ALLOWED: Final = "a number of points (500), a time (90s, 30min, 2h) or a precision (1%)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Until:
+    """Enough are so many points, those that begin within so many seconds, or as many as make the result known to that
+    part of itself. At most one of them is given."""
+
+    points: int | None = None
+    seconds: float | None = None
+    precision: float | None = None
+
+    def is_over(self, started: float) -> bool:
+        """Return whether the time is over since `started`, of `time.monotonic`."""
+        return self.seconds is not None and time.monotonic() - started >= self.seconds
+
+
+def parse_until(text: str) -> Until:
+    """What --until says. Raises InputError."""
+    found = _TEXT.fullmatch(text.strip())
+    if found is None or not (number := float(found[1])):
+        raise InputError(f"got {shown(text)}; allowed: {ALLOWED}", where="--until")
+    unit = found[2] or "points"
+    if unit == "%":
+        return Until(precision=number / 100.0)
+    if unit != "points":
+        return Until(seconds=number * _SECONDS[unit])
+    if not number.is_integer():
+        raise InputError(f"got {shown(text)}; allowed: a whole number of points", where="--until")
+    return Until(points=int(number))
+
+
+STARTUP: Final = 10  # points of a search that are drawn at random before any is proposed: optuna's own default
+
+
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
+class Search:
+    """Points that are asked for and told of in rounds: the same seed and the same results give the same points,
+    whoever works them out. `is_most`: whether the most of the result is searched for, or the least."""
+
+    axes: Sequence[SampledAxis]
+    is_most: bool
+    seed: int
+    _study: Any = dataclasses.field(init=False)
+    _asked: list[Any] = dataclasses.field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        optuna = _optuna()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        # A tree-structured Parzen estimator that takes settings together, and points that are under way for bad ones.
+        sampler = optuna.samplers.TPESampler(
+            seed=self.seed, multivariate=True, constant_liar=True, n_startup_trials=STARTUP
+        )
+        direction = "maximize" if self.is_most else "minimize"
+        self._study = optuna.create_study(direction=direction, sampler=sampler)
+
+    def put_first(self, settings: Mapping[str, Value]) -> None:
+        """A point that is asked for before those that are proposed."""
+        self._study.enqueue_trial(
+            {axis.key: axis.among.index(settings[axis.key]) if axis.among else settings[axis.key] for axis in self.axes}
+        )
+
+    def ask(self, count: int) -> list[tuple[Value, ...]]:
+        """The next points, a value for each axis. Results of all that were asked for before have to be told first."""
+        assert not self._asked, "results of the last round are told before the next is asked for"
+        space = {axis.key: _distribution(axis) for axis in self.axes}
+        self._asked = [self._study.ask(space) for _ in range(count)]
+        return [tuple(_value(axis, trial.params[axis.key]) for axis in self.axes) for trial in self._asked]
+
+    def tell(self, results: Sequence[float]) -> None:
+        """What the points gave that were last asked for, in their order; nan of a point that has no result."""
+        failed = _optuna().trial.TrialState.FAIL
+        for trial, result in zip(self._asked, results, strict=True):
+            if math.isnan(result):
+                self._study.tell(trial, state=failed)
+            else:
+                self._study.tell(trial, result)
+        self._asked = []
+
+
+def _distribution(axis: SampledAxis) -> Any:
+    """What optuna draws from: of values without an order their places."""
+    distributions = _optuna().distributions
+    if axis.between is None:
+        return distributions.CategoricalDistribution(range(len(axis.among)))
+    low, high = axis.between
+    kind = distributions.IntDistribution if axis.is_whole else distributions.FloatDistribution
+    return kind(low, high, log=axis.is_log)
+
+
+def _value(axis: SampledAxis, drawn: int | float) -> Value:
+    return number_of(drawn, axis.is_whole) if axis.between is not None else axis.among[int(drawn)]
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise InputError(
+            "a search takes the package optuna, which is not installed; allowed: pip install 'simfrontier[sweep]'"
+        ) from None
+    return optuna
+
+
+def first_points(study: SweepStudy, table: SearchTable, goal: GoalTable) -> list[Mapping[str, Value]]:
+    """Return the settings of the points that are drawn, the best estimate first. Points that do not fit by their
+    estimate are left out; there are none for a goal that is not estimated."""
+    if not table.estimates or not _is_estimated(goal):
+        return []
+    (source,) = study.sources.values()
+    drawn = shares("latin-hypercube", table.estimates, len(study.searched), table.seed)
+    columns = [axis.values(column) for axis, column in zip(study.searched, drawn.T, strict=True)]
+    found: list[tuple[float, Mapping[str, Value]]] = []
+    for row in zip(*columns, strict=True):
+        values = dict(zip(study.keys, row, strict=True))
+        try:
+            changes = put({**study.settings, **values})
+            scenario = scenario_of(source.document, source.path, changes, laid_out=False)
+        except InputError:
+            continue
+        worths = list(_worths(scenario, goal))
+        if worths:
+            found.append((max(worths), values))
+    return [values for _, values in sorted(found, key=lambda each: -each[0])]
+
+
+def _is_estimated(goal: GoalTable) -> bool:
+    """Whether the goal follows from the time of a step."""
+    rates = {each.name for each in RESULTS if each.mean == "per second"}
+    return goal.against is None and (goal.column == "step_time_s" or goal.column in rates)
+
+
+def _worths(scenario: Scenario, goal: GoalTable) -> Iterator[float]:
+    """How good each plan is that fits: samples per second, or less time of a step."""
+    for plan in [goal.plan] if goal.plan else scenario.plans:
+        size = goal.devices or max(scenario.file.run.devices)
+        made = _estimate(scenario, plan, size)
+        if made is not None and made.peak_bytes <= scenario.of(plan, size).machine.device.hbm_bytes:
+            yield -made.step_s if goal.column == "step_time_s" else scenario.case(plan, size).samples / made.step_s
+
+
+def _estimate(scenario: Scenario, plan: str, devices: int) -> Estimate | None:
+    """The estimate of a plan at a size; None where it cannot be made or estimated, or leaves options open."""
+    here = scenario.of(plan, devices)
+    if plan in here.searches:
+        return None
+    prices = Prices(here.machine, here.library, devices, here.file.perturbation, here.file.run.placement)
+    try:
+        return estimate(scenario.case(plan, devices), SmallSchedules(prices))
+    except InputError:
+        return None
+
 
 ROUND: Final = 8  # points of a search asked for at once: what it proposes does not depend on the number of workers
 QUIET_ROUNDS: Final = 5  # of a search without a better point by the precision that is wanted: it ends

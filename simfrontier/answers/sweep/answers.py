@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from simfrontier.answers.sweep.dataset import manifest_of, read_rows
+from simfrontier.answers.sweep.dataset import ROWS, manifest_of, read_rows
 from simfrontier.answers.sweep.form import GoalTable, Number
 from simfrontier.answers.sweep.goal import goal_words
 from simfrontier.answers.sweep.indices import Indices, indices_of
@@ -172,3 +172,23 @@ def measure_next(
     if others and others[0].first >= LEAST_SHARE:
         sentence += f". Next comes {words[others[0].key]}, with {100 * others[0].first:.0f} %"
     return sentence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestRow:
+    """The row of a plan with the most tokens per second; the first of those with as many. `row`: all columns."""
+
+    scenario: str
+    plan: str
+    row: dict[str, Any]
+
+
+def best_rows(folder: Path) -> tuple[BestRow, ...]:
+    """The best row of each plan of each scenario, in the order of the data set; none where it fits nowhere. Raises
+    InputError for a folder that holds no data set."""
+    import pyarrow.dataset as ds
+
+    rows = read_rows(folder, ("scenario", "plan", "tokens_per_s")).to_pandas().dropna(subset=["plan", "tokens_per_s"])
+    places = rows.groupby(["scenario", "plan"], sort=False)["tokens_per_s"].idxmax()
+    found = ds.dataset(folder / ROWS).take(places.tolist()).to_pylist() if len(places) else []
+    return tuple(BestRow(scenario=row["scenario"], plan=row["plan"], row=row) for row in found)

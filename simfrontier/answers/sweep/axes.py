@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.answers.sweep.distributions import quantiles, refuse_parameters
 from simfrontier.answers.sweep.form import (
     SWEEP_POINTS,
     AxisTable,
@@ -20,11 +20,87 @@ from simfrontier.answers.sweep.form import (
     SamplingTable,
     Value,
 )
-from simfrontier.answers.sweep.keys import is_whole
-from simfrontier.answers.sweep.sampling import shares
+from simfrontier.answers.sweep.keys import Settings, is_whole, put
 from simfrontier.base.arrays import Floats
-from simfrontier.base.errors import InputError
+from simfrontier.base.errors import InputError, dotted, shown
 from simfrontier.base.limits import LARGEST
+from simfrontier.inputs.scenario import path_of, scenario_of
+
+ENDS: Final = 2.0**-53  # of a share: at 0 and 1 a normal distribution has no value
+NEEDED: Final = {
+    "uniform": ("low", "high"),
+    "log-uniform": ("low", "high"),
+    "normal": ("mean", "sd"),
+    "log-normal": ("median", "sd"),
+    "triangular": ("low", "mode", "high"),
+}
+CUT: Final = {"normal": ("low", "high"), "log-normal": ("low", "high")}
+
+
+def quantiles(table: SamplesTable, shares: Sequence[float] | Floats) -> Floats:
+    """Return the numbers below which these shares of a distribution lie."""
+    is_log = table.distribution.startswith("log-")
+    numbers = _frozen(table, is_log).ppf(np.clip(shares, ENDS, 1.0 - ENDS))
+    found: Floats = np.exp(numbers) if is_log else numbers
+    return found
+
+
+def _frozen(table: SamplesTable, is_log: bool) -> Any:
+    """The distribution of scipy: of logarithms where `is_log`."""
+    from scipy import stats
+
+    low, high = (None if end is None else math.log(end) if is_log else end for end in (table.low, table.high))
+    if table.sd is not None:  # normal, perhaps cut
+        middle = math.log(table.median) if table.median is not None else table.mean or 0.0
+        first = -math.inf if low is None else (low - middle) / table.sd
+        last = math.inf if high is None else (high - middle) / table.sd
+        return stats.truncnorm(first, last, loc=middle, scale=table.sd)
+    assert low is not None and high is not None, "looked at by refuse_parameters"
+    if table.mode is not None:
+        return stats.triang((table.mode - low) / (high - low), loc=low, scale=high - low)
+    return stats.uniform(loc=low, scale=high - low)
+
+
+def refuse_parameters(table: SamplesTable) -> None:
+    """Raise InputError for parameters that are missing, of another distribution, or in a wrong order."""
+    name = table.distribution
+    needed, may = NEEDED[name], (*NEEDED[name], *CUT.get(name, ()))
+    for parameter in ("low", "high", "mean", "sd", "median", "mode"):
+        given = getattr(table, parameter) is not None
+        if given and parameter not in may:
+            raise InputError(f"a {name} distribution has none; allowed: {', '.join(may)}", key=(parameter,))
+        if not given and parameter in needed:
+            raise InputError(f"missing; a {name} distribution needs {', '.join(needed)}", key=(parameter,))
+    low, high, mode = table.low, table.high, table.mode
+    if low is not None and high is not None and not low < high:
+        raise InputError(f"got {high:g}, allowed: above low, which is {low:g}", key=("high",))
+    if mode is not None and low is not None and high is not None and not low <= mode <= high:
+        raise InputError(f"got {mode:g}, allowed: {low:g} to {high:g}", key=("mode",))
+    for parameter, end in (("low", low), ("high", high)):
+        if name.startswith("log-") and end is not None and end <= 0:
+            raise InputError(f"got {end:g}, allowed: above 0, as its logarithm is taken", key=(parameter,))
+
+
+def shares(method: Method, count: int, num_axes: int, seed: int) -> Floats:
+    """(count, num_axes) shares in [0, 1), the same for the same seed. A Latin hypercube has one sample in each of
+    `count` equal parts of every axis; Sobol' numbers are scrambled. Of `saltelli` as many times more as a round of its
+    design has points."""
+    if method == "saltelli":
+        from simfrontier.answers.sweep.indices import design
+
+        return design(num_axes, count, seed).reshape(-1, num_axes)
+    import numpy as np
+
+    if method == "random":
+        return np.random.default_rng(seed).random((count, num_axes))
+    from scipy.stats import qmc
+
+    kind = qmc.LatinHypercube if method == "latin-hypercube" else qmc.Sobol
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of Sobol' where the count is no power of two: it is the user's
+        made: Floats = kind(num_axes, rng=np.random.default_rng(seed)).random(count)
+    return made
+
 
 AXIS_KEYS: Final = ("values", "range", "log_range", "samples", "between", "among")  # an axis of one key has one of them
 WAYS: Final = (*AXIS_KEYS, "rows")
@@ -236,3 +312,48 @@ def _sampled(axes: Sequence[SampledAxis], method: Method, count: int, seed: int,
     made = shares(method, count, len(axes), seed)
     columns = [axis.values(column) for axis, column in zip(axes, made.T, strict=True)]
     return Axis(keys=tuple(axis.key for axis in axes), rows=list(zip(*columns, strict=True)), number=number)
+
+
+MOST_TRIED: Final = 64  # values of an axis that are all tried; of more numbers the ends, between which all are alike
+
+
+def refuse_values(axes: Sequence[Axis], document: Mapping[str, Any], where: str, settings: Settings) -> None:
+    """Raise InputError for a value of an axis that a scenario takes neither by itself nor beside the first values of
+    the other axes. Only its form is looked at: what goes wrong at a size or with other values is a matter of points."""
+    first = {key: value for axis in axes for key, value in zip(axis.keys, axis.rows[0], strict=True)}
+    for axis in axes:
+        for number in _tried(axis):
+            alone = dict(zip(axis.keys, axis.rows[number], strict=True))
+            fault = _fault(document, where, {**settings, **alone})
+            if fault is not None and _fault(document, where, {**settings, **first, **alone}) is not None:
+                raise _told(fault, axis, number, where)
+
+
+def _fault(document: Mapping[str, Any], where: str, settings: Settings) -> InputError | None:
+    try:
+        scenario_of(document, where, put(settings), laid_out=False)
+    except InputError as error:
+        return error
+    return None
+
+
+def _told(fault: InputError, axis: Axis, number: int, where: str) -> InputError:
+    """The fault of a value at its place in the study."""
+    got = ", ".join(f"{key} = {shown(value)}" for key, value in zip(axis.keys, axis.rows[number], strict=True))
+    place = ("sampling",) if axis.number is None else ("axes", axis.number)
+    inner = fault.outside(where)
+    is_same = not inner.where and any(dotted(path_of(key)) == dotted(inner.key) for key in axis.keys)
+    return InputError(f"value {number + 1}, {got}, in {where}: {inner.what if is_same else inner}", key=place)
+
+
+def _tried(axis: Axis) -> list[int]:
+    """The numbers of the rows that are tried: all, or of many one with each text, and those with the smallest and the
+    largest number of each key."""
+    if axis.count <= MOST_TRIED:
+        return list(range(axis.count))
+    chosen = {0}
+    for values in zip(*axis.rows, strict=True):
+        numbers = [(each, at) for at, each in enumerate(values) if type(each) in (int, float)]
+        others = {repr(each): at for at, each in enumerate(values) if type(each) not in (int, float)}
+        chosen |= {*others.values(), *(at for _, at in (numbers and (min(numbers), max(numbers))))}
+    return sorted(chosen)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simfrontier.answers.sweep.adaptive import refuse_until, sample_until, search_best
+from simfrontier.answers.sweep.adaptive import Until, refuse_until, sample_until, search_best
 from simfrontier.answers.sweep.rounds import Report, Rounds, SweepOutcome
 from simfrontier.answers.sweep.study import SweepStudy
-from simfrontier.answers.sweep.until import Until
 from simfrontier.base.workers import Place
 
 

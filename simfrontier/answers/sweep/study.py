@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.answers.experiments import Setting
-from simfrontier.answers.sweep.axes import Axis, SampledAxis, axes_of, searched_axes
-from simfrontier.answers.sweep.axis_check import refuse_values
+from simfrontier.answers.sweep.axes import Axis, SampledAxis, axes_of, refuse_values, searched_axes
 from simfrontier.answers.sweep.filters import Filter, parse_filter, refuse_unknown
 from simfrontier.answers.sweep.form import SWEEP_POINTS, StudyFile, Value
 from simfrontier.answers.sweep.goal import refuse_goal, refuse_plans

@@ -1,6 +1,6 @@
 """Reading: a text as a bounded document, a document as the frozen value that the program uses, a fault as one line."""
 
-from simfrontier.base.io.based import on_base as on_base
+from simfrontier.base.io.based import headed as headed, on_base as on_base
 from simfrontier.base.io.bounds import (
     SOURCED as SOURCED,
     AtLeastOne as AtLeastOne,
@@ -19,7 +19,6 @@ from simfrontier.base.io.bounds import (
     Switch as Switch,
     Text as Text,
 )
-from simfrontier.base.io.headers import headed as headed
 from simfrontier.base.io.log import left_out as left_out, log_text as log_text, plain_log as plain_log
 from simfrontier.base.io.model import External as External, Strict as Strict, extended as extended
 from simfrontier.base.io.node import Node as Node

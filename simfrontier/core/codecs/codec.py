@@ -4,6 +4,7 @@ lost."""
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import ClassVar, Final
@@ -114,3 +115,8 @@ class Codec(ABC):
     def relative_error(self) -> float:
         """`error_bound` over the largest magnitude, at its worst."""
         return self.error_bound(1.0)
+
+
+def decimal(text: str) -> float | None:
+    """A number without sign or exponent, of at most 30 digits; None for anything else."""
+    return float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,20})?", text) else None

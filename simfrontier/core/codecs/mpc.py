@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import ClassVar, Final
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.codecs.codec import Codec
-from simfrontier.core.codecs.numbers import decimal
+from simfrontier.core.codecs.codec import Codec, decimal
 from simfrontier.core.dtypes import DTYPE_BYTES, FLOATS
 
 WORD_BYTES: Final = 4

@@ -8,8 +8,7 @@ from fractions import Fraction
 from typing import ClassVar, Final
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.codecs.codec import BIAS, Codec
-from simfrontier.core.codecs.numbers import decimal
+from simfrontier.core.codecs.codec import BIAS, Codec, decimal
 
 BLOCK: Final = 4  # values of a block of one dimension (LLNL/zfp, algorithm)
 _WORD_BYTES: Final = 8  # a stream ends with a whole word of 64 bits (LLNL/zfp, stream_flush)

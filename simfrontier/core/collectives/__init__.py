@@ -13,50 +13,49 @@ from simfrontier.core.collectives.calibration import (
     CallTable as CallTable,
     MeasuredPoint as MeasuredPoint,
     load_calibration as load_calibration,
+    merged as merged,
     write_calibration as write_calibration,
-)
-from simfrontier.core.collectives.chosen import (
-    algorithms_left as algorithms_left,
-    candidate_algorithms as candidate_algorithms,
-    carriers as carriers,
-    with_algorithms as with_algorithms,
 )
 from simfrontier.core.collectives.fit_record import (
     ErrorSummary as ErrorSummary,
     FitRecord as FitRecord,
     LeftOutDevices as LeftOutDevices,
 )
-from simfrontier.core.collectives.library import Library as Library, Residual as Residual
-from simfrontier.core.collectives.library_file import (
-    LibraryFile as LibraryFile,
-    ranks_and_packages as ranks_and_packages,
+from simfrontier.core.collectives.laws import (
+    GroupShape as GroupShape,
+    HopTimes as HopTimes,
+    LowLatency as LowLatency,
+    RingTimes as RingTimes,
+    StepLaw as StepLaw,
+)
+from simfrontier.core.collectives.library import (
+    Library as Library,
+    Residual as Residual,
+    algorithms_left as algorithms_left,
+    candidate_algorithms as candidate_algorithms,
+    carriers as carriers,
+    machine_numbers as machine_numbers,
+    with_algorithms as with_algorithms,
 )
 from simfrontier.core.collectives.load import (
     CATALOG as CATALOG,
+    LibraryFile as LibraryFile,
     environments_of as environments_of,
     libraries as libraries,
     load_library as load_library,
+    ranks_and_packages as ranks_and_packages,
 )
+from simfrontier.core.collectives.load_two_level import TwoLevelFile as TwoLevelFile
 from simfrontier.core.collectives.lowering import (
     Lowered as Lowered,
     Recipe as Recipe,
     Transfer as Transfer,
     lower as lower,
 )
-from simfrontier.core.collectives.lowering.program import LoweredSchedule as LoweredSchedule
+from simfrontier.core.collectives.lowering.lower import LoweredSchedule as LoweredSchedule
 from simfrontier.core.collectives.lowering.store import load_lowered as load_lowered, save_lowered as save_lowered
-from simfrontier.core.collectives.meaning import Meaning as Meaning
-from simfrontier.core.collectives.merge import merged as merged
-from simfrontier.core.collectives.overlay import machine_numbers as machine_numbers
-from simfrontier.core.collectives.ring_law import (
-    GroupShape as GroupShape,
-    HopTimes as HopTimes,
-    LowLatency as LowLatency,
-    RingTimes as RingTimes,
-)
-from simfrontier.core.collectives.step_law import StepLaw as StepLaw
+from simfrontier.core.collectives.lowering.transfers import Meaning as Meaning
 from simfrontier.core.collectives.traced import TracedCall as TracedCall, traced_call as traced_call
-from simfrontier.core.collectives.two_level_file import TwoLevelFile as TwoLevelFile
 from simfrontier.core.collectives.volume import (
     Message as Message,
     Part as Part,

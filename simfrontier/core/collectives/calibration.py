@@ -2,16 +2,16 @@
 user's own.
 
 A scenario names it as library.calibration. The numbers say where and when they were measured, those of a fit in which
-interval they lie; the times win over the library's own law for the groups that they are of.
-"""
+interval they lie; the times win over the library's own law for the groups that they are of."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Ge, Le, Len
@@ -266,3 +266,44 @@ def _fit_lines(calibration: Calibration) -> list[str]:
 def _point(point: MeasuredPoint) -> str:
     spread = "" if point.spread is None else f", spread = {toml_number(point.spread)}"
     return f"{{ bytes = {point.bytes}, seconds = {toml_number(point.seconds)}{spread} }}"
+
+
+def merged(tables: Iterable[CallTable]) -> tuple[CallTable, ...]:
+    """One table per group, in order of first appearance, with every size that any of them has.
+
+    A size measured several times gets the median; the residual is then the median over such sizes of their range over
+    their median. What was measured once keeps what was known of it.
+    """
+    groups: dict[Group, list[CallTable]] = {}
+    for table in tables:
+        groups.setdefault(table.group, []).append(table)
+    return tuple(_one(several) for several in groups.values())
+
+
+def _one(tables: list[CallTable]) -> CallTable:
+    if len(tables) == 1:
+        return tables[0]
+    by_size: dict[int, list[MeasuredPoint]] = {}
+    for table in tables:
+        for point in table.points:
+            by_size.setdefault(point.bytes, []).append(point)
+    points, differences = [], []
+    for size, several in sorted(by_size.items()):
+        if len(several) == 1:
+            points.append(several[0])
+            continue
+        seconds = [point.seconds for point in several]
+        middle = median(seconds)
+        differences.append((max(seconds) - min(seconds)) / middle)
+        spreads = [point.spread for point in several if point.spread is not None]
+        points.append(MeasuredPoint(bytes=size, seconds=middle, spread=max(spreads, default=None)))
+    known = [table.residual for table in tables if table.residual is not None]
+    first = tables[0]
+    return CallTable(
+        kind=first.kind,
+        ranks=first.ranks,
+        nodes=first.nodes,
+        packages=first.packages,
+        points=tuple(points),
+        residual=median(differences) if differences else max(known, default=None),
+    )

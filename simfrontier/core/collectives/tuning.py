@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal, get_args
 from annotated_types import Ge, Le, Len
 
 from simfrontier.base.io import SOURCED, Kind, Names, NotNegative, Positive, Text
-from simfrontier.core.collectives.ring_law import GroupShape, HopTimes
+from simfrontier.core.collectives.laws import GroupShape, HopTimes
 from simfrontier.core.machine import maximum, minimum
 from simfrontier.core.program import RING, TREE, CollectiveKind
 

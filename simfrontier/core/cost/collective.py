@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from simfrontier.core.collectives import CallTable, algorithm as algorithm_of
+from simfrontier.core.cost.call import NO_WORK, OpWork, PricedOp
 from simfrontier.core.cost.choice import GROUP_WAIT, pattern_key
-from simfrontier.core.cost.coding import PerHopCoding
+from simfrontier.core.cost.compute import PerHopCoding
 from simfrontier.core.cost.folded_pricing import FoldedPricing
-from simfrontier.core.cost.work import NO_WORK, OpWork, PricedOp
 from simfrontier.core.program import Collective
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.collectives import GroupShape, Library, algorithm, exchanged_bytes
+from simfrontier.core.cost.call import NO_WORK, OpWork, PricedOp
 from simfrontier.core.cost.folded_pricing import FoldedPricing
 from simfrontier.core.cost.role_assignment import pairs_of
-from simfrontier.core.cost.work import NO_WORK, OpWork, PricedOp
 from simfrontier.core.network import Fabric, Pattern, paired
 from simfrontier.core.program import DIRECT, Exchange, Schedule
 

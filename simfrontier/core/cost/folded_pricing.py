@@ -17,11 +17,10 @@ from simfrontier.core.collectives import (
     exchanged_bytes,
 )
 from simfrontier.core.cost.alone import group_shape
-from simfrontier.core.cost.call import Call
+from simfrontier.core.cost.call import LOCAL, Call, Flow, OpWork
 from simfrontier.core.cost.choice import pattern_key
 from simfrontier.core.cost.folded_pattern import FoldedPattern
 from simfrontier.core.cost.role_assignment import RoleAssignment, exchange_key
-from simfrontier.core.cost.work import LOCAL, Flow, OpWork
 from simfrontier.core.machine import Machine
 from simfrontier.core.network import Fabric, Folding, LoadColumn, Pattern
 from simfrontier.core.program import DIRECT, Collective, Exchange, Op, Schedule

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from simfrontier.base.arrays import Ints
 from simfrontier.base.errors import InputError
 from simfrontier.core.collectives import Library, algorithm as algorithm_of, exchanged_bytes, message_bytes
+from simfrontier.core.cost.call import LOCAL
 from simfrontier.core.cost.choice import GROUP_WAIT, AlgorithmChoices, pattern_key
 from simfrontier.core.cost.exchange import pattern_of_pairs
 from simfrontier.core.cost.pricing import Pricing
 from simfrontier.core.cost.role_assignment import exchange_key, role_assignment_of, users_of
-from simfrontier.core.cost.work import LOCAL
 from simfrontier.core.machine import HEALTHY, Machine, Perturbation
 from simfrontier.core.network import Fabric, around_dead, classes_of_nodes, fold_states, local
 from simfrontier.core.program import DIRECT, Collective, Exchange, Schedule

@@ -14,8 +14,7 @@ from simfrontier.core.collectives import CallTable, GroupShape, Library, algorit
 from simfrontier.core.cost.alone import EqualGroups
 from simfrontier.core.cost.call import Call
 from simfrontier.core.cost.choice import refuse_alone
-from simfrontier.core.cost.coding import PerHopCoding
-from simfrontier.core.cost.compute import Kernel, least_kernel_s
+from simfrontier.core.cost.compute import Kernel, PerHopCoding, least_kernel_s
 from simfrontier.core.cost.exchange import exchange_s, pair_shape
 from simfrontier.core.cost.on_machine import Placement, placed
 from simfrontier.core.machine import HEALTHY, Machine, Perturbation

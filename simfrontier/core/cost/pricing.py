@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from simfrontier.core.cost.call import OpWork, PricedOp
 from simfrontier.core.cost.collective import priced_collective
 from simfrontier.core.cost.compute import priced_compute
 from simfrontier.core.cost.exchange import priced_exchange
 from simfrontier.core.cost.folded_pricing import FoldedPricing
-from simfrontier.core.cost.work import OpWork, PricedOp
 from simfrontier.core.program import Collective, Compute, Exchange, Op
 
 

@@ -12,8 +12,7 @@ from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.collectives import GroupShape, Library, algorithm
 from simfrontier.core.cost.call import Call
 from simfrontier.core.cost.choice import pattern_key
-from simfrontier.core.cost.coding import PerHopCoding
-from simfrontier.core.cost.compute import Kernel
+from simfrontier.core.cost.compute import Kernel, PerHopCoding
 from simfrontier.core.cost.exchange import exchange_s, pair_shape
 from simfrontier.core.cost.folded_pattern import FoldedPattern
 from simfrontier.core.cost.pricing import Pricing

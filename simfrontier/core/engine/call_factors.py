@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 
 from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.cost import OpWork, Pricing
-from simfrontier.core.engine.analytic import timelines
 from simfrontier.core.engine.durations import NodeDurations
-from simfrontier.core.engine.nodes import number_nodes
+from simfrontier.core.engine.fidelity import classes_of, timelines
 from simfrontier.core.engine.role_view import view_of
-from simfrontier.core.engine.step_path import StepPath
+from simfrontier.core.engine.step_path import StepPath, number_nodes
 from simfrontier.core.engine.timeline import RoleTimeline
-from simfrontier.core.engine.which_engine import classes_of
 from simfrontier.core.machine import Perturbation, Spread
 from simfrontier.core.network import combine
 from simfrontier.core.program import Compute, SegmentedProgram

@@ -21,9 +21,8 @@ from simfrontier.core.collectives import (
     sent_share,
 )
 from simfrontier.core.cost import NO_CODING, FoldedPattern, PerHopCoding, Pricing, pair_shape, pairs_of
-from simfrontier.core.engine.lowering import recipe, recipes_of
-from simfrontier.core.engine.transfer_lists import TransferLists
-from simfrontier.core.engine.transit import Path
+from simfrontier.core.engine.links import Path
+from simfrontier.core.engine.transfers import TransferLists, recipe, recipes_of
 from simfrontier.core.network import Fabric, route, servers_of
 from simfrontier.core.program import DIRECT, Collective, CollectiveKind, Exchange
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from simfrontier.core.cost import OpWork, Pricing
 from simfrontier.core.engine.flow_rates import FlowRates
-from simfrontier.core.engine.pieces import Pieces
 from simfrontier.core.engine.timeline import CallTimes
+from simfrontier.core.engine.transfers import Pieces
 from simfrontier.core.program import Compute, Op, Role, Segment, SegmentedProgram
 
 Block = tuple[Op, ...]

@@ -20,14 +20,13 @@ import numpy as np
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.cost import OpWork
-from simfrontier.core.engine.clock import at
 from simfrontier.core.engine.context import CallAlone, Classes, EngineContext, OpInfo
 from simfrontier.core.engine.flows import INSTANT_S, RESOLUTION, FlowEvents, RunningFlow
-from simfrontier.core.engine.nodes import number_nodes
-from simfrontier.core.engine.pieces import pieces_of
-from simfrontier.core.engine.stopped import job_stops
+from simfrontier.core.engine.links import at
+from simfrontier.core.engine.step_path import number_nodes
 from simfrontier.core.engine.timeline import CallTimes, RoleTimeline, Timeline
-from simfrontier.core.engine.under_way import CallByOps, Ending, WholeCalls, is_end_of, taken_over
+from simfrontier.core.engine.transfers import pieces_of
+from simfrontier.core.engine.under_way import CallByOps, Ending, WholeCalls, is_end_of, job_stops, taken_over
 from simfrontier.core.engine.waits import blocked_lines
 from simfrontier.core.program import Issuer, Op, SegmentedProgram
 

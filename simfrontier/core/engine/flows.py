@@ -15,8 +15,8 @@ from typing import Any
 import simpy
 
 from simfrontier.core.cost import OpWork
-from simfrontier.core.engine.clock import at_end_of_instant
 from simfrontier.core.engine.flow_rates import FlowRates
+from simfrontier.core.engine.links import at_end_of_instant
 
 MOST_TOGETHER = 24  # flows that change together and are brought up to date together, whether they share links or not
 INSTANT_S = 1e-12  # events closer than this are one instant

@@ -2,27 +2,41 @@
 
 Both begin at once; the second begins its step anew whenever a rank of it is done, until the first job's step ends.
 Each job is folded by itself, but links between groups are told apart by what either job loads on them, so that the
-links of a class are alike for both.
-"""
+links of a class are alike for both."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import overload
 
 import numpy as np
 
 from simfrontier.base.arrays import Ints
 from simfrontier.base.errors import InputError
-from simfrontier.core.cost import Flow, Pricing, folded_anew, price
+from simfrontier.core.collectives import Library
+from simfrontier.core.cost import Flow, Placement, Pricing, folded_anew, price
 from simfrontier.core.engine.context import Classes, EngineContext
 from simfrontier.core.engine.engine import Engine
 from simfrontier.core.engine.flow_rates import FlowRates
-from simfrontier.core.engine.neighbour import Neighbour
 from simfrontier.core.engine.timeline import RoleTimeline
+from simfrontier.core.machine import Machine, Perturbation
 from simfrontier.core.network import Fabric
-from simfrontier.core.program import Issuer, SegmentedProgram, segmented_roles
+from simfrontier.core.program import Issuer, Schedule, SegmentedProgram, segmented_roles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Neighbour:
+    """`machine` says which nodes it has; `perturbation` is what is wrong with the links that both jobs share; `parts`:
+    its roles in nodes, as `segmented_roles` makes them."""
+
+    schedule: Schedule
+    machine: Machine
+    library: Library
+    perturbation: Perturbation
+    placement: Placement
+    parts: Sequence[SegmentedProgram]
+
 
 Parts = Sequence[SegmentedProgram]
 

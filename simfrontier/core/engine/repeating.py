@@ -1,17 +1,131 @@
-"""The engine of a step of one role, op by op, that goes on after what repeats itself, by layer or by micro-batch."""
+"""Steady state: what repeats in a step, by layer or micro-batch, is simulated until it repeats itself and then
+continued."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from math import ceil
+from operator import is_not
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.base.arrays import Floats
 from simfrontier.core.engine.context import Classes, EngineContext
 from simfrontier.core.engine.engine import Engine
-from simfrontier.core.engine.flows import INSTANT_S, RESOLUTION, RunningFlow
-from simfrontier.core.engine.steady import Repetition, SteadyState
-from simfrontier.core.program import SegmentedProgram
+from simfrontier.core.engine.flows import INSTANT_S, RESOLUTION, Remaining, RunningFlow
+from simfrontier.core.program import ExpandedProgram, Issuer, SegmentedProgram
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _State:
+    """An instant. `counts`: how many ops of each lane each rank class has come to, begun and done
+    [3, num_classes, num_lanes]; `seconds` until each thing that is under way is over."""
+
+    now: float
+    counts: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Repetition:
+    """What happened in some `seconds` happens `times` more, each time `step` ops further on [num_lanes]; `counts`: as
+    of `_State`, when it began first."""
+
+    counts: NDArray[np.int64]
+    step: NDArray[np.int64]
+    seconds: float
+    times: int
+
+    def copy(self, program: ExpandedProgram, tables: NDArray[np.float64]) -> None:
+        """Write down when ops are ready, start and end each time; `tables` [3, num_classes, num_ops]."""
+        later = self.seconds * np.arange(1, self.times + 1)[:, None]
+        for lane, step in enumerate(self.step.tolist()):
+            ops = np.array(program.by_lane[lane])
+            for table, row in np.ndindex(self.counts.shape[:2]):
+                first, times = int(self.counts[table, row, lane]), tables[table, row]
+                further = ops[first + step : first + step * (self.times + 1)]
+                times[further] = (times[ops[first : first + step]] + later).reshape(-1)
+
+
+class SteadyState:
+    """The states of a step of one role at the beginnings of its calls, to find one that comes again."""
+
+    def __init__(self, program: ExpandedProgram, issuers: Mapping[int, Issuer]) -> None:
+        """`issuers`: by rank class."""
+        self.program = program
+        self.issuers = list(issuers.values())
+        self.row_of = {cls: row for row, cls in enumerate(issuers)}
+        self.busiest = int(np.bincount(program.lane).argmax())
+        calls = [program.calls[op] for op in program.by_lane[self.busiest]]
+        self.call_of = [*accumulate([is_not(*both) for both in pairwise(calls)], initial=0), -1]
+        self.call = 0
+        self.states: dict[object, _State] = {}
+
+    def is_at_call(self) -> bool:
+        """Whether the first rank class has come to another call since it was asked."""
+        before, self.call = self.call, self.call_of[self.issuers[0].done[self.busiest]]
+        return self.call not in (before, -1)
+
+    def repetition(self, now: float, under_way: Iterable[Remaining], instant: float) -> Repetition | None:
+        """What happens again and need not be simulated, if this state was there before; seconds that are within an
+        `instant` are equal."""
+        form, state = self._state(now, under_way)
+        before, self.states[form] = self.states.get(form), state
+        if before is None or (abs(before.seconds - state.seconds) > instant).any():
+            return None
+        step = state.counts[0, 0] - before.counts[0, 0]
+        times = self._times(before, state, step.tolist())
+        seconds = now - before.now
+        return Repetition(counts=before.counts, step=step, seconds=seconds, times=times) if times > 0 else None
+
+    def _state(self, now: float, under_way: Iterable[Remaining]) -> tuple[object, _State]:
+        """The state, and what two states have in common of which one is the other further on."""
+        going = sorted([(self._described(each), each.seconds) for each in under_way])
+        done = np.array([issuer.done for issuer in self.issuers])
+        ready = np.array([issuer.ready for issuer in self.issuers])
+        started = done.copy()
+        for (lane, classes, *_), _ in going:
+            started[[self.row_of[cls] for cls in classes], lane] += 1
+        counts, seconds = np.array([ready, started, done]), np.array([seconds for _, seconds in going])
+        form = tuple([what for what, _ in going]), (counts - ready[0]).tobytes()
+        return form, _State(now=now, counts=counts, seconds=seconds)
+
+    def _described(self, each: Remaining) -> tuple[int, Classes, int, int, bool]:
+        """What is under way, but for where its op stands in its lane: the next that is not done."""
+        flow = each.what if isinstance(each.what, RunningFlow) else None
+        ending = each.what if flow is None else flow.op
+        number = -1 if flow is None else flow.flow
+        after = -1 if flow is None or flow.then is None else flow.then.flow
+        return self.program.lane[ending.key], ending.classes, number, after, each.is_running
+
+    def _times(self, before: _State, after: _State, step: Sequence[int]) -> int:
+        """How often what happened between two states happens again at least."""
+        program = self.program
+        done, most = before.counts[2].min(axis=0).tolist(), after.counts[2].max(axis=0).tolist()
+        times = program.num_ops
+        for lane, far in enumerate(step):
+            if far and times > 0:
+                ops, last = program.by_lane[lane], done[lane]
+                while last + far < len(ops) and self._is_same(ops[last], ops[last + far], step, done):
+                    last += 1
+                times = min(times, (last - 1 - most[lane]) // far + 1)
+        for issuer in self.issuers:
+            for op, lacking in issuer.blocked():
+                if not step[program.lane[op]]:  # it must not start before the repetitions are over
+                    further = [(step[program.lanes.index(lane)], needed - 1 - done) for lane, done, needed in lacking]
+                    if all(far for far, _ in further):
+                        times = min(times, max(left // far for far, left in further))
+        return times
+
+    def _is_same(self, op: int, further: int, step: Sequence[int], done: Sequence[int]) -> bool:
+        """Whether an op is the same as one further on, and waits for the same further on, `done` apart."""
+        program = self.program
+        return program.ops[op].number == program.ops[further].number and [
+            (lane, count) for lane, count in program.waits[op] if count > done[lane]
+        ] == [(lane, count - step[lane]) for lane, count in program.waits[further] if count - step[lane] > done[lane]]
 
 
 class RepeatingEngine(Engine):

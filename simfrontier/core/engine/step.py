@@ -14,10 +14,10 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.collectives import Library
 from simfrontier.core.cost import Placement, Pricing, folded_anew, price_states
 from simfrontier.core.engine.call_factors import apply_call_factors, call_factors
-from simfrontier.core.engine.nodes import NodeNumbers, number_nodes
+from simfrontier.core.engine.fidelity import simulate
 from simfrontier.core.engine.role_view import RoleView, busy_s, is_kernel, view_of
+from simfrontier.core.engine.step_path import NodeNumbers, number_nodes
 from simfrontier.core.engine.timeline import RoleTimeline, Timeline
-from simfrontier.core.engine.which_engine import simulate
 from simfrontier.core.machine import HEALTHY, Machine, Perturbation
 from simfrontier.core.network import ends, joining_links
 from simfrontier.core.program import (
@@ -31,7 +31,7 @@ from simfrontier.core.program import (
 )
 
 if TYPE_CHECKING:
-    from simfrontier.core.engine.neighbour import Neighbour
+    from simfrontier.core.engine.joint import Neighbour
     from simfrontier.core.trace import LinkTable
 
 Fidelity = Literal["analytic", "flow", "chunk"]

@@ -2,18 +2,158 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from simfrontier.base.arrays import Floats
+from simfrontier.core.cost import Pricing
 from simfrontier.core.engine.durations import Durations
-from simfrontier.core.engine.longest_path import Node, Passed, alone, longest_path
-from simfrontier.core.engine.nodes import number_nodes
 from simfrontier.core.engine.waits import GroupWait, group_wait_of
-from simfrontier.core.program import Op, Role, Segment, expand
+from simfrontier.core.program import CallSequence, Compute, Op, Role, Segment, SegmentedProgram, expand, sequence_of
+
+Node = tuple[int, int]  # (role, its number in the role's program)
+Passed = tuple[Node, Floats, Floats, Floats]  # a node: when it is ready, when it starts, when it ends
+
+
+def longest_path(
+    before: Sequence[Sequence[Sequence[int]]],
+    order: Sequence[tuple[Node, ...]],
+    begin: Sequence[Floats],
+    start: Callable[[tuple[Node, ...], list[Floats]], list[Floats]],
+    end: Callable[[Node, Floats], Floats],
+) -> Iterator[Passed]:
+    """Yield every node in order. A node is ready when the last of those that it waits for has ended.
+
+    Args:
+        before: per role and node, the nodes of the role whose ends it waits for, all before it in `order`.
+        order: all nodes, each as the (role, node)s of those that take part in it.
+        begin: per role, from when on its rows are ready, in seconds [num_rows, num_variations].
+        start: when a node starts on the rows of each role that takes part, which are ready then.
+        end: when a node ends that starts then.
+
+    An end is kept for as long as a node waits for it.
+    """
+    left = [num_waiting(nodes) for nodes in before]
+    known: list[dict[int, Floats]] = [{} for _ in before]
+    for takers in order:
+        ready = []
+        for role, node in takers:
+            ends, waiting = known[role], left[role]
+            out = begin[role]
+            for other in before[role][node]:
+                other_end = ends[other]
+                out = other_end if out is begin[role] else np.maximum(out, other_end)
+                waiting[other] -= 1
+                if not waiting[other]:
+                    del ends[other]
+            ready.append(out)
+        for each, own, began in zip(takers, ready, start(takers, ready), strict=True):
+            ended = end(each, began)
+            if left[each[0]][each[1]]:
+                known[each[0]][each[1]] = ended
+            yield each, own, began, ended
+
+
+def num_waiting(before: Sequence[Sequence[int]]) -> list[int]:
+    """How many nodes wait for each."""
+    out = [0] * len(before)
+    for others in before:
+        for other in others:
+            out[other] += 1
+    return out
+
+
+def alone(num_nodes: int) -> list[tuple[Node, ...]]:
+    """The order of the nodes of one role by itself."""
+    return [((0, node),) for node in range(num_nodes)]
+
+
+def passed(before: Sequence[Sequence[int]], took: Sequence[float]) -> tuple[list[float], list[float]]:
+    """The starts and ends of the nodes of one role on one row, in seconds. `before`: the nodes that each waits for, all
+    of them before it; `took`: how long each takes."""
+    start: list[float] = []
+    end: list[float] = []
+    for others, own in zip(before, took, strict=True):
+        begin = 0.0
+        for other in others:
+            if end[other] > begin:
+                begin = end[other]
+        start.append(begin)
+        end.append(begin + own)
+    return start, end
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNumbers:
+    """A number for every node, counted on from role to role; a call that roles share has that of the first role.
+
+    keys    per role, the number of each of its nodes
+    first   the number at which each role begins
+    shared  of each shared call, its node in each role that takes part
+    """
+
+    keys: tuple[list[int], ...]
+    first: tuple[int, ...]
+    shared: dict[int, dict[int, int]]
+
+    def node(self, key: int, role: int) -> int:
+        """Where a node stands in a role's program."""
+        shared = self.shared.get(key)
+        return key - self.first[role] if shared is None else shared[role]
+
+    def order(self, before: Sequence[Sequence[Sequence[int]]]) -> list[tuple[tuple[int, int], ...]]:
+        """All nodes, each as the (role, node)s of those that take part, so that whatever a node waits for stands before
+        it; `before`: per role and node, the nodes of the role that it waits for, which its program has before it."""
+        if len(self.keys) == 1:
+            return [((0, node),) for node in range(len(self.keys[0]))]
+        takers: dict[int, list[tuple[int, int]]] = {}
+        left: Counter[int] = Counter()
+        followers: defaultdict[int, list[int]] = defaultdict(list)
+        for role, (keys, waits) in enumerate(zip(self.keys, before, strict=True)):
+            for node, (key, others) in enumerate(zip(keys, waits, strict=True)):
+                takers.setdefault(key, []).append((role, node))
+                left[key] += len(others)
+                for other in others:
+                    followers[keys[other]].append(key)
+        out: list[tuple[tuple[int, int], ...]] = []
+        free = [key for key in takers if not left[key]]
+        while free:
+            key = free.pop()
+            out.append(tuple(takers[key]))
+            for follower in followers[key]:
+                left[follower] -= 1
+                if not left[follower]:
+                    free.append(follower)
+        assert len(out) == len(takers), "nodes that wait for each other"
+        return out
+
+
+def number_nodes(parts: Sequence[SegmentedProgram], pricings: Sequence[Pricing]) -> NodeNumbers:
+    """Number the nodes of all roles, each of the job on its pricing: the k-th call of a communicator that spans roles,
+    and the k-th exchange of two ends, is one for all roles of the job that take part."""
+    keys: list[list[int]] = []
+    shared: dict[int, dict[int, int]] = {}
+    first: list[int] = []
+    known: dict[tuple[int, CallSequence, int], int] = {}
+    begin = 0
+    for role, (part, pricing) in enumerate(zip(parts, pricings, strict=True)):
+        count: defaultdict[CallSequence, int] = defaultdict(int)
+        mine = list(range(begin, begin + part.program.num_ops))
+        first.append(begin)
+        begin += len(mine)
+        for node, op in enumerate(part.program.ops):
+            if not isinstance(op, Compute) and pricing.role_assignment.is_shared(op):
+                sequence = sequence_of(op)
+                mine[node] = known.setdefault((id(pricing), sequence, count[sequence]), mine[node])
+                count[sequence] += 1
+                shared.setdefault(mine[node], {})[role] = node
+        keys.append(mine)
+    return NodeNumbers(keys=tuple(keys), first=tuple(first), shared=shared)
+
 
 SAME_TIME = 1e-12  # rank classes that come to a call closer than this, relative to the time, come to it at once
 

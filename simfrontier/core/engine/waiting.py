@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from simfrontier.base.arrays import Floats
-from simfrontier.core.engine.longest_path import Node, num_waiting
-from simfrontier.core.engine.step_path import StepPath
+from simfrontier.core.engine.step_path import Node, StepPath, num_waiting
 from simfrontier.core.engine.timeline import RoleTimeline
 from simfrontier.core.program import Compute
 

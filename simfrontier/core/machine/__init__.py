@@ -10,6 +10,7 @@ from simfrontier.core.machine.elementary import (
     whole as whole,
 )
 from simfrontier.core.machine.form import MachineFile as MachineFile
+from simfrontier.core.machine.graph import way as way
 from simfrontier.core.machine.hardware import (
     BUS as BUS,
     NET as NET,
@@ -29,19 +30,25 @@ from simfrontier.core.machine.hardware import (
     Packets as Packets,
     Provenance as Provenance,
 )
-from simfrontier.core.machine.hostlist import compressed as compressed, expanded as expanded
-from simfrontier.core.machine.job_nodes import JobNodes as JobNodes, NodePlacement as NodePlacement
+from simfrontier.core.machine.job_nodes import (
+    JobNodes as JobNodes,
+    NodePlacement as NodePlacement,
+    compressed as compressed,
+    expanded as expanded,
+)
 from simfrontier.core.machine.kernels import AttentionKernel as AttentionKernel, MeasuredKernel as MeasuredKernel
 from simfrontier.core.machine.load import (
     CATALOG as CATALOG,
     MeasuredNumbers as MeasuredNumbers,
     catalog as catalog,
     catalog_name as catalog_name,
+    changed_ns as changed_ns,
     document_of as document_of,
     is_machine as is_machine,
     load_machine as load_machine,
+    machine_named as machine_named,
+    sources_of as sources_of,
 )
-from simfrontier.core.machine.named import changed_ns as changed_ns, machine_named as machine_named
 from simfrontier.core.machine.perturbation import (
     HEALTHY as HEALTHY,
     NEVER as NEVER,
@@ -56,10 +63,8 @@ from simfrontier.core.machine.perturbation import (
     SlowPackage as SlowPackage,
     Trouble as Trouble,
 )
-from simfrontier.core.machine.routing import way as way
 from simfrontier.core.machine.sizes import SizeError as SizeError, mesh_sizes as mesh_sizes
 from simfrontier.core.machine.slurm_topology import read_topology as read_topology
-from simfrontier.core.machine.sources import sources_of as sources_of
 from simfrontier.core.machine.spread import (
     LARGEST as LARGEST,
     SMALLEST as SMALLEST,

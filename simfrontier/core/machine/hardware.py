@@ -19,8 +19,7 @@ from simfrontier.core.codecs import timed_codecs
 from simfrontier.core.machine.copies import Copies
 from simfrontier.core.machine.elementary import maximum
 from simfrontier.core.machine.job_nodes import FIRST_NODES, JobNodes
-from simfrontier.core.machine.kernels import PLAIN_KERNELS, AttentionKernel, Kernels
-from simfrontier.core.machine.tiles import Tiles, misaligned
+from simfrontier.core.machine.kernels import PLAIN_KERNELS, AttentionKernel, Kernels, Tiles, misaligned
 
 COMPUTE_UNITS: Final = 1_000_000  # devices have hundreds
 

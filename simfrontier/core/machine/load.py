@@ -1,11 +1,13 @@
 """Reading a machine from the catalog or from a user's own TOML file, with overrides from a scenario.
 
-Whatever is wrong with a file is one InputError: file, key, what was got, what is allowed.
-"""
+Whatever is wrong with a file is one InputError: file, key, what was got, what is allowed."""
+
+from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,23 @@ from simfrontier.core.machine.build import build
 from simfrontier.core.machine.form import MachineFile
 from simfrontier.core.machine.hardware import CodecSpeeds, Machine, MatmulForms, Provenance
 from simfrontier.core.machine.inherited import without_inherited
-from simfrontier.core.machine.sources import sources_of
+
+
+def sources_of(
+    document: Mapping[str, Any], num_entries: Callable[[Mapping[str, Any]], int], prefix: str = ""
+) -> Iterator[Provenance]:
+    """The numbers of a valid document in its order; of a table without a value, how many entries it has."""
+    for name, part in document.items():
+        if not isinstance(part, dict):
+            continue
+        key = prefix + name
+        if "source" not in part or "kind" not in part:  # a table of tables, in which a name may be "source"
+            yield from sources_of(part, num_entries, f"{key}.")
+            continue
+        value, unit = (part["value"], unit_of(key)) if "value" in part else (num_entries(part), "entries")
+        interval = (part["low"], part["high"]) if "low" in part else None
+        yield Provenance(key=key, value=value, unit=unit, kind=part["kind"], source=part["source"], interval=interval)
+
 
 CATALOG = Path(__file__).parent / "catalog"
 OVERRIDE_SOURCE = "scenario override"
@@ -161,3 +179,21 @@ def _overridden(document: dict[str, Any], overrides: Mapping[str, float], kind: 
             table.pop(bound, None)
         table |= {"value": int(value) if whole else value, "kind": kind, "source": source}
     return changed
+
+
+def machine_named(name: str) -> Machine:
+    """The machine of the catalog, or of the file of one's own. Raises InputError where there is none."""
+    return _machine(name, changed_ns(name))
+
+
+def changed_ns(name: str) -> int:
+    """When a file of one's own was written last, so that what is kept of it is kept no longer; 0 for the catalog."""
+    try:
+        return Path(name).stat().st_mtime_ns if name.endswith(".toml") else 0
+    except OSError:
+        return 0  # which loading it reports
+
+
+@lru_cache(maxsize=8)
+def _machine(name: str, changed: int) -> Machine:
+    return load_machine(name)

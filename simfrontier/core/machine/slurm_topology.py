@@ -16,7 +16,7 @@ from typing import Final
 
 from simfrontier.base.errors import InputError, nearest, shown, unknown_key
 from simfrontier.base.limits import NODES
-from simfrontier.core.machine.hostlist import expanded
+from simfrontier.core.machine.job_nodes import expanded
 
 KEYS: Final = {key.lower(): key for key in ("SwitchName", "Nodes", "Switches", "LinkSpeed")}
 _BEFORE_COMMENT: Final = re.compile(r"(?:[^#\\]|\\.?)*")

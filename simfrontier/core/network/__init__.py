@@ -1,8 +1,15 @@
 """The network: a job's links, patterns of loads on them, fair rates, and folding of what is alike."""
 
-from simfrontier.core.network.boxes import box as box, ends as ends, joining_links as joining_links
 from simfrontier.core.network.detours import around_dead as around_dead, dead_wires as dead_wires
-from simfrontier.core.network.fabric import Fabric as Fabric, ResourceKind as ResourceKind
+from simfrontier.core.network.fabric import (
+    Fabric as Fabric,
+    GroupLayout as GroupLayout,
+    ResourceKind as ResourceKind,
+    box as box,
+    ends as ends,
+    joining_links as joining_links,
+    lay_out as lay_out,
+)
 from simfrontier.core.network.folding import (
     Folding as Folding,
     LoadColumn as LoadColumn,
@@ -15,35 +22,32 @@ from simfrontier.core.network.groups import (
     num_unlike as num_unlike,
 )
 from simfrontier.core.network.hashes import combine as combine
-from simfrontier.core.network.layout import GroupLayout as GroupLayout, lay_out as lay_out
 from simfrontier.core.network.maxmin import solve as solve, solve_each as solve_each
 from simfrontier.core.network.messages import messages_loads as messages_loads
 from simfrontier.core.network.node_classes import ClassRates as ClassRates, classes_of_nodes as classes_of_nodes
-from simfrontier.core.network.pairs import paired as paired
 from simfrontier.core.network.pattern import (
+    NETWORK as NETWORK,
     Pattern as Pattern,
+    RingOrder as RingOrder,
+    Template as Template,
     assemble as assemble,
     equal_parts as equal_parts,
     finished as finished,
     group_loads as group_loads,
+    load as load,
     local as local,
     masks as masks,
+    orders as orders,
+    paired as paired,
     pool_loads as pool_loads,
+    positions as positions,
+    send as send,
     wait_pattern as wait_pattern,
 )
-from simfrontier.core.network.route_tables import (
+from simfrontier.core.network.routes import (
     RouteTable as RouteTable,
+    route as route,
     route_table as route_table,
     save_routes as save_routes,
 )
-from simfrontier.core.network.routes import route as route
 from simfrontier.core.network.servers import Server as Server, servers_of as servers_of
-from simfrontier.core.network.template import (
-    NETWORK as NETWORK,
-    RingOrder as RingOrder,
-    Template as Template,
-    load as load,
-    orders as orders,
-    positions as positions,
-    send as send,
-)

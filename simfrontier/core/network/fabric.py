@@ -1,5 +1,7 @@
 """Every resource of a job as one flat list of links: wires, memories, compute units, global pools."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
@@ -8,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.base.arrays import Floats, Ints
-from simfrontier.core.machine import HEALTHY, Machine, Perturbation
+from simfrontier.core.machine import HEALTHY, NET, End, Machine, Perturbation
 from simfrontier.core.network.degraded import degrade
 from simfrontier.core.network.groups import groups_of_job
 from simfrontier.core.network.hashes import Hashes, combine, number_hash
@@ -151,3 +153,83 @@ class Fabric(LinkIds):
         own = number_hash(self.capacity[self.hbm_base : self.pool_base])
         memories, units = own[: self.num_devices], own[self.num_devices :]
         return combine(number_hash(self.speed), memories[self.device_of], units[self.device_of])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupLayout:
+    """The groups of a pattern as visits, sorted by group, then by node.
+
+    group_of   [num_ranks]   group of each rank
+    group      [num_visits]  the group that visits
+    node       [num_visits]  the node visited
+    mask       [num_visits]  which positions of the node belong to the group, as bits
+    following  [num_visits]  the visit of the same group to its next node, around to the first
+    order      [num_visits]  running number of the visit within its group
+    """
+
+    num_groups: int
+    size: int
+    group_of: NDArray[np.int32]
+    group: Ints
+    node: Ints
+    mask: Ints
+    following: Ints
+    order: Ints
+
+    @property
+    def spans_nodes(self) -> bool:
+        """Whether the groups reach over several nodes; all groups of a pattern agree on that."""
+        return len(self.group) > self.num_groups
+
+
+def lay_out(fabric: Fabric, groups: NDArray[np.integer]) -> GroupLayout:
+    """Sort the members of the groups ([num_groups, size] ranks, every rank in exactly one group) into visits."""
+    num_groups, size = groups.shape
+    assert groups.size == fabric.num_ranks, "the groups of a pattern hold every rank once"
+    group_of = np.full(fabric.num_ranks, -1, np.int32)
+    group_of[groups.ravel()] = np.repeat(np.arange(num_groups, dtype=np.int32), size)
+    assert group_of.min() >= 0, "the groups of a pattern hold every rank once"
+
+    node, position = np.divmod(np.sort(fabric.device_of[groups], axis=1), fabric.machine.devices_per_node)
+    first = np.ones((num_groups, size), bool)  # the member opens a visit
+    first[:, 1:] = node[:, 1:] != node[:, :-1]
+    starts = np.flatnonzero(first)
+    mask = np.bitwise_or.reduceat(np.int64(1) << position.ravel(), starts)
+    group = starts // size
+    opens = np.searchsorted(group, np.arange(num_groups))  # first visit of each group
+    num_visits = np.diff(np.append(opens, len(group)))
+    assert (num_visits == 1).all() or (num_visits > 1).all(), "groups within a node and over nodes in one pattern"
+    following = np.arange(1, len(group) + 1)
+    following[opens + num_visits - 1] = opens
+    return GroupLayout(
+        num_groups=num_groups,
+        size=size,
+        group_of=group_of,
+        group=group,
+        node=node.ravel()[starts],
+        mask=mask,
+        following=following,
+        order=np.arange(len(group)) - opens[group],
+    )
+
+
+def ends(fabric: Fabric, link: int) -> tuple[str, str]:
+    """Where a wire or a pool comes from and leads to, such as ("node 0 gcd 1", "node 0 nic0") or ("net 0", "net 3")."""
+    if link >= fabric.pool_base:
+        return fabric.pools.ends(link - fabric.pool_base)
+    assert link < fabric.hbm_base, f"{fabric.describe(link)} joins no boxes"
+    node, wire = divmod(link, fabric.wires_per_node)
+    both = fabric.machine.node.links[wire]
+    return box(fabric, node, both.src), box(fabric, node, both.dst)
+
+
+def box(fabric: Fabric, node: int, end: End) -> str:
+    """Boxes are named by node, the switch is not: there is one, or one per group of nodes between which pools lie."""
+    if end != NET:
+        return f"node {node} {'gcd ' if isinstance(end, int) else ''}{end}"
+    return fabric.pools.switch(int(fabric.group_of_node[node]))
+
+
+def joining_links(fabric: Fabric) -> list[int]:
+    """The links that join boxes: all wires of nodes, and the pools between switches."""
+    return [*range(fabric.hbm_base), *(fabric.pool_base + pool for pool in fabric.pools.joining())]

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.network.fabric import Fabric
-from simfrontier.core.network.pattern import Pattern, achieved_shares, finished, pool_loads
+from simfrontier.core.network.pattern import NETWORK, NODE, PACKAGE, Pattern, achieved_shares, finished, pool_loads
 from simfrontier.core.network.summed import summed
-from simfrontier.core.network.template import NETWORK, NODE, PACKAGE
 
 
 def messages_loads(

@@ -5,7 +5,12 @@ from simfrontier.core.plan.compression import (
     OF_PURPOSE as OF_PURPOSE,
     compression_of as compression_of,
 )
-from simfrontier.core.plan.families import FAMILIES as FAMILIES, make_plan as make_plan
+from simfrontier.core.plan.families import (
+    FAMILIES as FAMILIES,
+    make_plan as make_plan,
+    own_families as own_families,
+    plan_family as plan_family,
+)
 from simfrontier.core.plan.grid import DATA_AXES as DATA_AXES, listed as listed
 from simfrontier.core.plan.options import (
     MOST_MICRO_BATCHES as MOST_MICRO_BATCHES,
@@ -14,9 +19,8 @@ from simfrontier.core.plan.options import (
     Options as Options,
 )
 from simfrontier.core.plan.options_table import read_options as read_options, table_of as table_of
-from simfrontier.core.plan.own_family import own_families as own_families, plan_family as plan_family
 from simfrontier.core.plan.plan import Engine as Engine, Plan as Plan
-from simfrontier.core.plan.rebind import (
+from simfrontier.core.plan.repeat import (
     rebound as rebound,
     rebound_program as rebound_program,
     structure_of as structure_of,

@@ -13,10 +13,6 @@ from simfrontier.core.program.algorithms import (
 )
 from simfrontier.core.program.as_text import render as render
 from simfrontier.core.program.checker import check as check, check_calls as check_calls, check_sizes as check_sizes
-from simfrontier.core.program.communicators import (
-    Communicator as Communicator,
-    CommunicatorGroups as CommunicatorGroups,
-)
 from simfrontier.core.program.cost import (
     matmul_dtype as matmul_dtype,
     matmul_form as matmul_form,
@@ -29,8 +25,13 @@ from simfrontier.core.program.expansion import (
     expand as expand,
 )
 from simfrontier.core.program.finding import Finding as Finding, title_of as title_of
-from simfrontier.core.program.forms import UNKNOWN as UNKNOWN, ChunkSum as ChunkSum, Clash as Clash, Form as Form
-from simfrontier.core.program.interpreter import Interpreter as Interpreter
+from simfrontier.core.program.interpreter import (
+    UNKNOWN as UNKNOWN,
+    ChunkSum as ChunkSum,
+    Clash as Clash,
+    Form as Form,
+    Interpreter as Interpreter,
+)
 from simfrontier.core.program.ir import (
     GRADIENT_ROLES as GRADIENT_ROLES,
     HOST as HOST,
@@ -93,6 +94,8 @@ from simfrontier.core.program.placement import (
 )
 from simfrontier.core.program.roles import (
     CallSequence as CallSequence,
+    Communicator as Communicator,
+    CommunicatorGroups as CommunicatorGroups,
     axis_of_roles as axis_of_roles,
     members_of as members_of,
     sequence_of as sequence_of,
@@ -103,9 +106,12 @@ from simfrontier.core.program.saved import (
     saved_bytes as saved_bytes,
     saved_states as saved_states,
 )
-from simfrontier.core.program.segments import SegmentedProgram as SegmentedProgram, segmented_roles as segmented_roles
+from simfrontier.core.program.segments import (
+    Segment as Segment,
+    SegmentedProgram as SegmentedProgram,
+    segmented_roles as segmented_roles,
+)
 from simfrontier.core.program.softmax import KERNELS as KERNELS, MemoryPasses as MemoryPasses
-from simfrontier.core.program.stand_ins import Segment as Segment
 from simfrontier.core.program.store import (
     digest as digest,
     from_json as from_json,

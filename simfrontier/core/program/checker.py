@@ -13,14 +13,12 @@ from functools import cached_property
 from simfrontier.core.program.alike import one_of_each_kind
 from simfrontier.core.program.checks.families import check_families
 from simfrontier.core.program.checks.gradients import check_gradients
-from simfrontier.core.program.checks.layouts import check_layouts
 from simfrontier.core.program.checks.meta import check_meta
-from simfrontier.core.program.checks.order import check_comms
+from simfrontier.core.program.checks.operands import check_layouts
+from simfrontier.core.program.checks.order import check_comms, check_progress
 from simfrontier.core.program.checks.placements import check_ops, check_tensors
-from simfrontier.core.program.checks.progress import check_progress
-from simfrontier.core.program.checks.states import check_states
+from simfrontier.core.program.checks.roles import check_states, check_unread
 from simfrontier.core.program.checks.streams import check_streams
-from simfrontier.core.program.checks.unread import check_unread
 from simfrontier.core.program.checks.values import check_values
 from simfrontier.core.program.expansion import ExpandedProgram, UnrolledProgram, unrolled
 from simfrontier.core.program.finding import CheckedRole, Finding, Findings, ranks_of_role

@@ -28,12 +28,11 @@ from simfrontier.core.program.ir import (
     TensorRole,
 )
 from simfrontier.core.program.kinds import KINDS
-from simfrontier.core.program.loops import Item, Loop, expanded
+from simfrontier.core.program.loops import Item, Loop, RepeatedRefs, expanded, refs_of_run
 from simfrontier.core.program.mesh import Mesh
 from simfrontier.core.program.op_kind import CallKind, ModelKind
 from simfrontier.core.program.opnames import NO_MODULE, OpName
 from simfrontier.core.program.placement import Placement, parse_placement
-from simfrontier.core.program.repeated_refs import RepeatedRefs, refs_of_run
 from simfrontier.core.program.roles import fault_of_end, fault_of_exchange, faults_of_places
 from simfrontier.core.program.softmax import KERNELS
 

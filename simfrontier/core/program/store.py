@@ -12,9 +12,8 @@ from simfrontier.base.io import text_of
 from simfrontier.base.wholefile import write_whole
 from simfrontier.core.program.ir import Compute, Exchange, Op, Ref, Schedule, Tensor
 from simfrontier.core.program.kinds import is_work
-from simfrontier.core.program.loops import Item, Loop, folded
+from simfrontier.core.program.loops import Item, Loop, RepeatedRefs, folded, runs_of_refs
 from simfrontier.core.program.parse import FORMAT, VERSION, from_json
-from simfrontier.core.program.repeated_refs import RepeatedRefs, runs_of_refs
 
 __all__ = ["digest", "from_json", "load", "save", "to_json"]
 

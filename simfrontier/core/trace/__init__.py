@@ -9,23 +9,11 @@ from simfrontier.core.trace.crosscheck import (
     TracePaths as TracePaths,
     crosscheck_of as crosscheck_of,
 )
-from simfrontier.core.trace.delta import (
-    Delta as Delta,
-    PlanStepTimes as PlanStepTimes,
-    axis_sizes as axis_sizes,
-    deltas as deltas,
-    duration as duration,
-    step_times as step_times,
+from simfrontier.core.trace.perfetto import (
+    perfetto_text as perfetto_text,
+    read_perfetto as read_perfetto,
+    write_perfetto as write_perfetto,
 )
-from simfrontier.core.trace.links import (
-    LinkBytes as LinkBytes,
-    LinkTable as LinkTable,
-    load_links as load_links,
-    save_links as save_links,
-)
-from simfrontier.core.trace.perfetto import perfetto_text as perfetto_text, write_perfetto as write_perfetto
-from simfrontier.core.trace.ranges import ranges_text as ranges_text, ranks_of_text as ranks_of_text
-from simfrontier.core.trace.read import read_perfetto as read_perfetto
 from simfrontier.core.trace.table import (
     CALIBRATION as CALIBRATION,
     CALIBRATION_RESIDUAL as CALIBRATION_RESIDUAL,
@@ -33,9 +21,15 @@ from simfrontier.core.trace.table import (
     OTHERS_SHARE as OTHERS_SHARE,
     SHOWN_DIGITS as SHOWN_DIGITS,
     SIMULATED as SIMULATED,
+    LinkBytes as LinkBytes,
+    LinkTable as LinkTable,
     Span as Span,
     Trace as Trace,
+    load_links as load_links,
+    ranges_text as ranges_text,
     rank_text as rank_text,
+    ranks_of_text as ranks_of_text,
+    save_links as save_links,
 )
 from simfrontier.core.trace.trace_file import (
     Arrow as Arrow,
@@ -46,4 +40,12 @@ from simfrontier.core.trace.trace_file import (
     TraceFile as TraceFile,
     arrows_from_last as arrows_from_last,
     file_of as file_of,
+)
+from simfrontier.core.trace.verdict import (
+    Delta as Delta,
+    PlanStepTimes as PlanStepTimes,
+    axis_sizes as axis_sizes,
+    deltas as deltas,
+    duration as duration,
+    step_times as step_times,
 )

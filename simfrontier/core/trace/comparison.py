@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.trace.ranges import ranges_text, ranks_of_text
-from simfrontier.core.trace.table import HELD_RANKS, SHOWN_DIGITS, Span, Trace
+from simfrontier.core.trace.table import HELD_RANKS, SHOWN_DIGITS, Span, Trace, ranges_text, ranks_of_text
 
 EQUAL: Final = ("kind", "name", "lane", "axes", "message_bytes", "call", "layer", "micro")
 MISSING: Final = "missing"

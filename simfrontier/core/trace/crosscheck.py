@@ -12,7 +12,7 @@ from typing import Any, Final
 from simfrontier.base.errors import InputError
 from simfrontier.base.extras import added
 from simfrontier.core.trace.comparison import Comparison, compare
-from simfrontier.core.trace.read import read_perfetto
+from simfrontier.core.trace.perfetto import read_perfetto
 from simfrontier.core.trace.table import SIMULATED
 from simfrontier.core.trace.verdict import Outcome, Verdict, judge
 

@@ -2,9 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Final
+
+from simfrontier.base.io import NotNegative, read_json, typed
+from simfrontier.base.wholefile import write_json
+
+_RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+
+
+def ranges_text(ranks: Sequence[int]) -> str:
+    """Write ascending ranks as ranges, each as long as its stride goes on."""
+    parts, at = [], 0
+    while at < len(ranks):
+        first, last, stride, stop = ranks[at], ranks[at], 1, at + 1
+        if stop < len(ranks):
+            stride = ranks[stop] - first
+            while stop < len(ranks) and ranks[stop] - last == stride:
+                last = ranks[stop]
+                stop += 1
+        if stop - at == 2 and stride > 1:  # two that only happen to lie apart
+            last, stop = first, at + 1
+        parts.append(f"{first}" if last == first else f"{first}-{last}" + (f":{stride}" if stride > 1 else ""))
+        at = stop
+    return ",".join(parts)
+
+
+def ranks_of_text(text: str) -> tuple[int, ...]:
+    """Parse such a text. Raises ValueError unless ranks ascend."""
+    results: list[int] = []
+    for part in text.split(",") if text else ():
+        matched = _RANGE.fullmatch(part)
+        if matched is None:
+            raise ValueError(f"{part!r} is not a rank or a range of ranks, such as 0-7 or 0-28:4")
+        first, last, stride = int(matched[1]), int(matched[2] or matched[1]), int(matched[3] or 1)
+        if last < first or stride < 1 or (results and first <= results[-1]):
+            raise ValueError(f"{part!r}: ranks do not ascend")
+        results += range(first, last + 1, stride)
+    return tuple(results)
+
 
 SHOWN_DIGITS: Final = 16  # of a digest
 CALIBRATION: Final = "calibration"  # note of a simulated trace: the file that its scenario names
@@ -62,3 +101,36 @@ class Trace:
     def step_s(self) -> float:
         """End of the last op of any rank."""
         return max((span.end_s for spans in self.spans for span in spans), default=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkBytes:
+    """Bytes that one direction of a link carries in a step, from box to box ("node 0 gcd 1", "node 0 nic0", "net").
+
+    `name` is the simulator's name of the link, e.g. "node 0 xgmi 0>1"; counted bytes are a mean over steps.
+    """
+
+    name: str
+    link_class: str
+    src: str
+    dst: str
+    num_bytes: NotNegative
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkTable:
+    """All links of a job in one step of the schedule with that digest; `title`: the source of these bytes."""
+
+    digest: str
+    title: str
+    links: tuple[LinkBytes, ...]
+
+
+def save_links(table: LinkTable, path: Path) -> None:
+    """Write the table as JSON, all or nothing. Raises InputError if it cannot be written."""
+    write_json(asdict(table), path)
+
+
+def load_links(path: Path) -> LinkTable:
+    """Read a table that `save_links` wrote. Raises InputError."""
+    return typed(read_json(path, "table of links"), LinkTable, str(path))

@@ -8,7 +8,7 @@ from simfrontier.core.workload.catalog import (
 )
 from simfrontier.core.workload.gpt_architecture import Norm as Norm, Positions as Positions
 from simfrontier.core.workload.gpt_model import gpt as gpt
-from simfrontier.core.workload.gpt_shape import GptShape as GptShape
+from simfrontier.core.workload.gpt_shape import GptShape as GptShape, neox_flops as neox_flops
 from simfrontier.core.workload.graph import (
     USUAL_CROSS_ENTROPY as USUAL_CROSS_ENTROPY,
     Attention as Attention,
@@ -25,20 +25,24 @@ from simfrontier.core.workload.graph import (
     Workload as Workload,
     WorkOp as WorkOp,
 )
-from simfrontier.core.workload.graph_builder import GraphBuilder as GraphBuilder, Softmax as Softmax, here as here
-from simfrontier.core.workload.metric import neox_flops as neox_flops
+from simfrontier.core.workload.graph_builder import (
+    NEXT as NEXT,
+    GraphBuilder as GraphBuilder,
+    Softmax as Softmax,
+    Stream as Stream,
+    here as here,
+    in_stream as in_stream,
+    without_cuts as without_cuts,
+)
 from simfrontier.core.workload.mlp_model import MlpShape as MlpShape, mlp as mlp
-from simfrontier.core.workload.model import workload_of as workload_of
 from simfrontier.core.workload.precision import (
     PRECISIONS as PRECISIONS,
     Precision as Precision,
     find_precision as find_precision,
 )
-from simfrontier.core.workload.shape import Shape as Shape
-from simfrontier.core.workload.sizes import refuse_sizes as refuse_sizes, sizes_of as sizes_of
-from simfrontier.core.workload.stream import (
-    NEXT as NEXT,
-    Stream as Stream,
-    in_stream as in_stream,
-    without_cuts as without_cuts,
+from simfrontier.core.workload.shape import (
+    Shape as Shape,
+    refuse_sizes as refuse_sizes,
+    sizes_of as sizes_of,
+    workload_of as workload_of,
 )

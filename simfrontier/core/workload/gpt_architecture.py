@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.workload.sizes import refuse_sizes
+from simfrontier.core.workload.shape import refuse_sizes
 
 Residual = Literal["parallel", "sequential"]
 Norm = Literal["layernorm", "rmsnorm"]

@@ -14,8 +14,7 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Workload
 from simfrontier.core.workload.graph_builder import GraphBuilder, Softmax, here
 from simfrontier.core.workload.precision import Precision, find_precision
-from simfrontier.core.workload.shape import OfAnyPlan
-from simfrontier.core.workload.sizes import refuse_sizes
+from simfrontier.core.workload.shape import OfAnyPlan, refuse_sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field
+from dataclasses import Field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
+from simfrontier.base.errors import InputError
+from simfrontier.core.workload.graph import Attention, Checkpointing, Optimizer, Workload
+from simfrontier.core.workload.graph_builder import Softmax
+from simfrontier.core.workload.precision import Precision, find_precision
+
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from simfrontier.core.workload.graph import Attention, Checkpointing, Workload
     from simfrontier.core.workload.graph_builder import Softmax
 
@@ -80,3 +87,40 @@ class OfAnyPlan:
 
     def refuse_step(self, grad_accum: int, precision: str, checkpointing: Checkpointing) -> None:
         return None
+
+
+def sizes_of(shape: DataclassInstance | type[DataclassInstance]) -> tuple[str, ...]:
+    """The names of a shape's sizes, in the order in which they are declared."""
+    return tuple(each.name for each in fields(shape) if each.type == "int")
+
+
+def refuse_sizes(name: str, shape: DataclassInstance) -> None:
+    """Raise InputError for a size of a model's shape below 1."""
+    for key in sizes_of(shape):
+        value = getattr(shape, key)
+        if value < 1:
+            raise InputError(f"model {name}: {key} = {value}; allowed: 1 or more")
+
+
+def workload_of(
+    shape: Shape,
+    batch: int,
+    checkpointing: Checkpointing,
+    precision: str | Precision = "fp16",
+    attention: Attention = "plain",
+    softmax: Softmax = "fused",
+    checkpoint_every: int = 1,
+    optimizer: Optimizer = "adam",
+) -> Workload:
+    """The graph of one micro-batch of `batch` samples over all data-parallel ranks together, and what steps its
+    weights. Raises InputError."""
+    types = find_precision(precision) if isinstance(precision, str) else precision
+    work = shape.workload(batch, checkpointing, types.name, attention, softmax)
+    if (types, optimizer) != (work.precision, work.optimizer):
+        work = replace(work, precision=types, optimizer=optimizer)
+    if checkpoint_every != 1 and checkpointing != "full":
+        raise InputError(
+            f'model.checkpoint_every = {checkpoint_every}: of layers, which checkpointing = "{checkpointing}" is not; '
+            'allowed: 1, or checkpointing = "full"'
+        )
+    return work if checkpoint_every == 1 else replace(work, checkpoint_every=checkpoint_every)

@@ -22,7 +22,7 @@ from simfrontier.inputs.measured.index import (
     load_tables as load_tables,
 )
 from simfrontier.inputs.measured.nccl_tests import placed as placed, read_log as read_log
-from simfrontier.inputs.measured.reading import Reading as Reading, Unusable as Unusable
+from simfrontier.inputs.measured.reading import Reading as Reading, Setup as Setup, Unusable as Unusable
 from simfrontier.inputs.measured.rows import (
     CallRow as CallRow,
     CopyRow as CopyRow,
@@ -31,5 +31,4 @@ from simfrontier.inputs.measured.rows import (
     RateRow as RateRow,
     Row as Row,
 )
-from simfrontier.inputs.measured.setup import Setup as Setup
 from simfrontier.inputs.measured.table_file import Line as Line, read_lines as read_lines

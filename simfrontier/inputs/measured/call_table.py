@@ -8,9 +8,8 @@ from typing import Final
 
 from simfrontier.base.errors import InputError
 from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.reading import Reading
+from simfrontier.inputs.measured.reading import Reading, Setup
 from simfrontier.inputs.measured.rows import CallRow
-from simfrontier.inputs.measured.setup import Setup
 from simfrontier.inputs.measured.table_file import read_rows
 
 COLUMNS: Final = ("machine", "collective", "library", "devices", "bytes", "time_s", "source")

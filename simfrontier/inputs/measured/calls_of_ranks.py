@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 
 from simfrontier.base.io import left_out
 from simfrontier.inputs.measured.place import RowPlace
-from simfrontier.inputs.measured.reading import Reading, name_of
+from simfrontier.inputs.measured.reading import Reading, Setup, name_of
 from simfrontier.inputs.measured.rows import CallKind, CallRow
-from simfrontier.inputs.measured.setup import Setup
 
 UNLIKE: Final = "ranks report different kinds or sizes"
 

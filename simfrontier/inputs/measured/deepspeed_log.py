@@ -17,11 +17,9 @@ from typing import Final, NamedTuple
 
 from simfrontier.base.io import log_text
 from simfrontier.inputs.measured.calls_of_ranks import CallsOfRanks, What
-from simfrontier.inputs.measured.deepspeed_ops import LEFT_OUT, kind_of_op, whole_bytes
+from simfrontier.inputs.measured.deepspeed_ops import LEFT_OUT, Printed, kind_of_op, size_of, whole_bytes
 from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.printed_time import Printed, size_of
-from simfrontier.inputs.measured.reading import Reading
-from simfrontier.inputs.measured.setup import Setup
+from simfrontier.inputs.measured.reading import Reading, Setup
 
 CALL: Final = "comm op: "
 HEADER: Final = re.compile(r"Comm\. Op\s+Message Size\s+Count\s+Total (?:comm )?[Ll]at(?:ency)?\(ms\)\s")

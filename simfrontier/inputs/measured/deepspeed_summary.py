@@ -18,8 +18,7 @@ from simfrontier.base.io import External, NotNegative, read_json, typed
 from simfrontier.inputs.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.inputs.measured.deepspeed_ops import LEFT_OUT, kind_of_op, whole_bytes
 from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.reading import Reading
-from simfrontier.inputs.measured.setup import Setup
+from simfrontier.inputs.measured.reading import Reading, Setup
 
 TITLE: Final = "summary of DeepSpeed's communication"
 _KEY: Final = re.compile(r'"tput_avg_gbps"\s*:')

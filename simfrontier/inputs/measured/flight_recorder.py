@@ -25,9 +25,8 @@ from simfrontier.base.io import External, NotNegative, json_of, reading, typed
 from simfrontier.base.limits import FILE
 from simfrontier.inputs.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.reading import Reading
+from simfrontier.inputs.measured.reading import Reading, Setup
 from simfrontier.inputs.measured.rows import CallKind
-from simfrontier.inputs.measured.setup import Setup
 
 TITLE: Final = "dump of PyTorch's flight recorder"
 PICKLES: Final = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))  # how protocols 2 to 5 start

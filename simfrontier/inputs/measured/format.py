@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.base.io import log_text, reading
-from simfrontier.inputs.measured.reading import Reading
-from simfrontier.inputs.measured.setup import Setup
+from simfrontier.inputs.measured.reading import Reading, Setup
 
 HEAD_BYTES: Final = 1 << 16  # holds the first keys of a JSON file and the first line of a table
 

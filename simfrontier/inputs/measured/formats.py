@@ -22,8 +22,7 @@ from simfrontier.inputs.measured import (
     stored_trace,
 )
 from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.reading import Reading, Unusable
-from simfrontier.inputs.measured.setup import Setup
+from simfrontier.inputs.measured.reading import Reading, Setup, Unusable
 
 # In the order in which they are tried: the first that recognises a file reads it.
 FORMATS: Final[tuple[Format, ...]] = (

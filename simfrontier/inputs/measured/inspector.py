@@ -22,9 +22,8 @@ from simfrontier.base.errors import InputError
 from simfrontier.base.io import External, NotNegative, json_of, reading, typed
 from simfrontier.inputs.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.reading import Reading
+from simfrontier.inputs.measured.reading import Reading, Setup
 from simfrontier.inputs.measured.rows import CallKind
-from simfrontier.inputs.measured.setup import Setup
 
 TITLE: Final = "log of NCCL's Inspector"
 KINDS: Final[dict[str, CallKind]] = {

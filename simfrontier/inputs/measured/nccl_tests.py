@@ -17,8 +17,7 @@ from simfrontier.core.collectives import CallTable
 from simfrontier.inputs.measured.format import FileStart, Format
 from simfrontier.inputs.measured.nccl_tests_json import read_json_log
 from simfrontier.inputs.measured.nccl_tests_run import TEST_NAME, TESTS, TWO_JOBS, WRONG_RESULTS, Log, Rank, table_of
-from simfrontier.inputs.measured.reading import Reading, Unusable, counted_faults
-from simfrontier.inputs.measured.setup import Setup
+from simfrontier.inputs.measured.reading import Reading, Setup, Unusable, counted_faults
 from simfrontier.inputs.measured.stored_calibration import rows_of
 
 _RANK = re.compile(r"#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\b")

@@ -16,9 +16,8 @@ from simfrontier.base.errors import InputError, nearest
 from simfrontier.base.io import log_text
 from simfrontier.inputs.measured.format import FileStart, Format
 from simfrontier.inputs.measured.place import RowPlace
-from simfrontier.inputs.measured.reading import Reading, Unusable, counted_faults
+from simfrontier.inputs.measured.reading import Reading, Setup, Unusable, counted_faults
 from simfrontier.inputs.measured.rows import CallKind, CallRow
-from simfrontier.inputs.measured.setup import Setup
 
 COLLECTIVES: Final[dict[str, CallKind]] = {
     "Allgather Latency Test": "all_gather",

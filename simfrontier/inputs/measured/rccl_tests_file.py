@@ -21,9 +21,8 @@ from simfrontier.base.errors import InputError
 from simfrontier.base.io import External, NotNegative, json_of, text_of, typed
 from simfrontier.inputs.measured.calls_of_ranks import CallsOfRanks, What
 from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.reading import Reading
+from simfrontier.inputs.measured.reading import Reading, Setup
 from simfrontier.inputs.measured.rows import kind_of
-from simfrontier.inputs.measured.setup import Setup
 
 TITLE: Final = "file of rccl-tests"
 NAMES: Final = {

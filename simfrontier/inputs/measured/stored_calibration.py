@@ -10,9 +10,8 @@ from typing import Final
 from simfrontier.core.collectives import CallTable, load_calibration
 from simfrontier.inputs.measured.format import FileStart, Format
 from simfrontier.inputs.measured.place import RowPlace
-from simfrontier.inputs.measured.reading import Reading
+from simfrontier.inputs.measured.reading import Reading, Setup
 from simfrontier.inputs.measured.rows import CallRow
-from simfrontier.inputs.measured.setup import Setup
 
 _KEY: Final = re.compile(r"^(title\s*=|\[\[calls\]\])", re.MULTILINE)
 

@@ -11,9 +11,8 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.trace import Span, Trace, axis_sizes, duration, read_perfetto
 from simfrontier.inputs.measured.format import FileStart, Format
 from simfrontier.inputs.measured.place import RowPlace
-from simfrontier.inputs.measured.reading import Reading
+from simfrontier.inputs.measured.reading import Reading, Setup
 from simfrontier.inputs.measured.rows import CALL_KINDS, CallKind, CallRow
-from simfrontier.inputs.measured.setup import Setup
 
 REAL_MODES: Final = ("replay", "train")  # how the notes of a real trace begin
 _AXES: Final = ("node", "package", "gcd")

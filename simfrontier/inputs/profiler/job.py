@@ -11,11 +11,9 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.machine import MeasuredKernel
 from simfrontier.core.program import Schedule, check_calls
 from simfrontier.core.trace import kineto as form, ranks_of_text
-from simfrontier.inputs.profiler.job_schedule import JobSchedule
+from simfrontier.inputs.profiler.job_schedule import JobSchedule, mean_pauses, rank_times
 from simfrontier.inputs.profiler.mesh import GroupAxes, mesh_of
-from simfrontier.inputs.profiler.order import placed
-from simfrontier.inputs.profiler.programs import RankProgram, Roles, program_of, roles_of
-from simfrontier.inputs.profiler.rank_times import mean_pauses, rank_times
+from simfrontier.inputs.profiler.programs import RankProgram, Roles, placed, program_of, roles_of
 from simfrontier.inputs.profiler.rank_trace import DeviceModel, RankTrace
 from simfrontier.inputs.profiler.read_rank import read_rank
 

@@ -1,8 +1,13 @@
 """Scenarios: one TOML file per experiment, checked strictly, and what its names mean."""
 
-from simfrontier.inputs.scenario.added_keys import ScenarioKeys as ScenarioKeys
+from simfrontier.inputs.scenario.added_keys import (
+    FileForm as FileForm,
+    GridJob as GridJob,
+    GridOrder as GridOrder,
+    ScenarioKeys as ScenarioKeys,
+    grid_orders as grid_orders,
+)
 from simfrontier.inputs.scenario.case import Case as Case, mesh_of as mesh_of
-from simfrontier.inputs.scenario.file_form import FileForm as FileForm
 from simfrontier.inputs.scenario.form import (
     GoodputTable as GoodputTable,
     PublishedTable as PublishedTable,
@@ -10,11 +15,6 @@ from simfrontier.inputs.scenario.form import (
     ScenarioFile as ScenarioFile,
     SensitivityTable as SensitivityTable,
     SlowdownTable as SlowdownTable,
-)
-from simfrontier.inputs.scenario.grid_order import (
-    GridJob as GridJob,
-    GridOrder as GridOrder,
-    grid_orders as grid_orders,
 )
 from simfrontier.inputs.scenario.keys import (
     ScenarioKey as ScenarioKey,

@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 from simfrontier.base.extras import PACKAGE, extras
 from simfrontier.base.io import read_toml
 from simfrontier.core.plan import FAMILIES
-from simfrontier.inputs.scenario.file_form import FileForm
+from simfrontier.inputs.scenario.added_keys import FileForm
 from simfrontier.inputs.scenario.plans import plan_keys
 
 _WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}

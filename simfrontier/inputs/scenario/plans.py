@@ -20,7 +20,7 @@ from simfrontier.core.plan import (
     read_options,
 )
 from simfrontier.core.workload import USUAL_CROSS_ENTROPY
-from simfrontier.inputs.scenario.grid_order import GridOrder, grid_orders, order_names
+from simfrontier.inputs.scenario.added_keys import GridOrder, grid_orders, order_names
 
 COMPARING: Final = ("published", "sensitivity", "slowdown")  # tables that compare plans of the whole scenario
 

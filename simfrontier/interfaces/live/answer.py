@@ -12,8 +12,7 @@ from typing import Any, Final, Self
 from simfrontier.answers.study import PlanOutcome, Study, completed
 from simfrontier.base.workers import Local, LostError, PerProcess, Workers
 from simfrontier.inputs.scenario import Scenario
-from simfrontier.interfaces.live.controls import Control, controls_of, own_words
-from simfrontier.interfaces.live.state import LiveState, scenario_at, state_of
+from simfrontier.interfaces.live.state import Control, LiveState, controls_of, own_words, scenario_at, state_of
 from simfrontier.interfaces.live.worker import Work, Worker, outcome, step_of
 from simfrontier.interfaces.report import PARTS, StudyView, headline_of, result_row, verdict
 

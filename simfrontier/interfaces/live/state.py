@@ -1,15 +1,128 @@
-"""Positions of the live page's controls: as a link, as settings of the scenario, as a scenario file."""
+"""Controls of the live page and their positions: as a link, as settings of a scenario, as a scenario file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal
 
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.base.io import comment, toml_document
-from simfrontier.inputs.scenario import Scenario, scenario_of, without_comparisons
-from simfrontier.interfaces.live.controls import DEVICES, SLOW, Control
+from simfrontier.core.collectives import environments_of
+from simfrontier.core.machine.stack import NONE, stacks_of
+from simfrontier.inputs.scenario import Scenario, path_of, scenario_of, without_comparisons
+from simfrontier.interfaces.report import quantity
+
+DEVICES: Final = "run.devices"
+SLOW: Final = "perturbation.slow"
+OVERRIDES: Final = "library.overrides."
+SHARE: Final = OVERRIDES + "shares.nic"
+HOP: Final = OVERRIDES + "ring.hop_between_nodes_s"
+LIBRARYS: Final = "the library's"  # until an answer says how much that is
+Kind = Literal["slider", "switch", "choice"]
+_NIC_SHARES: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_FACTORS: Final = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
+_COUNTS: Final = (1, 2, 4, 8)
+_SLOW: Final = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """A setting that can be moved. `values`: what it may be, in the order of the slider, with `words` for each; `at`:
+    the place of the scenario's own value, which is None where it is the library's, whichever that is."""
+
+    key: str
+    label: str
+    kind: Kind
+    values: tuple[Any, ...]
+    words: tuple[str, ...]
+    at: int
+
+    def place(self, places: Mapping[str, int]) -> int:
+        """Return its position among these."""
+        return places.get(self.key, self.at)
+
+
+def controls_of(scenario: Scenario) -> tuple[Control, ...]:
+    """The controls of a scenario, in the order of the page. Those that would change nothing are left out, and those of
+    settings that it has for each size by itself."""
+    by_size = list(scenario.document.get("at", {}).values())
+    found = [control for control in _all(scenario) if len(control.values) > 1]
+    return tuple(control for control in found if not any(has(table, path_of(control.key)) for table in by_size))
+
+
+def has(table: Any, path: Sequence[str]) -> bool:
+    """Return whether a table of a document says something at that path."""
+    return not path or (isinstance(table, Mapping) and path[0] in table and has(table[path[0]], path[1:]))
+
+
+def _all(scenario: Scenario) -> Iterator[Control]:
+    file, device = scenario.file, scenario.machine.device_word
+    sizes = tuple(sorted(file.run.devices))
+    yield _control(DEVICES, f"{device}s", "slider", sizes, [f"{size:,}" for size in sizes], max(sizes))
+    if file.training.batch is None:
+        for key, label in (("micro_batch", "micro-batch per " + device), ("grad_accum", "accumulation steps")):
+            own = getattr(file.training, key)
+            values = tuple(sorted({*_COUNTS, own}))
+            yield _control(f"training.{key}", label, "slider", values, [str(value) for value in values], own)
+    levels = ("full", "selective", "none")
+    yield _control(
+        "model.checkpointing", "activation checkpointing", "choice", levels, levels, file.model.checkpointing
+    )
+    overlap = "engine.overlap", "communication beside computation"
+    yield _control(*overlap, "switch", (False, True), ("off", "on"), file.engine.overlap)
+    library, given = scenario.library.name, file.library.name
+    found = tuple(
+        dict.fromkeys([given or library, scenario.machine.library, *environments_of(scenario.machine.library)])
+    )
+    yield _control("library.name", "state of the collective library", "choice", found, found, given or library)
+    known = {each.key: each.value for each in scenario.library.provenance()}
+    hop = float(known.get(HOP.removeprefix(OVERRIDES), 0.0))
+    if max(sizes) > scenario.machine.devices_per_node:
+        if SHARE.removeprefix(OVERRIDES) in known:
+            words = [f"{100 * value:.3g} %" for value in _NIC_SHARES]
+            yield _control(
+                *(SHARE, "NIC efficiency of collectives", "slider", (None, *_NIC_SHARES)),
+                *([LIBRARYS, *words], None),
+            )
+        if hop > 0.0:
+            hops = tuple(factor * hop for factor in _FACTORS)
+            words = [LIBRARYS, *(quantity(value, "s") for value in hops)]
+            yield _control(HOP, "latency of a hop between nodes", "slider", (None, *hops), words, None)
+    of_plans = {name: stacks_of(plan.family) for name, plan in scenario.plans.items()}
+    stacks = tuple(dict.fromkeys([file.stack or "", NONE, *(name for names in of_plans.values() for name in names)]))
+    words = [
+        _stack_words(name, [plan for plan, names in of_plans.items() if name in names], of_plans) for name in stacks
+    ]
+    yield _control("stack", "software stack", "choice", stacks, words, file.stack or "")
+    if not file.perturbation.slow:
+        words = ["none", *(f"at {100 * value:g} % speed" for value in _SLOW[1:])]
+        yield _control(SLOW, f"a slow {device} (the first)", "slider", _SLOW, words, 1.0)
+
+
+def _control(key: str, label: str, kind: Kind, values: Sequence[Any], words: Sequence[str], own: Any) -> Control:
+    return Control(
+        key=key, label=label, kind=kind, values=tuple(values), words=tuple(words), at=list(values).index(own)
+    )
+
+
+def _stack_words(name: str, runs: Sequence[str], plans: Collection[str]) -> str:
+    """A stack, with the plans that it runs where these are not all; the others are simulated as if it did. Empty: the
+    scenario names none."""
+    if not name:
+        return "of each plan: what people run it with"
+    if name == NONE:
+        return "none: kernels as fused as the model"
+    return name if len(runs) in (0, len(plans)) else f"{name} (runs {', '.join(runs)})"
+
+
+def own_words(scenario: Scenario) -> dict[str, str]:
+    """Return the library's own values in words, by the keys of the controls that begin with them."""
+    known = {each.key: float(each.value) for each in scenario.library.provenance()}
+    share, hop = known.get(SHARE.removeprefix(OVERRIDES)), known.get(HOP.removeprefix(OVERRIDES))
+    words = {SHARE: None if share is None else f"{100 * share:.3g} %", HOP: None if hop is None else quantity(hop, "s")}
+    return {key: f"{LIBRARYS}: {text}" for key, text in words.items() if text is not None}
+
 
 PLAN = "plan"  # in a link: the plan whose step is shown
 

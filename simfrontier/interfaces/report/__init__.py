@@ -1,12 +1,6 @@
 """Reports of a study: the page that a person reads, the table and the manifest that a program reads."""
 
-from simfrontier.interfaces.report.accuracy import (
-    calibration_page as calibration_page,
-    runs_page as runs_page,
-    validation_page as validation_page,
-)
-from simfrontier.interfaces.report.crosscheck import crosscheck_page as crosscheck_page
-from simfrontier.interfaces.report.explanation import explanation_page as explanation_page
+from simfrontier.interfaces.report.drawing import scaling_drawing as scaling_drawing
 from simfrontier.interfaces.report.figures.breakdown import PARTS as PARTS
 from simfrontier.interfaces.report.figures.links import WHOLE as WHOLE, drawn_use as drawn_use
 from simfrontier.interfaces.report.figures.memory import drawn_memory as drawn_memory
@@ -38,11 +32,19 @@ from simfrontier.interfaces.report.findings.study import (
     write_findings as write_findings,
 )
 from simfrontier.interfaces.report.findings.tuning import TuningFindings as TuningFindings
-from simfrontier.interfaces.report.goodput import goodput_csv as goodput_csv, goodput_page as goodput_page
-from simfrontier.interfaces.report.live import live_page as live_page
 from simfrontier.interfaces.report.manifest import write_manifest as write_manifest
 from simfrontier.interfaces.report.node import node_drawing as node_drawing
 from simfrontier.interfaces.report.page import study_page as study_page, write_page as write_page
+from simfrontier.interfaces.report.pages import (
+    calibration_page as calibration_page,
+    crosscheck_page as crosscheck_page,
+    explanation_page as explanation_page,
+    goodput_csv as goodput_csv,
+    goodput_page as goodput_page,
+    live_page as live_page,
+    runs_page as runs_page,
+    validation_page as validation_page,
+)
 from simfrontier.interfaces.report.phrases import (
     NOT_RUN as NOT_RUN,
     NOTHING as NOTHING,
@@ -58,7 +60,6 @@ from simfrontier.interfaces.report.phrases import (
     signed_seconds as signed_seconds,
 )
 from simfrontier.interfaces.report.render import said as said
-from simfrontier.interfaces.report.scaling import scaling_drawing as scaling_drawing
 from simfrontier.interfaces.report.sections import Section as Section
 from simfrontier.interfaces.report.summary import (
     assumed as assumed,

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
+import zlib
+from base64 import b64encode
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfrontier.base.errors import SimfrontierError
 from simfrontier.base.units import counted, times
 from simfrontier.core.workload import sizes_of
 from simfrontier.interfaces.report import phrases
 from simfrontier.interfaces.report.findings.rows import row_name
-from simfrontier.interfaces.report.plotly_js import library, packed
 from simfrontier.interfaces.report.troubles import spread_sources, troubles_in_short
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
+
+
+_LEVEL = 6  # of gzip
+_GZIP = 31  # zlib's number for the gzip format with the largest window; it writes no time of day
+
+
+@cache
+def library() -> str:
+    """Return plotly.js of the installed package, compressed; the package itself is slow to import."""
+    package = importlib.util.find_spec("plotly")
+    if package is None or package.origin is None:
+        raise SimfrontierError("the page needs the Python package plotly, which is not installed; pip install plotly")
+    return packed((Path(package.origin).parent / "package_data" / "plotly.min.js").read_bytes(), _LEVEL)
+
+
+def packed(content: bytes, level: int) -> str:
+    """Return bytes compressed by gzip, as text for a page."""
+    return b64encode(zlib.compress(content, level, _GZIP)).decode()
+
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _CHARTS_LEVEL = 1  # of gzip: level 6 takes twice the time for a seventh of the size

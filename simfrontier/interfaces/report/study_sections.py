@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from simfrontier.answers.study import scenario_digest, versions
 from simfrontier.core.trace import rank_text
-from simfrontier.interfaces.report.drawing import key
+from simfrontier.interfaces.report.drawing import key, scaling_drawing
 from simfrontier.interfaces.report.figures.breakdown import PARTS, step_bars
 from simfrontier.interfaces.report.figures.links import WHOLE, drawn_use, scale_end, use_over_time
 from simfrontier.interfaces.report.figures.memory import areas
@@ -19,12 +19,11 @@ from simfrontier.interfaces.report.figures.slowdown import case_bars, device_gri
 from simfrontier.interfaces.report.figures.timeline import MOST, SHORT, bars
 from simfrontier.interfaces.report.figures.traffic import PARTS as TRAFFIC_PARTS, traffic_bars
 from simfrontier.interfaces.report.findings.compression import SIDE_NAMES, compression_of
-from simfrontier.interfaces.report.findings.samples import SURE
+from simfrontier.interfaces.report.findings.headline import SURE
 from simfrontier.interfaces.report.findings.slowdown import SHARES, worst_rows
 from simfrontier.interfaces.report.findings.study import Findings
 from simfrontier.interfaces.report.node import node_drawing
 from simfrontier.interfaces.report.phrases import percent
-from simfrontier.interfaces.report.scaling import scaling_drawing
 from simfrontier.interfaces.report.summary import verdict
 from simfrontier.interfaces.report.theme import LEVEL_NAMES, MEMORY_COLOURS
 from simfrontier.interfaces.report.view import RATE, StudyView

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from simfrontier.answers.study import PlanOutcome
+from simfrontier.interfaces.report.drawing import scaling_drawing
 from simfrontier.interfaces.report.figures import breakdown, memory, scaling, timeline, traffic
 from simfrontier.interfaces.report.findings.headline import Headline
 from simfrontier.interfaces.report.phrases import NOTHING, number
 from simfrontier.interfaces.report.render import render, said
-from simfrontier.interfaces.report.scaling import scaling_drawing
 from simfrontier.interfaces.report.theme import Figure
 from simfrontier.interfaces.report.view import RATE, StudyView
 

@@ -15,9 +15,8 @@ from simfrontier.core.workload import sizes_of
 from simfrontier.interfaces.report.figures.breakdown import PARTS
 from simfrontier.interfaces.report.figures.explanation import colours_of, parts_figure
 from simfrontier.interfaces.report.figures.tuning import COLOURS, against_estimates, order, parts, scatter
-from simfrontier.interfaces.report.findings.assumptions import numbers_of
 from simfrontier.interfaces.report.findings.explanation import shown_parts
-from simfrontier.interfaces.report.findings.setup import fitted_elsewhere
+from simfrontier.interfaces.report.findings.setup import fitted_elsewhere, numbers_of
 from simfrontier.interfaces.report.findings.tuning import TuningFindings, kind_of
 from simfrontier.interfaces.report.phrases import fitted_words
 from simfrontier.interfaces.report.render import page_of

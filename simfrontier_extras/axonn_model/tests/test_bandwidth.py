@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simfrontier.base.errors import InputError
-from simfrontier_extras.axonn_model.bandwidth import load_bandwidths
-from simfrontier_extras.axonn_model.versions import VERSIONS, VersionName
+from simfrontier_extras.axonn_model.formulas import VERSIONS, VersionName, load_bandwidths
 from tests.some import some
 
 # As get_bw(ip, my) of the source has them: (inner, size) -> GB/s.

@@ -7,11 +7,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import strategies as st
 
-from simfrontier_extras.axonn_model.bandwidth import load_bandwidths
-from simfrontier_extras.axonn_model.formulas import CommTimes, comm_times
-from simfrontier_extras.axonn_model.grid import Grid
-from simfrontier_extras.axonn_model.transformer import Transformer
-from simfrontier_extras.axonn_model.versions import VERSIONS, VersionName
+from simfrontier_extras.axonn_model.formulas import (
+    VERSIONS,
+    CommTimes,
+    Grid,
+    Transformer,
+    VersionName,
+    comm_times,
+    load_bandwidths,
+)
 
 MACHINES = ("frontier", "perlmutter")
 

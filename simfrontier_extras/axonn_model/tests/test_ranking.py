@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from simfrontier.core.workload import MODELS, GptShape
-from simfrontier_extras.axonn_model.bandwidth import load_bandwidths
-from simfrontier_extras.axonn_model.grid import Grid
+from simfrontier_extras.axonn_model.formulas import Grid, Transformer, VersionName, load_bandwidths, transformer_of
 from simfrontier_extras.axonn_model.ranking import Ranked, ranked
-from simfrontier_extras.axonn_model.transformer import Transformer, transformer_of
-from simfrontier_extras.axonn_model.versions import VersionName
 
 BATCH = 2048  # assumed; the batches of the published runs are not known
 

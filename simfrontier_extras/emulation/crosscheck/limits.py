@@ -1,15 +1,167 @@
-"""Limits on the differences between an emulated run and its simulation, and the differences seen."""
+"""Measured points and effects of an emulated run, their file, and the limits on their differences from the simulation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from statistics import median
+from typing import Final, Literal
 
+from simfrontier.base.io import Positive, Strict, read_json, typed
+from simfrontier.base.wholefile import write_json
 from simfrontier.core.trace import CrossCheck, step_times
 from simfrontier_extras.emulation.crosscheck.links import WITHIN, LinkCheck
-from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
-from simfrontier_extras.emulation.crosscheck.sweep import ALLOWED, SweepPoint, sweep_medians
+
+Implementation = Literal["lowered", "native"]
+# How far the median may lie from the simulated time.
+ALLOWED: Final[dict[Implementation, float]] = {"lowered": 0.10, "native": 0.20}
+LEAST_JUDGED_BYTES: Final = 1 << 20  # the smallest message that the medians are over
+
+
+class SweepPoint(Strict):
+    """One collective of one size: as explicit transfers (`lowered`) or the library's own (`native`).
+
+    `group`: the ranks, e.g. "world (16)". `real_s` is a median over iterations.
+    """
+
+    collectives: Implementation
+    kind: str
+    group: str
+    message_bytes: Positive
+    sim_s: Positive
+    real_s: Positive
+
+    @property
+    def ratio(self) -> float:
+        """Measured over simulated time."""
+        return self.real_s / self.sim_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepMedian:
+    """A kind of collective over one group by one implementation: the medians over its judged sizes."""
+
+    collectives: Implementation
+    kind: str
+    group: str
+    num_sizes: int
+    ratio: float  # of measured over simulated
+    apart: float  # of |measured / simulated - 1|
+
+    @property
+    def is_near(self) -> bool:
+        return self.apart <= ALLOWED[self.collectives]
+
+
+def sweep_medians(points: Sequence[SweepPoint]) -> tuple[SweepMedian, ...]:
+    """The medians by implementation, kind and group, in the order in which these appear; none where no size is
+    judged."""
+    alike: dict[tuple[Implementation, str, str], list[float]] = {}
+    for point in points:
+        if point.message_bytes >= LEAST_JUDGED_BYTES:
+            alike.setdefault((point.collectives, point.kind, point.group), []).append(point.ratio)
+    return tuple(
+        SweepMedian(
+            collectives=way,
+            kind=kind,
+            group=group,
+            num_sizes=len(ratios),
+            ratio=median(ratios),
+            apart=median(abs(ratio - 1) for ratio in ratios),
+        )
+        for (way, kind, group), ratios in alike.items()
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptWay:
+    """Collectives that were measured alone by one implementation: kinds and groups with messages of `least_bytes` or
+    more, how many are near enough, and the one that is farthest."""
+
+    collectives: Implementation
+    allowed: float
+    num_judged: int
+    num_near: int
+    worst: SweepMedian | None
+    least_bytes: int = LEAST_JUDGED_BYTES
+
+
+def swept_ways(points: Sequence[SweepPoint]) -> tuple[SweptWay, ...]:
+    """Return the findings on collectives that were measured alone, by implementation."""
+    ways = []
+    for way, allowed in ALLOWED.items():
+        if any(point.collectives == way for point in points):
+            medians = [each for each in sweep_medians(points) if each.collectives == way]
+            ways.append(
+                SweptWay(
+                    collectives=way,
+                    allowed=allowed,
+                    num_judged=len(medians),
+                    num_near=sum(each.is_near for each in medians),
+                    worst=max(medians, key=lambda each: each.apart, default=None),
+                )
+            )
+    return tuple(ways)
+
+
+class SlowLinkEffect(Strict):
+    """`what` (a step, or one collective) with all links as they should be, and with `link` at `factor` of its rate:
+    always, or from `begin_s` to `end_s`, seconds after the step began."""
+
+    what: str
+    link: str
+    factor: float
+    sim_s: Positive
+    sim_slowed_s: Positive
+    real_s: Positive
+    real_slowed_s: Positive
+    begin_s: float | None = None
+    end_s: float | None = None
+
+    @property
+    def condition(self) -> str:
+        """The link and its part of its rate, in words."""
+        when = "" if self.begin_s is None else f" from {self.begin_s:.3g} to {self.end_s:.3g} s"
+        return f"{self.link} at {self.factor:g} of its rate{when}"
+
+    @property
+    def apart(self) -> float:
+        """Relative difference of real and simulated: of slowed times where the link was slowed for a while, else of the
+        effects."""
+        ratio = self.real_effect / self.sim_effect if self.begin_s is None else self.real_slowed_s / self.sim_slowed_s
+        return abs(ratio - 1.0)
+
+    @property
+    def sim_effect(self) -> float:
+        """Simulated time relative to that of a healthy link."""
+        return self.sim_slowed_s / self.sim_s
+
+    @property
+    def real_effect(self) -> float:
+        """The same, measured."""
+        return self.real_slowed_s / self.real_s
+
+
+EMULATED: Final = "emulated.json"
+
+
+class EmulatedRun(Strict):
+    """`sweep`: collectives measured alone; `slowed`: effects of a slowed link."""
+
+    sweep: tuple[SweepPoint, ...] = ()
+    slowed: tuple[SlowLinkEffect, ...] = ()
+
+
+def save_run(run: EmulatedRun, path: Path) -> None:
+    """Write the file. Raises InputError where it cannot be written."""
+    write_json(run.model_dump(), path)
+
+
+def load_run(path: Path) -> EmulatedRun:
+    """Read the file. Raises InputError: file, place, fault."""
+    return typed(read_json(path, "file of an emulated run"), EmulatedRun, str(path))
+
 
 STEP_WITHIN: Final = 0.15
 CHANGED_WITHIN: Final = 0.10

@@ -13,7 +13,7 @@ from simfrontier_extras.emulation.real.layout import lay_out
 from simfrontier_extras.emulation.real.namespaces import build
 from simfrontier_extras.emulation.real.ranks import start
 from simfrontier_extras.emulation.wiring import load_wiring
-from simfrontier_real.ranks.rank_process import watch
+from simfrontier_real.ranks.launch import watch
 
 
 def main(path: Path, command: list[str]) -> int:

@@ -19,12 +19,12 @@ def emulate(
     """Emulate a fabric on this computer and replay schedules on ranks in it, from a file of jobs."""
     import sys
 
-    from simfrontier_extras.emulation.real.fabric import is_inside
+    from simfrontier_extras.emulation.real.changes import is_inside
     from simfrontier_extras.emulation.real.jobs import load_jobs
 
     loaded, folder = load_jobs(jobs), jobs.parent
     if not is_inside():
-        from simfrontier_extras.emulation.real.launch import run_in_fabric
+        from simfrontier_extras.emulation.real.ranks import run_in_fabric
         from simfrontier_real.ranks.world import end_with_starter
 
         end_with_starter()

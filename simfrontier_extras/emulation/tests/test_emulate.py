@@ -10,7 +10,7 @@ import pytest
 
 from simfrontier.core.trace import load_links, read_perfetto
 from simfrontier_extras.emulation.changed import load_changes
-from simfrontier_extras.emulation.crosscheck.run_file import load_run
+from simfrontier_extras.emulation.crosscheck.limits import load_run
 from simfrontier_extras.emulation.real import probe
 from simfrontier_extras.emulation.real.jobs import load_jobs
 from simfrontier_extras.emulation.tests.emulations import QUICK, command, tiny

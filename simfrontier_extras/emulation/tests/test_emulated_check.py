@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.core.trace import LinkBytes, read_perfetto, save_links, write_perfetto
-from simfrontier_extras.emulation.crosscheck.run_file import EMULATED, EmulatedRun, save_run
-from simfrontier_extras.emulation.crosscheck.sweep import SweepPoint
+from simfrontier_extras.emulation.crosscheck.limits import EMULATED, EmulatedRun, SweepPoint, save_run
 from tests.facts import says
 from tests.invoke import invoke, refusal
 from tests.test_crosscheck import PLANS, SMALL, real, sim as sim

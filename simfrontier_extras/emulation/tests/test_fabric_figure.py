@@ -7,9 +7,8 @@ from itertools import combinations
 
 import pytest
 
-from simfrontier_extras.emulation.crosscheck.fabric_figure import fabric_figure, positions
 from simfrontier_extras.emulation.crosscheck.links import LinkPair, compare_links
-from simfrontier_extras.emulation.crosscheck.sections import fabric_section
+from simfrontier_extras.emulation.crosscheck.sections import fabric_figure, fabric_section, positions
 from tests.report.test_page import Page
 from tests.trace.fabrics import table
 

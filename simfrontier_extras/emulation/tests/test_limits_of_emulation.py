@@ -8,10 +8,14 @@ from simfrontier.core.trace.comparison import Comparison, compare
 from simfrontier.core.trace.crosscheck import CrossCheck
 from simfrontier.core.trace.verdict import judge
 from simfrontier_extras.emulation.added_checks import EmulatedCheck
-from simfrontier_extras.emulation.crosscheck.limits import AgreementLimit
+from simfrontier_extras.emulation.crosscheck.limits import (
+    AgreementLimit,
+    Implementation,
+    SlowLinkEffect,
+    SweepPoint,
+    sweep_medians,
+)
 from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair
-from simfrontier_extras.emulation.crosscheck.slowed import SlowLinkEffect
-from simfrontier_extras.emulation.crosscheck.sweep import Implementation, SweepPoint, sweep_medians
 from tests.trace.fakes import span, trace
 
 MIB = float(1 << 20)

@@ -9,8 +9,7 @@ from simfrontier.core.machine import Machine, Packets, load_machine
 from simfrontier.core.network import Fabric
 from simfrontier.core.network.routes import route
 from simfrontier_extras.emulation.machine import Emulation, emulated
-from simfrontier_extras.emulation.wiring import load_wiring, save_wiring
-from simfrontier_extras.emulation.wiring_of import wiring_of
+from simfrontier_extras.emulation.wiring import load_wiring, save_wiring, wiring_of
 from tests.perturbed import perturbed
 
 # 1434 bytes of a message and 66 around them are 1500 on the wire, 1486 of them IP's

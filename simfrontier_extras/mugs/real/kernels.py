@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from simfrontier.core.program import Compute
-from simfrontier_extras.mugs.real import features, pairs, queues
+from simfrontier_extras.mugs.real import features, pairs
 from simfrontier_extras.mugs.real.products import PRODUCTS, crops_of
-from simfrontier_extras.mugs.real.settings import MugsSettings
+from simfrontier_extras.mugs.real.states import MugsSettings
 from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.losses import LossTargets, counts
 from simfrontier_real.ops.operands import Operands
-from simfrontier_real.ops.rank_context import Kernel, RankContext
+from simfrontier_real.ops.programs import Kernel, RankContext
 
 
 def _positions(operands: Operands) -> None:
@@ -68,7 +68,7 @@ def _nearest(operands: Operands) -> None:
         operands.put(operands.one()[:, 0])
         return
     (similarity, rows), neighbours = _values(operands), int(operands.context.schedule.meta["neighbours"])
-    operands.put(queues.nearest(operands.xp, similarity, rows, operands.weight("memory"), neighbours))
+    operands.put(pairs.nearest(operands.xp, similarity, rows, operands.weight("memory"), neighbours))
 
 
 def _first(operands: Operands) -> None:
@@ -169,7 +169,7 @@ class MugsKernels:
         is_turned = kept.dims[-1] == "k"  # entries are columns
         by_entry = xp.permute_dims(queue, (1, 0)) if is_turned else queue
         places = self.targets.counters
-        by_entry, places[name] = queues.entered(xp, by_entry, rows, places.get(name, 0))
+        by_entry, places[name] = pairs.entered(xp, by_entry, rows, places.get(name, 0))
         operands.keep(kept.quantity, xp.permute_dims(by_entry, (1, 0)) if is_turned else by_entry)
         for other in others:
             operands.keep(other.quantity, operands.weight(other.quantity))

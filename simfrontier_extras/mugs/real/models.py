@@ -8,15 +8,12 @@ from typing import Any
 from simfrontier.core.program import Schedule, Tensor
 from simfrontier_extras.mugs.real.data import INPUTS, crops
 from simfrontier_extras.mugs.real.kernels import MugsKernels
-from simfrontier_extras.mugs.real.limits import refuse
 from simfrontier_extras.mugs.real.reference import train_mugs
-from simfrontier_extras.mugs.real.settings import settings_of
-from simfrontier_extras.mugs.real.states import initial_state
+from simfrontier_extras.mugs.real.states import initial_state, refuse, settings_of
 from simfrontier_real.ops.losses import LossTargets
-from simfrontier_real.ops.rank_context import Kernel
+from simfrontier_real.ops.programs import Kernel
 from simfrontier_real.train.models import RealModel
-from simfrontier_real.train.training_result import TrainingResult
-from simfrontier_real.train.training_settings import TrainingSettings
+from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings
 
 MARK = "global/pixels"  # the input by which a schedule is known as one of Mugs
 

@@ -1,13 +1,13 @@
 """Mugs' losses as array functions, over the pairs of a teacher's and a student's crop of an image.
 
 Pairs of an image come view by view of the teacher, within one the student's crops but that view's own. Arrays that have
-rows of crops or of pairs have them image by image.
-"""
+rows of crops or of pairs have them image by image."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from simfrontier_extras.mugs.real.features import unit
 from simfrontier_real.ops.arrays import Array
 
 
@@ -79,3 +79,28 @@ def _paired(xp: Any, query: Array, keys: tuple[Array, ...]) -> tuple[tuple[tuple
     by_crop = xp.reshape(query, (keys[0].shape[0], -1, query.shape[-1]))
     pairs = pairs_of(len(keys), by_crop.shape[1])
     return pairs, [by_crop[:, crop] for _, crop in pairs]
+
+
+def entered(xp: Any, queue: Array, rows: Array, at: int) -> tuple[Array, int]:
+    """([k, h] with rows in its places from `at` on, the first one after the last; the place after them). At most k
+    rows."""
+    size, count = queue.shape[0], rows.shape[0]
+    assert count <= size, "refused before the first step"
+    here = min(count, size - at)
+    beyond = count - here
+    parts = [rows[here:], queue[beyond:at], rows[:here], queue[at + here :]]
+    return xp.concat(parts, axis=0), (at + count) % size
+
+
+def similarity(xp: Any, rows: Array, memory: Array) -> Array:
+    """Cosines of every row with every row of the memory."""
+    return xp.matmul(unit(xp, rows), xp.permute_dims(unit(xp, memory), (1, 0)))
+
+
+def nearest(xp: Any, similarity: Array, rows: Array, memory: Array, neighbours: int) -> Array:
+    """[b, 1 + neighbours, h]: each row, then the most similar ones of the memory, the most similar first; of equally
+    similar ones the first."""
+    order = xp.argsort(-similarity, axis=-1, stable=True)[:, :neighbours]
+    near = xp.take(memory, xp.reshape(order, (-1,)), axis=0)
+    near = xp.reshape(near, (*order.shape, memory.shape[-1]))
+    return xp.concat([rows[:, None, :], near], axis=1)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from simfrontier_extras.mugs.real.features import of_length_backward
-from simfrontier_extras.mugs.real.pairs import contrast_scores, contrast_scores_backward
-from simfrontier_extras.mugs.real.queues import similarity
+from simfrontier_extras.mugs.real.pairs import contrast_scores, contrast_scores_backward, similarity
 from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.operands import Operands
 

@@ -8,13 +8,11 @@ from typing import Any
 
 from simfrontier.core.program import Schedule
 from simfrontier_extras.mugs.real.data import crops
-from simfrontier_extras.mugs.real.limits import refuse
-from simfrontier_extras.mugs.real.settings import MugsSettings, settings_of
+from simfrontier_extras.mugs.real.states import MugsSettings, refuse, settings_of
 from simfrontier_real.ops.kernels import NORM_EPSILON
 from simfrontier_real.train.initial_states import initial_weights
-from simfrontier_real.train.reference_optimizer import ReferenceOptimizer
-from simfrontier_real.train.training_result import TrainingResult
-from simfrontier_real.train.training_settings import TrainingSettings
+from simfrontier_real.train.reference import ReferenceOptimizer
+from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings
 from simfrontier_real.verify.gradients import whole_digests
 
 Key = tuple[str, int]  # (name, layer)

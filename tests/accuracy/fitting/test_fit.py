@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simfrontier.answers.accuracy.fitting.cross import CrossValidation, cross_validated, places_of
 from simfrontier.answers.accuracy.fitting.least_squares import FitProblem, fit, problem_of
 from simfrontier.answers.accuracy.fitting.parameters import (
     STEPPED,
@@ -19,7 +18,8 @@ from simfrontier.answers.accuracy.fitting.parameters import (
     with_numbers,
     with_partners,
 )
-from simfrontier.answers.accuracy.predictors.fitted_rows import FITS, fitted_rows
+from simfrontier.answers.accuracy.fitting.rows import CrossValidation, cross_validated, places_of
+from simfrontier.answers.accuracy.predictors.shipped import FITS, fitted_rows
 from simfrontier.core.collectives import Library, libraries, load_library
 from simfrontier.core.machine import Provenance
 from tests.accuracy.fitting.rings import DEVICES, TRUE, calls, problem, rings, timed

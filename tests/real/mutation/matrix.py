@@ -16,8 +16,7 @@ from simfrontier_real.ops.programs import programs_of
 from simfrontier_real.ranks.session import LoadedSchedule
 from simfrontier_real.train.train import TrainingRank, run_in_one_process
 from simfrontier_real.train.train_session import unsharded
-from simfrontier_real.train.training_result import TrainingResult
-from simfrontier_real.train.training_settings import Adam, TrainingSettings
+from simfrontier_real.train.training_settings import Adam, TrainingResult, TrainingSettings
 from simfrontier_real.verify.verdict import TrainingVerdict, verdict_of
 from tests.real.mutation.cases import EPSILONS
 from tests.real.mutation.seams import Fault, Memory, codec_of, put_in

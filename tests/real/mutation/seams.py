@@ -15,7 +15,7 @@ from simfrontier.core.program.placement import PartialOp
 from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.codecs import Encoded, quantised
 from simfrontier_real.ops.op_runner import OpRunner
-from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ops.programs import RankContext
 from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.ranks.transport import channel_of
 from simfrontier_real.train.train import TrainingRank

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.core.program import Op
-from simfrontier.core.program.checks.states import check_states
+from simfrontier.core.program.checks.roles import check_states
 from simfrontier.core.program.expansion import expand
 from simfrontier.core.program.finding import CheckedRole, Findings
 from tests.simulation.kernels import kernel, of

@@ -24,7 +24,7 @@ from torch.distributed.checkpoint.planner_helpers import create_read_items_for_c
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.program import Mesh, Tensor
-from simfrontier_real.ops.blocks import block_of
+from simfrontier_real.ops.layout import block_of
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, sizes
 

@@ -13,8 +13,7 @@ from simfrontier.base.errors import InputError
 from simfrontier_real.ranks.failure import print_line
 from simfrontier_real.ranks.session import LoadedSchedule
 from simfrontier_real.ranks.world import World
-from simfrontier_real.train.checkpoints.folder import steps_in
-from simfrontier_real.train.checkpoints.manifest import Manifest, read_manifest, refuse_other_run, verify
+from simfrontier_real.train.checkpoints.manifest import Manifest, read_manifest, refuse_other_run, steps_in, verify
 from simfrontier_real.train.checkpoints.states import restore
 from simfrontier_real.train.training_settings import StartingPoint, TrainingSettings
 

@@ -12,7 +12,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from simfrontier.core.program import Ref, SavedState, Schedule, Tensor, saved_states
 from simfrontier_real.ops.arrays import Array, torch_backend
 from simfrontier_real.ops.codecs import Encoded
-from simfrontier_real.ops.rank_context import RankContext
+from simfrontier_real.ops.programs import RankContext
 from simfrontier_real.train.checkpoints.chunks import ChunkLoadPlanner, ChunkReader, StateDict, part, whole
 from simfrontier_real.train.initial_states import placed_copy
 

@@ -18,15 +18,17 @@ from simfrontier.base.wholefile import write_whole
 from simfrontier_real.ranks.session import LoadedSchedule
 from simfrontier_real.ranks.world import World
 from simfrontier_real.train.checkpoints.chunks import ChunkSavePlanner
-from simfrontier_real.train.checkpoints.folder import MANIFEST, prune, step_folder
 from simfrontier_real.train.checkpoints.manifest import (
     FORMAT,
+    MANIFEST,
     Manifest,
     SavedFile,
     Stretch,
     manifest_text,
     model_facts,
+    prune,
     saved_file,
+    step_folder,
     training_facts,
 )
 from simfrontier_real.train.checkpoints.resume import CheckpointSettings, FoundCheckpoint

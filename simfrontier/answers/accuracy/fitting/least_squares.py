@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.answers.accuracy.fitting.parameters import STEPPED, allowed, free_parameters, with_numbers
-from simfrontier.answers.accuracy.predictors.calls import KINDS, groups_of
-from simfrontier.answers.accuracy.predictors.harness import Harness, shipped_harnesses
-from simfrontier.answers.accuracy.uncertainty import covariance
+from simfrontier.answers.accuracy.predictors.calls import KINDS, Harness, groups_of, shipped_harnesses
+from simfrontier.answers.accuracy.residual import covariance
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import InputError
 from simfrontier.core.collectives import Library, load_library

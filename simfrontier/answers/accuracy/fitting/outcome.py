@@ -11,12 +11,11 @@ from typing import Literal
 import numpy as np
 
 from simfrontier.answers.accuracy.errors import errors_of
-from simfrontier.answers.accuracy.fitting.cross import CrossValidation, Where
 from simfrontier.answers.accuracy.fitting.least_squares import FitProblem, FitResult
 from simfrontier.answers.accuracy.fitting.parameters import free_parameters, with_partners
-from simfrontier.answers.accuracy.fitting.rows import FitRows
+from simfrontier.answers.accuracy.fitting.rows import CrossValidation, FitRows, Where
 from simfrontier.answers.accuracy.predictors.calls import KINDS, groups_of
-from simfrontier.answers.accuracy.predictors.fitted_rows import was_fitted
+from simfrontier.answers.accuracy.predictors.shipped import was_fitted
 from simfrontier.answers.accuracy.residual import Residual, Use, around
 from simfrontier.base.arrays import Floats
 from simfrontier.base.units import unit_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from simfrontier.answers.accuracy.predictors.harness import Harness
+from simfrontier.answers.accuracy.predictors.calls import Harness
 from simfrontier.core.collectives import Library, load_library, ranks_and_packages
 
 STEPPED = "tuning.simple_weight"  # moves thresholds only: the error is a staircase in it

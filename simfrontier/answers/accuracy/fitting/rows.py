@@ -1,17 +1,27 @@
-"""Rows that a fit is made to: of one library, on the machines asked for, without what no law explains."""
+"""Rows that a fit is made to, and cross-validation: points of a group are predicted by a fit that has not seen them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeVar
 
-from simfrontier.answers.accuracy.predictors.calls import lacking, other_place, shown_fault
-from simfrontier.answers.accuracy.residual import NotCovered
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.answers.accuracy.fitting.least_squares import FitProblem, FitResult, fit, problem_of, shown
+from simfrontier.answers.accuracy.fitting.parameters import with_numbers
+from simfrontier.answers.accuracy.predictors.calls import Harness, lacking, other_place, predict_call, shown_fault
+from simfrontier.answers.accuracy.predictors.shipped import FITS, fitted_rows, was_fitted
+from simfrontier.answers.accuracy.residual import NotCovered, Prediction
+from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.base.units import counted
-from simfrontier.inputs.measured import CallRow, Pathology, call_faults
+from simfrontier.base.workers import Local, Workers
+from simfrontier.core.collectives import Library
+from simfrontier.inputs.measured import CallRow, Pathology, Row, call_faults
 
 Reason = TypeVar("Reason", bound=Hashable)
 
@@ -82,3 +92,114 @@ def _missing(
         return missing
     fault = shown_fault(row, faults)
     return None if fault is None else NotCovered(reason=fault)
+
+
+Mask = NDArray[np.bool_]
+Group = TypeVar("Group", bound=Hashable)
+Fit = TypeVar("Fit")
+
+
+def fits_without(
+    groups: Sequence[Group],
+    fit: Callable[[Mask], Fit],
+    workers: Workers | None = None,
+    progress: Callable[[Group], None] = lambda group: None,
+) -> Iterator[tuple[Group, Mask, Fit]]:
+    """Leave out each group of points in turn and fit the others: the group, which points are of it, and the fit.
+
+    `groups`: the group of every point. `fit`: takes which points are left out. `workers`: who fits, a group at a time
+    (None: this process); `progress` is called with each group as its fit is handed out.
+    """
+    members = {group: np.array([each == group for each in groups]) for group in dict.fromkeys(groups)}
+
+    def calls() -> Iterator[tuple[Mask]]:
+        for group, mask in members.items():
+            progress(group)
+            yield (mask,)
+
+    made = (workers or Workers(Local())).in_order(fit, calls())
+    for (group, mask), fitted in zip(members.items(), made, strict=True):
+        yield group, mask, fitted
+
+
+Where = tuple[str, int]  # machine, devices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossValidation:
+    """Log errors of every point by a fit without its machine's and device count's points; NaN where no fit could be
+    made. `fits` by (machine, devices) that were left out; `faults` say why there is none."""
+
+    errors: Floats
+    fits: Mapping[Where, FitResult]
+    faults: Mapping[Where, str]
+
+
+def places_of(problem: FitProblem) -> tuple[Where, ...]:
+    """The device counts of every machine, in the order of the points."""
+    return tuple(dict.fromkeys(map(_place, problem.rows)))
+
+
+def cross_validated(
+    problem: FitProblem, progress: Callable[[Where], None] = lambda place: None, workers: Workers | None = None
+) -> CrossValidation:
+    """Leave out whole device counts, one after the other (see `fits_without`).
+
+    Every fit begins from the values of the library's file, whatever the times that are left out. With shipped rows
+    these values come from a fit to all of them: they choose the minimum that is found, not its place. What only the
+    points left out show stays as in the file, which for such rows would be what they were fitted to: that is a fault.
+    With one device count there is nothing to fit to: no errors, no fits.
+    """
+    errors = np.full(len(problem.rows), np.nan)
+    fits: dict[Where, FitResult] = {}
+    faults: dict[Where, str] = {}
+    places = [_place(row) for row in problem.rows] if len(places_of(problem)) > 1 else []
+    fit_without = partial(_without, problem.library, problem.harnesses, problem.rows)
+    for place, left, found in fits_without(places, fit_without, workers, progress):
+        if isinstance(found, str):
+            faults[place] = found
+        else:
+            fits[place], errors[left] = found
+    return CrossValidation(errors=errors, fits=fits, faults=faults)
+
+
+def shipped_rows_left_out(workers: Workers | None = None) -> dict[Row, Prediction]:
+    """Every row that a shipped library was fitted to, as fits without its number of devices predict it; rows are
+    lacking where such a fit cannot be made."""
+    return {row: made for library in FITS for row, made in _shipped_left_out(library, workers)}
+
+
+def _shipped_left_out(name: str, workers: Workers | None) -> Iterator[tuple[CallRow, Prediction]]:
+    rows = fitted_rows(name)
+    problem = problem_of(name, rows)
+    for place, fitted in cross_validated(problem, workers=workers).fits.items():
+        library, added = with_numbers(problem.library, problem.harnesses, fitted.values)
+        for row in rows:
+            made = predict_call(row, added, library) if _place(row) == place else None
+            if isinstance(made, Prediction):
+                yield row, made
+
+
+def _place(row: CallRow) -> Where:
+    return row.machine, row.devices
+
+
+def _without(
+    library: Library, harnesses: tuple[Harness, ...], rows: Sequence[CallRow], left: Mask
+) -> tuple[FitResult, Floats] | str:
+    """The fit without some points, and its log errors there; or why there is none."""
+    problem = FitProblem(library=library, harnesses=harnesses, rows=rows)
+    try:
+        fitted, alone = fit(problem.only(~left)), problem.only(left)
+        _refuse_known(alone, fitted)
+    except InputError as error:
+        return str(error)
+    return fitted, alone.log_errors(fitted.values)
+
+
+def _refuse_known(alone: FitProblem, fitted: FitResult) -> None:
+    """Raise InputError where the file's values, which the fit without these points kept, were fitted to them."""
+    if fitted.unseen and any(map(was_fitted, alone.rows)):
+        known = [key for key in shown(alone)[0] if key in fitted.unseen]
+        if known:
+            raise InputError(f"no other points show {', '.join(known)}, and the file's value was fitted to these")

@@ -1,21 +1,123 @@
-"""Predictor of collective calls: the collective alone on the row's machine, and its harness."""
+"""Predictor of collective calls: the collective alone on the row's machine, and what the measuring program adds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, get_args
+from pathlib import Path
+from typing import Annotated, Final, get_args
 
-from simfrontier.answers.accuracy.predictors.grouped import grouped_seconds
-from simfrontier.answers.accuracy.predictors.harness import Harness, harnesses_of, shipped_harnesses
+import numpy as np
+
 from simfrontier.answers.accuracy.residual import NotCovered, Prediction, around, unknown_name
-from simfrontier.base.errors import InputError
-from simfrontier.core.collectives import Library, libraries, load_library
-from simfrontier.core.cost import EqualGroups
-from simfrontier.core.machine import catalog, changed_ns, is_machine, machine_named
-from simfrontier.core.program import CollectiveKind
+from simfrontier.base.errors import InputError, nearest
+from simfrontier.base.io import SOURCED, Derived, NotNegative, Positive, Text, read_toml, typed
+from simfrontier.core.collectives import Library, algorithm, candidate_algorithms, libraries, load_library
+from simfrontier.core.cost import EqualGroups, FoldedPattern
+from simfrontier.core.machine import Machine, Provenance, catalog, changed_ns, is_machine, machine_named, sources_of
+from simfrontier.core.network import Fabric
+from simfrontier.core.program import LIBRARY, RING, CollectiveKind
 from simfrontier.inputs.measured import CallRow, Pathology, fault_of
+
+FILE = Path(__file__).parent / "harnesses.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harness:
+    """One thing that a program adds: a time per call, and a copy of every rank's block.
+
+    The copies of the n blocks follow one another: each takes as long as starting it, or as its bytes.
+    """
+
+    name: Annotated[str, Derived("")]  # its key in the file
+    title: Text
+    source: str
+    library: Text
+    machine: Text
+    collectives: tuple[str, ...]
+    base_s: Annotated[NotNegative, SOURCED]
+    per_rank_s: Annotated[NotNegative, SOURCED] = 0.0
+    copy_bytes_per_s: Annotated[Positive, SOURCED] = math.inf
+    provenance: Annotated[tuple[Provenance, ...], Derived(())] = ()
+
+    def covers(self, row: CallRow) -> bool:
+        """Return whether the row was measured by this program."""
+        return row.source.startswith(self.source) and self.may_cover(row)
+
+    def may_cover(self, row: CallRow) -> bool:
+        """Return whether the row could have been measured by it, whatever its source says."""
+        return (row.library, row.machine) == (self.library, self.machine) and row.collective in self.collectives
+
+    def seconds(self, devices: int, num_bytes: float) -> float:
+        """base + n max(per rank, c / copy), c = S/n."""
+        block_s = num_bytes / devices / self.copy_bytes_per_s
+        return self.base_s + devices * max(self.per_rank_s, block_s)
+
+
+@lru_cache(maxsize=1)
+def shipped_harnesses() -> tuple[Harness, ...]:
+    """The harnesses of the shipped tables."""
+    document = read_toml(FILE, "harness file")
+    return tuple(
+        replace(harness, name=name, provenance=tuple(sources_of(document[name], len, f"harness.{name}.")))
+        for name, harness in typed(document, dict[str, Harness], str(FILE)).items()
+    )
+
+
+def named_harnesses(text: str) -> tuple[Harness, ...]:
+    """The shipped harnesses of the names a,b ..., for rows of any source; of "none" no harness. Raises InputError."""
+    shipped = {harness.name: harness for harness in shipped_harnesses()}
+    names = [name.strip() for name in text.split(",")]
+    if names == ["none"]:
+        return ()
+    for name in names:
+        if name not in shipped:
+            raise InputError(f"--harness: got {name!r}; {nearest(name, [*shipped, 'none'])}")
+    return tuple(replace(shipped[name], source="") for name in dict.fromkeys(names))
+
+
+def harnesses_of(row: CallRow, harnesses: tuple[Harness, ...]) -> tuple[Harness, ...]:
+    """Return the harnesses that add to the time of a row."""
+    return tuple(harness for harness in harnesses if harness.covers(row))
+
+
+Devices = tuple[tuple[int, ...], ...]
+
+
+def grouped_seconds(
+    machine: Machine, library: Library, groups: Devices, kind: CollectiveKind, num_bytes: float
+) -> float:
+    """Time of the call in the first group, while all of them make it; devices by their numbers in the node.
+
+    Raises InputError where the node has no such devices, and for calls that do not go by ring.
+    """
+    most = machine.devices_per_node
+    if max(map(max, groups)) >= most:
+        raise InputError(f"groups: got device {max(map(max, groups))}, allowed: 0..{most - 1}, of one node")
+    shape = _laid_out(machine, groups).shape
+    taken = candidate_algorithms(library, kind, False, LIBRARY, num_bytes, shape)
+    if taken != (RING,):
+        raise InputError(f"groups of devices: got {kind} by {', '.join(taken)}, allowed: rings")
+    rate = _sent_per_s(machine, library, groups)
+    return algorithm(RING).seconds_at(library, kind, num_bytes, shape, rate)
+
+
+@lru_cache(maxsize=64)
+def _laid_out(machine: Machine, groups: Devices) -> EqualGroups:
+    devices = np.array(groups)
+    fabric = Fabric.build(machine, 1, num_devices=devices.size, placement=devices.ravel())
+    return EqualGroups.of(fabric, np.arange(devices.size).reshape(devices.shape))
+
+
+def _sent_per_s(machine: Machine, library: Library, groups: Devices) -> float:
+    """Rate at which a rank of the first group sends; the others may be slower, or faster."""
+    at = _laid_out(machine, groups)
+    pattern = algorithm(RING).loads(at.fabric, at.groups, library)
+    cap = algorithm(RING).cap_bytes_per_s(library, at.shape)
+    return float(FoldedPattern.alone(at.fabric, pattern, exact=True).sent_per_s(cap)[0])
+
 
 KINDS: Final[dict[str, CollectiveKind]] = {kind: kind for kind in get_args(CollectiveKind)}
 

@@ -1,7 +1,6 @@
 """Predictor of matrix products, and an upper bound on rates of training.
 
-Published rates of training are compared with the bound and never fitted: one above it would show the model wrong.
-"""
+Published rates of training are compared with the bound and never fitted: one above it would show the model wrong."""
 
 from __future__ import annotations
 
@@ -15,11 +14,11 @@ from simfrontier.answers.accuracy.residual import NotCovered, Prediction, around
 from simfrontier.core.collectives import load_library
 from simfrontier.core.cost import price
 from simfrontier.core.dtypes import DTYPE_BYTES
-from simfrontier.core.machine import Machine, catalog, is_machine, machine_named
+from simfrontier.core.machine import AttentionKernel, Machine, catalog, is_machine, machine_named
 from simfrontier.core.plan import FAMILIES, Engine, build, make_plan
 from simfrontier.core.program import Compute, Mesh, phase_of
 from simfrontier.core.workload import MODELS, GptShape, gpt, neox_flops
-from simfrontier.inputs.measured import RateRow
+from simfrontier.inputs.measured import KernelRow, RateRow
 
 BYTES: Final = DTYPE_BYTES["bf16"]
 NARROW: Final = ("bf16", "fp16", "16-bit")
@@ -132,3 +131,23 @@ def training_flops_per_s(machine: Machine, shape: GptShape, micro_batch: int = M
         if isinstance(op, Compute) and op.kind != "hook" and phase_of(call, schedule) != "end"
     )
     return neox_flops(shape, micro_batch, recomputed=True) / seconds
+
+
+ATTENTION: Final[AttentionKernel] = "flash2"
+FUSED_ATTENTION_TYPES: Final = ("bf16", "fp16")  # what fused attention of 16-bit numbers is of
+
+
+def predict_kernel(row: KernelRow) -> Prediction | NotCovered:
+    """The time of the row's kernel on a typical device, as the simulator prices one that moves so many bytes, and
+    attention by the machine's rate of FlashAttention-2; nothing is known of how such times vary."""
+    if not is_machine(row.machine):
+        return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
+    device, math_s = machine_named(row.machine).device, 0.0
+    if row.flops is not None:
+        rate = device.attention.get(ATTENTION)
+        if rate is None:
+            return NotCovered(reason=f"{row.machine} has no rate of fused attention (device.attention.{ATTENTION})")
+        if row.dtype not in FUSED_ATTENTION_TYPES:
+            return NotCovered(reason=f"fused attention of {row.dtype} numbers; the machines' rates are of 16-bit ones")
+        math_s = row.flops / rate
+    return around(device.kernel_s(math_s, row.num_bytes), math.nan)

@@ -9,14 +9,12 @@ from functools import cached_property
 from typing import Final
 
 from simfrontier.answers.accuracy.errors import Errors, errors_by, errors_of, grouped
-from simfrontier.answers.accuracy.leave_out import fits_without
-from simfrontier.answers.accuracy.published_runs.fit import StepMoves, moves_of, sensitivities
+from simfrontier.answers.accuracy.fitting.rows import fits_without
+from simfrontier.answers.accuracy.published_runs.fit import StepMoves, load_parameters, moves_of, sensitivities
 from simfrontier.answers.accuracy.published_runs.job import Job
-from simfrontier.answers.accuracy.published_runs.parameters import load_parameters
 from simfrontier.answers.accuracy.published_runs.step import TimedStep, step_of
 from simfrontier.answers.accuracy.published_runs.table import TABLE, Run, read_runs
-from simfrontier.answers.accuracy.residual import Prediction, Residual, Use, around
-from simfrontier.answers.accuracy.uncertainty import factor_90
+from simfrontier.answers.accuracy.residual import Prediction, Residual, Use, around, factor_90
 from simfrontier.base.errors import InputError
 from simfrontier.base.workers import Local, Workers
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from simfrontier.base.errors import InputError
 from simfrontier.base.limits import Limit
-from simfrontier.core.collectives.ring_law import GroupShape
-from simfrontier.core.collectives.step_law import StepLaw
+from simfrontier.core.collectives.laws import GroupShape, StepLaw
 from simfrontier.core.program import CollectiveKind
 
 if TYPE_CHECKING:

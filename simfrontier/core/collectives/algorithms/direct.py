@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.collectives.algorithms.base import Algorithm
-from simfrontier.core.collectives.lowering.recipe import Recipe
-from simfrontier.core.collectives.lowering.stages import in_time
+from simfrontier.core.collectives.laws import GroupShape, StepLaw, added
+from simfrontier.core.collectives.lowering.recipe import Recipe, in_time
 from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
-from simfrontier.core.collectives.ring_law import GroupShape
-from simfrontier.core.collectives.step_law import StepLaw, added
 from simfrontier.core.machine import Machine
 from simfrontier.core.network import (
     NETWORK,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from simfrontier.core.collectives.algorithms.direct import direct
-from simfrontier.core.collectives.lowering.recipe import Recipe
-from simfrontier.core.collectives.lowering.stages import cut, in_time
+from simfrontier.core.collectives.lowering.recipe import Recipe, cut, in_time
 from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
 
 

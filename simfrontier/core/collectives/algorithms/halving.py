@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from simfrontier.base.errors import InputError
 from simfrontier.core.collectives.algorithms.base import Algorithm, CallsAlone
 from simfrontier.core.collectives.algorithms.ring import ring_template
-from simfrontier.core.collectives.lowering.recipe import Recipe
-from simfrontier.core.collectives.lowering.stages import cut, mirrored
+from simfrontier.core.collectives.laws import GroupShape
+from simfrontier.core.collectives.lowering.recipe import Recipe, cut, mirrored
 from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
-from simfrontier.core.collectives.ring_law import GroupShape
 from simfrontier.core.network import Pattern, assemble, lay_out, masks, pool_loads
 from simfrontier.core.program import DIRECT, HALVING, CollectiveKind
 

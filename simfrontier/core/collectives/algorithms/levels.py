@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from simfrontier.core.collectives.algorithms.direct import ALGORITHM as MESSAGES
 from simfrontier.core.collectives.algorithms.halving import num_rounds, round_loads
 from simfrontier.core.collectives.algorithms.ring import ALGORITHM as RINGS, ring_loads
+from simfrontier.core.collectives.laws import GroupShape
 from simfrontier.core.collectives.library import LevelRates, Library, TwoLevel
-from simfrontier.core.collectives.ring_law import GroupShape
 from simfrontier.core.network import Fabric, Pattern, equal_parts, finished
 from simfrontier.core.program import RING, CollectiveKind
 

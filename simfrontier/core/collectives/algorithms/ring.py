@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.core.collectives.algorithms.base import Algorithm
+from simfrontier.core.collectives.laws import GroupShape, RingStep, StepLaw, low_latency_step, simple_step
 from simfrontier.core.collectives.lowering.recipe import Recipe
 from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
-from simfrontier.core.collectives.ring_law import GroupShape, RingStep, low_latency_step, simple_step
-from simfrontier.core.collectives.step_law import StepLaw
 from simfrontier.core.machine import Machine
 from simfrontier.core.network import (
     NETWORK,

@@ -7,19 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.core.collectives.algorithms.base import Algorithm
-from simfrontier.core.collectives.algorithms.double_tree import double_tree
-from simfrontier.core.collectives.lowering.recipe import Recipe
-from simfrontier.core.collectives.lowering.stages import in_time
+from simfrontier.core.collectives.laws import (
+    GroupShape,
+    HopTimes,
+    StepLaw,
+    TreeTimes,
+    added,
+    tree_passage_s,
+    tree_waits_s,
+)
+from simfrontier.core.collectives.lowering.recipe import Recipe, in_time
 from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
-from simfrontier.core.collectives.ring_law import GroupShape, HopTimes, TreeTimes
-from simfrontier.core.collectives.step_law import StepLaw, added
-from simfrontier.core.collectives.tree_law import tree_passage_s, tree_waits_s
 from simfrontier.core.machine import Machine, maximum, minimum, where, whole
 from simfrontier.core.network import (
     NETWORK,
@@ -39,6 +43,30 @@ from simfrontier.core.program import TREE, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.core.collectives.library import Library
+
+
+Ints = NDArray[np.signedinteger[Any]]
+
+
+def double_tree(order: Ints, num_nodes: Ints) -> tuple[Ints, Ints]:
+    """Parents (-1 for the root) in two binary trees over places 0..num_nodes-1; inner in one is leaf in the other.
+
+    First tree: clear the lowest set bit and set the one above it, or only clear it where that leads beyond the end.
+    Second tree: the first one mirrored (even number of nodes) or shifted by one (odd).
+    """
+
+    def parents(place: Ints) -> Ints:
+        bit = place & -place
+        up = (place ^ bit) | (bit << 1)
+        up = np.where(up >= num_nodes, place ^ bit, up)
+        return np.where(place == 0, -1, up)
+
+    mirrored = num_nodes % 2 == 0
+    seen_as = np.where(mirrored, num_nodes - 1 - order, (order - 1) % num_nodes)
+    up = parents(seen_as)
+    back = np.where(mirrored, num_nodes - 1 - up, (up + 1) % num_nodes)
+    return parents(order), np.where(up < 0, -1, back)
+
 
 MOST_SLICES, MIB = 128, 2**20  # more parts than that change little, and cost time to simulate
 

@@ -18,11 +18,10 @@ from simfrontier.core.collectives.algorithms.levels import (
     with_rates,
 )
 from simfrontier.core.collectives.algorithms.ring import ALGORITHM as RINGS
+from simfrontier.core.collectives.laws import GroupShape
 from simfrontier.core.collectives.library import LevelRates
-from simfrontier.core.collectives.lowering.recipe import Recipe
-from simfrontier.core.collectives.lowering.stages import in_time, mirrored
+from simfrontier.core.collectives.lowering.recipe import Recipe, in_time, mirrored
 from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
-from simfrontier.core.collectives.ring_law import GroupShape
 from simfrontier.core.program import RING, TWO_LEVEL, CollectiveKind
 
 if TYPE_CHECKING:

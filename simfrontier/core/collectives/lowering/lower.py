@@ -1,8 +1,8 @@
-"""From a recipe to transfers: one collective of one group."""
+"""Lowering: the collectives of a schedule as recipes, and a recipe as the transfers of one group."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from simfrontier.base.errors import InputError
@@ -31,3 +31,15 @@ def lower(kind: CollectiveKind, recipe: Recipe) -> Lowered:
     findings = prove(lowered)
     assert not findings, f"{recipe.algorithm} {kind}: {findings[0]}"
     return lowered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoweredSchedule:
+    """How the collectives of one schedule are carried.
+
+    `digest` is the schedule's. `recipes[i][g]`: the i-th distinct collective of the schedule, in order of appearance,
+    and its g-th group, as `schedule.mesh.groups(op.axes)` numbers them.
+    """
+
+    digest: str
+    recipes: tuple[tuple[Recipe, ...], ...]

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from simfrontier.base.errors import InputError, wrong
 from simfrontier.base.io import Rule, headed, read_json, typed
 from simfrontier.base.wholefile import write_whole
-from simfrontier.core.collectives.lowering.program import LoweredSchedule
+from simfrontier.core.collectives.lowering.lower import LoweredSchedule
 from simfrontier.core.collectives.lowering.recipe import Recipe
 
 FORMAT: Final = "simfrontier.lowered"

@@ -10,7 +10,6 @@ from simfrontier.core.machine.topology.device_arch import (
     arch_of_machine as arch_of_machine,
     unknown_arch as unknown_arch,
 )
-from simfrontier.core.machine.topology.machine_file import machine_text as machine_text
 from simfrontier.core.machine.topology.nearest_nics import (
     PlacedNics as PlacedNics,
     placed_nics as placed_nics,
@@ -20,5 +19,8 @@ from simfrontier.core.machine.topology.node_reader import read_node as read_node
 from simfrontier.core.machine.topology.node_topology import MOST_MBIT as MOST_MBIT, NodeTopology as NodeTopology
 from simfrontier.core.machine.topology.of_machine import through_cpus as through_cpus, topology_of as topology_of
 from simfrontier.core.machine.topology.switch_levels import SlurmLevels as SlurmLevels, slurm_levels as slurm_levels
-from simfrontier.core.machine.topology.to_machine import machine_document as machine_document
+from simfrontier.core.machine.topology.to_machine import (
+    machine_document as machine_document,
+    machine_text as machine_text,
+)
 from simfrontier.core.machine.topology.write_node import xml_text as xml_text

@@ -20,8 +20,14 @@ from simfrontier.base.errors import InputError, nearest, shown
 from simfrontier.base.io import text_of
 from simfrontier.base.limits import DEVICES_OF_NODE, NICS_OF_NODE
 from simfrontier.core.machine.topology.device_arch import DeviceArch, Medium, arch_of_gcn, arch_of_sm
-from simfrontier.core.machine.topology.node_topology import NodeTopology, Pair, PciPlace, TopologyDevice, TopologyNic
-from simfrontier.core.machine.topology.pci import pci_link
+from simfrontier.core.machine.topology.node_topology import (
+    NodeTopology,
+    Pair,
+    PciPlace,
+    TopologyDevice,
+    TopologyNic,
+    pci_link,
+)
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

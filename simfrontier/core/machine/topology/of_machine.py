@@ -6,11 +6,20 @@ import math
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.machine import Machine
-from simfrontier.core.machine.topology.counted_links import links_per_class
 from simfrontier.core.machine.topology.derived_rings import joins_of
 from simfrontier.core.machine.topology.device_arch import DeviceArch
-from simfrontier.core.machine.topology.node_topology import NodeTopology, Pair, PciPlace, TopologyDevice, TopologyNic
-from simfrontier.core.machine.topology.pci import ROUNDED, UNKNOWN, PciLink, nearest_pci
+from simfrontier.core.machine.topology.node_topology import (
+    ROUNDED,
+    UNKNOWN,
+    NodeTopology,
+    Pair,
+    PciLink,
+    PciPlace,
+    TopologyDevice,
+    TopologyNic,
+    links_per_class,
+    nearest_pci,
+)
 from simfrontier.core.machine.topology.to_machine import NIC, PCIE, PORT, mbit
 
 

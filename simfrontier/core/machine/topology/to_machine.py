@@ -2,25 +2,63 @@
 rest comes.
 
 What the XML does not know (speeds of devices, shares of links, the network between nodes) is the base's. A number that
-the base has and that the XML would have too, in its coarser words, stays the base's with its source.
-"""
+the base has and that the XML would have too, in its coarser words, stays the base's with its source."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.base.errors import InputError
+from simfrontier.base.io import comment, toml_value
 from simfrontier.core.machine import Machine, catalog, catalog_name, document_of, load_machine
-from simfrontier.core.machine.topology.counted_links import links_per_class
 from simfrontier.core.machine.topology.derived_rings import chains_of, joins_of, rings_of, undirected
 from simfrontier.core.machine.topology.device_arch import ARCHES, DeviceArch, arch_of_machine, unknown_arch
 from simfrontier.core.machine.topology.nearest_nics import PlacedNics, placed_nics
-from simfrontier.core.machine.topology.node_topology import NodeTopology, Pair
-from simfrontier.core.machine.topology.pci import nearest_pci
+from simfrontier.core.machine.topology.node_topology import NodeTopology, Pair, links_per_class, nearest_pci
+
+NUMBER = {"value", "kind", "source"}
+
+
+def machine_text(document: Mapping[str, Any], remarks: Sequence[str]) -> str:
+    """Return the file; `remarks` are the comment at its beginning."""
+    return "\n".join([comment("\n".join(remarks)), "", *_table(document, ())]).rstrip("\n") + "\n"
+
+
+def _table(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    lines = {key: value for key, value in table.items() if _is_line(value)}
+    tables = {key: value for key, value in table.items() if not _is_line(value)}
+    if path and (lines or not tables):
+        yield f"[{'.'.join(path)}]"
+    for key, value in lines.items():
+        yield from _line(key, value)
+    if lines or (path and not tables):
+        yield ""
+    for key, value in tables.items():
+        yield from _table(value, (*path, _key(key)))
+
+
+def _is_line(value: object) -> bool:
+    return not isinstance(value, Mapping) or value.keys() >= NUMBER
+
+
+def _line(key: str, value: object) -> Iterator[str]:
+    text = toml_value(value)
+    if isinstance(value, list) and len(text) > 100:
+        yield f"{_key(key)} = ["
+        yield from (f"    {toml_value(each)}," for each in value)
+        yield "]"
+    else:
+        yield f"{_key(key)} = {text}"
+
+
+def _key(name: str) -> str:
+    quoted = toml_value(name)
+    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else quoted
+
 
 PCIE, NIC, PORT = "pcie", "nic", "port"  # link classes with a place of their own in a machine's node
 Document = dict[str, Any]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from simfrontier.core.program.finding import CheckedRole, ref_text
-from simfrontier.core.program.forms import Contributions
+from simfrontier.core.program.interpreter import Contributions
 from simfrontier.core.program.ir import Call, Ref, Schedule
 
 Home = tuple[str, int]  # a weight and its layer

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from simfrontier.core.program.checks.references import explain_unwritten
-from simfrontier.core.program.checks.shared_calls import SentValues
+from simfrontier.core.program.checks.order import SentValues
+from simfrontier.core.program.checks.roles import explain_unwritten
 from simfrontier.core.program.checks.sums import ContributionRecord, Home
 from simfrontier.core.program.finding import CheckedRole, Rule, ref_text
-from simfrontier.core.program.forms import UNKNOWN, Contributions, Form, Version
-from simfrontier.core.program.interpreter import Interpreter
+from simfrontier.core.program.interpreter import UNKNOWN, Contributions, Form, Interpreter, Version
 from simfrontier.core.program.ir import GRADIENT_ROLES, Collective, Compute, Exchange, Op, Ref, Schedule
 from simfrontier.core.program.kinds import kind_of
 from simfrontier.core.program.op_kind import AverageKind, CallKind, CopyKind, NormKind, StepKind

@@ -10,8 +10,7 @@ import typer
 
 from simfrontier.base.errors import InputError
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.bar import progress
-from simfrontier.interfaces.cli.console import print_json
+from simfrontier.interfaces.cli.console import print_json, progress
 
 if TYPE_CHECKING:
     from simfrontier.answers.accuracy import FitOutcome, FitRows, Labels

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.bar import progress
-from simfrontier.interfaces.cli.console import print_json, write_page
+from simfrontier.interfaces.cli.console import print_json, progress, write_page
 from simfrontier.interfaces.cli.large import announce
 
 

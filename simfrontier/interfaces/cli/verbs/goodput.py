@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.bar import progress
-from simfrontier.interfaces.cli.console import console, grid, print_json, say, say_written, write_page
+from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say, say_written, write_page
 from simfrontier.interfaces.cli.large import announce
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.bar import progress
-from simfrontier.interfaces.cli.console import print_json
+from simfrontier.interfaces.cli.console import print_json, progress
 from simfrontier.interfaces.cli.large import announce
 
 if TYPE_CHECKING:

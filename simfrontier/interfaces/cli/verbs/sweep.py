@@ -10,8 +10,7 @@ import typer
 from simfrontier.base.errors import InputError
 from simfrontier.base.units import counted, time_words
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.bar import progress
-from simfrontier.interfaces.cli.console import console, print_json
+from simfrontier.interfaces.cli.console import console, print_json, progress
 
 if TYPE_CHECKING:
     from simfrontier.answers.sweep import Progress, SweepStudy

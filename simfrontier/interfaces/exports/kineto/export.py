@@ -15,8 +15,7 @@ from simfrontier.core.engine import SimulatedStep, walks_of
 from simfrontier.core.program import CommunicatorGroups
 from simfrontier.core.trace import ranges_text
 from simfrontier.inputs.scenario import Scenario
-from simfrontier.interfaces.exports.kineto.rank_file import ClassTrace, events_of, groups_of, head_of, texts
-from simfrontier.interfaces.exports.kineto.streams import Launched
+from simfrontier.interfaces.exports.kineto.rank_file import ClassTrace, Launched, events_of, groups_of, head_of, texts
 
 MOST_EVENTS: Final = (
     2_000_000  # of all files together, some 300 bytes each; beyond, one rank stands for those of its class

@@ -2,8 +2,7 @@
 
 A kernel stands on the stream of its lane from its start to its end; that of a collective from when its rank is ready
 for it, as NCCL's does: it waits on the device for the others. The host launches in the order of the program, each op as
-late as it may without being late for any that follows.
-"""
+late as it may without being late for any that follows."""
 
 from __future__ import annotations
 
@@ -16,19 +15,114 @@ from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.core.collectives import TracedCall
+from simfrontier.core.collectives import TracedCall, traced_call
+from simfrontier.core.cost import Kernel
 from simfrontier.core.engine import Walk
-from simfrontier.core.program import HOST, Collective, Communicator, CommunicatorGroups, Compute, Op, Schedule
-from simfrontier.core.trace import kineto as form
-from simfrontier.interfaces.exports.kineto.call_facts import facts_of
-from simfrontier.interfaces.exports.kineto.streams import (
-    Launched,
-    Recorded,
-    StreamCall,
-    Waited,
-    stream_calls,
-    streams_of,
+from simfrontier.core.program import (
+    HOST,
+    Collective,
+    Communicator,
+    CommunicatorGroups,
+    Compute,
+    ExpandedProgram,
+    Op,
+    Schedule,
 )
+from simfrontier.core.trace import kineto as form
+
+
+def facts_of(walk: Walk, op: Op) -> TracedCall:
+    """Return what the trace holds about an op on ranks of a class; a kernel is a call of no group."""
+    pricing = walk.step.pricing
+    if not isinstance(op, Compute):
+        return traced_call(op, pricing.schedule, walk.at)
+    kernel = Kernel.of(op, pricing.schedule, pricing.machine)
+    speed = float(pricing.fabric.speed[walk.members[0]])
+    took_s = pricing.work_of(op, walk.cls).alone_s
+    own = {"seconds": took_s, "bytes": kernel.num_bytes, "arithmetic_s": kernel.arithmetic_s / speed}
+    return TracedCall(f"{op.kind} {op.name}", {form.OWN: own}, (), "")
+
+
+_COMPUTE: Final = "compute"
+_FIRST_STREAM: Final = 7  # PyTorch's traces show the default stream under this number
+_OTHERS_FROM: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """Op `index` of the program, put on a stream by the host's call of that correlation."""
+
+    index: int
+    stream: int
+    correlation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event recorded on a stream, behind all that was put on it before; by the host's call of that correlation."""
+
+    stream: int
+    correlation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """From here on a stream waits for the event that the call `record` records on another."""
+
+    stream: int
+    on_stream: int
+    record: int
+    correlation: int
+    before: int
+
+
+StreamCall = Launched | Recorded | Waited
+
+
+def streams_of(lanes: Sequence[str]) -> dict[int, int]:
+    """Return the stream of each lane, by the lane's number; none for the host's."""
+    out: dict[int, int] = {}
+    for number, lane in enumerate(lanes):
+        if lane != HOST:
+            out[number] = _FIRST_STREAM if lane == _COMPUTE else _OTHERS_FROM + number
+    return out
+
+
+def stream_calls(program: ExpandedProgram, takes_time: Sequence[bool]) -> Iterator[StreamCall]:
+    """Yield the host's calls, in the order of the program; an op that takes no time is only a wait of its stream."""
+    streams = streams_of(program.lanes)
+    targets = _targets(program, streams)
+    records: dict[tuple[int, int], int] = {}
+    waited: dict[int, dict[int, int]] = {lane: {} for lane in streams}  # the most that a stream waits for already
+    correlation = 0
+    for index, lane in enumerate(program.lane):
+        if lane not in streams:
+            continue
+        for other, count in program.waits[index]:
+            if other in streams and waited[lane].get(other, 0) < count:
+                waited[lane][other] = count
+                correlation += 1
+                record = records[other, count]
+                yield Waited(streams[lane], streams[other], record, correlation, index)
+        if takes_time[index]:
+            correlation += 1
+            yield Launched(index, streams[lane], correlation)
+        if (place := (lane, program.position[index] + 1)) in targets:
+            correlation += 1
+            records[place] = correlation
+            yield Recorded(streams[lane], correlation)
+
+
+def _targets(program: ExpandedProgram, streams: dict[int, int]) -> set[tuple[int, int]]:
+    """(lane, number of its ops) that some op of another stream waits for."""
+    return {
+        wait
+        for lane, waits in zip(program.lane, program.waits, strict=True)
+        if lane in streams
+        for wait in waits
+        if wait[0] in streams
+    }
+
 
 _FORWARD_THREAD: Final = 1
 _BACKWARD_THREAD: Final = 2  # PyTorch's autograd has a thread of its own

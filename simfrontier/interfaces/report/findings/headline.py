@@ -1,14 +1,102 @@
-"""The fastest plan at the largest size of a study, its lead, and what holds the others back."""
+"""The fastest plan of a study, its lead, and the confidence in the ranking of plans."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 from simfrontier.answers.accuracy import mean_step_error
+from simfrontier.answers.step import Spread, band_of, probability_faster, spread_of
 from simfrontier.answers.study import PlanOutcome
-from simfrontier.interfaces.report.findings.pairs import Pair, pair_of, pairs_of
-from simfrontier.interfaces.report.view import Row, StudyView, result_row
+from simfrontier.interfaces.report.view import Row, StudyView, rate, result_row, step_s
+
+SURE = 0.9  # a ranking that fewer samples agree with is too close to call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """A value at median steps, within the 90 % interval of its samples."""
+
+    low: float
+    median: float
+    high: float
+
+
+def sampled_ratio(first: PlanOutcome, second: PlanOutcome, work: float) -> Sampled:
+    """The ratio of the first plan's rate to the second's, where it does `work` times as much in a step: of their
+    median steps, which is what their rates give, within the interval of paired samples (none: the ratio itself)."""
+    ratio = work * step_s(second) / step_s(first)
+    if first.samples_s is None or second.samples_s is None:
+        return Sampled(low=ratio, median=ratio, high=ratio)
+    low, _, high = band_of(work * second.samples_s / first.samples_s)
+    return Sampled(low=low, median=ratio, high=high)
+
+
+def sampled_share(first: PlanOutcome, second: PlanOutcome, work: float) -> tuple[float, int] | None:
+    """The share of samples in which the first plan, which does `work` times as much in a step, has the higher rate, and
+    how many there are; None where there are none."""
+    if first.samples_s is None or second.samples_s is None:
+        return None
+    return probability_faster(first.samples_s / work, second.samples_s), len(first.samples_s)
+
+
+def too_close(ratio: float, faster_share: float | None) -> bool:
+    """Return whether a ratio of rates, whichever of the two is the faster one, is too near 1 to call: by less than the
+    model's own error of a step, whatever samples say that err in the same way for all plans, or with fewer than `SURE`
+    of the samples agreeing."""
+    is_near = max(ratio, 1 / ratio) - 1 < mean_step_error()
+    return is_near or (faster_share is not None and max(faster_share, 1 - faster_share) < SURE)
+
+
+def work_ratio(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> float:
+    """Return the ratio of the sequences of a step, of the first plan to the second."""
+    return view.samples_of(first) / view.samples_of(second)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Comparison of two plans at one size: the ratio of their rates, the share of `num_samples`
+    paired samples in which it is faster (None: nothing was sampled), and whether that is `too_close` to call."""
+
+    devices: int
+    plan: str
+    other: str
+    ratio: Sampled
+    faster_share: float | None
+    num_samples: int
+    too_close: bool
+
+    @property
+    def lead(self) -> float:
+        """Return the relative lead of the plan over the other (0.05: 5 % faster)."""
+        return self.ratio.median - 1.0
+
+
+def pairs_of(view: StudyView) -> tuple[Pair, ...]:
+    """All pairs of plans that fit, at every size, each in one order: that of the scenario's plans."""
+    return tuple(
+        pair_of(view, first, second)
+        for size in view.sizes
+        for first, second in combinations([outcome for outcome in view.at(size) if outcome.row["fits"]], 2)
+    )
+
+
+def pair_of(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> Pair:
+    """Two plans that fit at one size."""
+    work = work_ratio(view, first, second)
+    share, count = sampled_share(first, second, work) or (None, 0)
+    ratio = sampled_ratio(first, second, work)
+    return Pair(
+        devices=first.devices,
+        plan=first.plan,
+        other=second.plan,
+        ratio=ratio,
+        faster_share=share,
+        num_samples=count,
+        too_close=too_close(ratio.median, share),
+    )
+
 
 PARTS = ("inter_node", "intra_node", "package", "codec", "idle")  # of the columns exposed_PART_s
 SAME = 0.0005  # plans whose rates are nearer than this are called equal
@@ -71,3 +159,40 @@ def with_limit(outcome: PlanOutcome) -> Row:
     largest = max(PARTS, key=lambda part: row[f"exposed_{part}_s"])
     is_bubble = largest == "idle" and outcome.stages is not None
     return {**row, "part": "bubble" if is_bubble else largest, "part_s": row[f"exposed_{largest}_s"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """`errors`: what is sampled. By number of devices: `ranked`, the plans that have samples, the fastest first, and
+    `pairs`: each of them against each other, by plan and other plan. `step_error`: the model's own error of a step.
+    `are_plain`: whether steps may be sampled: single ones, of a job by itself, on a machine that does not change."""
+
+    errors: Spread
+    num_samples: int
+    ranked: Mapping[int, tuple[str, ...]]
+    pairs: Mapping[int, Mapping[str, Mapping[str, Pair]]]
+    step_error: float
+    are_plain: bool
+
+
+def ranking_of(view: StudyView) -> Ranking:
+    """Return the confidence in the ranking of a study's plans, at every size at which any has samples."""
+    known = {size: outcomes for size in view.sizes if (outcomes := _with_samples(view, size))}
+    sampled = [outcome.samples_s for outcomes in known.values() for outcome in outcomes]
+    file = view.scenario.file
+    return Ranking(
+        errors=spread_of(view.scenario.machine, view.scenario.library),
+        num_samples=file.uncertainty.samples if not sampled or sampled[-1] is None else len(sampled[-1]),
+        ranked={size: tuple(o.plan for o in outcomes) for size, outcomes in known.items()},
+        pairs={
+            size: {a.plan: {b.plan: pair_of(view, a, b) for b in outcomes if b is not a} for a in outcomes}
+            for size, outcomes in known.items()
+        },
+        step_error=mean_step_error(),
+        are_plain=view.scenario.beside is None and not file.perturbation.is_timed and file.run.steps == 1,
+    )
+
+
+def _with_samples(view: StudyView, size: int) -> list[PlanOutcome]:
+    """Outcomes at a size that have samples, the fastest first."""
+    return sorted((o for o in view.at(size) if o.samples_s is not None), key=lambda outcome: -rate(outcome))

@@ -8,7 +8,7 @@ from typing import Any
 
 from simfrontier.answers.study import PlanOutcome
 from simfrontier.inputs.scenario import PublishedTable
-from simfrontier.interfaces.report.findings.samples import sampled_ratio, work_ratio
+from simfrontier.interfaces.report.findings.headline import sampled_ratio, work_ratio
 from simfrontier.interfaces.report.findings.sensitivity import setting_of
 from simfrontier.interfaces.report.phrases import NOT_RUN, TOO_BIG
 from simfrontier.interfaces.report.view import RATE, StudyView, comparable, published_tflops, rate, result_row

@@ -4,23 +4,76 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from simfrontier.answers.step import LinkLoad, NodeLinks, band_of
 from simfrontier.base.wholefile import write_whole
-from simfrontier.interfaces.report.findings.assumptions import assumptions_of
-from simfrontier.interfaces.report.findings.breakdown import waiting_of
-from simfrontier.interfaces.report.findings.headline import headline_of
+from simfrontier.core.machine import Machine
+from simfrontier.interfaces.report.findings.headline import headline_of, ranking_of
 from simfrontier.interfaces.report.findings.published import published_of
-from simfrontier.interfaces.report.findings.ranking import ranking_of
 from simfrontier.interfaces.report.findings.ranks import rank_grids
 from simfrontier.interfaces.report.findings.sensitivity import variations_of
-from simfrontier.interfaces.report.findings.setup import setup_of
+from simfrontier.interfaces.report.findings.setup import assumptions_of, setup_of
 from simfrontier.interfaces.report.findings.slowdown import slowdown_of
-from simfrontier.interfaces.report.findings.traffic import link_loads
 from simfrontier.interfaces.report.sections import sections_found
 from simfrontier.interfaces.report.view import StudyView
+
+
+def waiting_of(view: StudyView) -> dict[str, dict[str, Any]]:
+    """Waiting in a step by plan, expected over the samples, in seconds, at the largest size; empty where devices are
+    not known to differ. `in_step_s`: by how much it makes the step longer (90 % interval, with the median);
+    `in_calls_s`: how long a rank on average waits in calls of a name, beside kernels or not, the longest first."""
+    found = {}
+    for outcome in view.drawn:
+        if outcome.waits is not None:
+            means = {name: float(each.mean()) for name, each in outcome.waits.in_calls_s.items()}
+            in_calls = dict(sorted(means.items(), key=lambda each: -each[1]))
+            found[outcome.plan] = {"in_step_s": band_of(outcome.waits.in_step_s), "in_calls_s": in_calls}
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkClassLoad:
+    """The directed links of one class in an average node: how many (0: the links between groups of nodes), their
+    nominal rate, bytes per step and utilisation (0 to 1) on average, idle links too, and the busiest."""
+
+    link_class: str
+    num_links: int
+    bytes_per_s: float
+    mean_bytes: float
+    mean_utilisation: float
+    busiest: LinkLoad | None
+
+
+def link_loads(view: StudyView) -> dict[str, tuple[LinkClassLoad, ...]]:
+    """The links of a node by class, of each plan that fits."""
+    machine = view.scenario.machine
+    return {
+        o.plan: tuple(each for name in machine.link_classes if (each := _load(machine, name, o.links)))
+        for o in view.drawn
+        if o.links is not None and o.row["fits"]
+    }
+
+
+def _load(machine: Machine, name: str, loads: NodeLinks) -> LinkClassLoad | None:
+    links = [link for link in loads.links if link.link_class == name]
+    if not links and name not in loads.by_class:
+        return None
+    carried, busy = loads.by_class.get(name, (0.0, 0.0))
+    if links:
+        carried = sum(link.num_bytes for link in links) / len(links)
+        busy = sum(link.utilisation for link in links) / len(links)
+    return LinkClassLoad(
+        link_class=name,
+        num_links=len(links),
+        bytes_per_s=machine.link_classes[name].bytes_per_s,
+        mean_bytes=carried,
+        mean_utilisation=busy,
+        busiest=max(links, key=lambda link: link.utilisation, default=None),
+    )
+
 
 Findings: TypeAlias = Mapping[str, Any]
 """Findings of a study by the names of its page's sections, None where there are none: `setup`, what was

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from simfrontier.answers.accuracy import mean_step_error
 from simfrontier.answers.search import Candidate, OwnPlan, SimulatedPlan, TunedPlan, TuningOutcome
-from simfrontier.interfaces.report.findings.samples import too_close
+from simfrontier.interfaces.report.findings.headline import too_close
 
 CLOSE = 1e-3  # of a step: plans nearer than that are as fast
 KINDS: tuple[str, ...] = (  # of layouts: a colour each

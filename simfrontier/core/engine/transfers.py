@@ -1,0 +1,157 @@
+"""Collectives as transfers: what the library chose, made ready to run, and pieces of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives import Library, Lowered, LoweredSchedule, Recipe, algorithm, messages_of
+from simfrontier.core.cost import Pricing
+from simfrontier.core.engine.timeline import CallTimes
+from simfrontier.core.network import Fabric, orders
+from simfrontier.core.program import Collective, ExpandedProgram
+
+
+def lowered_schedule(pricing: Pricing, digest: str) -> LoweredSchedule:
+    """The recipes of every distinct collective of the pricing's schedule, in order of appearance (equal ones once)."""
+    ops = dict.fromkeys(op for op in pricing.schedule.distinct_ops() if isinstance(op, Collective))
+    return LoweredSchedule(digest=digest, recipes=tuple(recipes_of(op, pricing) for op in ops))
+
+
+def recipes_of(op: Collective, pricing: Pricing) -> tuple[Recipe, ...]:
+    """How each group carries the op, groups as the mesh numbers them."""
+    groups = pricing.schedule.mesh.groups(op.axes)
+    message = messages_of(op, pricing.schedule.tensors, pricing.schedule.mesh)[0]
+    name = pricing.algorithms[op.number]
+    made = (recipe(pricing.fabric, group, name, pricing.library, message.num_bytes) for group in groups)
+    if algorithm(name).is_reversed(pricing.library, op.kind):
+        return tuple(replace(each, orders=tuple(order[::-1] for order in each.orders)) for each in made)
+    return tuple(made)
+
+
+def recipe(fabric: Fabric, ranks: NDArray[np.integer], name: str, library: Library, num_bytes: int) -> Recipe:
+    """How a group of these ranks (members in this order) carries a message by an algorithm: the library's orders of
+    each node's members, node after node, members by their number in the group.
+
+    Raises InputError for an algorithm whose calls have no law of single messages.
+    """
+    by = algorithm(name)
+    if by.not_as_chunks:
+        raise InputError(f"library {library.name}: {by.not_as_chunks}")
+    per_node = fabric.machine.devices_per_node
+    devices = fabric.device_of[ranks]
+    member = {int(device): number for number, device in enumerate(devices)}
+    nodes: dict[int, int] = {}
+    for device in sorted(member):
+        nodes[device // per_node] = nodes.get(device // per_node, 0) | 1 << device % per_node
+    by_node = [
+        [[member[node * per_node + position] for position in order] for order in result]
+        for node, mask in nodes.items()
+        for result in [orders(fabric.machine.node, mask, len(nodes) > 1, by.ring_order(library))]
+    ]
+    channels = by.channels(list(zip(*by_node, strict=True)))  # of each, its order on every node
+    return Recipe(
+        algorithm=name,
+        orders=tuple(channels),
+        per_node=len(ranks) // len(nodes),
+        slices=by.slices(library, num_bytes / len(channels) / by.lanes(len(nodes)), len(nodes)),
+        least_elements=by.least_elements(library),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransferLists:
+    """Parallel lists over the transfers of one collective.
+
+    needs       what must happen before a transfer starts: arrivals of others, the start of the one before it on the
+                same connection between two members, and that its members are ready for the message
+    followers   transfers that wait for its arrival
+    following   the next on the same connection, or -1
+    of_member   the transfers that a member sends or receives, ascending
+    """
+
+    src: list[int]
+    dst: list[int]
+    channel: list[int]
+    needs: list[int]
+    followers: list[list[int]]
+    following: list[int]
+    of_member: list[list[int]]
+    lowered: Lowered
+
+    @classmethod
+    def of(cls, lowered: Lowered, apart: bool, in_flight: int | None) -> TransferLists:
+        """`apart`: channels have connections of their own, so that none waits for another between two members;
+        `in_flight`: messages that may be under way on one connection (None: any number)."""
+        count = len(lowered.transfers)
+        src = [transfer.src for transfer in lowered.transfers]
+        dst = [transfer.dst for transfer in lowered.transfers]
+        channel = [transfer.channel for transfer in lowered.transfers]
+        needs = [len(waits) + 1 + (a != b) for waits, a, b in zip(lowered.after, src, dst, strict=True)]
+        followers: list[list[int]] = [[] for _ in range(count)]
+        for index, waits in enumerate(lowered.after):
+            for before in waits:
+                followers[before].append(index)
+        following = [-1] * count
+        lines: dict[tuple[int, int, int], list[int]] = {}
+        of_member: list[list[int]] = [[] for _ in range(lowered.size)]
+        for index, pair in enumerate(zip(src, dst, strict=True)):
+            line = lines.setdefault((*pair, channel[index] if apart else 0), [])
+            place = len(line)
+            line.append(index)
+            if place:
+                following[line[-2]] = index
+                needs[index] += 1
+                if in_flight is not None and place >= in_flight:
+                    followers[line[place - in_flight]].append(index)
+                    needs[index] += 1
+            for member in dict.fromkeys(pair):
+                of_member[member].append(index)
+        return cls(src, dst, channel, needs, followers, following, of_member, lowered)
+
+    def sizes(self, num_bytes: int, unit_bytes: int) -> list[float]:
+        """Bytes of every transfer of a message of elements of `unit_bytes` each."""
+        pieces = 1 if self.lowered.kind == "all_reduce" else self.lowered.size
+        assert num_bytes % (pieces * unit_bytes) == 0, (num_bytes, pieces, unit_bytes)
+        begins = np.array(self.lowered.offsets(num_bytes // (pieces * unit_bytes)), np.int64) * unit_bytes
+        chunk = np.array([transfer.chunk for transfer in self.lowered.transfers], np.int64)
+        width = np.array([transfer.count for transfer in self.lowered.transfers], np.int64)
+        return [float(size) for size in (begins[chunk + width] - begins[chunk]).tolist()]
+
+
+Done = tuple[int, ...]  # ops that are done, by lane
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """When each piece of a call that runs by itself begins, in seconds from the call's begin, and what all of its rank
+    classes have done then; the first begins with the call. `number_of`: the piece that begins with so much done."""
+
+    begins: tuple[float, ...]
+    done: tuple[Done, ...]
+    number_of: dict[Done, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "number_of", {done: number for number, done in enumerate(self.done)})
+
+
+def pieces_of(program: ExpandedProgram, times: Sequence[CallTimes]) -> Pieces:
+    """The pieces of a call of these ops, by its times on each of its rank classes."""
+    ready, end = np.array([each.ready for each in times]), np.array([each.end for each in times])
+    at = np.unique(ready)[:, None, None]  # [num_instants, 1, 1], beside [num_classes, num_ops]
+    done = end <= at
+    is_idle = (done | (ready >= at)).all(axis=(1, 2)) & (done == done[:, :1]).all(axis=(1, 2))
+    is_idle &= ~done.all(axis=(1, 2))
+    lanes = np.asarray(program.lane)
+    counts = np.array([done[:, 0, lanes == lane].sum(axis=1) for lane in range(len(program.lanes))]).T
+    begins, states = [0.0], [(0,) * len(program.lanes)]
+    for number in np.flatnonzero(is_idle).tolist():
+        state = tuple(counts[number].tolist())
+        if state != states[-1]:
+            begins.append(float(at[number, 0, 0]))
+            states.append(state)
+    return Pieces(tuple(begins), tuple(states))
