@@ -115,7 +115,7 @@ mutated-schedules: setup-real
 	$(BIN)/python -m tests.mutated --seed $(SEED)
 
 exhaustive: setup
-	$(BIN)/python -m tests.tuning.exhaustive
+	$(BIN)/python -m tests.answers.search.exhaustive
 
 # The list of mutants that no test sees is kept in reports/mutation; what is done on another day with the same SEED is the same.
 mutation: setup-real
@@ -154,7 +154,7 @@ bench: setup-real
 	$(BIN)/python -m tests.bench
 
 golden: setup-real
-	$(BIN)/python -m pytest -n $(JOBS) -m 'not deletion' --golden tests/plan tests/schedule tests/test_documented_figures.py simfrontier_extras
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not deletion' --golden tests/core/plan tests/core/program tests/test_documented_figures.py simfrontier_extras
 
 # The site, with the tutorial executed and all links checked.
 docs: setup-real

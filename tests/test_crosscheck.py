@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from simfrontier.core.trace import Span, Trace, read_perfetto, write_perfetto
+from tests.core.trace.fakes import measured
 from tests.facts import says
 from tests.invoke import TOY, invoke, refusal
-from tests.trace.fakes import measured
 
 SMALL = ("--min-bytes", "4kB")  # the toy's messages are small
 PLANS = ("zero3", "zero-topo")

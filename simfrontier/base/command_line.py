@@ -67,7 +67,9 @@ class Verbs(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "" in args:  # such as a variable of the shell that is not set
-            raise InputError(f"argument {args.index('') + 1} is empty; allowed: words")
+            at = args.index("")
+            where = args[at - 1] if at and args[at - 1].startswith("--") else f"argument {at + 1}"
+            raise InputError("got an empty text; allowed: a name or a value", where=where)
         return super().parse_args(ctx, args or ["--help"])
 
     def invoke(self, ctx: Any) -> Any:

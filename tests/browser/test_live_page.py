@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.browser.chromium import browser, complaints_of, wait_for, wait_for_answers
+from tests.interfaces.live.serving import Served, served
 from tests.invoke import TOY
-from tests.live.serving import Served, served
 
 
 @dataclass

@@ -12,8 +12,8 @@ import pytest
 from simfrontier.answers.sweep import read_rows
 from simfrontier.interfaces.report import StudyView, findings_of, write_page, write_sweep_page
 from tests.browser.chromium import browser, complaints_of, wait_for
-from tests.report.studies import full, piped
-from tests.report.sweeps import goal, indices, refused, sampled, toy_sweep, write
+from tests.interfaces.report.studies import full, piped
+from tests.interfaces.report.sweeps import goal, indices, refused, sampled, toy_sweep, write
 
 SLOW = 60_000  # ms: charts of a machine without a GPU, which others use as well
 DRAWN = "[...document.querySelectorAll('.plot')].every(each => 'drawn' in each.dataset)"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from simfrontier.base.extras import added
 from simfrontier.inputs.measured import CallRow, load_table
+from tests.core.topology.samples import bare, dgx_a100, frontier, link, perlmutter
 from tests.fuzz.reader import Reader
+from tests.inputs.measured import writers
 from tests.invoke import ROOT, TOY, invoke
-from tests.measured import writers
 from tests.scenario_files import SCENARIOS
-from tests.topology.samples import bare, dgx_a100, frontier, link, perlmutter
 
 TOPOLOGY = b"""# by hand
 SwitchName=s0 Nodes=tux[00-05],tux9 LinkSpeed=900
@@ -87,7 +87,11 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
     out["scenario"] = [path.read_bytes() for path in SCENARIOS]
     out["study"] = [STUDY]
     out["stack"] = [path.read_bytes() for path in sorted((core / "machine" / "stack" / "catalog").glob("*.toml"))]
-    runs = (ROOT / "simfrontier" / "answers" / "accuracy" / "published_runs" / "end_to_end.csv").read_bytes().splitlines(keepends=True)
+    runs = (
+        (ROOT / "simfrontier" / "answers" / "accuracy" / "published_runs" / "end_to_end.csv")
+        .read_bytes()
+        .splitlines(keepends=True)
+    )
     out["runs"] = [b"".join([runs[0], *(runs[1 + at] for at in chosen)]) for chosen in ((106,), (178, 186), (219,))]
     out["machine"] = [path.read_bytes() for path in sorted((core / "machine" / "catalog").glob("*.toml"))]
     out["library"] = [

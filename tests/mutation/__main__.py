@@ -20,7 +20,7 @@ from tests.mutation.mutants import Mutant, limit_tests, mutants_of, sample
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = "core/program,core/plan,core/network,core/engine"
-TESTS = "network,schedule,plan,simulation"  # folders of tests, those of `tests` itself and of real ranks left out
+TESTS = "core/network,core/program,core/plan,core/engine"  # without those of `tests` itself and of real ranks
 STATS = Path("mutants") / "mutmut-stats.json"
 SECOND_LIMIT = 4  # times as long are the tests that judge once more what the quickest have let pass
 BESIDE = ("real", "scenarios", "docs", "README.md", "Makefile", "tests", "pyproject.toml")

@@ -38,8 +38,8 @@ from simfrontier_real.train.checkpoints.writer import manifest_of
 from simfrontier_real.train.states import Weights, assembled
 from simfrontier_real.train.train import TrainingRank
 from simfrontier_real.train.training_settings import TrainingSettings
+from tests.core.program.builders import mesh_of, options_of
 from tests.real.schedules import GPT, PLAIN, Sizes
-from tests.schedule.builders import mesh_of, options_of
 
 STEPS = 4  # of a whole run; checkpoints are after two
 SETTINGS = TrainingSettings(steps=STEPS)

@@ -16,7 +16,7 @@ from simfrontier.core.workload.mlp_model import MlpShape, mlp
 from simfrontier_real.train.reference import narrow_states, train_unsharded
 from simfrontier_real.train.states import Weights
 from simfrontier_real.train.training_settings import Adam, TrainingResult, TrainingSettings
-from tests.schedule.builders import mesh_of, options_of
+from tests.core.program.builders import mesh_of, options_of
 
 Sizes = tuple[int, int, int]
 

@@ -12,10 +12,10 @@ from simfrontier.core.program import Compute, Exchange, digest, load, save
 from simfrontier.core.trace import read_perfetto
 from simfrontier_real.ops.programs import programs_of
 from simfrontier_real.verify.verdict import scheduled_bytes
+from tests.core.trace.events import arrows
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.ranks import trained
 from tests.some import some
-from tests.trace.events import arrows
 
 LIMIT_S = 400.0  # of a whole launch, on a box that is busy with other tests
 

@@ -17,7 +17,7 @@ from simfrontier.core.program.ir import CollectiveKind
 from simfrontier.core.program.placement import Placement, flat, partial
 from simfrontier_real.ops.arrays import numpy_backend, torch_backend
 from simfrontier_real.ops.layout import Layouts, canonical, coordinates, layouts_of, rearranged, whole_line
-from tests.plan.executor import elements, ranks_of
+from tests.core.plan.executor import elements, ranks_of
 
 NAMES = ("p", "q", "r")
 

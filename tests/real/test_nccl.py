@@ -20,9 +20,9 @@ from simfrontier.core.program.cost import traffic_bytes
 from simfrontier.core.trace import Trace, read_perfetto
 from simfrontier.core.workload import gpt
 from simfrontier_real.measure.device_timer import DeviceTimer
+from tests.core.program.builders import mesh_of, options_of
 from tests.real.ranks import ROOT
 from tests.real.schedules import EXACT, GPT, PLAIN, schedule
-from tests.schedule.builders import mesh_of, options_of
 
 HAS_GPU = torch.cuda.is_available()
 needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="torch.cuda.is_available() is False: nccl needs a GPU")

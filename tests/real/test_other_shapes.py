@@ -13,9 +13,9 @@ from simfrontier.core.workload import Attention, Checkpointing, gpt
 from simfrontier_real.ops.attention import slopes
 from simfrontier_real.train.initial_states import initial_weights
 from simfrontier_real.train.train import train_in_one_process
+from tests.core.program.builders import mesh_of, options_of
 from tests.real.grids import OTHERS, Grid, axonn, megatron
 from tests.real.schedules import PLAIN, distance, loss_distance, training, unsharded
-from tests.schedule.builders import mesh_of, options_of
 
 
 def agrees(made: Schedule, steps: int = 2) -> None:

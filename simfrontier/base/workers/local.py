@@ -49,20 +49,20 @@ def local_cluster(place: Local) -> Iterator[Any]:
     }
     listens = {"host": "127.0.0.1", "port": 0, "dashboard": place.dashboard, "dashboard_address": "127.0.0.1:0"}
     with ExitStack() as opened:
-        with without_ctrl_c():
+        with without_stops():
             cluster = dask.SpecCluster(workers=workers, scheduler={"cls": dask.Scheduler, "options": listens})
-        opened.callback(_end, cluster)
+            opened.callback(_end, cluster)
         yield cluster
 
 
 @contextmanager
-def without_ctrl_c() -> Iterator[None]:
-    """Threads that are started meanwhile, and the processes that these start, do not receive Ctrl-C; this thread
-    receives it afterwards."""
+def without_stops() -> Iterator[None]:
+    """Hold back Ctrl-C and SIGTERM from this thread until the block ends, and for good from threads that start in it
+    and their processes: a cluster of Dask that is left half-started cannot be closed."""
     if sys.platform == "win32":
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:

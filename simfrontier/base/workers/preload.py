@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import signal
 from typing import Final
 
 SELDOM: Final = (100_000, 20, 20)  # schedules are many objects and few cycles: by default a third of the time is gc's
@@ -12,6 +13,7 @@ SELDOM: Final = (100_000, 20, 20)  # schedules are many objects and few cycles: 
 def dask_setup(_: object) -> None:
     """Prepare a worker process; Dask calls this before the process takes calls."""
     gc.set_threshold(*SELDOM)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # which the starting thread held back (without_stops)
     silence()
 
 

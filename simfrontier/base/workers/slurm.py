@@ -12,7 +12,7 @@ from threading import Event, Thread
 from typing import Any, Final
 
 from simfrontier.base.errors import InputError
-from simfrontier.base.workers.local import ENVIRONMENT, PRELOAD, without_ctrl_c
+from simfrontier.base.workers.local import ENVIRONMENT, PRELOAD, without_stops
 from simfrontier.base.workers.slurm_settings import SlurmSettings
 
 LOOK_S: Final = 5.0  # between two looks at which jobs have workers
@@ -28,7 +28,7 @@ def slurm_cluster(settings: SlurmSettings, say: Say, give_up: Callable[[str], No
     is asked for anew. `give_up` is called with the reason when there has been no worker for `settings.wait_s`. Raises
     InputError where `sbatch` does not take such jobs."""
     try:
-        with without_ctrl_c():
+        with without_stops():
             from dask_jobqueue.slurm import SLURMCluster
     except ImportError:
         raise InputError(
@@ -36,15 +36,15 @@ def slurm_cluster(settings: SlurmSettings, say: Say, give_up: Callable[[str], No
         ) from None
     with ExitStack() as opened:
         scratch = opened.enter_context(tempfile.TemporaryDirectory(prefix="simfrontier-"))
-        with without_ctrl_c():
+        with without_stops():
             cluster: Any = SLURMCluster(**_arguments(settings), shared_temp_directory=scratch)
-        opened.callback(_close, cluster)
+            opened.callback(_close, cluster)
         _try(cluster.job_script(), settings)
         cluster.scale(jobs=settings.jobs)
         say(f"waiting for the first worker of {settings.jobs_words} ({settings.title}), up to {settings.wait_s:g} s")
         ended = Event()
         opened.callback(ended.set)
-        with without_ctrl_c():
+        with without_stops():
             Thread(target=_keep, args=(cluster, settings, say, give_up, ended), daemon=True).start()
         yield cluster
 

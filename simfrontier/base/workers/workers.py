@@ -112,7 +112,7 @@ class Workers:
         import dask
         import distributed
 
-        from simfrontier.base.workers.local import SETTINGS, local_cluster, without_ctrl_c
+        from simfrontier.base.workers.local import SETTINGS, local_cluster, without_stops
         from simfrontier.base.workers.preload import silence
         from simfrontier.base.workers.running import connected
         from simfrontier.base.workers.slurm import slurm_cluster
@@ -132,9 +132,9 @@ class Workers:
                 self.num_workers = settings.num_workers
                 cluster = opened.enter_context(slurm_cluster(settings, self._say, self._give_up))
         client_of: Any = distributed.Client
-        with without_ctrl_c():
+        with without_stops():
             client = client_of(cluster, set_as_default=False)
-        opened.callback(_close, client)
+            opened.callback(_close, client)
         while not client.nthreads():
             if self._lost:
                 raise LostError(self._lost)

@@ -61,8 +61,8 @@ def tune(
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> TuningOutcome:
     """Search for the fastest plans for a scenario's machine, model and batch at a size (default: its largest). The
-    result has `.best`, `.why` and `.frame()`. Other arguments as for `simfrontier.answers.search.tune`, which can also resume
-    a stopped search."""
+    result has `.best`, `.why` and `.frame()`. Other arguments as for `simfrontier.answers.search.tune`, which can also
+    resume a stopped search."""
     from simfrontier.answers.search import tune as search
     from simfrontier.base.workers import Local
 

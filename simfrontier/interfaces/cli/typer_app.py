@@ -1,5 +1,5 @@
-"""The command line: a module of `simfrontier.interfaces.cli.verbs` for each verb. Exit codes: 0 success, 1 check failed, 2 invalid
-input, 3 simfrontier failed."""
+"""The command line: a module of `simfrontier.interfaces.cli.verbs` for each verb. Exit codes: 0 success, 1 check
+failed, 2 invalid input, 3 simfrontier failed."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 from simfrontier.answers.explain import explain
 from simfrontier.inputs.scenario import parse_setting, scenario_of
-from tests.explanation.toys import GRIDS, ran
+from tests.answers.explain.toys import GRIDS, ran
 from tests.invoke import TOY, refusal, said_of
 
 

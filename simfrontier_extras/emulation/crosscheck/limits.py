@@ -1,4 +1,4 @@
-"""Measured points and effects of an emulated run, their file, and the limits on their differences from the simulation."""
+"""Measured points and effects of an emulated run, their file, and the limits on their distance from simulation."""
 
 from __future__ import annotations
 

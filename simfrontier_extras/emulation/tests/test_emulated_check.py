@@ -11,10 +11,10 @@ import pytest
 
 from simfrontier.core.trace import LinkBytes, read_perfetto, save_links, write_perfetto
 from simfrontier_extras.emulation.crosscheck.limits import EMULATED, EmulatedRun, SweepPoint, save_run
+from tests.core.trace.fabrics import table
 from tests.facts import says
 from tests.invoke import invoke, refusal
 from tests.test_crosscheck import PLANS, SMALL, real, sim as sim
-from tests.trace.fabrics import table
 
 Off = Callable[[LinkBytes], float]
 

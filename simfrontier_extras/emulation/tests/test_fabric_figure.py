@@ -9,8 +9,8 @@ import pytest
 
 from simfrontier_extras.emulation.crosscheck.links import LinkPair, compare_links
 from simfrontier_extras.emulation.crosscheck.sections import fabric_figure, fabric_section, positions
-from tests.report.test_page import Page
-from tests.trace.fabrics import table
+from tests.core.trace.fabrics import table
+from tests.interfaces.report.test_page import Page
 
 
 def pair(src: int, dst: int, sim: float, real: float) -> LinkPair:

@@ -16,7 +16,7 @@ from simfrontier_extras.emulation.crosscheck.limits import (
     sweep_medians,
 )
 from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair
-from tests.trace.fakes import span, trace
+from tests.core.trace.fakes import span, trace
 
 MIB = float(1 << 20)
 SAME = "the same operations ran in both"

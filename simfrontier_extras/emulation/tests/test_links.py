@@ -6,7 +6,7 @@ import pytest
 
 from simfrontier.core.trace import LinkBytes, LinkTable
 from simfrontier_extras.emulation.crosscheck.links import LinkPair, compare_links
-from tests.trace.fabrics import DIGEST
+from tests.core.trace.fabrics import DIGEST
 
 
 def link(name: str, num_bytes: float, **more: str) -> LinkBytes:

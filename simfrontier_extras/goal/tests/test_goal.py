@@ -19,7 +19,7 @@ from simfrontier_extras.goal import export_formats as export
 from simfrontier_extras.goal.calls import Sent, _sent
 from simfrontier_extras.goal.export_formats import write_step
 from simfrontier_extras.goal.tests.goal_reader import left_over, read, unmatched
-from tests.collectives.lowering_runs import recipe
+from tests.core.collectives.lowering_runs import recipe
 from tests.invoke import TOY, invoke
 
 PIPED = {"plans.megatron.tensor": 2, "plans.megatron.pipeline": 2, "training.grad_accum": 2}

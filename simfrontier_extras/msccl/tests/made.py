@@ -9,7 +9,7 @@ from simfrontier.core.collectives import Lowered, lower
 from simfrontier.core.program import CollectiveKind
 from simfrontier_extras.msccl.from_lowered import algo_of
 from simfrontier_extras.msccl.program import Algo
-from tests.collectives.lowering_runs import PAIRS, recipe
+from tests.core.collectives.lowering_runs import PAIRS, recipe
 
 Key = tuple[str, CollectiveKind, int, int, int]  # algorithm, kind, size, members on a node, channels
 

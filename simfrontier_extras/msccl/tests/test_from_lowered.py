@@ -16,7 +16,7 @@ from simfrontier_extras.msccl.read import parse
 from simfrontier_extras.msccl.tests.made import keys, lowered, made
 from simfrontier_extras.msccl.tests.played import plays
 from simfrontier_extras.msccl.write import xml_of
-from tests.collectives.lowering_runs import PAIRS, recipe
+from tests.core.collectives.lowering_runs import PAIRS, recipe
 
 Sent = dict[tuple[int, int, int], list[tuple[int, int]]]
 

@@ -11,7 +11,7 @@ from simfrontier.core.program import Schedule
 from simfrontier_extras.mugs.model import mugs
 from simfrontier_extras.mugs.models import ADDS, MugsShape
 from simfrontier_real.train.training_settings import Adam, TrainingSettings
-from tests.schedule.builders import mesh_of, options_of
+from tests.core.program.builders import mesh_of, options_of
 
 (TINY,) = (shape for shape in ADDS if shape.name == "tiny-mugs")  # queues of 32 entries; others have other names
 FROZEN: Final = replace(TINY, name="frozen-norms", trains_norms=False)

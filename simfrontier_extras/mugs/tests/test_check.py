@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.schedule.checks.test_gradients import op_of, sound, with_operands
-from tests.schedule.mutations import changed, mutated, says, where
+from tests.core.program.checks.test_gradients import op_of, sound, with_operands
+from tests.core.program.mutations import changed, mutated, says, where
 
 
 @pytest.mark.parametrize(

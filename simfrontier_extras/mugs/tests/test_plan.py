@@ -17,7 +17,7 @@ from simfrontier.core.program.placement import Placement
 from simfrontier.core.workload import find_model
 from simfrontier_extras.mugs.model import mugs
 from simfrontier_extras.mugs.models import MugsShape
-from tests.schedule.mutations import Edit, changed, dropped, mutated, says, where
+from tests.core.program.mutations import Edit, changed, dropped, mutated, says, where
 
 DDP_BUCKET = 25 * 2**20 // 4  # elements: 25 MiB of FP32 (torch DistributedDataParallel)
 KEYS = tuple(Ref(f"teacher/instance.key.{view}.gathered.forward") for view in (0, 1))

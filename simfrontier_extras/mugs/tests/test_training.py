@@ -16,9 +16,9 @@ from simfrontier_real.train.initial_states import initial_weights
 from simfrontier_real.train.train import train_in_one_process
 from simfrontier_real.train.training_settings import TrainingResult
 from simfrontier_real.verify.verdict import why_inexact
+from tests.core.program.mutations import changed, mutated, where
 from tests.real.lowerings import MIXED, lowered_of
 from tests.real.schedules import distance, loss_distance, unsharded
-from tests.schedule.mutations import changed, mutated, where
 
 
 def agrees(made: Schedule, precision: str = "fp64", clip: float = 3.0, **how: Any) -> TrainingResult:

@@ -12,8 +12,8 @@ from simfrontier_extras.softmax.findings import softmax_rates_findings
 from simfrontier_extras.softmax.page import TEMPLATES, softmax_rates_page
 from simfrontier_extras.softmax.rates import IN_MEMORY, bytes_per_element, limit_of, read_rates
 from tests.facts import says
+from tests.interfaces.report.test_page import Page
 from tests.invoke import invoke, refusal
-from tests.report.test_page import Page
 
 HEAD = "elements,algorithm,starts,median_s,least_s,bytes_moved,cpu,cache_bytes\n"
 PASSES = {"two-pass": 3, "three-pass-recompute": 4, "three-pass-reload": 5}

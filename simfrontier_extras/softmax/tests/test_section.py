@@ -17,7 +17,7 @@ from simfrontier.interfaces.report.phrases import quantity, signed
 from simfrontier.interfaces.report.view import step_s
 from simfrontier_extras.softmax.report_sections import ADDS, softmax_section
 from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
-from tests.report.studies import scenario_path, study
+from tests.interfaces.report.studies import scenario_path, study
 
 WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
 BASE: dict[str, Any] = {

@@ -1,5 +1,5 @@
-"""Codecs as they are on the wire: for each family of simfrontier.core.codecs a module of the same name, with `encode` and
-`decode`."""
+"""Codecs as they are on the wire: for each family of simfrontier.core.codecs a module of the same name, with `encode`
+and `decode`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,89 @@
+"""How rows of published runs are read: rules, switched-off flags, and texts that the shipped table does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from simfrontier.answers.accuracy.published_runs.job import Job, job_of
+from simfrontier.base.errors import InputError
+from tests.answers.accuracy.published_runs.rows import run
+
+NIC = "machine.overrides.link_classes.nic.bytes_per_s"
+LLAMA_70B = {"model.num_layers": 80, "model.hidden": 8192, "model.heads": 64, "model.kv_heads": 8}
+
+
+def job(**cells: str) -> Job:
+    return job_of(run(**cells))
+
+
+def keys(made: Job) -> dict[str, Any]:
+    """Dotted keys of the scenario, those of its plan as `plan.*`, and what the value counts as `rate.*`."""
+
+    def dotted(table: Mapping[str, Any], before: str) -> dict[str, Any]:
+        flat: dict[str, Any] = {}
+        for key, value in table.items():
+            flat |= dotted(value, f"{before}{key}.") if isinstance(value, Mapping) else {before + key: value}
+        return flat
+
+    rest = {key: value for key, value in made.document.items() if key != "plans"}
+    rate = {f"rate.{name}": getattr(made.rate, name) for name in ("measure", "flops", "devices", "factor")}
+    return {**dotted(rest, ""), **dotted(made.document["plans"]["run"], "plan."), **rate}
+
+
+READ: list[tuple[dict[str, str], dict[str, Any]]] = [
+    # units
+    ({"unit": "tokens/sec/GPU"}, {"rate.measure": "tokens_per_s_per_device"}),
+    ({"unit": "tokens/s/node"}, {"rate.measure": "tokens_per_s_per_device", "rate.devices": 8}),
+    ({"unit": "sec/iter"}, {"rate.measure": "step_s"}),
+    ({"unit": "TFLOP/s per GPU"}, {"rate.measure": "tflops_per_device", "rate.flops": "model"}),
+    ({"unit": "MFU", "value": "0.41"}, {"rate.measure": "percent_of_peak", "rate.factor": 0.01}),
+    # devices and machines: 4 NICs of 400 Gb/s / 4 on a node of 4 A100
+    ({"devices": "16 nodes", "machine": "perlmutter"}, {"run.devices": [64]}),
+    ({"machine": "polaris", "machine_as_told": "4x A100 40GB"}, {"machine.name": "perlmutter", NIC: 12.5e9}),
+    ({"machine": "ours", "machine_as_told": "8x H100, 3.2 Tb/s"}, {"machine.name": "h100-node", NIC: 50e9}),
+    # models by name and by other words
+    ({"model_shape": "llama3_70b"}, LLAMA_70B | {"model.vocabulary": 128512, "model.gated": True}),  # 251 · 128 · tp 4
+    ({"model_shape": "GPT 24 layers, hidden 2,048, 16 heads"}, {"model.num_layers": 24, "model.hidden": 2048}),
+    # sequence and batch: 4e6 / 2048 = 1953.1 sequences, of 2 ranks · micro-batch 4 nearest 1952
+    ({"batch": "4M tokens"}, {"training.batch": 1952}),
+    ({"seq": "8k", "batch": "32"}, {"model.sequence": 8192}),
+    ({"micro_batch": "", "plan": "tp 4, GAS=8"}, {"training.micro_batch": 2}),  # 32 sequences over 2 ranks · 8
+    # plans, and flags that are off
+    ({"plan": "TP8PP4", "devices": "64"}, {"plan.tensor": 8, "plan.pipeline": 4}),
+    ({"plan": "8-way tensor parallel, sequence parallel"}, {"plan.tensor": 8, "plan.sequence_parallel": True}),
+    ({"plan": "tp 2 pp 4 vp 9", "batch": "16"}, {"plan.order": "interleaved", "plan.chunks": 9}),
+    ({"plan": "ZeRO++ (hpZ only)"}, {"plan.family": "zeropp", "plan.qwz": False, "plan.qgz": False}),
+    ({"plan": "Gx 2 Gy 1 Gz 4", "system": "AxoNN"}, {"plan.family": "axonn", "plan.x": 2, "plan.z": 4}),
+    *(({"plan": text}, {"plan.family": "ddp"}) for text in ("fsdp 0", "no FSDP", "ZeRO-3 off", "HSDP 0")),
+    ({"plan": "tp 8 sequence_parallel 0"}, {"plan.tensor": 8, "plan.sequence_parallel": None}),
+    # types and checkpointing
+    ({"precision": "float8", "machine": "dgx-h100"}, {"model.linear_precision": "fp8", "model.precision": "bf16"}),
+    ({"checkpointing": "off"}, {"model.checkpointing": "none"}),
+]
+
+
+@pytest.mark.parametrize(("cells", "expected"), READ)
+def test_other_texts_are_read(cells: dict[str, str], expected: dict[str, Any]) -> None:
+    made = keys(job(**cells))
+    assert {key: made.get(key) for key in expected} == expected
+
+
+REFUSED: list[tuple[dict[str, str], str]] = [
+    ({"machine": "tpu-v4"}, "machine tpu-v4: no rule knows it; allowed: "),
+    ({"model_shape": "Mixtral 8x7B"}, "a mixture of experts"),
+    ({"plan": "FSDP 8 x CP=8"}, "context parallelism"),
+    ({"plan": "tp 3 pp 2"}, "plan: tensor × pipeline = 6 does not divide 8 devices"),
+    ({"unit": ""}, "unit: no rule knows what it counts; allowed: tokens/s/GPU"),
+    ({"devices": "a few"}, "or nodes: 2x8, 16 nodes"),
+]
+
+
+@pytest.mark.parametrize(("cells", "why"), REFUSED)
+def test_what_is_refused_says_why_in_a_line(cells: dict[str, str], why: str) -> None:
+    with pytest.raises(InputError) as raised:
+        job_of(run(**cells))
+    assert why in str(raised.value)
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,134 @@
+"""No floor is above a simulated time, whatever the plan; and estimates lie close to simulations."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from simfrontier.answers.search.pins import LossyPolicy, pins_of
+from simfrontier.answers.search.small_steps import SmallSchedules
+from simfrontier.answers.search.space import Candidate, Space
+from simfrontier.answers.search.step_estimate import estimate
+from simfrontier.answers.study import BuiltSchedule, schedule_of_case, simulated
+from simfrontier.base.errors import InputError
+from simfrontier.core.cost import Prices
+from simfrontier.inputs.scenario import Scenario
+from tests.answers.search.small import scenario
+
+SIZES = {"frontier": (8, 16, 24, 64), "perlmutter": (4, 16, 32), "lumi-g": (16, 32)}
+
+
+@lru_cache(maxsize=32)
+def coded(
+    machine: str, devices: int, layers: int, hidden: int, batch: int, **pins: str
+) -> tuple[Scenario, list[Candidate]]:
+    """All plans of a scenario with these pins, those with codecs too."""
+    made = scenario(devices, batch, machine=machine, layers=layers, hidden=hidden)
+    return made, list(Space(made, devices, batch, pins_of(pins), LossyPolicy(True)).candidates())
+
+
+@lru_cache(maxsize=32)
+def routed(
+    machine: str, devices: int, layers: int, hidden: int, batch: int, **pins: str
+) -> tuple[Scenario, list[Candidate]]:
+    """All plans of a scenario with these pins, by both routes, and without codecs."""
+    made = scenario(devices, batch, machine=machine, layers=layers, hidden=hidden)
+    by = pins_of({**pins, "route": ["flat", "two_level"]})
+    return made, list(Space(made, devices, batch, by, LossyPolicy()).candidates())
+
+
+def coded_or_routed(
+    machine: str, devices: int, layers: int, hidden: int, batch: int
+) -> tuple[Scenario, list[Candidate]]:
+    """All of both."""
+    made, candidates = coded(machine, devices, layers, hidden, batch)
+    return made, [*dict.fromkeys(candidates + routed(machine, devices, layers, hidden, batch)[1])]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([(machine, size) for machine, sizes in SIZES.items() for size in sizes]),
+    st.sampled_from((1, 2, 3, 4, 6)),
+    st.sampled_from((512, 2048)),
+    st.sampled_from((1, 2, 4)),
+    st.sampled_from((coded, routed)),
+    st.sampled_from(("full", "none")),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_no_floor_is_above_a_simulated_time(
+    where: tuple[str, int],
+    layers: int,
+    hidden: int,
+    each: int,
+    plans: Callable[..., tuple[Scenario, list[Candidate]]],
+    checkpointing: str,
+    place: float,
+) -> None:
+    machine, devices = where
+    made, candidates = plans(machine, devices, layers, hidden, each * devices, checkpointing=checkpointing)
+    is_no_less_than_its_floor(made, candidates[int(place * len(candidates))], devices)
+
+
+def is_no_less_than_its_floor(made: Scenario, candidate: Candidate, devices: int) -> None:
+    """The simulated time of a plan, in both fidelities; or nobody can run it."""
+    small_schedules = SmallSchedules(Prices(made.machine, made.library, devices))
+    try:
+        result = estimate(candidate.case, small_schedules)
+    except InputError as error:  # groups that the library cannot run, which no simulation can either
+        with pytest.raises(InputError):
+            simulated(made, BuiltSchedule(schedule=schedule_of_case(made, candidate.case)), "flow")
+        assert "unevenly" in str(error)
+        return
+    built = BuiltSchedule(schedule=schedule_of_case(made, candidate.case))
+    for fidelity in ("flow", "analytic"):
+        step = simulated(made, built, fidelity)
+        assert result.floor_s <= step.step_s * (1 + 1e-12), (candidate.name, fidelity)
+    assert result.floor_s <= result.step_s * (1 + 1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([(machine, size) for machine, sizes in SIZES.items() for size in sizes]),
+    st.sampled_from((1, 2, 5, 24, 48)),
+    st.sampled_from((512, 4096)),
+    st.sampled_from((1, 2, 8)),
+    st.sampled_from(("zero", "megatron", "axonn")),
+    st.sampled_from(("full", "none")),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_no_estimate_is_below_its_floor(
+    where: tuple[str, int], layers: int, hidden: int, each: int, family: str, checkpointing: str, place: float
+) -> None:
+    """However many layers and micro-batches are taken for like those of the small schedules."""
+    machine, devices = where
+    pins = {"family": family, "checkpointing": checkpointing}
+    made, candidates = coded(machine, devices, layers, hidden, each * devices, **pins)
+    small_schedules = SmallSchedules(Prices(made.machine, made.library, devices))
+    for number in range(4):
+        candidate = candidates[int((place + number / 4) % 1.0 * len(candidates))]
+        with suppress(InputError):  # groups that the library cannot run
+            result = estimate(candidate.case, small_schedules)
+            assert result.step_s >= result.floor_s, candidate.name
+
+
+@pytest.mark.parametrize(("devices", "layers", "batch"), [(16, 8, 64)])
+def test_estimates_lie_close_to_simulations_without_contention(devices: int, layers: int, batch: int) -> None:
+    """Without a pipeline a step is the same sum in both; a pipeline's bubble is a closed form (stages that wait for one
+    another are not told apart)."""
+    made, candidates = coded_or_routed("frontier", devices, layers, 2048, batch)
+    small_schedules = SmallSchedules(Prices(made.machine, made.library, devices))
+    apart: dict[bool, list[float]] = {False: [], True: []}
+    for candidate in random.Random(3).sample(candidates, 24):
+        case = candidate.case
+        built = BuiltSchedule(schedule=schedule_of_case(made, case))
+        result = estimate(case, small_schedules).step_s / simulated(made, built, "analytic").step_s - 1.0
+        apart[case.stages > 1].append(abs(result))
+    alone, piped = apart[False], apart[True]
+    assert sorted(alone)[len(alone) // 2] < 0.005
+    assert sorted(alone)[9 * len(alone) // 10] < 0.12  # buckets of a few layers say little of those of many
+    assert max(piped, default=0.0) < 0.12

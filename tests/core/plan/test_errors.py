@@ -1,0 +1,124 @@
+"""Plans that cannot be: moves without a way, grids and keys that do not go together, types, policies; each once."""
+
+from typing import Any
+
+import pytest
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.plan.compression import compression_of
+from simfrontier.core.plan.moves import Hop, steps_of
+from simfrontier.core.plan.zero import BucketOptions
+from simfrontier.core.program import Mesh
+from simfrontier.core.program.placement import REPLICATE, Placement, flat, partial
+from tests.core.plan.grids import axonn, megatron, other, schedule_of
+from tests.core.plan.test_precision import built
+from tests.invoke import said_of
+
+NODE2 = Mesh((("node", 2), ("package", 4), ("gcd", 2)))
+ALL = ("node", "package", "gcd")
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "hops", "words"),
+    [
+        (REPLICATE, partial(("node",)), [ALL], "no way from [replicate] to [node:partial(sum)] (reached [replicate])"),
+        (Placement((("gcd", 0),)), flat(("gcd",)), [ALL], "no way from [gcd:shard(0)] to [gcd:flat]"),
+        (flat(ALL), REPLICATE, [("node",), ("gcd",)], "crosses package, but its hops cross: node; gcd"),
+        (flat(ALL), REPLICATE, [ALL, ("gcd",)], "hops cross gcd twice; every axis belongs to one hop"),
+        (flat(ALL), REPLICATE, [("nodes",)], "mesh: no axis 'nodes'; did you mean \"node\"?"),
+        (Placement((("gcd", 0),), frozenset({"node"})), flat(("node",)), [ALL], "would change the shards over gcd"),
+        (Placement((("node", 0), ("gcd", 0))), Placement((("gcd", 0),)), [ALL], "but gcd cuts dimension 0 inside it"),
+        (Placement(partial=(("node", "sum"), ("gcd", "max"))), REPLICATE, [ALL], "would reduce by max and sum"),
+        (partial(("gcd",), op="merge"), flat(("gcd",)), [ALL], "would scatter over gcd what is still to be merged"),
+    ],
+)
+def test_moves_without_a_way(src: Placement, dst: Placement, hops: list[tuple[str, ...]], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        steps_of(NODE2, ALL, src, dst, tuple(map(Hop, hops)), "qkv.weight")
+    assert words in str(caught.value)
+
+
+def test_axes_are_named_once() -> None:
+    with pytest.raises(InputError, match=r"^placement gcd:flat gcd:partial\(sum\): an axis is named twice$"):
+        partial(("gcd",), ("gcd",))
+    with pytest.raises(InputError, match=r"^mesh: axis named twice in gcd, gcd$"):
+        Mesh((("gcd", 2), ("gcd", 2)))
+
+
+@pytest.mark.parametrize(
+    ("options", "ranks", "keys", "words"),
+    [
+        (axonn(2, 2, 2), 12, {}, "z 2 × y 2 × x 2 = 8 ranks does not divide 12 devices; "),
+        (
+            megatron(2, 2, order="interleaved", chunks=2),
+            8,
+            {"micros": 3, "shape": other(num_layers=4)},
+            "nearest: 2 and 4",
+        ),
+        (megatron(5), 5, {}, "tensor = 5 does not divide heads = 24; nearest that do: 4 and 6"),
+        (axonn(2, 1, 2, data=BucketOptions(family="zero1", gather="next_forward")), 8, {}, 'allowed: "step_end"'),
+        (megatron(4, product_pieces=2), 8, {}, "product_pieces = 2: needs sequence_parallel = true; allowed: 1"),
+        (megatron(4, sequence_parallel=True, product_pieces=5), 8, {}, "product_pieces = 5 does not divide"),
+        (
+            megatron(4, sequence_parallel=True, product_pieces=2, compression="naive-zfp:16"),
+            8,
+            {},
+            "product_pieces = 2: what moves is compressed as a whole; allowed: 1",
+        ),
+    ],
+)
+def test_grids_and_keys_that_do_not_go_together(options: Any, ranks: int, keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        schedule_of(options, ranks, **keys)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("family", "precision", "keys", "words"),
+    [
+        ("ddp", "fp16", {"moments": "fp16"}, 'model.moments = "fp16" of a model in fp16; allowed: "fp32"'),
+        ("ddp", "fp16", {"master": "bf16"}, 'model.master = "bf16" of a model in fp16; allowed: "fp16" or "fp32"'),
+        ("ddp", "fp64", {"gradients": "fp32"}, 'model.gradients = "fp32" of a model in fp64; allowed: "fp64"'),
+        (
+            "zero-topo",
+            "fp32",
+            {"second_copy": "fp16"},
+            "head.weight.copy is stored as fp16, but its hop over gcd+packa",
+        ),
+    ],
+)
+def test_types_that_states_may_not_have(family: str, precision: str, keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        built(family, precision, **keys)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("naive-zpf", 'did you mean "naive-zfp"?, or a table of dp, tp, pp and zero'),
+        ("best", "allowed: MZHybrid, ZHybrid, naive-mpc, naive-zfp, none"),
+        ("none:8", "none takes no rate, e.g. none"),
+        ("ZHybrid:8", "ZHybrid takes two rates, of gradients and of everything else, e.g. ZHybrid:8/16"),
+        ("MZHybrid:nan", "codec 'zfp:nan': write zfp:RATE with 2.25 to 32 bits per value, e.g. zfp:16"),
+        ("zerro=zfp:8", "'zerro': did you mean \"zero\"?"),
+        ("tp=int8", "codec 'int8': write int8:BLOCK with BLOCK elements per scale, e.g. int8:6144"),
+    ],
+)
+def test_policies_of_compression_that_there_are_not(text: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        compression_of(text)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["plans.zero3.compression=3"], "plans.zero3.compression: got 3, allowed: one of none, naive-zfp"),
+        (["plans.zero3.compression={dp=8}"], "plans.zero3.compression.dp: got 8, allowed: a codec"),
+        (["plans.zero3.compress_from=-1"], "plans.zero3.compress_from: got -1, allowed: at least 0"),
+        (["model.checkpoint_every=2", "model.checkpointing=none"], "allowed: 1, or model.checkpointing ="),
+    ],
+)
+def test_keys_of_a_scenario_s_plan(tmp_path: Any, settings: list[str], words: str) -> None:
+    assert words in said_of(["plans.zero3.family=megatron", "plans.zero3.tensor=2", *settings], tmp_path)

@@ -1,0 +1,39 @@
+"""Shapes, precisions and sizes that cannot be: each class once."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.workload import MODELS, find_model, gpt, mlp
+from tests.core.workload.gpt_shapes import BASE, NAMED
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"num_layers": 0}, "num_layers = 0; allowed: 1 or more"),
+        ({"ffn_hidden": -3}, "ffn_hidden = -3; allowed: 1 or more"),
+        ({"heads": 5}, "hidden = 48 does not divide into heads = 5; nearest that does: heads = 4"),
+        ({"kv_heads": 7}, "heads = 24 does not divide into kv_heads = 7; nearest that does: kv_heads = 6"),
+        ({"hidden": 72, "positions": "rotary"}, "got 3 of a head; allowed: hidden / heads that is even"),
+    ],
+)
+def test_shapes_that_cannot_be(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        replace(BASE, **changes)
+    assert str(caught.value).startswith("model base: ") and words in str(caught.value)
+
+
+def test_names_and_sizes_that_no_workload_has() -> None:
+    with pytest.raises(InputError, match=r"^model 'gpt-neox-20B': did you mean \"gpt-neox-20b\"\?$"):
+        find_model("gpt-neox-20B")
+    with pytest.raises(InputError, match=r"^precision 'fp23': did you mean \"fp32\"\?$"):
+        gpt(BASE, 1, "full", precision="fp23")
+    with pytest.raises(InputError, match=r"^model base: batch = 0; allowed: 1 or more$"):
+        gpt(BASE, 0, "full")
+    with pytest.raises(InputError, match=r"^model tiny-mlp: batch = 0; allowed: 1 or more$"):
+        mlp(MODELS["tiny-mlp"], 0, "full")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"sequence = 25; allowed: up to 24, which have learned positions$"):
+        gpt(NAMED["gpt-2-like"], 1, "none", sequence=25)

@@ -1,0 +1,110 @@
+"""Shapes of GPTs with all options: parameters as published, and operations in closed form."""
+
+import math
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from hypothesis import given, strategies as st
+
+from simfrontier.core.workload import Attention, Checkpointing, GptShape, find_model, gpt, workload_of
+from tests.core.workload.gpt_shapes import BASE, NAMED, shapes
+
+# As the weights that were published, or the file of the run, count them.
+PUBLISHED = {
+    "gpt2-xl": 1_557_611_200,
+    "mpt-7b": 6_649_286_656,
+    "mpt-13b": 12_853_954_560,
+    "mpt-70b": 64_862_437_376,
+    "bloom-176b": 176_247_271_424,
+    "llama-2-7b": 6_738_415_616,
+    "llama-2-13b": 13_015_864_320,
+    "llama-2-70b": 68_976_648_192,
+    "llama-3-8b": 8_030_261_248,
+    "llama-3-70b": 70_553_706_496,
+    "llama-3-405b": 405_853_388_800,
+}
+
+
+@pytest.mark.parametrize(("name", "number"), PUBLISHED.items())
+def test_parameters_of_published_models(name: str, number: int) -> None:
+    assert find_model(name).num_parameters == number
+
+
+@given(shapes())
+def test_the_formula_counts_the_weights_of_the_graph(shape: GptShape) -> None:
+    assert gpt(shape, 1, "none").num_parameters == shape.num_parameters
+
+
+@given(shapes(), st.integers(1, 3), st.sampled_from(["plain", "fused"]))
+def test_matrix_products_of_any_shape(shape: GptShape, batch: int, attention: Attention) -> None:
+    """2 b s for each element of a matrix, forward, and twice that backward; attention makes 2 products of all pairs of
+    positions forward and 4 backward, fused 5, of which it then needs only those that are not later, if it is causal."""
+    h, s, tokens = shape.hidden, shape.sequence, batch * shape.sequence
+    keys = shape.hidden // shape.heads * (shape.kv_heads or shape.heads)
+    inner = shape.ffn_hidden or 4 * h
+    elements = h * (h + 2 * keys) + h * h + (3 if shape.gated else 2) * h * inner
+    rows = -(-shape.vocabulary // shape.vocabulary_multiple) * shape.vocabulary_multiple
+    pairs = s * (s + 1) // 2 if attention == "fused" and shape.causal else s * s
+    products = 7 if attention == "fused" else 6
+    layer = 6 * tokens * elements + products * 2 * batch * pairs * h
+    assert gpt(shape, batch, "none", attention=attention).matmul_flops == (
+        shape.num_layers * layer + 6 * tokens * rows * h
+    )
+
+
+@given(shapes())
+def test_useful_operations_of_a_token_are_those_of_the_graph(shape: GptShape) -> None:
+    """Plain attention computes every pair, three times (forward, and two gradients), as the count by all positions
+    does; half as many and those of a position with itself where only what is not later counts."""
+    whole = replace(shape, causal=False)
+    assert whole.model_flops_per_token * shape.sequence == gpt(whole, 1, "none").matmul_flops
+    # 12 L h s for all pairs, 6 L h (s + 1) for those
+    saved = 12 * shape.num_layers * shape.hidden * shape.sequence
+    saved -= 6 * shape.num_layers * shape.hidden * (shape.sequence + 1)
+    assert whole.model_flops_per_token - replace(shape, causal=True).model_flops_per_token == saved
+
+
+def test_selective_checkpointing_multiplies_attention_once_more() -> None:
+    """Two products of 2 b s² h a layer: 2 layers · 2 · 2 · 24² · 48; what is fused, or has no attention, nothing."""
+    counts = {how: gpt(BASE, 1, how).matmul_flops for how in get_args(Checkpointing)}
+    assert counts["selective"] - counts["none"] == 2 * 2 * 2 * 24**2 * 48
+    fused = {how: gpt(BASE, 1, how, attention="fused").matmul_flops for how in get_args(Checkpointing)}
+    assert fused["selective"] == fused["none"] < fused["full"]
+    made = workload_of(find_model("tiny-mlp"), 1, "selective")
+    assert made.recomputed == () and made.matmul_flops == workload_of(find_model("tiny-mlp"), 1, "none").matmul_flops
+
+
+def test_a_llama_layer_by_hand() -> None:
+    """Llama 3 8B: qkv 4096 · (4096 + 2 · 1024), dense 4096², gate, up and down 3 · 4096 · 14336, two norms of 4096."""
+    work = gpt(find_model("llama-3-8b"), 1, "none")  # type: ignore[arg-type]
+    sizes = {name: weight.num_elements for name, weight in work.weights.items() if weight.per_layer}
+    assert sizes == {
+        "qkv.weight": 4096 * 6144,
+        "dense.weight": 4096 * 4096,
+        "h_to_4h.weight": 2 * 4096 * 14336,
+        "4h_to_h.weight": 4096 * 14336,
+        "ln1.weight": 4096,
+        "ln2.weight": 4096,
+    }
+    assert not [name for name in work.weights if name.endswith(".bias")]
+
+
+@pytest.mark.parametrize(("attention", "squares"), [("plain", 2), ("fused", 0)])
+def test_dropout_keeps_masks_of_a_byte(attention: Attention, squares: int) -> None:
+    """Two masks of the stream, 24 × 48 a sequence; of plain attention one of 24 heads × 24² pairs, and the dropped
+    probabilities beside the probabilities."""
+    work = gpt(NAMED["dropped"], 1, "none", attention=attention)
+    masks = {name: math.prod(value.shape) for name, value in work.values.items() if value.dtype == "uint8"}
+    stream = {"attention.mask": 24 * 48, "mlp.mask": 24 * 48}
+    assert masks == (stream | {"probabilities.mask": 24**3} if squares else stream)
+    read = {name for op in work.layer.backward for name, _ in op.reads}
+    assert len(read & {"probabilities", "probabilities.dropped"}) == squares
+    assert {op.kind for op in work.layer.forward} >= {"dropout"}
+    assert not [name for name in work.weights if "drop" in name]
+
+
+def test_defaults_leave_the_usual_graph() -> None:
+    """What says the same as a default makes the same graph."""
+    same = replace(BASE, ffn_hidden=4 * BASE.hidden, kv_heads=BASE.heads)
+    assert gpt(same, 2, "full") == gpt(BASE, 2, "full")

@@ -1,0 +1,180 @@
+"""How sure a ranking is, and plans whose steps have unlike many sequences."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from simfrontier.answers.accuracy import mean_step_error
+from simfrontier.answers.study import PlanOutcome, Study, run_study
+from simfrontier.inputs.scenario import scenario_of
+from simfrontier.interfaces.report.figures.scaling import rates, step_times
+from simfrontier.interfaces.report.findings.headline import Ranking, headline_of, ranking_of
+from simfrontier.interfaces.report.findings.study import findings_of
+from simfrontier.interfaces.report.page import section
+from simfrontier.interfaces.report.phrases import percent
+from simfrontier.interfaces.report.summary import verdict
+from simfrontier.interfaces.report.theme import Figure
+from simfrontier.interfaces.report.view import RATE, StudyView, rate, step_s
+from tests.facts import says
+from tests.interfaces.report.studies import study
+from tests.some import some
+
+
+def plain(text: str) -> str:
+    return re.sub(r"<[^>]*>", " ", text).replace("\u00a0", " ")
+
+
+def headline(view: StudyView) -> str:
+    """The sentence that answers."""
+    return plain(verdict(headline_of(view)))
+
+
+def ranking_words(found: Ranking, view: StudyView) -> str:
+    """The section on the ranking in words."""
+    return plain(section("probability", {**findings_of(view), "probability": found}, view))
+
+
+def outcome(plan: str, size: int = 8, of: Study | None = None) -> PlanOutcome:
+    return next(o for o in (of or study()).outcomes if (o.plan, o.devices) == (plan, size))
+
+
+def middle_of(samples_s: list[float]) -> dict[str, float]:
+    low, median, high = np.quantile(samples_s, (0.05, 0.5, 0.95)).tolist()
+    return {"step_time_p05_s": low, "step_time_p50_s": median, "step_time_p95_s": high}
+
+
+def with_samples(samples_s: dict[str, list[float]]) -> StudyView:
+    """The study with other samples of its plans on 8 devices."""
+
+    def changed(o: PlanOutcome, samples: list[float]) -> PlanOutcome:
+        middle = middle_of(samples)
+        median_s = middle["step_time_p50_s"]
+        row = {"step_time_s": median_s, "tokens_per_s_per_device": rate(o) * step_s(o) / median_s}
+        return replace(o, samples_s=np.array(samples), row={**o.row, **middle, **row})
+
+    made = tuple(
+        changed(o, samples_s[o.plan]) if o.devices == 8 and o.plan in samples_s else o for o in study().outcomes
+    )
+    return StudyView(study=replace(study(), outcomes=made))
+
+
+# ── words ──
+
+
+def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
+    fastest, second, slowest = study().outcomes[1::2]
+    assert fastest.devices == 8
+    view = with_samples(
+        {fastest.plan: [1.0, 1.0, 2.0, 1.0], second.plan: [2.0, 2.0, 1.0, 2.0], slowest.plan: [3.0] * 4}
+    )
+    found = headline_of(view)
+    assert found.best is not None and found.best["plan"] == fastest.plan
+    assert found.too_close == (second.plan,)
+    assert (found.ahead[0].other, found.ahead[0].faster_share, found.ahead[0].num_samples) == (second.plan, 0.75, 4)
+    assert says(headline(view), fastest.plan, second.plan, "too close to call")
+    ranking = ranking_of(view)
+    assert ranking.ranked[8] == (fastest.plan, second.plan, slowest.plan) and ranking.num_samples == 4
+    assert {plan: pair.faster_share for plan, pair in ranking.pairs[8][fastest.plan].items()} == {
+        second.plan: 0.75,
+        slowest.plan: 1.0,
+    }
+
+
+@pytest.mark.parametrize(("more", "is_near"), [(0.9, True), (1.1, False)])
+def test_a_lead_below_the_models_own_error_is_too_close_to_call_though_all_samples_agree(
+    more: float, is_near: bool
+) -> None:
+    """Samples err in the same way for all plans, so that they agree on any difference."""
+    lead = more * mean_step_error()
+    fast = np.linspace(1.0, 1.5, 100)
+    view = with_samples({"ddp": fast.tolist(), "zero3": (fast * (1 + lead)).tolist(), "zeropp": [9.0] * 100})
+    found = headline_of(view)
+    assert found.best is not None and found.best["plan"] == "ddp"
+    assert (found.ahead[0].other, found.ahead[0].faster_share) == ("zero3", 1.0)
+    assert found.ahead[0].lead == pytest.approx(lead, rel=1e-9)
+    assert found.too_close == (("zero3",) if is_near else ())
+    assert says(headline(view), "ddp and zero3", "too close to call") == is_near
+    assert says(headline(view), "within the model’s own error of a step", plain(percent(mean_step_error()))) == is_near
+    assert says(headline(view), "ddp", "faster in more than 99 % of the samples") != is_near
+    words = ranking_words(ranking_of(view), view)
+    assert ("≈ &gt; 99 %" in " ".join(words.split())) == is_near
+
+
+# ── tables and charts ──
+
+
+def drawn_of(figure: Figure, plan: str) -> dict[str, dict[str, Any]]:
+    """The traces of a plan, which a click on its name hides together."""
+    traces = [trace for trace in figure["data"] if trace["legendgroup"] == plan]
+    kinds = {"line": "mode", "band": "fill", "nominal": "hovertext"}
+    found = {
+        kind: next(t for t in traces if key in t and (kind != "line" or "+" in t["mode"]))
+        for kind, key in kinds.items()
+    }
+    assert len(traces) == 3 and [t["name"] for t in traces] == [plan] * 3
+    assert [kind for kind in found if found[kind].get("showlegend", True)] == ["line"]
+    return found
+
+
+def test_lines_run_through_medians_inside_their_band_and_nominal_steps_are_faint_marks() -> None:
+    view = StudyView(study=study())
+    for plan in some(view.plans):
+        for figure, is_rate in ((rates(view), True), (step_times(view), False)):
+            drawn = drawn_of(figure, plan)
+            band = drawn["band"]["y"]
+            for place, size in enumerate((2, 8)):
+                row = outcome(plan, size).row
+                work = float(row["tokens_per_s_per_device"]) * float(row["step_time_s"])
+                seconds = [float(row[f"step_time_{end}_s"]) for end in ("p05", "p50", "p95")]
+                low, middle, high = sorted(work / s for s in seconds) if is_rate else seconds
+                assert drawn["line"]["y"][place] == pytest.approx(middle, rel=1e-12)
+                # The outline goes along the low ends and comes back along the high ones.
+                assert (band[place], band[-1 - place]) == pytest.approx((low, high), rel=1e-12)
+                nominal_s = float(row["step_time_nominal_s"])
+                assert drawn["nominal"]["y"][place] == pytest.approx(work / nominal_s if is_rate else nominal_s)
+            assert drawn["nominal"]["marker"]["color"].startswith("rgba(")
+
+
+SEQUENCES = {"short": 8, "long": 512}  # of a step
+DOCUMENT: dict[str, Any] = {
+    "name": "unequal",
+    "title": "Unequal batches",
+    "machine": {"name": "toy-cluster"},
+    "model": {"name": "tiny"},
+    "stack": "none",
+    "training": {"grad_accum": 1},
+    "run": {"devices": [8]},
+    "plans": {"short": {"family": "ddp"}, "long": {"family": "ddp", "micro_batch": 64}},
+}
+
+
+@cache
+def view() -> StudyView:
+    return StudyView(study=run_study(scenario_of(DOCUMENT, "unequal.toml")))
+
+
+@cache
+def steps() -> dict[str, npt.NDArray[np.float64]]:
+    """Seconds of a step in each sample, by plan; one of "short" takes less in all of them."""
+    found = {o.plan: o.samples_s for o in view().drawn if o.samples_s is not None}
+    assert set(found) == set(SEQUENCES) and np.all(found["short"] < found["long"])
+    return found
+
+
+def test_the_longer_step_that_trains_more_is_the_fastest_everywhere() -> None:
+    assert ranking_of(view()).ranked[8] == ("long", "short")
+    drawn = {plan: row[RATE] for plan, (row,) in view().rows.items()}
+    medians = {plan: 32 * SEQUENCES[plan] / np.median(samples_s) / 8 for plan, samples_s in steps().items()}
+    assert drawn == pytest.approx(medians, rel=1e-12)
+    found = headline_of(view())
+    assert found.best is not None and found.best["plan"] == "long" and found.best[RATE] == drawn["long"]
+    (ahead,) = found.ahead
+    assert (ahead.other, ahead.faster_share, ahead.too_close) == ("short", 1.0, False)
+    assert 1 + ahead.lead == pytest.approx(medians["long"] / medians["short"], rel=1e-12)
