@@ -131,7 +131,8 @@ def main() -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(input_of(samples, seed, reader, number))
             sys.stdout.write(f"{reader} {number}: {words}\n  kept as {path}\n")
-    sys.stdout.write(f"{counts.total():,} inputs of {len(counts)} readers, seed {seed}: {len(faults)} unforeseen errors\n")
+    read = f"{counts.total():,} inputs of {len(counts)} readers"
+    sys.stdout.write(f"{read}, seed {seed}: {len(faults)} unforeseen errors\n")
     return 1 if len(faults) > MOST_UNFORESEEN * counts.total() or not counts else 0
 
 

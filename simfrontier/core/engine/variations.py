@@ -15,7 +15,7 @@ from simfrontier.core.engine.step_path import StepPath
 
 AT_ONCE: Final = 4096  # step times of a pass: with fewer, most of it is Python, with more, memory
 # Relative errors against simulated steps where the library takes the same algorithms, of the 24 questions of
-# `python -m tests.whatif` in which 15 to 18 numbers differ at once.
+# tests/whatif.py in which 15 to 18 numbers differ at once.
 REPLAY_MEAN_ERROR: Final = 0.008
 REPLAY_LARGEST_ERROR: Final = 0.13
 

@@ -69,7 +69,7 @@ def _all(scenario: Scenario) -> Iterator[Control]:
     yield _control(
         "model.checkpointing", "activation checkpointing", "choice", levels, levels, file.model.checkpointing
     )
-    overlap = "engine.overlap", "communication beside computation"
+    overlap = "engine.overlap", "overlap of communication and computation"
     yield _control(*overlap, "switch", (False, True), ("off", "on"), file.engine.overlap)
     library, given = scenario.library.name, file.library.name
     found = tuple(

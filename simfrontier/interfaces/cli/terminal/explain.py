@@ -71,7 +71,7 @@ def print_explanation(it: Explanation, out: Path | None) -> None:
     screen = console()
     say("explain", "headline", it, shares_of(it.time), before=f"{it.title} ({it.fidelity}). ")
     if it.kept:
-        screen.print(f"Its search has found, and all changes keep: {options(it.kept)}", soft_wrap=True)
+        screen.print(f"Found by its search and kept in all changes: {options(it.kept)}", soft_wrap=True)
     _print_parts(it)
     _print_waits(it)
     if it.changes:
@@ -122,7 +122,7 @@ def _print_changes(it: Explanation) -> None:
             cells = (quantity(one.step_s, "s"), signed_seconds(one.saved_s), signed(one.share))
             rows.append((f"{number}", one.label, *cells, one.note))
         styles = ["" if one.fits and one.saved_s > 0.0 else "dim" for one in shown]
-        heads, title = ("", "change", "step", "saved", "of the step", "note"), "What would help, each simulated again"
+        heads, title = ("", "change", "step", "saved", "of the step", "note"), "Possible improvements, each simulated"
         screen.print(grid(title, heads, rows, words=("change", "note"), styles=styles))
     best = first_that_fits(it.changes)
     say("explain", "help", it, best, best is not None and best.share >= LITTLE, style="bold")

@@ -60,7 +60,7 @@ def print_run(found: Findings, view: StudyView, folder: Path, page: bool) -> Non
     figures = scenario.file.published
     lacks_plans = figures is not None and not {*figures.ratios} <= {*scenario.plans}
     if varied is None and scenario.file.sensitivity is None and lacks_plans:
-        screen.print("What is unknown is not varied here: that takes all the plans that the scenario compares.")
+        screen.print("Sensitivity is left out: it needs all plans that the scenario compares.")
     for line in _published(found, bool(scenario.machine.device.speed_sd)):
         screen.print(line, soft_wrap=True)
     text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
@@ -103,7 +103,7 @@ def _bands(found: Findings, view: StudyView) -> Iterator[str]:
     for row in sampled:
         median, low, high, nominal = (number(row[f"{rate}{end}"]) for end in ("", "_p05", "_p95", "_nominal"))
         waits = found["waiting"].get(row["plan"])
-        waiting = f"; {quantity(waits['in_step_s'][1], 's')} of the step waits for slow ones" if waits else ""
+        waiting = f"; {quantity(waits['in_step_s'][1], 's')} of the step is waiting for stragglers" if waits else ""
         yield f"  {row['plan']:<{width}}  {median} ({low} to {high}), nominal {nominal}{waiting}"
 
 
@@ -189,7 +189,7 @@ def _published(found: Findings, differ: bool) -> Iterator[str]:
             continue
         slowest = f" with the slowest of {share.devices:,}" if differ else ""
         sampled = f", 90 % interval {percent_between(*share.sampled)}{slowest}" if share.sampled else ""
-        unknown = f", {percent_between(*share.unknown)} over what is unknown" if share.unknown else ""
+        unknown = f", {percent_between(*share.unknown)} over unknown settings" if share.unknown else ""
         yield f"{message}, predicted {percent(share.predicted)}{sampled}{unknown}"
     called = "prediction with these settings" if published["changed_settings"] else "default prediction"
     for ratio in published["ratios"][1:]:
@@ -202,7 +202,7 @@ def _ratio(ratio: PublishedFigure, first: PublishedFigure, called: str) -> str:
         states = [(one.plan, f"{'was ' if one.state == NOT_RUN else ''}{one.state}") for one in (ratio, first)]
         why = " and ".join(f"{plan} {state}" for plan, state in states if state)
         return f"{name} was published as {ratio.published:g}; there is no prediction, because {why}."
-    ranges = {"90 % interval": ratio.sampled, "over what is unknown": ratio.unknown}
+    ranges = {"90 % interval": ratio.sampled, "over unknown settings": ratio.unknown}
     parts = "; ".join(f"{what} {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
     far, within = distance(ratio.predicted, ratio.published), f" ({parts})" if parts else ""
     far += " to" if far.startswith("equal") else ""

@@ -135,8 +135,8 @@ def _goal(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
             (each.key, _share(each.first, each.first_interval), _share(each.total, each.total_interval))
             for each in found.unknowns
         ]
-        title = f"What explains {answer.words}: shares of its variance, in brackets 90 % intervals"
-        yield grid(title, ("unknown", "by itself", "if all else is known"), rows, words=("unknown",), gap=2)
+        title = f"Shares of the variance of {answer.words}, with 90 % intervals in brackets"
+        yield grid(title, ("unknown", "by itself", "with all others known"), rows, words=("unknown",), gap=2)
         left = "" if found.num_rounds == found.num_planned else f" of {found.num_planned:,}"
         yield (
             f"{answer.words}: mean {number(found.mean)}, standard deviation {number(found.sd)} over unknown settings "

@@ -32,7 +32,7 @@ class SweptGoal:
 
     @property
     def steps(self) -> Iterator[tuple[int, float, float | None]]:
-        """Points that were better than all before them: point, value, and by which share of the best before."""
+        """Return the successive best points: point, value, and improvement as a share of the previous best."""
         before = None
         for point, best in enumerate(self.answer.so_far if self.answer else ()):
             if best is not None and best != before:
