@@ -26,25 +26,12 @@ def write_json(value: object, path: Path) -> None:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file as UTF-8. Raises InputError where it cannot be written."""
-    _write(path, text.encode(), lasts=False)
-
-
-def write_durable(path: Path, content: bytes) -> None:
-    """Write a file and wait until it is on the disk. Raises InputError where it cannot be written."""
-    _write(path, content, lasts=True)
-
-
-def _write(path: Path, content: bytes, *, lasts: bool) -> None:
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise OSError(0, "is a device, not a file")
         part = path.parent / f".{path.name}.{os.getpid()}.part"
         try:
-            with part.open("wb") as file:
-                file.write(content)
-                if lasts:
-                    file.flush()
-                    os.fsync(file.fileno())
+            part.write_text(text, encoding="utf-8", newline="")
             os.replace(part, path)
         finally:
             part.unlink(missing_ok=True)

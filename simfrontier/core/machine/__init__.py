@@ -69,5 +69,4 @@ from simfrontier.core.machine.spread import (
     LARGEST as LARGEST,
     SMALLEST as SMALLEST,
     Spread as Spread,
-    published_spreads as published_spreads,
 )

@@ -158,11 +158,6 @@ def _between(distribution: Literal["normal", "lognormal"], sd: float, most: floa
     return kept
 
 
-def published_spreads() -> tuple[str, ...]:
-    """Names of the distributions that are published."""
-    return tuple(sorted(_catalog()))
-
-
 def _published(name: str) -> Spread:
     known = _catalog()
     if name not in known:
