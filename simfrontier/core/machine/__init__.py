@@ -65,8 +65,4 @@ from simfrontier.core.machine.perturbation import (
 )
 from simfrontier.core.machine.sizes import SizeError as SizeError, mesh_sizes as mesh_sizes
 from simfrontier.core.machine.slurm_topology import read_topology as read_topology
-from simfrontier.core.machine.spread import (
-    LARGEST as LARGEST,
-    SMALLEST as SMALLEST,
-    Spread as Spread,
-)
+from simfrontier.core.machine.spread import LARGEST as LARGEST, SMALLEST as SMALLEST, Spread as Spread
