@@ -77,11 +77,6 @@ def test_validation_has_a_row_for_each_measured_time() -> None:
     assert {"table", "measured_s", "predicted_s", "error", "use"} <= set(table.columns) and len(table) > 800
 
 
-def test_importing_simfrontier_loads_none_of_its_packages() -> None:
-    own = {name for name in loaded_by("import simfrontier") if name.split(".")[0] == "simfrontier"}
-    assert own == {"simfrontier"}
-
-
 def test_frame_has_the_contract_columns_and_numbers() -> None:
     scenario = load_scenario("scenarios/frontier-20b.toml", plans=("zero3", "zero1"), devices=(8, 16))
     table = run_study(scenario, "analytic").frame()

@@ -15,7 +15,7 @@ import torch
 
 from simfrontier_real import cli_options as options
 from simfrontier_real.cli import main
-from simfrontier_real.measure.measure import measure
+from simfrontier_real.measure import measure
 from simfrontier_real.ops import lane_streams
 from simfrontier_real.ops.arrays import Backend, torch_backend
 from simfrontier_real.ranks import session

@@ -36,7 +36,7 @@ from simfrontier.core.program.placement import Placement, parse_placement
 from simfrontier.core.program.roles import fault_of_end, fault_of_exchange, faults_of_places
 from simfrontier.core.program.softmax import KERNELS
 
-FORMAT: Final = "simfrontier.core.program"
+FORMAT: Final = "simfrontier.schedule"
 VERSION: Final = 2
 MAX_DEPTH: Final = 32
 STAGES: Final = get_args(Stage)

@@ -16,7 +16,7 @@ from simfrontier.base.wholefile import write_whole
 from simfrontier.core.trace.table import Span, Trace, ranges_text, ranks_of_text
 from simfrontier.core.trace.trace_file import Counter, Place, Process, TraceFile, file_of
 
-FORMAT: Final = "simfrontier.core.trace"
+FORMAT: Final = "simfrontier.trace"
 VERSION: Final = 1
 MICROSECOND: Final = 1e-6
 JOB: Final = "links of the job"
@@ -125,7 +125,7 @@ _Whole = Annotated[int, Ge(0)]
 
 
 class _Other(External):
-    format: Literal["simfrontier.core.trace"]
+    format: Literal["simfrontier.trace"]
     version: Literal[1]
     schedule_digest: str
     title: str

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.base.errors import SimfrontierError
-from simfrontier_extras.emulation.real.changes import WIRING
+from simfrontier_extras.emulation.real.fabric import WIRING
 from simfrontier_extras.emulation.real.layout import CONTROL, DATA, NamespaceLayout
 from simfrontier_extras.emulation.real.namespaces import in_namespace
 from simfrontier_extras.emulation.real.probe import missing, private, search_path

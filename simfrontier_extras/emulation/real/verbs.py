@@ -19,7 +19,7 @@ def emulate(
     """Emulate a fabric on this computer and replay schedules on ranks in it, from a file of jobs."""
     import sys
 
-    from simfrontier_extras.emulation.real.changes import is_inside
+    from simfrontier_extras.emulation.real.fabric import is_inside
     from simfrontier_extras.emulation.real.jobs import load_jobs
 
     loaded, folder = load_jobs(jobs), jobs.parent

@@ -20,7 +20,7 @@ PAIR = wired(2, (0, 1), [(0, 1), (1, 0)], {(0, 1): [0, 1], (1, 0): [1, 0]})
 GLOO = """
 import json, os, sys, time
 import torch, torch.distributed as dist
-from simfrontier_extras.emulation.real.changes import carried_bytes
+from simfrontier_extras.emulation.real.fabric import carried_bytes
 from simfrontier_real.ranks.world import join, leave, place_of
 world = join(place_of(os.environ), "gloo", 30.0, 30.0)
 ones = torch.ones(1 << 18)

@@ -57,7 +57,7 @@ class File:
         text = path.read_text(encoding="ascii")
         assert text.endswith("\n")
         self.form: dict[str, Any] = json.loads(text, parse_float=lambda number: 1 // 0)
-        assert (self.form["format"], self.form["version"]) == ("simfrontier.core.program", 2)
+        assert (self.form["format"], self.form["version"]) == ("simfrontier.schedule", 2)
         self.is_canonical = text[:-1] == json.dumps(self.form, sort_keys=True, separators=(",", ":"))
         self.digest = hashlib.sha256(text[:-1].encode("ascii")).hexdigest()
         self.axes: dict[str, int] = dict(self.form["mesh"])
