@@ -14,7 +14,7 @@ import ijson
 from annotated_types import Ge
 from pydantic import ConfigDict, Field
 
-from simfrontier.base.errors import InputError
+from simfrontier.base.errors import InputError, shown
 from simfrontier.base.io import External, checked, reading
 from simfrontier.base.limits import FILE
 from simfrontier.core.trace import kineto as form
@@ -101,7 +101,10 @@ def head_of(path: Path) -> dict[str, Any]:
 def events_of(path: Path) -> Iterator[dict[str, Any]]:
     """Yield every event. Raises InputError for a file that is no trace, is cut short, or is larger than the limit."""
     with _opened(path) as file:
-        yield from ijson.items(file, f"{EVENTS}.item", use_float=True)
+        for number, event in enumerate(ijson.items(file, f"{EVENTS}.item", use_float=True)):
+            if not isinstance(event, dict):
+                raise InputError(f"got {shown(event)}, allowed: an object", where=f"{path}: {EVENTS}[{number}]")
+            yield event
 
 
 @contextmanager

@@ -89,8 +89,12 @@ def _node(root: Element) -> NodeTopology:
     if has_gpus:
         gpus.sort(key=lambda found: _integer(found.element, "dev", 0))
     devices = tuple(_device(found, number) for number, found in enumerate(gpus))
+    busids = [device.busid for device in devices]
+    for number, busid in enumerate(busids):
+        if busid in busids[:number]:
+            raise _fault(gpus[number].element, f"got the bus id {busid} of another device, allowed: one of its own")
     medium = _medium(gpus, version)
-    links = _Links([device.busid for device in devices])
+    links = _Links(busids)
     for number, found in enumerate(gpus):
         for child in found.element:
             if child.tag in MEDIA:
