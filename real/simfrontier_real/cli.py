@@ -248,7 +248,7 @@ def device(
 
     from simfrontier.base.wholefile import write_whole
     from simfrontier_real.cli_options import refuse_places
-    from simfrontier_real.measure.device_timer import device_facts, lines_of
+    from simfrontier_real.measure.device_facts import device_facts, lines_of
 
     refuse_places(None, out)
     facts = device_facts()

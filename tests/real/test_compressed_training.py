@@ -20,7 +20,7 @@ from simfrontier_real.ops.codecs import decode, encode
 from simfrontier_real.ops.executor import Executor, run_together
 from simfrontier_real.ops.lanes import InlineLanes
 from simfrontier_real.ops.local import in_range
-from simfrontier_real.ops.operands import PerHopCoder
+from simfrontier_real.ops.per_hop import PerHopCoder
 from simfrontier_real.ops.programs import programs_of
 from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.ranks.session import LoadedSchedule

@@ -14,7 +14,8 @@ from typing import Final, TypeVar
 from simfrontier.base.wholefile import write_whole
 from simfrontier.inputs.measured import KERNEL_COLUMNS, PRODUCT_COLUMNS
 from simfrontier_real.measure.device_timer import DeviceTimer, Times
-from simfrontier_real.measure.kernel_cases import TF32, KernelCase, ProductCase, kernel_cases, product_cases
+from simfrontier_real.measure.kernel_cases import KernelCase, kernel_cases
+from simfrontier_real.measure.product_cases import TF32, ProductCase, product_cases
 
 PRODUCTS, KERNELS = "products.csv", "kernels.csv"
 SPREAD: Final = ("least_s", "most_s", "repeats")  # columns that no reader needs, and people may want

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from simfrontier.core.program import PartialOp
 from simfrontier_real.ops.arrays import Array
-from simfrontier_real.ops.operands import PerHopCoder
+from simfrontier_real.ops.per_hop import PerHopCoder
 from simfrontier_real.ranks.moves import LineRange, LineWrite, MemberPart, Stage
 from simfrontier_real.ranks.wire import PendingMessage, Wire, WireMessage
 

@@ -12,7 +12,7 @@ from simfrontier.core.codecs import Codec
 from simfrontier.core.collectives import LoweredSchedule, Recipe, load_lowered, lower
 from simfrontier.core.program import Collective, CollectiveKind, Exchange, PartialOp, Schedule
 from simfrontier_real.ops.arrays import Array, blank_like
-from simfrontier_real.ops.operands import PerHopCoder
+from simfrontier_real.ops.per_hop import PerHopCoder
 from simfrontier_real.ranks.carry import Carrier
 from simfrontier_real.ranks.moves import MESSAGE, RESULT, MemberPart, part_of
 from simfrontier_real.ranks.transport import (

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import socket
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from simfrontier_real.cli_options import refuse_size
 from simfrontier_real.ops.arrays import Backend, torch_backend
 from simfrontier_real.ops.lane_step import LaneStep
 from simfrontier_real.ops.lanes import Lanes, StreamLanes, StreamThreadLanes, ThreadLanes
-from simfrontier_real.ops.operands import refuse_per_hop
+from simfrontier_real.ops.per_hop import refuse_per_hop
 from simfrontier_real.ops.programs import Programs, programs_of
 from simfrontier_real.ranks.failure import end_run
 from simfrontier_real.ranks.lowered import SCHEDULE_PREFIX, LoweredTransport, described, read_lowered
@@ -28,65 +26,6 @@ from simfrontier_real.ranks.processes import TorchTransport
 from simfrontier_real.ranks.through_host import HostTransport
 from simfrontier_real.ranks.transport import Transport
 from simfrontier_real.ranks.world import World, end_with_launcher, join, leave, place_of
-
-PINGS = 20
-
-
-def offset_s(world: World, host: str) -> tuple[float, float]:
-    """(seconds to add to this rank's monotonic clock to get rank 0's, largest error over all ranks).
-
-    Ranks on rank 0's host share its clock. Of every other host the lowest rank exchanges pings with rank 0; the fastest
-    of them bounds the error by half its round trip (Cristian's algorithm). All ranks take part.
-    """
-    import torch
-    import torch.distributed as dist
-
-    hosts = world.all_gather(host)
-    speakers = {name: hosts.index(name) for name in dict.fromkeys(hosts)}
-    best = (0.0, 0.0)  # (offset, half a round trip)
-    for name, speaker in speakers.items():
-        if name == hosts[0] or world.rank not in (0, speaker):
-            continue
-        stamp = torch.zeros(1, dtype=torch.float64)
-        for number in range(PINGS):
-            if world.rank == 0:
-                dist.recv(stamp, src=speaker, group=world.control)
-                stamp[0] = time.monotonic()
-                dist.send(stamp, dst=speaker, group=world.control)
-                continue
-            sent = time.monotonic()
-            dist.send(stamp, dst=0, group=world.control)
-            dist.recv(stamp, src=0, group=world.control)
-            half = (time.monotonic() - sent) / 2
-            if number == 0 or half < best[1]:
-                best = (float(stamp[0]) - (sent + half), half)
-    measured = world.all_gather(best)
-    return measured[speakers[host]][0], max(error for _, error in measured)
-
-
-@contextmanager
-def progress(rank: int, total: int, title: str) -> Iterator[Callable[[], None]]:
-    """Gives a function to call after each of `total` steps; the other ranks' does nothing."""
-    if rank != 0:
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda: bar.advance(task)
-
-
-def free_bytes() -> int:
-    """Memory in bytes that is available without swapping (Linux MemAvailable)."""
-    try:
-        match = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="utf-8"), re.MULTILINE)
-    except OSError:
-        match = None
-    return 1024 * int(match[1]) if match else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
 
 T = TypeVar("T")
 

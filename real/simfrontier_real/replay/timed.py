@@ -12,8 +12,10 @@ from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.trace import file_of, write_perfetto
 from simfrontier_real.ops.executor import Executor
 from simfrontier_real.ops.lane_step import LaneStep
+from simfrontier_real.ranks.clock import offset_s
 from simfrontier_real.ranks.others import processor_time
-from simfrontier_real.ranks.session import LoadedSchedule, Session, offset_s, progress
+from simfrontier_real.ranks.progress import progress
+from simfrontier_real.ranks.session import LoadedSchedule, Session
 from simfrontier_real.ranks.world import LostRankError
 from simfrontier_real.replay.record import RankTimes, arrows_of, clocked, trace_of
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.program import Schedule
-from simfrontier_real.ranks.session import LoadedSchedule, Session, free_bytes
+from simfrontier_real.ranks.free_memory import free_bytes
+from simfrontier_real.ranks.session import LoadedSchedule, Session
 from simfrontier_real.replay.timed import timed_steps, write_trace
 from simfrontier_real.train.checkpoints.resume import CheckpointSettings, found_checkpoint
 from simfrontier_real.train.checkpoints.writer import CheckpointWriter

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from simfrontier.answers.accuracy.bounds import unknown_programs, wrong_units
+from simfrontier.answers.accuracy.plausibility import unknown_programs, wrong_units
 from simfrontier.answers.accuracy.predictors.calls import Harness, named_harnesses, shipped_harnesses
 from simfrontier.answers.accuracy.predictors.shipped import predict_row, row_fitted
 from simfrontier.answers.accuracy.residual import Residual

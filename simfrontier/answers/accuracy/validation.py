@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from simfrontier.answers.accuracy.bounds import ErrorBound, JudgedBound, UnknownPrograms, WrongUnit, judge, load_bounds
+from simfrontier.answers.accuracy.bounds import ErrorBound, JudgedBound, judge, load_bounds
 from simfrontier.answers.accuracy.errors import EVERYTHING, Errors, Summary, grouped, summaries_of, summary_of
 from simfrontier.answers.accuracy.fitting.rows import shipped_rows_left_out
+from simfrontier.answers.accuracy.plausibility import UnknownPrograms, WrongUnit
 from simfrontier.answers.accuracy.predictors.rates import BoundedRate
 from simfrontier.answers.accuracy.predictors.shipped import predict_row, row_fitted
 from simfrontier.answers.accuracy.residual import AVERAGED, ONLY_BOUNDED, UNSEEN, NotCovered, Prediction, Residual, Use

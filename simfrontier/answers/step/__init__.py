@@ -56,10 +56,8 @@ from simfrontier.answers.step.links_over_time import (
 from simfrontier.answers.step.softmax import Softmaxes as Softmaxes, softmaxes as softmaxes
 from simfrontier.answers.step.stages import (
     OUTSIDE as OUTSIDE,
-    Gathers as Gathers,
     Stages as Stages,
     StageSpan as StageSpan,
-    gathers as gathers,
     stages_of as stages_of,
 )
 from simfrontier.answers.step.step_bounds import bounds as bounds
@@ -79,3 +77,4 @@ from simfrontier.answers.step.volumes import (
     op_need as op_need,
     step_needs as step_needs,
 )
+from simfrontier.answers.step.weight_gathers import Gathers as Gathers, gathers as gathers

@@ -1,5 +1,6 @@
 """Studies: the plans of a scenario at its sizes, simulated; rows for the table and what the page draws."""
 
+from simfrontier.answers.study.advice import advice_on as advice_on, shortage as shortage
 from simfrontier.answers.study.columns import (
     BAND as BAND,
     COLUMNS as COLUMNS,
@@ -11,13 +12,11 @@ from simfrontier.answers.study.columns import (
 from simfrontier.answers.study.neighbour import neighbour_of as neighbour_of
 from simfrontier.answers.study.outcome import (
     PlanOutcome as PlanOutcome,
-    advice_on as advice_on,
     advised as advised,
-    different as different,
     outcome_of as outcome_of,
     run_case as run_case,
-    shortage as shortage,
 )
+from simfrontier.answers.study.over_steps import different as different
 from simfrontier.answers.study.provenance import (
     inputs as inputs,
     scenario_digest as scenario_digest,

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simfrontier.answers.study.advice import shortage
 from simfrontier.answers.study.columns import EMPTY_IF_TOO_BIG, RESULTS
-from simfrontier.answers.study.outcome import PlanOutcome, run_case, shortage
+from simfrontier.answers.study.outcome import PlanOutcome, run_case
 from simfrontier.answers.study.schedule_cache import ScheduleCache
 from simfrontier.base.workers import Local, PerProcess, Workers
 from simfrontier.core.engine import Fidelity

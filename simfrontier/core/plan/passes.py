@@ -12,20 +12,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TypeGuard
 
+from simfrontier.core.plan.lanes import Numbered, overlap, statistics_beside
 from simfrontier.core.plan.moves import Hop
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
 from simfrontier.core.plan.product_passes import inputs_first, weights_first
-from simfrontier.core.plan.program import (
-    Hook,
-    Item,
-    Move,
-    Numbered,
-    Program,
-    StreamWait,
-    overlap,
-    statistics_beside,
-    token_tensor,
-)
+from simfrontier.core.plan.program import Hook, Item, Move, Program, StreamWait, token_tensor
 from simfrontier.core.program import Compute, Ref, gathered_name
 
 GATHERS: tuple[Purpose, ...] = ("weight_gather", "copy_gather")

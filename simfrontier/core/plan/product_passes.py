@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from simfrontier.core.plan.hops import communicator
+from simfrontier.core.plan.lanes import LANE_OF, Numbered
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
-from simfrontier.core.plan.program import LANE_OF, Item, Move, Numbered, Program, StreamWait
+from simfrontier.core.plan.program import Item, Move, Program, StreamWait
 from simfrontier.core.program import GRADIENT_ROLES, Collective, Compute, Ref, cut_label, in_pieces
 
 ALONG_SEQUENCE: Final[frozenset[Purpose]] = frozenset({"activation", "input_gradient", "input_gather"})

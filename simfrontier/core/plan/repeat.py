@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
+from simfrontier.core.plan.compress import Compressor
 from simfrontier.core.plan.layout import BATCH
 from simfrontier.core.plan.plan import Engine, Plan
-from simfrontier.core.plan.program import Compressor
 from simfrontier.core.program import Call, Collective, Compute, ExpandedProgram, Mesh, Op, Ref, Schedule, Tensor
 from simfrontier.core.workload import Workload
 

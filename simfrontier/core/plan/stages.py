@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import Codec, Plain
 from simfrontier.core.plan.builder import ModelPart, ProgramBuilder
+from simfrontier.core.plan.compress import Compressor
 from simfrontier.core.plan.optimizer import end_of_step
 from simfrontier.core.plan.orders import Boundary, StagePass, events_of
 from simfrontier.core.plan.plan import Pipeline
-from simfrontier.core.plan.program import CallItems, Compressor, Program
+from simfrontier.core.plan.program import CallItems, Program
 from simfrontier.core.plan.tensors import Tensors
 from simfrontier.core.program import Call, Compute, Exchange, Op, Ref, Role, buffer_name
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from simfrontier.core.plan.builder import ModelPart, ProgramBuilder
+from simfrontier.core.plan.compress import Compressor
 from simfrontier.core.plan.hops import with_collectives
 from simfrontier.core.plan.layout import CutLayout
 from simfrontier.core.plan.optimizer import declare_scalars, end_of_step
 from simfrontier.core.plan.passes import passes_of
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
 from simfrontier.core.plan.product_passes import copied_in_order, in_pieces_with_products, products_in_pieces
-from simfrontier.core.plan.program import Compressor, Program
+from simfrontier.core.plan.program import Program
 from simfrontier.core.plan.repeat import FEW_LAYERS, Built, repeated, repeated_layers
 from simfrontier.core.plan.stages import roles_of
 from simfrontier.core.plan.tensors import Tensors

@@ -6,151 +6,30 @@ import copy
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from simfrontier.base.errors import InputError, Key, near, nearest, shown, unknown_key, wrong
 from simfrontier.base.io import read_toml, typed
 from simfrontier.base.limits import Limit
 from simfrontier.base.not_modelled import not_modelled
 from simfrontier.core.collectives import Library, load_calibration, load_library, machine_numbers, with_algorithms
-from simfrontier.core.machine import LARGEST, SMALLEST, Machine, Perturbation, Spread, catalog, load_machine
+from simfrontier.core.machine import Machine, Perturbation, catalog, load_machine
 from simfrontier.core.machine.stack import NONE as NO_STACK, load_stack
 from simfrontier.core.program import Mesh
-from simfrontier.core.workload import GptShape, MlpShape, Shape, find_model, known_model, sizes_of
 from simfrontier.inputs.scenario.added_keys import SCENARIO_KEYS, FileForm
+from simfrontier.inputs.scenario.beside import scenario_beside
 from simfrontier.inputs.scenario.case import precision_of
-from simfrontier.inputs.scenario.form import ModelTable, NeighbourTable, ScenarioFile, SlowdownTable
+from simfrontier.inputs.scenario.form import ScenarioFile, SlowdownTable
 from simfrontier.inputs.scenario.job_nodes import on_nodes, refuse_size
 from simfrontier.inputs.scenario.plans import choose_plans, name_plans, options_of, searched
 from simfrontier.inputs.scenario.scenario import Scenario
 from simfrontier.inputs.scenario.settings import NUMBER_TABLES, NUMBERS, hold_everywhere, is_of_every_plan, path_of, put
-
-if TYPE_CHECKING:
-    from simfrontier.inputs.scenario.scenario import Scenario
-
-
-TABLE = "neighbour"
-SAME = ("node", "dragonfly", "fat_tree", "num_nodes")  # what is one for both jobs
-
-
-def scenario_beside(
-    table: NeighbourTable | None, machine: Machine, folder: Path, load: Callable[[Path], Scenario]
-) -> Scenario | None:
-    """The other job's scenario, of the one plan and size that it runs with; None without a table. Raises InputError at
-    a key of the table."""
-    if table is None:
-        return None
-    path = folder / table.scenario
-    try:
-        other = load(path if os.path.lexists(path) else Path(table.scenario))
-    except InputError as error:
-        raise error.within(key=(TABLE, "scenario")) from None
-    if table.plan is not None and table.plan not in other.plans:
-        raise InputError(f'plan "{table.plan}": {nearest(table.plan, other.plans)}', key=(TABLE, "plan"))
-    plan, devices = table.plan or next(iter(other.plans)), table.devices or max(other.file.run.devices)
-    _refuse(other, plan, machine)
-    run = other.file.run.model_copy(update={"devices": [devices]})
-    return replace(other, plans={plan: other.plans[plan]}, file=other.file.model_copy(update={"run": run}))
-
-
-def _refuse(other: Scenario, plan: str, machine: Machine) -> None:
-    """Raise InputError for what of the other scenario cannot be beside this one's job, or would be passed over."""
-    differs = [part for part in SAME if getattr(other.machine, part) != getattr(machine, part)]
-    if other.machine.name != machine.name or differs:
-        got = f"of another machine, {other.machine.name}" if not differs else f"whose machine has another {differs[0]}"
-        raise InputError(f"got a scenario {got}; allowed: of {machine.name} as it is here", key=(TABLE, "scenario"))
-    if plan in other.searches:
-        text = f'plan "{plan}" of {other.where} is searched for; allowed: a plan with all its sizes'
-        raise InputError(text, key=(TABLE, "plan"))
-    if other.file.perturbation:
-        text = f"{other.where} has a table perturbation; allowed: none, this scenario's counts for both"
-        raise InputError(text, key=(TABLE, "scenario"))
-
-
-TRAITS = (
-    *("residual", "tied", "ffn_hidden", "gated", "kv_heads", "norm", "biases", "positions", "embedding_norm", "causal"),
-    *("vocabulary_multiple", "dropout"),
-)  # of a GPT
-
-
-def shape_of(table: ModelTable) -> Shape:
-    """A named shape, with what the table sets otherwise; or one of the user's own, which then needs every size. Raises
-    InputError."""
-    sizes = {key: getattr(table, key) for key in dict.fromkeys((*sizes_of(GptShape), *sizes_of(MlpShape)))}
-    given = {key: value for key, value in sizes.items() if value is not None}
-    traits = {key: getattr(table, key) for key in TRAITS if getattr(table, key) is not None}
-    known = known_model(table.name)
-    if known is not None and not isinstance(known, GptShape | MlpShape):
-        return known.with_settings({**given, **traits})
-    form = _form_of(known, given)
-    keys = sizes_of(form)
-    for key in given:
-        if key not in keys:
-            kind = "an MLP" if form is MlpShape else "a GPT"
-            raise InputError(f"model.{key}: {table.name} is {kind}, whose sizes are {', '.join(keys)}")
-    for key in traits if form is MlpShape else ():
-        raise InputError(f"model.{key}: {table.name} is an MLP, which has none; allowed: a GPT")
-    lacking = [key for key in keys if key not in given]
-    if not lacking:
-        return form(name=table.name, source="scenario", **given, **traits)
-    if known is None and len(given) > 1:
-        raise InputError(f"model: a shape of your own needs all of {', '.join(keys)}; missing: {', '.join(lacking)}")
-    return find_model(table.name).with_settings({**given, **traits})
-
-
-def _form_of(known: Shape | None, given: Collection[str]) -> type[GptShape] | type[MlpShape]:
-    """What the sizes are of: the kind of the named model, else an MLP where a size is given that only an MLP has."""
-    if isinstance(known, GptShape | MlpShape):
-        return type(known)
-    return MlpShape if set(given) - set(sizes_of(GptShape)) else GptShape
-
-
-COLUMN = "factor"
-
-
-def with_tables(file: ScenarioFile, folder: Path) -> ScenarioFile:
-    """The same file with the rows of every table of its spreads. Raises InputError at the key that names the table, or
-    with the line of the table that is wrong."""
-    changed: dict[str, object] = {}
-    if file.perturbation.spread:
-        changed["perturbation"] = _filled(file.perturbation, folder)
-    table = file.slowdown
-    if table is not None and any(case.perturbation.spread for case in table.cases):
-        cases = []
-        for number, case in enumerate(table.cases):
-            try:
-                cases.append(case.model_copy(update={"perturbation": _filled(case.perturbation, folder)}))
-            except InputError as error:
-                raise error.within(key=("slowdown", "cases", number)) from None
-        changed["slowdown"] = table.model_copy(update={"cases": cases})
-    return file.model_copy(update=changed) if changed else file
-
-
-def _filled(perturbation: Perturbation, folder: Path) -> Perturbation:
-    spread = [_read(each, folder, number) for number, each in enumerate(perturbation.spread)]
-    return replace(perturbation, spread=tuple(spread))
-
-
-def _read(spread: Spread, folder: Path, number: int) -> Spread:
-    if spread.table is None:
-        return spread
-    from simfrontier.inputs.measured import read_lines
-
-    beside = folder / spread.table
-    try:
-        lines = read_lines(beside if os.path.lexists(beside) else Path(spread.table), (COLUMN,))
-        listed = tuple(line.above_zero(COLUMN, "a factor above 0") for line in lines)
-        for line, factor in zip(lines, listed, strict=True):
-            if not SMALLEST <= factor <= LARGEST:
-                raise line.fault(COLUMN, f"a factor from {SMALLEST:g} to {LARGEST:g}")
-    except InputError as error:
-        raise error.within(key=("perturbation", "spread", number, "table")) from None
-    return replace(spread, listed=listed)
-
+from simfrontier.inputs.scenario.shape import shape_of
+from simfrontier.inputs.scenario.spreads import with_tables
 
 STEPS_APART: Final = Limit(most=100, what="steps")  # every one is simulated, and kept until the slowest is known
 

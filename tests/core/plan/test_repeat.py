@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from simfrontier.core.plan import Engine, to_schedule
-from simfrontier.core.plan.program import Compressor
+from simfrontier.core.plan.compress import Compressor
 from simfrontier.core.program import Schedule, digest
 from simfrontier.core.workload import Checkpointing
 from tests.core.program.builders import ENGINES, mesh_of, options_of, schedule_of

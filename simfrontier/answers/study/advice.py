@@ -1,0 +1,109 @@
+"""Advice on a simulated plan: a grid that was left at its default, and settings with which its memory would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from simfrontier.answers.study.schedule_cache import schedule_of_case
+from simfrontier.base.errors import InputError
+from simfrontier.base.units import written
+from simfrontier.core.plan import Options, TensorOptions
+from simfrontier.core.program import peak_bytes as fullest
+from simfrontier.inputs.scenario import Case, Scenario
+
+MUCH = 0.5  # of the memory that a plan needs: what a setting must save to be worth a word
+ALIKE = 1.1  # memory with another setting over the least that any setting leaves
+MOST_GRIDS = 12  # that are tried until one fits
+
+
+def shortage(peak_bytes: float, capacity_bytes: float, at_peak: Mapping[str, int]) -> str:
+    """What a plan needs that does not fit, and the two kinds of tensors that need most of it."""
+    largest = sorted(at_peak.items(), key=lambda item: -item[1])[:2]
+    parts = ", ".join(f"{name} {written(size, 'bytes')}" for name, size in largest)
+    return f"needs {written(peak_bytes, 'bytes')} of {written(capacity_bytes, 'bytes')} ({parts})"
+
+
+def advice_on(scenario: Scenario, case: Case, peak_bytes: float, at_peak: Mapping[str, int]) -> tuple[str, ...]:
+    """What to try with a case that needs `peak_bytes` on a device, `at_peak` by what they hold, in words; nothing where
+    it fits on a chosen grid."""
+    excess = peak_bytes - _capacity(scenario, case)
+    parts = [_grid(scenario, case, excess <= 0)]
+    if excess > 0 and at_peak.get("activations", 0) >= min(excess, MUCH * peak_bytes):
+        parts.append(_leaner(scenario, case, peak_bytes))
+    return tuple(filter(None, parts))
+
+
+def _grid(scenario: Scenario, case: Case, fits: bool) -> str:
+    """That a tensor-parallel plan has no grid because none was given, and one to try: the most ranks of a node that
+    divide the model, with as many stages as its memory takes."""
+    options = case.options
+    if not isinstance(options, TensorOptions) or case.devices == 1:
+        return ""
+    axes = (*(axis for axis, _ in reversed(options.inside)), "pipeline")
+    if case.name in scenario.of(case.name, case.devices).searches or options.model_fields_set & {*axes}:
+        return ""
+    grids = list(_grids(scenario, case, axes[0]))
+    grid = next((grid for grid in grids if fits or _fits(scenario, case, grid)), next(iter(grids), {}))
+    tried = " ".join(f"--set plans.{case.name}.{axis}={count}" for axis, count in grid.items())
+    return f"{', '.join(f'{axis} = 1' for axis in axes)} (the default){f'; try {tried}' if tried else ''}"
+
+
+def _grids(scenario: Scenario, case: Case, axis: str) -> Iterator[dict[str, int]]:
+    """Grids of one axis and stages on which the case can run, the fewest stages first."""
+    per_node = scenario.machine.devices_per_node
+    widths = [width for width in range(min(per_node, case.devices), 1, -1) if per_node % width == 0]
+    width = next((width for width in widths if _changed(scenario, case, {axis: width}) is not None), None)
+    if width is None:
+        return
+    yield {axis: width}
+    stages = [count for count in range(2, case.shape.num_layers + 1) if case.shape.num_layers % count == 0]
+    for count in stages[: MOST_GRIDS - 1]:
+        if _changed(scenario, case, {axis: width, "pipeline": count}) is not None:
+            yield {axis: width, "pipeline": count}
+
+
+def _fits(scenario: Scenario, case: Case, options: Mapping[str, Any]) -> bool:
+    return _need(scenario, case, options) <= _capacity(scenario, case)
+
+
+def _leaner(scenario: Scenario, case: Case, need: float) -> str:
+    """The setting of attention or checkpointing, or both, that saves most of what a case needs, and what is left;
+    nothing where none does. The fewest settings with which it fits, or which leave as little as all together."""
+    fused = {"attention": "fused"} if case.attention == "plain" else {}
+    full = {"checkpointing": "full"} if case.checkpointing != "full" else {}
+    tried = [changes for changes in (fused, full, {**fused, **full}) if changes]
+    needs = [(_need(scenario, case, changes), changes) for changes in tried]
+    enough = max(_capacity(scenario, case), ALIKE * min((left for left, _ in needs), default=need))
+    left, changes = next((each for each in needs if each[0] <= enough), (need, {}))
+    if left > max(_capacity(scenario, case), MUCH * need):
+        return ""
+    own = case.options.model_fields_set
+    keys = [f'{f"plans.{case.name}" if key in own else "model"}.{key} = "{value}"' for key, value in changes.items()]
+    return f"with {' and '.join(keys)} it needs about {written(left, 'bytes')}"
+
+
+def _capacity(scenario: Scenario, case: Case) -> float:
+    """Bytes of a device that the plan's stack leaves to tensors."""
+    return scenario.of(case.name, case.devices).machine.device.hbm_bytes
+
+
+def _need(scenario: Scenario, case: Case, changes: Mapping[str, Any]) -> float:
+    """Bytes on the fullest device with other options of the plan; infinite where they cannot be."""
+    changed = _changed(scenario, case, changes)
+    if changed is None:
+        return float("inf")
+    try:
+        return fullest(schedule_of_case(scenario, changed)).num_bytes
+    except InputError:
+        return float("inf")
+
+
+def _changed(scenario: Scenario, case: Case, changes: Mapping[str, Any]) -> Case | None:
+    """The case with other options of the plan; None where they cannot be."""
+    options: Options = case.options.model_copy(update=changes)
+    try:
+        batch = scenario.at(case.devices).shared_batch(case.devices)
+        return scenario.of(case.name, case.devices).case_with(case.name, options, case.devices, batch)
+    except InputError:
+        return None
