@@ -44,7 +44,7 @@ help::
 	@echo "make mutation    SAMPLE=$(SAMPLE) mutants of schedule, plan, network and simulation, by the tests that reach them (SEED=$(SEED))"
 	@echo "make mutants     faults put into the executor, in every family, by the verdict of train (some twenty minutes)"
 	@echo "make mutated-schedules  one stored fact of a schedule changed at a time: refused, or trained alike (SEED=$(SEED), half an hour)"
-	@echo "make fuzz        $(INPUTS) changed files for all readers (SECONDS=$(SECONDS), 0: until all are read; READERS='kineto inspector': these)"
+	@echo "make fuzz        $(INPUTS) changed files for the readers of the core (SECONDS=$(SECONDS), 0: until all are read; READERS='kineto inspector': these)"
 	@echo "make docs        the documentation as a site: site/index.html"
 	@echo "make picture     the picture of the README, drawn anew"
 	@echo "make browser     the pages in a headless Chromium"

@@ -1,4 +1,4 @@
-"""The picture of the README: the plans of the main scenario on 8 to 384 GCDs (`make docs` draws it anew)."""
+"""The picture of the README: the plans of the main scenario on 8 to 384 GCDs (`make picture` draws it)."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,20 @@ def pytest_in(copied: Path, *arguments: str) -> str:
 
 
 deleted = pytest.mark.parametrize("names", [*([name] for name in EXTRAS), EXTRAS], ids=[*EXTRAS, "all"])
+
+
+def test_every_module_that_adds_is_asked_for() -> None:
+    """A module of another name would be passed over without a word."""
+    asked = re.compile(r'added\(\s*"([a-z_.]+)"')
+    core = [*(ROOT / "simfrontier").rglob("*.py"), *(ROOT / "real").rglob("*.py")]
+    code = "".join(path.read_text(encoding="utf-8") for path in core)
+    files = {path: path.relative_to(ROOT / PACKAGE) for path in (ROOT / PACKAGE).rglob("*.py")}
+    adding = {
+        ".".join(file.with_suffix("").parts[1:])
+        for path, file in files.items()
+        if "tests" not in file.parts and re.search(r"^ADDS\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert adding and adding <= {*asked.findall(code)}
 
 
 @pytest.mark.long

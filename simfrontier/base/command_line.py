@@ -1,6 +1,6 @@
 """What the programs' command lines share: options before the verb, errors in one line, and exit codes.
 
-0 good; 1 the answer is no; 2 wrong input; 3 anything unforeseen, with its traceback in a file that the line names; 130
+0 success; 1 check failed; 2 invalid input; 3 anything unforeseen, with its traceback in a file that the line names; 130
 stopped by Ctrl-C, 143 by SIGTERM.
 """
 
@@ -24,8 +24,8 @@ from simfrontier.base.version import __version__
 USAGE_ERROR: Final = cast(type[Exception], typer.BadParameter.__mro__[1])
 UNFORESEEN: Final = 3
 EXIT_CODES: Final = (
-    "Exit codes: 0 good; 1 the answer is no; 2 wrong input; 3 anything unforeseen (its traceback is in a file that the "
-    "line names); 130 stopped by Ctrl-C, 143 by SIGTERM. Errors are one line."
+    "Exit codes: 0 success; 1 check failed; 2 invalid input; 3 anything unforeseen (its traceback is in a file that "
+    "the line names); 130 stopped by Ctrl-C, 143 by SIGTERM. Errors are one line."
 )
 
 

@@ -16,14 +16,12 @@ class Defect(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """`read` gets a file with this suffix, changed from a sample of `kind`; `share`: how often, relative to others;
-    `samples`: those of an extra, which has its readers in `tests/fuzz.py`."""
+    """`read` gets a file with this suffix, changed from a sample of `kind`; `share`: how often, relative to others."""
 
     kind: str
     suffix: str
     share: float
     read: Callable[[Path, random.Random], None]
-    samples: Callable[[], list[bytes]] | None = None
 
 
 def command(*arguments: str | Path) -> int:

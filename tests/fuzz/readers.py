@@ -6,7 +6,6 @@ import random
 import shutil
 from pathlib import Path
 
-from simfrontier.base.extras import added
 from tests.fuzz.reader import Reader, command
 from tests.invoke import TOY
 
@@ -164,4 +163,3 @@ READERS: dict[str, Reader] = {
     "topology-xml": Reader(kind="topology-xml", suffix=".xml", share=8.0, read=_topology_xml),
     "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
 }
-READERS |= {reader.kind: reader for reader in added("tests.fuzz", Reader)}

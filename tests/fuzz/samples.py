@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simfrontier.base.extras import added
 from simfrontier.inputs.measured import CallRow, load_table
 from tests.core.topology.samples import bare, dgx_a100, frontier, link, perlmutter
-from tests.fuzz.reader import Reader
 from tests.inputs.measured import writers
 from tests.invoke import ROOT, TOY, invoke
 from tests.scenario_files import SCENARIOS
@@ -117,7 +115,6 @@ def made_in(folder: Path) -> dict[str, list[bytes]]:
         b"plans.*.softmax=two-pass",
         b'machine.overrides={"device.hbm_bytes"=1e9}',
     ]
-    out |= {reader.kind: reader.samples() for reader in added("tests.fuzz", Reader) if reader.samples}
     return out
 
 

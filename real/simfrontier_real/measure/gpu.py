@@ -244,7 +244,7 @@ def make_room(out: Path) -> None:
 
 def step_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """A step finds simfrontier where this process has it, and says at once what it says."""
-    places = [ROOT, Path(__file__).resolve().parents[1], *filter(None, [environment.get("PYTHONPATH")])]
+    places = [ROOT, Path(__file__).resolve().parents[2], *filter(None, [environment.get("PYTHONPATH")])]
     return {**environment, "PYTHONPATH": os.pathsep.join(map(str, places)), "PYTHONUNBUFFERED": "1"}
 
 

@@ -19,7 +19,7 @@ DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", TF32: "float32", "fp32":
 
 @dataclass(frozen=True, slots=True)
 class ProductShape:
-    """A product (m x k)(k x n); `form` is that of `schedule.matmul_form`: which operands lie transposed."""
+    """A product (m x k)(k x n); `form` is that of `core.program.matmul_form`: which operands lie transposed."""
 
     m: int
     n: int

@@ -25,7 +25,7 @@ PARTS: tuple[str, ...] = ("compute", "inter_node", "intra_node", "package", "cod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedPlan:
-    """A simulated plan: seconds of the nominal step and of its parts on the critical rank (as `analysis.exposure`),
+    """A simulated plan: seconds of the nominal step and of its parts on the critical rank (as `answers.step.exposure`),
     bytes on the fullest rank, and sampled step times (empty where nothing is known to be uncertain)."""
 
     nominal_s: float

@@ -266,7 +266,7 @@ def _peak_in_time(
 
 
 def _peaks_in_order(form: SmallForm, size: Mapping[str, int]) -> list[int]:
-    """The most bytes of buffers during an op, as `schedule.peak_bytes`, by phase."""
+    """The most bytes of buffers during an op, as `core.program.peak_bytes`, by phase."""
     change = [0] * (len(form.number) + 1)
     for name, first, last in form.held:
         change[first] += size[name]

@@ -38,7 +38,7 @@ class PlanOutcome:
     (the critical rank first) and `link_use` (of links by name) there if the plan fits. `gathers`: of a model that keeps
     what all ranks fill. `softmaxes`: of a scenario that names their kernels or ways.
 
-    `samples_s`: sampled step times, paired with those of other plans at the same size (see analysis.uncertainty); None
+    `samples_s`: sampled step times, paired with those of other plans at the same size (answers.step.uncertainty); None
     where the plan does not fit, nothing is known to be uncertain, or no samples are wanted. `advice`: what to try with
     a plan that does not fit, or whose grid was left at its default. `waits`: waiting in these samples, where the plan
     is drawn and devices are known to differ.

@@ -30,4 +30,4 @@ from simfrontier.answers.sweep.rounds import (
     seconds_of as seconds_of,
 )
 from simfrontier.answers.sweep.runner import run_sweep as run_sweep
-from simfrontier.answers.sweep.study import SweepStudy as SweepStudy, load_study as load_study, study_of as study_of
+from simfrontier.answers.sweep.study import SweepStudy as SweepStudy, load_study as load_study

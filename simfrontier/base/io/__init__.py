@@ -19,7 +19,7 @@ from simfrontier.base.io.bounds import (
     Switch as Switch,
     Text as Text,
 )
-from simfrontier.base.io.log import left_out as left_out, log_text as log_text, plain_log as plain_log
+from simfrontier.base.io.log import left_out as left_out, log_text as log_text
 from simfrontier.base.io.model import External as External, Strict as Strict, extended as extended
 from simfrontier.base.io.node import Node as Node
 from simfrontier.base.io.text import (

@@ -92,11 +92,6 @@ class Codec(ABC):
         """Bytes of a piece, scales included."""
         return self.payload_bytes(elements) + self.scale_bytes(elements)
 
-    @property
-    def bits_with_scales(self) -> Fraction:
-        """Bits per element of a long message, its part of a scale included."""
-        return self.bits
-
     def on(self, dtype: str) -> Codec:
         """The codec as it is for numbers of that type. Raises InputError where it cannot take them."""
         if dtype not in FLOATS:

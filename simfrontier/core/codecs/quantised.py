@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import ClassVar, Final
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.codecs.codec import SCALE_BYTES, Codec
+from simfrontier.core.codecs.codec import Codec
 
 _BITS: Final = {"int8": 8, "int4": 4}
 NAMES: Final = tuple(_BITS)
@@ -28,11 +28,6 @@ class Quantised(Codec):
     def bits(self) -> Fraction:
         """Bits of a level."""
         return Fraction(_BITS[self.name])
-
-    @property
-    def bits_with_scales(self) -> Fraction:
-        """Bits of a level and its part of the scale."""
-        return self.bits + Fraction(8 * SCALE_BYTES, self.block)
 
     @property
     def group(self) -> int:

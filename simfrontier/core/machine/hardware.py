@@ -271,7 +271,7 @@ class Device:
     fp64: Matmul | None = None
     matmul_forms: MatmulForms = MatmulForms()
     tiles: Tiles | None = None
-    misaligned: Annotated[NotNegative, SOURCED] = 0.0  # see `tiles.misaligned`
+    misaligned: Annotated[NotNegative, SOURCED] = 0.0  # see `kernels.misaligned`
     attention: Mapping[AttentionKernel, Annotated[Positive, SOURCED]] = field(default_factory=dict, hash=False)
     codecs: Mapping[Annotated[str, Names(timed_codecs)], CodecSpeeds] = field(default_factory=dict, hash=False)
 

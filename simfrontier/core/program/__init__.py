@@ -68,12 +68,10 @@ from simfrontier.core.program.names import (
     value_name as value_name,
 )
 from simfrontier.core.program.op_kind import (
-    BACKWARD as BACKWARD,
     CopyKind as CopyKind,
     MeasuredKind as MeasuredKind,
     ModelFacts as ModelFacts,
     ModelKind as ModelKind,
-    Needed as Needed,
     WaitKind as WaitKind,
 )
 from simfrontier.core.program.opnames import (
@@ -120,9 +118,3 @@ from simfrontier.core.program.store import (
     to_json as to_json,
 )
 from simfrontier.core.program.sweep_calls import SweepCall as SweepCall, sweep as sweep
-from simfrontier.core.program.traffic import (
-    Traffic as Traffic,
-    every_operand as every_operand,
-    picked_rows as picked_rows,
-    replaced_entries as replaced_entries,
-)

@@ -1,6 +1,7 @@
 """What a kind of op is: every fact that the checker, the cost model, explanations and real runs need of it.
 
-A kind is one value of one of these classes, in `schedule.kinds` (or an extra's `op_kinds`). Nothing else lists kinds.
+A kind is one value of one of these classes, in `core.program.kinds` (or an extra's `op_kinds`). No other place lists
+kinds.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class ModelKind(OpKind):
     join or gather what it reads, so that operands have a label in other sizes; `is_gated`: its operand has two features
     side by side for each of the result. `reads_indices`: its first operand are whole numbers. `writes_mask`: its last
     result is a mask. `adds_values`: its operands, which have the same labels, are added up, also while they are partial
-    sums. `has_passes`: its op names a kernel of `schedule.softmax`, for rows that do not stay on the chip.
+    sums. `has_passes`: its op names a kernel of `core.program.softmax`, for rows that do not stay on the chip.
 
     Backward: `needs` is what an op of this kind that makes gradients reads beside them; `gradient`: the kind that makes
     its gradients, where that is another; `sums_gradients`: its gradient is that of each of its operands;

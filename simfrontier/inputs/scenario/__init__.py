@@ -4,7 +4,6 @@ from simfrontier.inputs.scenario.added_keys import (
     FileForm as FileForm,
     GridJob as GridJob,
     GridOrder as GridOrder,
-    ScenarioKeys as ScenarioKeys,
     grid_orders as grid_orders,
 )
 from simfrontier.inputs.scenario.case import Case as Case, mesh_of as mesh_of

@@ -164,7 +164,7 @@ def goodput_page(found: Goodput) -> str:
 
 
 def live_page(scenario: Scenario, controls: Sequence[Any], moves: Mapping[str, Sequence[str]]) -> str:
-    """The page of a scenario, which loads nothing from anywhere. `controls`: `live.controls.Control`; `moves`: texts of
+    """The page of a scenario, which loads nothing from anywhere. `controls`: `live.state.Control`; `moves`: texts of
     a control's values in a link."""
     return render(
         "pages/live.html.j2",

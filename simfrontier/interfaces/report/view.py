@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -172,3 +173,8 @@ def published_tflops(outcome: PlanOutcome) -> float:
     """TFLOPS per device as published rates of GPTs count them (GPT-NeoX's metric); of other models their own."""
     published = outcome.row["neox_tflops_per_device"]
     return float(outcome.row["tflops_per_device"] if published == "" else published)
+
+
+def finite(value: float) -> float | None:
+    """Return a number that JSON has; None for NaN and infinity."""
+    return value if math.isfinite(value) else None

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.core.program import Call, Ref, Role, Schedule, digest, from_json, to_json
+from simfrontier.core.program import Call, Ref, Role, Schedule, digest, from_json, parse, to_json
 from simfrontier.core.program.loops import Loop, expanded, folded, num_calls, refs_of_run, runs_of_refs
+from simfrontier.core.trace import perfetto
 from simfrontier.core.workload import Checkpointing
 from tests.core.program.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of
 
@@ -15,6 +16,14 @@ FAMILIES = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
 
 def small() -> Schedule:
     return schedule_of(options_of("zeropp"), mesh_of(2, 2, 2), grad_accum=2)
+
+
+def test_formats_of_files_keep_their_names() -> None:
+    """Files that were written before are read, and digests stay."""
+    assert (
+        *("simfrontier.schedule", 2),
+        *("simfrontier.trace", 1),
+    ) == (parse.FORMAT, parse.VERSION, perfetto.FORMAT, perfetto.VERSION)
 
 
 def num_blocks(schedule: Schedule) -> int:

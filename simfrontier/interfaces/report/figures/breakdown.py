@@ -35,7 +35,7 @@ class StepPart:
     colour: str
 
 
-PARTS: dict[str, StepPart] = {  # by the fields of `analysis.Exposure`
+PARTS: dict[str, StepPart] = {  # by the fields of `answers.step.Exposure`
     "compute": StepPart(column="compute_time_s", name="compute", short="compute", colour=COMPUTE),
     **{
         level: StepPart(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from simfrontier.base.units import unit_of
 from simfrontier.interfaces.report.phrases import exactly
-from simfrontier.interfaces.report.view import StudyView, comparable
+from simfrontier.interfaces.report.view import StudyView, comparable, finite
 
 if TYPE_CHECKING:
     from simfrontier.answers.experiments import Sensitivity, VariedRates
@@ -59,14 +58,10 @@ def _varied(one: VariedRates, plans: tuple[str, ...]) -> dict[str, Any]:
     return {
         "setting": setting,
         "value": value,
-        "rates": {plan: _finite(one.rates[plan]) for plan in plans},
-        "tflops": {plan: _finite(one.tflops[plan]) for plan in plans},
-        "compared": {plan: _finite(one.rates[plan] / first) for plan in plans},
+        "rates": {plan: finite(one.rates[plan]) for plan in plans},
+        "tflops": {plan: finite(one.tflops[plan]) for plan in plans},
+        "compared": {plan: finite(one.rates[plan] / first) for plan in plans},
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _published(view: StudyView, result: Sensitivity) -> dict[str, float]:

@@ -3,7 +3,6 @@ class."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from simfrontier.base.units import times
 from simfrontier.core.trace import ranges_text
+from simfrontier.interfaces.report.view import finite
 
 if TYPE_CHECKING:
     from simfrontier.answers.slowdown import Slowdown, SlowedPlan
@@ -118,14 +118,14 @@ def _devices(one: SlowedPlan) -> Iterator[SlowedKind]:
         members = np.flatnonzero(one.devices.class_of == cls).tolist()
         text = ranges_text(members)
         text = text if len(text) <= LONGEST else f"{members[0]} and others"
-        yield SlowedKind(link_class="", example=text, count=len(members), slowdown=_finite(slowdown))
+        yield SlowedKind(link_class="", example=text, count=len(members), slowdown=finite(slowdown))
 
 
 def _links(one: SlowedPlan) -> Iterator[SlowedKind]:
     """Kinds of links, those of a class of the machine together."""
     classes = list(dict.fromkeys(each.link_class for each in one.links))
     for each in sorted(one.links, key=lambda each: classes.index(each.link_class)):
-        slowdown = _finite(each.slowdown)
+        slowdown = finite(each.slowdown)
         yield SlowedKind(link_class=each.link_class, example=each.example, count=each.num_links, slowdown=slowdown)
 
 
@@ -134,7 +134,3 @@ def _range(kinds: Sequence[SlowedKind]) -> str:
     known = [each.slowdown for each in kinds if each.slowdown is not None]
     low, high = times(min(known)), times(max(known))
     return high if low == high else f"{low} to {high}"
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
