@@ -45,7 +45,7 @@ class _Result(External):
     size: Annotated[int, Ge(0)]
     time: NotNegative
     gpus: _Count | None = None  # of a build without MPI: one process
-    ranks: _Count = 1
+    ranks: _Count | None = None
     gpusPerRank: _Count = 1
     nodes: _Count = 1
 
@@ -83,6 +83,8 @@ def _devices(where: str, result: _Result, setup: Setup) -> int:
     """Return the number of devices of a group. Raises InputError if only the user can know it."""
     if result.gpus is not None:
         return result.gpus
+    if result.ranks is None:
+        raise InputError("missing; allowed: ranks, or gpus of a build without MPI", where=where, key=("ranks",))
     if result.nodes == 1:
         return result.ranks * result.gpusPerRank
     if setup.devices is None:
@@ -109,7 +111,7 @@ def _of_csv(where: str, text: str) -> Iterator[tuple[str, Any]]:
     names = [NAMES.get(cell.strip().lower(), cell.strip()) for cell in next(reader)]
     for cells in reader:
         place = f"{where} line {reader.line_num}"
-        if len(cells) == len(names) + 1 and "nodes" not in names:
+        if len(cells) == len(names) + 1 and "nodes" not in names and "ranks" in names:
             names.insert(names.index("ranks"), "nodes")
         if len(cells) != len(names):
             raise InputError(f"{len(cells)} values, allowed: {len(names)}, one for each column", where=place)
