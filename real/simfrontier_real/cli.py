@@ -65,7 +65,7 @@ def replay(
 ) -> None:
     """Execute schedules with messages of the right sizes (with real compute also their codecs) and write a trace of
     each."""
-    from simfrontier_real.cli_options import device_kind, refuse_places, refuse_waits
+    from simfrontier_real.options import device_kind, refuse_places, refuse_waits
 
     refuse_waits(compute, waits)
     refuse_places(out, None)
@@ -135,7 +135,7 @@ def train(
     """Train a small real model by schedules and compare the gradients of every step, losses and weights with the
     unsharded model. Exit code 1 if they differ by more than rounding, or more than the schedule's codecs and types
     explain."""
-    from simfrontier_real.cli_options import device_kind, refuse_checkpoints, refuse_number, refuse_places
+    from simfrontier_real.options import device_kind, refuse_checkpoints, refuse_number, refuse_places
 
     refuse_number("--learning-rate", learning_rate)
     refuse_number("--epsilon", epsilon)
@@ -180,7 +180,7 @@ def measure(
     import datetime
     import sys
 
-    from simfrontier_real.cli_options import device_kind, parse_sizes, refuse_places
+    from simfrontier_real.options import device_kind, parse_sizes, refuse_places
 
     if out.suffix != ".toml":
         raise InputError(f"--out: got {str(out)!r}; allowed: a name that ends in .toml")
@@ -226,7 +226,7 @@ def rates(
     timed."""
     import datetime
 
-    from simfrontier_real.cli_options import device_kind, refuse_places, refuse_without_torch
+    from simfrontier_real.options import device_kind, refuse_places, refuse_without_torch
 
     kind = device_kind("gloo", device)
     refuse_places(out, None)
@@ -247,8 +247,8 @@ def device(
     import json
 
     from simfrontier.base.wholefile import write_whole
-    from simfrontier_real.cli_options import refuse_places
     from simfrontier_real.measure.device_facts import device_facts, lines_of
+    from simfrontier_real.options import refuse_places
 
     refuse_places(None, out)
     facts = device_facts()

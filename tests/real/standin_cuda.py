@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from simfrontier_real import cli_options as options
+from simfrontier_real import options
 from simfrontier_real.cli import main
 from simfrontier_real.measure import measure
 from simfrontier_real.ops import lane_streams

@@ -17,7 +17,7 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.collectives.lowering.store import save_lowered
 from simfrontier.core.program import Schedule, load, save
 from simfrontier.core.trace import read_perfetto
-from simfrontier_real.cli_options import device_kind
+from simfrontier_real.options import device_kind
 from simfrontier_real.ranks.through_host import HostTransport
 from simfrontier_real.ranks.transport import Pending
 from tests.real.grids import axonn, megatron

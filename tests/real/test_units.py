@@ -12,13 +12,13 @@ from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier.core.program import Collective, Issuer, Mesh, Schedule, expand
 from simfrontier.core.program.placement import PartialOp
 from simfrontier.core.trace import Span, Trace
-from simfrontier_real.cli_options import parse_sizes
 from simfrontier_real.ops.arrays import Array, Backend, numpy_backend
 from simfrontier_real.ops.executor import Executor, run_together
 from simfrontier_real.ops.lane_step import LaneStep
 from simfrontier_real.ops.lanes import InlineLanes
 from simfrontier_real.ops.layout import layouts_of
 from simfrontier_real.ops.programs import rank_context_of
+from simfrontier_real.options import parse_sizes
 from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.ranks.transport import Channel
 from simfrontier_real.ranks.world import RankAddress, place_of

@@ -17,7 +17,7 @@ from typing import Final
 import simfrontier
 from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier.base.wholefile import write_whole
-from simfrontier_real.cli_options import NO_GPU, has_gpu, refuse_places
+from simfrontier_real.options import NO_GPU, has_gpu, refuse_places
 from simfrontier_real.ranks.launch import StoppedError, signals
 from simfrontier_real.replay.steps import CheckStep, StepResult, run_steps
 

@@ -14,12 +14,12 @@ from typing import TypeVar
 from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier.core.collectives import LoweredSchedule
 from simfrontier.core.program import Schedule, check, digest, load
-from simfrontier_real.cli_options import refuse_size
 from simfrontier_real.ops.arrays import Backend, torch_backend
 from simfrontier_real.ops.lane_step import LaneStep
 from simfrontier_real.ops.lanes import Lanes, StreamLanes, StreamThreadLanes, ThreadLanes
 from simfrontier_real.ops.per_hop import refuse_per_hop
 from simfrontier_real.ops.programs import Programs, programs_of
+from simfrontier_real.options import refuse_size
 from simfrontier_real.ranks.failure import end_run
 from simfrontier_real.ranks.lowered import SCHEDULE_PREFIX, LoweredTransport, described, read_lowered
 from simfrontier_real.ranks.processes import TorchTransport

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from simfrontier.base.errors import InputError, SimfrontierError
-from simfrontier_real.cli_options import device_kind
+from simfrontier_real.options import device_kind
 from simfrontier_real.ranks.gloo_device import shared_device
 from simfrontier_real.ranks.parent import die_with_parent
 

@@ -16,6 +16,12 @@ from simfrontier.core.collectives.calibration import (
     merged as merged,
     write_calibration as write_calibration,
 )
+from simfrontier.core.collectives.chosen import (
+    algorithms_left as algorithms_left,
+    candidate_algorithms as candidate_algorithms,
+    carriers as carriers,
+    with_algorithms as with_algorithms,
+)
 from simfrontier.core.collectives.fit_record import (
     ErrorSummary as ErrorSummary,
     FitRecord as FitRecord,
@@ -28,15 +34,7 @@ from simfrontier.core.collectives.laws import (
     RingTimes as RingTimes,
     StepLaw as StepLaw,
 )
-from simfrontier.core.collectives.library import (
-    Library as Library,
-    Residual as Residual,
-    algorithms_left as algorithms_left,
-    candidate_algorithms as candidate_algorithms,
-    carriers as carriers,
-    machine_numbers as machine_numbers,
-    with_algorithms as with_algorithms,
-)
+from simfrontier.core.collectives.library import Library as Library, Residual as Residual
 from simfrontier.core.collectives.load import (
     CATALOG as CATALOG,
     LibraryFile as LibraryFile,
@@ -55,6 +53,7 @@ from simfrontier.core.collectives.lowering import (
 from simfrontier.core.collectives.lowering.lower import LoweredSchedule as LoweredSchedule
 from simfrontier.core.collectives.lowering.store import load_lowered as load_lowered, save_lowered as save_lowered
 from simfrontier.core.collectives.lowering.transfers import Meaning as Meaning
+from simfrontier.core.collectives.overlay import machine_numbers as machine_numbers
 from simfrontier.core.collectives.traced import TracedCall as TracedCall, traced_call as traced_call
 from simfrontier.core.collectives.volume import (
     Message as Message,

@@ -1,20 +1,17 @@
-"""Collective libraries as numbers: the algorithms, latencies, rates, and overrides by scenarios and calibrations."""
+"""Collective libraries as numbers: the algorithms that each takes, their latencies and rates, and measured times."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from simfrontier.base.errors import InputError, shown
 from simfrontier.base.io import SOURCED, Deviation, NotNegative, Part
-from simfrontier.core.collectives.algorithms import algorithm, all_algorithms, in_plans
-from simfrontier.core.collectives.calibration import Calibration, CallTable, Group
+from simfrontier.core.collectives.calibration import CallTable, Group
 from simfrontier.core.collectives.laws import GroupShape, HopTimes, LowLatency, RingTimes, TreeTimes
 from simfrontier.core.collectives.tuning import TuningModel
-from simfrontier.core.collectives.volume import sent_part
-from simfrontier.core.machine import Machine, MeasuredNumbers, Provenance
-from simfrontier.core.program import DIRECT, LIBRARY, RING, TREE, CollectiveKind
+from simfrontier.core.machine import Provenance
+from simfrontier.core.program import RING, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.core.network import RingOrder
@@ -157,101 +154,3 @@ class Library:
         if call is None:
             return None
         return self.tables.get((call, group.size, group.num_nodes, group.num_packages))
-
-
-def carriers(kind: CollectiveKind) -> tuple[str, ...]:
-    """Names of the algorithms by which some library carries a kind of call."""
-    return tuple(each.name for each in all_algorithms() if kind in each.in_libraries)
-
-
-def allowed_algorithms(library: Library, kind: CollectiveKind, added_later: bool, via: str) -> tuple[str, ...]:
-    """Return what may carry a collective: the library's choices, unless the schedule says `via`, or what is coded
-    cannot be summed on the way. Raises InputError for a `via` that carries no such collective, or by which no plan can
-    go, and where the library has no numbers of it."""
-    if kind == "all_to_all" or (kind == "reduce_scatter" and added_later):
-        return (DIRECT,)
-    if via == LIBRARY:
-        return library.choices[kind]
-    by, allowed = algorithm(via), ", ".join(library.choices[kind])
-    if not by.in_plans or kind not in by.collectives:
-        others = [LIBRARY, *(name for name in in_plans() if kind in algorithm(name).collectives)]
-        raise InputError(f"{kind} by {via}: {by.title}: no plan's {kind} goes so; allowed: {', '.join(others)}")
-    if lacked := by.lacks(library, kind):
-        raise InputError(f"{kind} by {via}: library {library.name} has no {lacked}, allowed: {allowed}")
-    return (via,)
-
-
-def candidate_algorithms(
-    library: Library, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
-) -> tuple[str, ...]:
-    """Return what may carry a call with its largest message, less what the library's own rule of trees excludes; of
-    what is left the fastest is taken. Raises InputError as `allowed_algorithms`."""
-    left = algorithms_left(library, kind, added_later, via, message_bytes, group)
-    return tuple([name for name, is_left in left.items() if is_left])
-
-
-def algorithms_left(
-    library: Library, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
-) -> dict[str, bool]:
-    """Return of each algorithm that may carry the call whether the library's own rule of trees leaves it; for a library
-    whose numbers vary an array of that. Raises InputError as `allowed_algorithms`."""
-    options = allowed_algorithms(library, kind, added_later, via)
-    if library.tuning is None or TREE not in options or set(options) == {TREE}:
-        return dict.fromkeys(options, True)
-    by_tree = library.tuning.takes_tree(message_bytes, group)
-    return {name: by_tree == (name == TREE) for name in options}
-
-
-def with_algorithms(library: Library, chosen: Mapping[CollectiveKind, tuple[str, ...]]) -> Library:
-    """The library with other `choices`: of several algorithms the one that is fastest alone is taken, and trees beside
-    others where the library's own rule takes them.
-
-    A plan's `via` wins over it, and messages that cannot be summed on their way go directly all the same.
-    Raises InputError, under the kind of call, where the library has no numbers of an algorithm, or no schedule can be
-    simulated with it.
-    """
-    for kind, names in chosen.items():
-        for name in names:
-            if fault := _fault(library, kind, name):
-                allowed = ", ".join([LIBRARY, *(each for each in carriers(kind) if not _fault(library, kind, each))])
-                raise InputError(f"got {shown(name)}, but {fault}; allowed: {allowed}", key=(kind,))
-    return replace(library, choices={**library.choices, **chosen})
-
-
-def _fault(library: Library, kind: CollectiveKind, name: str) -> str:
-    """Why the library cannot carry a kind of call by an algorithm, "" where it can."""
-    by = algorithm(name)
-    if lacked := by.lacks(library, kind):
-        return f"library {library.name} has no {lacked}"
-    return by.not_as_loads.partition(";")[0]
-
-
-BUS_RATE = "link_classes.bus.bytes_per_s"
-
-
-def machine_numbers(calibration: Calibration, machine: Machine, library: Library) -> MeasuredNumbers:
-    """The numbers of the machine's file that the calibration replaces.
-
-    On a machine with a bus, all groups of a table share it, and each takes its time alone; so the bus carries at least
-    the largest total rate over all tables. It is set to that rate where the calibration does not say it. Calls that
-    have a table keep the whole bus while they run, so the rate matters to groups without one. Raises InputError where
-    the calibration says less than that.
-    """
-    numbers = dict(calibration.machine)
-    rates = {table.group: total_bytes_per_s(table, machine, library) for table in calibration.calls if table.nodes == 1}
-    if machine.node.has_bus and rates:
-        fastest = max(rates, key=lambda group: rates[group])
-        needed = rates[fastest] / machine.link_classes["bus"].share
-        if numbers.setdefault(BUS_RATE, needed) < needed:
-            raise InputError(
-                f'machine."{BUS_RATE}": got {numbers[BUS_RATE]:g}, allowed: at least {needed:g}, the total rate of '
-                f"{fastest[0]} over {fastest[1]} ranks"
-            )
-    return MeasuredNumbers(numbers=numbers, source=calibration.source)
-
-
-def total_bytes_per_s(table: CallTable, machine: Machine, library: Library) -> float:
-    """What all ranks of a node together send at the fastest point of a table: its groups fill the node."""
-    name = library.choices[table.kind][0]
-    sent = float(sent_part(table.kind, name, table.ranks))
-    return machine.devices_per_node * sent * table.fastest_bytes_per_s

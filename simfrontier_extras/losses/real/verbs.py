@@ -35,7 +35,7 @@ def losses(
     """Train a small real model by schedules that compress messages in different ways, from several seeds, and write
     their loss curves: `simfrontier losses` lists those that leave the band of the uncompressed one."""
     from simfrontier_extras.losses.real.session import curves, parse_seeds
-    from simfrontier_real.cli_options import refuse_number, refuse_places
+    from simfrontier_real.options import refuse_number, refuse_places
 
     refuse_number("--learning-rate", learning_rate)
     refuse_places(None, out)

@@ -21,7 +21,7 @@ def softmax(
     """Time float32 softmax with two and with three passes over memory on one CPU thread; `simfrontier softmax` renders
     the table as a page."""
     from simfrontier_extras.softmax.real.timing import DEFAULT_SIZES, parse_elements, time_to
-    from simfrontier_real.cli_options import refuse_places
+    from simfrontier_real.options import refuse_places
 
     refuse_places(None, out)
     time_to(out, parse_elements(sizes or DEFAULT_SIZES), repeat, cache_bytes)

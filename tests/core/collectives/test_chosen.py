@@ -11,7 +11,7 @@ from simfrontier.core.collectives import (
     with_algorithms,
 )
 from simfrontier.core.collectives.algorithms import in_libraries
-from simfrontier.core.collectives.library import allowed_algorithms
+from simfrontier.core.collectives.chosen import allowed_algorithms
 from simfrontier.core.program.algorithms import ALGORITHMS
 
 

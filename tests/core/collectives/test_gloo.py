@@ -7,7 +7,8 @@ from fractions import Fraction
 import pytest
 
 from simfrontier.core.collectives import algorithm as algorithm_of, load_library
-from simfrontier.core.collectives.library import GroupShape, allowed_algorithms
+from simfrontier.core.collectives.chosen import allowed_algorithms
+from simfrontier.core.collectives.library import GroupShape
 from simfrontier.core.collectives.volume import sent_part
 from simfrontier.core.program.ir import CollectiveKind
 

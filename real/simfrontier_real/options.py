@@ -1,0 +1,117 @@
+"""Validation of command-line values: sizes, numbers, devices, places to write."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from simfrontier.base.errors import InputError
+from simfrontier.base.limits import Limit
+from simfrontier.core.program import Schedule, load
+
+RANKS_STARTED: Final = Limit(most=1024, what="ranks on this machine")  # each takes 100 MB and seconds to start
+NO_GPU = "this machine has no GPU that torch can use"
+_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1000, "MB": 10**6, "GB": 10**9}
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Ascending sizes in bytes out of `4KiB,1MiB`; raises InputError."""
+    out = set()
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        match = re.fullmatch(r"(\d{1,12})\s*([A-Za-z]*)", part)
+        if match is None or match[2] not in _UNITS or int(match[1]) < 1:
+            raise InputError(
+                f"got {part!r}; allowed: numbers of bytes or KiB, MiB, GiB, e.g. 4KiB,1MiB", where="--sizes"
+            )
+        out.add(int(match[1]) * _UNITS[match[2]])
+    if not out:
+        raise InputError("got nothing; allowed: sizes separated by commas, e.g. 4KiB,1MiB", where="--sizes")
+    return tuple(sorted(out))
+
+
+def device_kind(backend: str, kind: str | None) -> str:
+    """Return the kind of device that tensors are on, cpu or cuda; `kind` is the value of --device. Raises InputError
+    for one that the backend cannot use, and for cuda without a GPU."""
+    if backend == "nccl" and kind == "cpu":
+        raise InputError("got 'cpu' beside --backend nccl, which needs a GPU; allowed: cuda", where="--device")
+    if kind != "cuda" and backend != "nccl":
+        return "cpu"
+    if not has_gpu():
+        where, other = ("--device cuda", "cpu") if kind == "cuda" else ("--backend nccl", "gloo")
+        raise InputError(f"{NO_GPU}; allowed: {other}", where=where)
+    return "cuda"
+
+
+def has_gpu() -> bool:
+    """Whether torch is installed and has a GPU (NVIDIA's, or AMD's, which it calls cuda as well)."""
+    if find_spec("torch") is None:
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+def refuse_without_torch() -> None:
+    """Raise InputError where torch is not installed."""
+    if find_spec("torch") is None:
+        raise InputError("torch is not installed, which running for real needs; make setup-real installs it")
+
+
+def refuse_waits(compute: str, waits: Path | None) -> None:
+    """Raise InputError for --waits that does not go with --compute."""
+    if (compute == "wait") != (waits is not None):
+        raise InputError("goes with --compute wait, and --compute wait needs it", where="--waits")
+
+
+def refuse_ranks(paths: Iterable[Path], ranks: int) -> None:
+    """Raise InputError for more ranks than are started, for a file that is no schedule, and for one for another number
+    of ranks: before any is started."""
+    if fault := RANKS_STARTED.fault(ranks):
+        raise InputError(fault, where="--ranks")
+    for path in paths:
+        refuse_size(load(path), str(path), ranks)
+
+
+def refuse_size(schedule: Schedule, where: str, size: int) -> None:
+    """Raise InputError for a schedule for another number of ranks."""
+    needed = schedule.mesh.num_ranks
+    if needed != size:
+        axes = " × ".join(f"{name} {count}" for name, count in schedule.mesh.axes)
+        raise InputError(f"is for {needed} ranks ({axes}), but {size} were started", where=where)
+
+
+def refuse_number(option: str, value: float) -> None:
+    """Raise InputError for a value that is not finite and above 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"got {value}; allowed: a number above 0", where=option)
+
+
+def refuse_checkpoints(num_schedules: int, folder: Path | None, resume: Path | None, start_if_none: bool) -> None:
+    """Raise InputError for checkpoints of several schedules, and for a folder of another run's checkpoints."""
+    from simfrontier_real.train.checkpoints.manifest import refuse_others
+
+    for option, place in (("--checkpoint", folder), ("--resume", resume)):
+        if place is not None and num_schedules != 1:
+            raise InputError(f"goes with one schedule, got {num_schedules}", where=option)
+    if start_if_none and resume is None:
+        raise InputError("goes with --resume", where="--start-if-none")
+    if folder is not None:
+        refuse_others(folder, resume)
+
+
+def refuse_places(folder: Path | None, file: Path | None) -> None:
+    """Raise InputError for a folder that cannot be made, or a file that cannot be written in its folder; before the
+    work, not after it."""
+    for place in filter(None, (folder, None if file is None else file.parent)):
+        there = next(each for each in (place, *place.parents) if each.exists())
+        if not there.is_dir():
+            raise InputError(f"{there} is a file; allowed: a folder", where=str(place))
+        if not os.access(there, os.W_OK):
+            raise InputError(f"{there} may not be written; allowed: a folder of yours", where=str(place))
+    if file is not None and file.is_dir():
+        raise InputError("is a folder; allowed: a file", where=str(file))

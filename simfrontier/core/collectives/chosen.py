@@ -1,0 +1,79 @@
+"""Algorithms that may carry a library's calls, and those that a scenario chooses in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from simfrontier.base.errors import InputError, shown
+from simfrontier.core.collectives.algorithms import algorithm, all_algorithms, in_plans
+from simfrontier.core.collectives.laws import GroupShape
+from simfrontier.core.collectives.library import Library
+from simfrontier.core.program import DIRECT, LIBRARY, TREE, CollectiveKind
+
+
+def carriers(kind: CollectiveKind) -> tuple[str, ...]:
+    """Names of the algorithms by which some library carries a kind of call."""
+    return tuple(each.name for each in all_algorithms() if kind in each.in_libraries)
+
+
+def allowed_algorithms(library: Library, kind: CollectiveKind, added_later: bool, via: str) -> tuple[str, ...]:
+    """Return what may carry a collective: the library's choices, unless the schedule says `via`, or what is coded
+    cannot be summed on the way. Raises InputError for a `via` that carries no such collective, or by which no plan can
+    go, and where the library has no numbers of it."""
+    if kind == "all_to_all" or (kind == "reduce_scatter" and added_later):
+        return (DIRECT,)
+    if via == LIBRARY:
+        return library.choices[kind]
+    by, allowed = algorithm(via), ", ".join(library.choices[kind])
+    if not by.in_plans or kind not in by.collectives:
+        others = [LIBRARY, *(name for name in in_plans() if kind in algorithm(name).collectives)]
+        raise InputError(f"{kind} by {via}: {by.title}: no plan's {kind} goes so; allowed: {', '.join(others)}")
+    if lacked := by.lacks(library, kind):
+        raise InputError(f"{kind} by {via}: library {library.name} has no {lacked}, allowed: {allowed}")
+    return (via,)
+
+
+def candidate_algorithms(
+    library: Library, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
+) -> tuple[str, ...]:
+    """Return what may carry a call with its largest message, less what the library's own rule of trees excludes; of
+    what is left the fastest is taken. Raises InputError as `allowed_algorithms`."""
+    left = algorithms_left(library, kind, added_later, via, message_bytes, group)
+    return tuple([name for name, is_left in left.items() if is_left])
+
+
+def algorithms_left(
+    library: Library, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
+) -> dict[str, bool]:
+    """Return of each algorithm that may carry the call whether the library's own rule of trees leaves it; for a library
+    whose numbers vary an array of that. Raises InputError as `allowed_algorithms`."""
+    options = allowed_algorithms(library, kind, added_later, via)
+    if library.tuning is None or TREE not in options or set(options) == {TREE}:
+        return dict.fromkeys(options, True)
+    by_tree = library.tuning.takes_tree(message_bytes, group)
+    return {name: by_tree == (name == TREE) for name in options}
+
+
+def with_algorithms(library: Library, chosen: Mapping[CollectiveKind, tuple[str, ...]]) -> Library:
+    """The library with other `choices`: of several algorithms the one that is fastest alone is taken, and trees beside
+    others where the library's own rule takes them.
+
+    A plan's `via` wins over it, and messages that cannot be summed on their way go directly all the same.
+    Raises InputError, under the kind of call, where the library has no numbers of an algorithm, or no schedule can be
+    simulated with it.
+    """
+    for kind, names in chosen.items():
+        for name in names:
+            if fault := _fault(library, kind, name):
+                allowed = ", ".join([LIBRARY, *(each for each in carriers(kind) if not _fault(library, kind, each))])
+                raise InputError(f"got {shown(name)}, but {fault}; allowed: {allowed}", key=(kind,))
+    return replace(library, choices={**library.choices, **chosen})
+
+
+def _fault(library: Library, kind: CollectiveKind, name: str) -> str:
+    """Why the library cannot carry a kind of call by an algorithm, "" where it can."""
+    by = algorithm(name)
+    if lacked := by.lacks(library, kind):
+        return f"library {library.name} has no {lacked}"
+    return by.not_as_loads.partition(";")[0]
