@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from simfrontier.answers.experiments.digests import Setting
-from simfrontier.answers.experiments.results import run
-from simfrontier.answers.experiments.row_runner import Row, RowRunner
+from simfrontier.answers.experiments.run import Row, RowRunner, run
+from simfrontier.answers.experiments.settings import Setting
 from simfrontier.answers.search import decided, only
 from simfrontier.base.workers import PerProcess, Workers
 from simfrontier.core.collectives import environments_of, load_library

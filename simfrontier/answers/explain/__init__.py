@@ -4,7 +4,8 @@ from simfrontier.answers.explain.explanation import (
     DoesNotFitError as DoesNotFitError,
     Explanation as Explanation,
     PlanComparison as PlanComparison,
+    ShownWait as ShownWait,
     TriedChange as TriedChange,
+    Waits as Waits,
 )
 from simfrontier.answers.explain.run import explain as explain
-from simfrontier.answers.explain.waits import ShownWait as ShownWait, Waits as Waits

@@ -1,18 +1,137 @@
-"""What an explanation holds: where a step's time goes, what would help, and how plans differ."""
+"""Who waited for whom, in words: ranks by their nodes, the pairs that waited longest, and one sentence on them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import fsum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simfrontier.answers.explain.changes import Kind
-from simfrontier.answers.explain.waits import Waits
-from simfrontier.answers.step import CriticalPath, PartDifference, TimeSpent, part_words
+from simfrontier.answers.step import CriticalPath, PartDifference, TimeSpent, WhoWaited, part_words
+from simfrontier.base.arrays import Ints
 from simfrontier.base.errors import SimfrontierError
+from simfrontier.base.units import written
 from simfrontier.core.engine import Fidelity
+from simfrontier.core.trace import ranges_text
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MOST_PAIRS = 12  # that are listed
+MOST_PLACES = 3  # of ranks that are named by node
+LITTLE = 1e-3  # of a step: waits shorter than this are only named
+LEAST = 0.1  # of the longest wait for a class: who waits less for it is not in the sentence
+ALIKE = 5e-3  # kernels that differ by less take as long
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownWait:
+    """Ranks that waited for others to arrive, both in words: how many they are, seconds of each of them, those in which
+    none of its kernels ran, in how many calls, and in which."""
+
+    waiting: str
+    num_waiting: int
+    late: str
+    seconds: float
+    exposed_s: float
+    calls: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """The pairs that waited longest (summed over ranks), how many more there are, the longest that any rank waited in
+    all, and a sentence without a full stop."""
+
+    pairs: tuple[ShownWait, ...]
+    left_out: int
+    longest_s: float
+    sentence: str
+
+
+def waits_of(found: WhoWaited, device_of: Ints, per_node: int, word: str) -> Waits:
+    """What is shown of the waits of a step. `device_of`: the device of each rank; `word`: what devices are called."""
+
+    def named(ranks: Ints) -> str:
+        return places(np.sort(device_of[ranks]), per_node, word)
+
+    shown = [
+        ShownWait(
+            waiting=named(found.ranks(pair.waiting)),
+            num_waiting=len(found.ranks(pair.waiting)),
+            late=named(found.ranks(pair.late)),
+            seconds=pair.seconds,
+            exposed_s=pair.exposed_s,
+            calls=pair.calls,
+            names=pair.names,
+        )
+        for pair in found.pairs[:MOST_PAIRS]
+    ]
+    longest = float(found.waited_s.max(initial=0.0))
+    if not shown:
+        sentence = f"All {word}s arrive at every collective at once: no rank waits"
+    elif longest < LITTLE * found.step_s:
+        sentence = f"No rank waits longer than {_seconds(longest)} of the step for others"
+    else:
+        sentence = _sentence(found, device_of, per_node, word)
+    return Waits(pairs=tuple(shown), left_out=len(found.pairs) - len(shown), longest_s=longest, sentence=sentence)
+
+
+def places(devices: Ints, per_node: int, word: str) -> str:
+    """Devices in words, ascending: GCD 3 of node 0; GCDs 0-2,4-7 of node 0 and all of nodes 1-47."""
+    node, position = np.divmod(devices, per_node)
+    nodes, first, count = np.unique(node, return_index=True, return_counts=True)
+    parts: dict[tuple[int, ...], list[int]] = {}
+    for number, at, size in zip(nodes.tolist(), first.tolist(), count.tolist(), strict=True):
+        parts.setdefault(tuple(position[at : at + size].tolist()), []).append(number)
+    if len(parts) > MOST_PLACES:
+        return f"{len(devices):,} {word}s of {len(nodes):,} node{'s' if len(nodes) > 1 else ''}"
+    out = []
+    for own, where in parts.items():
+        text = ranges_text(where)
+        on = f"node{'s' if len(where) > 1 else ''} {text}" if len(text) <= 24 else f"{len(where):,} nodes"
+        who = "all" if len(own) == per_node else f"{word}{'s' if len(own) > 1 else ''} {ranges_text(own)}"
+        out.append(f"{who} of {on}")
+    return " and ".join([", ".join(out[:-1]), out[-1]] if len(out) > 1 else out)
+
+
+def _sentence(found: WhoWaited, device_of: Ints, per_node: int, word: str) -> str:
+    """On the class that others waited for longest, in all."""
+    counts = np.bincount(found.rank_class)
+    late = {pair.late for pair in found.pairs}
+    total = {cls: fsum(counts[p.waiting] * p.seconds for p in found.pairs if p.late == cls) for cls in late}
+    most = max(sorted(total), key=lambda cls: total[cls])
+    pairs = [pair for pair in found.pairs if pair.late == most]
+    least = LEAST * max(pair.seconds for pair in pairs)
+    pairs = [pair for pair in pairs if pair.seconds >= least]
+    ends = [_seconds(end([pair.seconds for pair in pairs])) for end in (min, max)]
+    bare = [_seconds(end([pair.exposed_s for pair in pairs])) for end in (min, max)]
+    waiting = np.concatenate([found.ranks(pair.waiting) for pair in pairs])
+    who, whom = (places(np.sort(device_of[each]), per_node, word) for each in (waiting, found.ranks(most)))
+    return (
+        f"{who} waited {_range(ends)} of the step for {whom} to arrive, {_range(bare)} of it with no kernel running"
+        f"{_reason(found, most, pairs[0].waiting, len(found.ranks(most)))}"
+    )
+
+
+def _reason(found: WhoWaited, late: int, waiting: int, num_late: int) -> str:
+    """By how much the kernels of the late take longer, where both run the same role."""
+    if found.role_of[late] != found.role_of[waiting] or not found.kernel_s[waiting]:
+        return ""
+    ratio = found.kernel_s[late] / found.kernel_s[waiting]
+    if abs(ratio - 1.0) < ALIKE:
+        return ""
+    return f" ({'its' if num_late == 1 else 'their'} kernels take {ratio:.3g} × as long)"
+
+
+def _range(ends: list[str]) -> str:
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def _seconds(value: float) -> str:
+    return written(float(f"{value:.2g}"), "s").replace(" us", " µs")
 
 
 class DoesNotFitError(SimfrontierError):

@@ -16,8 +16,9 @@ from simfrontier.answers.explain.explanation import (
     PlanComparison,
     RankedPlan,
     TriedChange,
+    Waits,
+    waits_of,
 )
-from simfrontier.answers.explain.waits import Waits, waits_of
 from simfrontier.answers.search import GridSearcher, decided, only
 from simfrontier.answers.step import critical_path, differences, time_spent, who_waited, why_faster
 from simfrontier.answers.study import ScheduleCache, SimulatedCase, advice_on, shortage

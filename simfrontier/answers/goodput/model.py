@@ -1,22 +1,79 @@
-"""The model of a long training in closed form: which share of all time is useful, and the best time between
-checkpoints.
-
-Interruptions come at a constant rate, at any time but while the job waits for a node. Work is done in segments, each
-followed by a checkpoint that holds training up; an interruption loses the segment that is under way, and takes a
-restart, which may itself be interrupted and begins anew then (J. T. Daly, A higher order estimate of the optimum
-checkpoint interval for restart dumps, Future Generation Computer Systems 22, 2006). Interruptions that leave a node
-broken take a spare node, which is back after a repair of exponential length; with none left, the job waits until the
-first is back. How often it waits is Erlang's loss formula for as many servers as there are spares, and one."""
+"""How often jobs are interrupted, by part: counts of published trainings, as TOML files with a source."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Final, Literal
 
 import numpy as np
+from annotated_types import Ge, Gt, Le, MinLen
 
 from simfrontier.base.arrays import Floats
+from simfrontier.base.errors import InputError, nearest
+from simfrontier.base.io import Line, read_toml, typed
+from simfrontier.base.limits import LARGEST_S
+from simfrontier.core.program import SavedBytes
+from simfrontier.inputs.scenario import GoodputTable
+
+CATALOG: Final = Path(__file__).parent / "catalog"
+DAY_S: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A cause of interruptions, how many there were, and of what there are more in a larger job: packages (a GPU, an
+    MI250X) or nodes. `broken`: the node must be repaired before it is used again."""
+
+    name: Line
+    interruptions: Annotated[float, Gt(0), Le(LARGEST_S)]
+    of: Literal["package", "node"]
+    broken: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """The interruptions of a training of so many `days` on so many packages and nodes, by part."""
+
+    name: Line
+    title: Line
+    source: Line
+    days: Annotated[float, Ge(1e-3), Le(LARGEST_S)]
+    packages: Annotated[int, Ge(1)]
+    nodes: Annotated[int, Ge(1)]
+    parts: Annotated[tuple[Part, ...], MinLen(1)]
+
+    def per_s(self, part: Part, num_packages: int, num_nodes: int) -> float:
+        """Interruptions per second by one part, of a job on so many packages and nodes."""
+        there, here = (self.packages, num_packages) if part.of == "package" else (self.nodes, num_nodes)
+        return part.interruptions / (self.days * DAY_S) * here / there
+
+    def rate_per_s(self, num_packages: int, num_nodes: int, broken: bool = False) -> float:
+        """Interruptions per second by all parts, or by those alone that leave a node `broken`."""
+        return sum(self.per_s(part, num_packages, num_nodes) for part in self.parts if part.broken or not broken)
+
+
+def names_of_failures() -> tuple[str, ...]:
+    """Names of the catalog."""
+    return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
+
+
+def load_failures(name_or_path: str, folder: Path | None = None) -> Failures:
+    """The failures of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml"),
+    looked for beside `folder`. Raises InputError."""
+    if "/" in name_or_path or name_or_path.endswith(".toml"):
+        path = Path(name_or_path) if folder is None else folder / name_or_path
+        return typed(read_toml(path, "file of failures"), Failures, str(path))
+    names = names_of_failures()
+    if name_or_path not in names:
+        raise InputError(
+            f'failures "{name_or_path}" are not in the catalog; {nearest(name_or_path, names)} '
+            "(a file of your own: give its path, ending in .toml)"
+        )
+    path = CATALOG / f"{name_or_path}.toml"
+    return typed(read_toml(path, "file of failures"), Failures, path.name)
+
 
 Rule = Literal["young", "daly", "best"]
 HOPELESS = 300.0  # interruptions in the time of one segment, or restart: one in exp(300) is done
@@ -158,3 +215,82 @@ def _broken(upkeep: Upkeep, draws: np.random.Generator, share: float, now: Float
     later = now.copy()
     later[hit] = np.maximum(now[hit], back_s[hit].min(axis=1))
     return later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizedStep:
+    """A plan's step at a size: its seconds, the tokens that it trains on, and what a checkpoint holds."""
+
+    devices: int
+    nodes: int
+    packages: int
+    step_s: float
+    tokens: float
+    checkpoint: SavedBytes
+    fits: bool
+
+
+def upkeep_of(given: GoodputTable, failures: Failures, step: SizedStep) -> Upkeep:
+    """What upkeep takes of a job of that size."""
+    return Upkeep(
+        rate_per_s=failures.rate_per_s(step.packages, step.nodes),
+        broken_per_s=failures.rate_per_s(step.packages, step.nodes, broken=True),
+        checkpoint_s=given.held_share * step.checkpoint.total / given.write_bytes_per_s,
+        restart_s=given.restart_s + read_s(given, step),
+        repair_s=given.repair_s,
+        spare_nodes=given.spare_nodes,
+    )
+
+
+def interval_steps(given: GoodputTable, upkeep: Upkeep, step: SizedStep) -> int:
+    """Whole steps between two checkpoints, one at least."""
+    interval_s = interval_of(given.interval, upkeep) if isinstance(given.interval, str) else given.interval
+    return max(1, round(interval_s / step.step_s))
+
+
+def read_s(given: GoodputTable, step: SizedStep) -> float:
+    """Seconds in which the file system gives a checkpoint back."""
+    return step.checkpoint.total / (given.read_bytes_per_s or given.write_bytes_per_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FewerNodes:
+    """The smaller size that a job goes on with, the shares of all time that it runs on all nodes and on fewer, and the
+    tokens of useful steps per second."""
+
+    step: SizedStep
+    all_share: float
+    fewer_share: float
+    tokens_per_s: float
+
+
+def with_fewer(given: GoodputTable, failures: Failures, step: SizedStep, smaller: SizedStep) -> FewerNodes:
+    """What a job yields that goes on with fewer nodes, in closed form.
+
+    Broken nodes come and go as in a chain of births (interruptions that break a node, at the rate of the size that
+    runs) and deaths (each repair by itself). With up to as many as there are spares all nodes run, with more the
+    smaller size does, down to its last node; then the job waits. At each size time goes as in the model without
+    waiting; going back to all nodes costs a restart at a checkpoint, and loses no work.
+    """
+    spares, to_lose = given.spare_nodes, step.nodes - smaller.nodes
+    upkeep = {each.devices: upkeep_of(given, failures, each) for each in (step, smaller)}
+    broken = np.arange(spares + to_lose + 2)
+    births = np.where(broken[:-1] <= spares, upkeep[step.devices].broken_per_s, upkeep[smaller.devices].broken_per_s)
+    with np.errstate(divide="ignore"):  # without repairs no node is ever missed
+        weight = np.cumsum(np.log(np.concatenate([[1.0], births * given.repair_s / broken[1:]])))  # in logarithms
+    chance = np.exp(weight - weight.max())
+    chance /= chance.sum()
+    all_share, fewer_share = float(chance[: spares + 1].sum()), float(chance[spares + 1 : -1].sum())
+    rates = {}
+    for each in (step, smaller):
+        own = replace(upkeep[each.devices], repair_s=0.0)  # nothing waits
+        useful = shares(own, interval_steps(given, own, each) * each.step_s).useful
+        rates[each.devices] = useful * each.tokens / each.step_s
+    returns_per_s = chance[spares + 1] * (spares + 1) / given.repair_s if given.repair_s else 0.0
+    all_share -= float(returns_per_s) * upkeep[step.devices].restart_s
+    return FewerNodes(
+        step=smaller,
+        all_share=all_share,
+        fewer_share=fewer_share,
+        tokens_per_s=all_share * rates[step.devices] + fewer_share * rates[smaller.devices],
+    )

@@ -8,9 +8,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from simfrontier.answers.goodput.failures import DAY_S, Failures, load_failures
-from simfrontier.answers.goodput.fewer import FewerNodes, SizedStep, interval_steps, read_s, upkeep_of, with_fewer
-from simfrontier.answers.goodput.model import Played, Shares, is_hopeless, play, shares, spares_for
+from simfrontier.answers.goodput.model import (
+    DAY_S,
+    Failures,
+    FewerNodes,
+    Played,
+    Shares,
+    SizedStep,
+    interval_steps,
+    is_hopeless,
+    load_failures,
+    play,
+    read_s,
+    shares,
+    spares_for,
+    upkeep_of,
+    with_fewer,
+)
 from simfrontier.answers.search import GridSearcher
 from simfrontier.answers.study import ScheduleCache, different, simulated
 from simfrontier.base.errors import InputError, SimfrontierError

@@ -1,7 +1,7 @@
 """Tuning: which plan to take: a search over the space of plans, and searches that plans of a scenario
 leave open."""
 
-from simfrontier.answers.search.evaluator import SimulatedPlan as SimulatedPlan
+from simfrontier.answers.search.evaluator import SLACK as SLACK, SimulatedPlan as SimulatedPlan
 from simfrontier.answers.search.grids import (
     GridSearcher as GridSearcher,
     NothingFitsError as NothingFitsError,
@@ -25,8 +25,10 @@ from simfrontier.answers.search.pins import (
     pins_of as pins_of,
     written as written,
 )
-from simfrontier.answers.search.runner import SLACK as SLACK
-from simfrontier.answers.search.small_steps import SmallSchedules as SmallSchedules
 from simfrontier.answers.search.space import Candidate as Candidate
-from simfrontier.answers.search.step_estimate import Estimate as Estimate, estimate as estimate
+from simfrontier.answers.search.step_estimate import (
+    Estimate as Estimate,
+    SmallSchedules as SmallSchedules,
+    estimate as estimate,
+)
 from simfrontier.answers.search.tuning import tune as tune

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from simfrontier.answers.search.small_steps import SmallSchedules
 from simfrontier.answers.search.space import TUNED
 from simfrontier.answers.search.states import LayerStates
-from simfrontier.answers.search.step_estimate import Estimate, estimate
+from simfrontier.answers.search.step_estimate import Estimate, SmallSchedules, estimate
 from simfrontier.answers.step import TimeSpent, band_of, exposure, sampled_step_s, time_spent
 from simfrontier.answers.study import ScheduleCache, simulated, stream_of
 from simfrontier.base.errors import InputError
@@ -20,6 +19,7 @@ from simfrontier.core.machine.stack import NONE as NO_STACK
 from simfrontier.inputs.scenario import Case, Scenario, options_of
 
 Table = Mapping[str, Any]
+SLACK = 1.1  # estimates of memory are as much as this off; what fits is known where it is simulated
 PARTS: tuple[str, ...] = ("compute", "inter_node", "intra_node", "package", "codec", "idle")
 
 
@@ -65,6 +65,10 @@ class PlanOutline:
     def needs_bytes(self) -> float:
         """Bytes on the fullest rank, at least as far as they are known."""
         return self.too_big if self.estimate is None else self.estimate.peak_bytes
+
+    def is_too_big(self, capacity_bytes: float) -> bool:
+        """Return whether the plan is dropped: by its states alone, or by its estimate."""
+        return self.too_big > 0.0 if self.estimate is None else self.estimate.peak_bytes > SLACK * capacity_bytes
 
 
 @dataclass

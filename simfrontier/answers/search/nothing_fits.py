@@ -14,7 +14,6 @@ from simfrontier.answers.search.evaluator import PlanEvaluator, PlanOutline
 from simfrontier.answers.search.grids import NothingFitsError
 from simfrontier.answers.search.outcome import TunedPlan
 from simfrontier.answers.search.pins import Pins, Value, written
-from simfrontier.answers.search.runner import is_too_big
 from simfrontier.answers.search.space import Candidate, Space
 from simfrontier.base.errors import InputError
 from simfrontier.base.units import written as quantity
@@ -40,7 +39,9 @@ def refuse_empty(
         fault = common[0][0] if common else "the pinned dimensions leave nothing: they belong to different families"
         raise InputError(f"{where}: no plan can run{held}: {fault}{_advice(space)}")
     needs = {
-        candidate: outline.needs_bytes for candidate, outline in outlines.items() if is_too_big(candidate, outline)
+        candidate: outline.needs_bytes
+        for candidate, outline in outlines.items()
+        if outline.is_too_big(candidate.capacity_bytes)
     }
     needs |= {plan.candidate: plan.peak_bytes for plan in misfits}
     why = [*faults.values(), *(outline.fault for outline in outlines.values() if outline.fault)]

@@ -1,4 +1,4 @@
-"""Tuning: the best plan for a model, a batch and so many devices: the space estimated, the best simulated."""
+"""The run of a search: which plans are estimated and simulated, in which order, and when there are enough."""
 
 from __future__ import annotations
 
@@ -6,22 +6,215 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from simfrontier.answers.search.evaluator import PlanEvaluator
+from simfrontier.answers.search.evaluator import PlanEvaluator, PlanFault, PlanOutline, outline_of, simulated_of
 from simfrontier.answers.search.grids import NothingFitsError
 from simfrontier.answers.search.nothing_fits import refuse_empty
-from simfrontier.answers.search.outcome import TuningOutcome
+from simfrontier.answers.search.outcome import OwnPlan, RuledOut, TunedPlan, TuningOutcome
 from simfrontier.answers.search.pins import LossyPolicy, Pins, Value, pins_of
-from simfrontier.answers.search.runner import Progress, Runner, fitting_of, is_too_big, ordered, without
-from simfrontier.answers.search.space import Space
+from simfrontier.answers.search.space import Candidate, Space
+from simfrontier.answers.step import TimeSpent, why_faster
 from simfrontier.answers.study import STORE, ResultStore, neighbour_of, store_in
 from simfrontier.base.errors import InputError
 from simfrontier.base.version import __version__
 from simfrontier.base.workers import HERE, LostError, PerProcess, Place, Workers
 from simfrontier.core.engine import refuse_unknown
 from simfrontier.inputs.scenario import Scenario, scenario_of
+
+LISTED = 4  # that are simulated even where no other is likely to be faster, if their floors do not rule them out
+ROUND = 4  # simulated at a time: what they say of the others does not depend on the number of processes
+MARGIN = 0.05  # by which estimates may be off more than any that was seen
+Progress = Callable[[str, int, int], None]
+Work = Callable[[PlanEvaluator, Any], Any]
+
+
+def fitting_of(outlines: Mapping[Candidate, PlanOutline]) -> list[TunedPlan]:
+    """The plans that may fit, the fastest first."""
+    fitting = [
+        TunedPlan(candidate=candidate, estimate=outline.estimate)
+        for candidate, outline in outlines.items()
+        if outline.estimate is not None and not outline.is_too_big(candidate.capacity_bytes)
+    ]
+    return sorted(fitting, key=lambda plan: (plan.estimate.step_s, plan.candidate.key))
+
+
+def without(plans: Sequence[TunedPlan], known: Sequence[TunedPlan]) -> list[TunedPlan]:
+    """The plans that are not among those known."""
+    keys = {plan.candidate.key for plan in known}
+    return [plan for plan in plans if plan.candidate.key not in keys]
+
+
+def ordered(kept: list[TunedPlan], fitting: list[TunedPlan], misfits: Sequence[TunedPlan]) -> tuple[TunedPlan, ...]:
+    """Those simulated, the fastest first, then those estimated."""
+    fastest = sorted(kept, key=lambda plan: (plan.step_s, plan.candidate.key))
+    return (*fastest, *without(fitting, [*kept, *misfits]))
+
+
+def _next(rest: Sequence[TunedPlan], kept: Sequence[TunedPlan]) -> list[TunedPlan]:
+    """The plans that are worth a simulation, of those that were not simulated: all, as long as none that fits was
+    (`kept`); then those with a floor no higher than the fastest of these, and with an estimate that would make them
+    the fastest if it were off by `MARGIN` more than any was seen to be."""
+    if not kept:
+        return [*rest]
+    fastest = min(plan.nominal_s for plan in kept)
+    able = [plan for plan in rest if plan.estimate.floor_s <= fastest]
+    if len(kept) < LISTED:
+        return able[: LISTED - len(kept)]
+    lowest = min(plan.nominal_s / plan.estimate.step_s for plan in kept)
+    return [plan for plan in able if plan.estimate.step_s * (lowest - MARGIN) <= fastest]
+
+
+class Runner:
+    """Estimates and simulates plans on workers, with an `evaluator` each, and keeps the results in a store."""
+
+    def __init__(
+        self, evaluator: PerProcess[PlanEvaluator], workers: Workers, store: ResultStore, progress: Progress
+    ) -> None:
+        self.evaluator, self.workers, self.store, self.progress = evaluator, workers, store, progress
+        self.faults: dict[Candidate, str] = {}  # why plans could not be simulated
+
+    def _results(
+        self, work: Work, groups: Sequence[Mapping[str, Any]], stage: str, before: int = 0, count: int = 0
+    ) -> list[Any]:
+        """Return the results of `work` for groups of arguments by their keys, as JSON holds them. What the store does
+        not have is asked of the workers, a group at a time. `before`: how many of the stage were done before, of
+        `count` at least."""
+        asked = [{f"{work.__name__} {key}": given for key, given in group.items()} for group in groups]
+        keys = [key for group in asked for key in group]
+        missing = [{key: given for key, given in group.items() if key not in self.store} for group in asked]
+        missing = [group for group in missing if group]
+        done, total = before + len(keys) - sum(map(len, missing)), max(count, before + len(keys))
+        self.progress(stage, done, total)
+        calls = ((self.evaluator, work, [*group.values()]) for group in missing)
+        for number, results in self.workers.as_done(_work, calls):
+            self.store.add(dict(zip(missing[number], map(asdict, results), strict=True)))
+            done += len(results)
+            self.progress(stage, done, total)
+        return [self.store.get(key) for key in keys]
+
+    def first_outlines(self, candidates: Sequence[Candidate]) -> dict[Candidate, PlanOutline]:
+        """The estimates of the leanest plan of each core (grid, micro-batch, checkpointing), which has one floor."""
+        leanest: dict[tuple[object, ...], Candidate] = {}
+        for candidate in candidates:
+            known = leanest.get(candidate.core)
+            if known is None or candidate.states.spread > known.states.spread:
+                leanest[candidate.core] = candidate
+        return self._outlined(list(leanest.values()), "estimating one plan per grid")
+
+    def rest_of_outlines(
+        self, candidates: Sequence[Candidate], outlines: dict[Candidate, PlanOutline], fastest_s: float
+    ) -> tuple[RuledOut, ...]:
+        """Add the estimates of all plans of which the floor is not above the time of one that was simulated; those of
+        which it is are ruled out."""
+        floors = {c.core: o.estimate.floor_s for c, o in outlines.items() if o.estimate is not None}
+        others = [candidate for candidate in candidates if candidate not in outlines]
+        out = [candidate for candidate in others if floors.get(candidate.core, 0.0) > fastest_s]
+        ruled = set(out)
+        outlines |= self._outlined([c for c in others if c not in ruled], "estimating the others")
+        return tuple(RuledOut(candidate=candidate, floor_s=floors[candidate.core]) for candidate in out)
+
+    def _outlined(self, candidates: Sequence[Candidate], stage: str) -> dict[Candidate, PlanOutline]:
+        groups: dict[tuple[object, ...], list[Candidate]] = {}
+        for candidate in candidates:
+            groups.setdefault(_structure(candidate), []).append(candidate)
+        ordered = sorted(groups.values(), key=lambda group: (-len(group), group[0].key))
+        given = [{candidate.key: candidate.table for candidate in group} for group in ordered]
+        known = self._results(PlanEvaluator.outline, given, stage)
+        found = dict(zip((each for group in ordered for each in group), map(outline_of, known), strict=True))
+        return {candidate: found[candidate] for candidate in candidates}
+
+    def best(
+        self, fitting: Sequence[TunedPlan], count: int, before: Sequence[TunedPlan]
+    ) -> tuple[list[TunedPlan], tuple[TunedPlan, ...]]:
+        """With those simulated `before`, the first plans by their estimates, simulated, until `count` of them fit,
+        twice as many were tried, or no other is likely to be faster (`_next`); and those that do not fit. Where none of
+        twice as many fits, the others follow, those that need least memory first, until one does."""
+        kept = list(before)
+        misfits: list[TunedPlan] = []
+        rest = list(fitting)
+        while rest and len(kept) < count:
+            if len(kept) + len(misfits) >= 2 * count:
+                if kept:
+                    break
+                rest.sort(key=lambda plan: (plan.estimate.peak_bytes, plan.candidate.key))
+            now = _next(rest, kept)[: min(ROUND, count - len(kept))]
+            if not now:
+                break
+            for plan in self._simulated(now, len(kept) + len(misfits), count):
+                (kept if plan.peak_bytes <= plan.candidate.capacity_bytes else misfits).append(plan)
+            rest = without(rest, now)
+        return kept, tuple(misfits)
+
+    def _simulated(self, plans: Sequence[TunedPlan], before: int, count: int) -> list[TunedPlan]:
+        given = [{plan.candidate.key: plan.candidate.table} for plan in plans]
+        out = []
+        known = self._results(PlanEvaluator.simulate, given, "simulating the best", before, count)
+        for plan, simulated in zip(plans, map(simulated_of, known), strict=True):
+            if isinstance(simulated, PlanFault):
+                self.faults[plan.candidate] = simulated.why
+            else:
+                out.append(replace(plan, simulated=simulated))
+        return out
+
+    def own(self, scenario: Scenario, size: int, batch: int) -> tuple[OwnPlan, ...]:
+        """The scenario's own plans at a size."""
+        out: dict[str, OwnPlan] = {}
+        for plan in scenario.plans:
+            try:
+                if plan in scenario.at(size).searches:
+                    raise InputError("its options are searched for; simfrontier run decides them")
+                samples = scenario.case(plan, size).samples
+                if samples != batch:
+                    raise InputError(f"its step has {samples:,} sequences")
+            except InputError as error:
+                out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=error.below(("plans", plan)))
+        able = [plan for plan in scenario.plans if plan not in out]
+        known = self._results(PlanEvaluator.own, [{plan: plan} for plan in able], "simulating the scenario's own")
+        for plan, simulated in zip(able, map(simulated_of, known), strict=True):
+            if isinstance(simulated, PlanFault):
+                out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=simulated.why)
+            else:
+                capacity = scenario.of(plan, size).machine.device.hbm_bytes
+                out[plan] = OwnPlan(name=plan, simulated=simulated, fits=simulated.peak_bytes <= capacity)
+        return tuple(out[plan] for plan in scenario.plans)
+
+    def why(self, plans: Sequence[TunedPlan]) -> tuple[TimeSpent, str]:
+        """Where the time of the best plan goes, and why it is faster than the next of another kind (other dimensions
+        cut, or another family), or, where only one kind was simulated, than the next with another layout."""
+        best = plans[0]
+        simulated = [plan for plan in plans if plan.simulated is not None]
+        others = [plan for plan in simulated if plan.candidate.kind != best.candidate.kind]
+        others += [plan for plan in simulated if plan.candidate.layout != best.candidate.layout]
+        chosen = [best, *others[:1]]
+        calls = ((self.evaluator, PlanEvaluator.time_spent, [plan.candidate.table]) for plan in chosen)
+        spent: list[TimeSpent] = []
+        for number, results in enumerate(self.workers.in_order(_work, calls), start=1):
+            spent += results
+            self.progress("explaining the best", number, len(chosen))
+        return spent[0], why_faster(spent[0], spent[1], others[0].candidate.name) if others else ""
+
+
+def _work(evaluator: PerProcess[PlanEvaluator], work: Work, given: Sequence[Any]) -> list[Any]:
+    return [work(evaluator.here, each) for each in given]
+
+
+def _structure(candidate: Candidate) -> tuple[object, ...]:
+    """What plans have in common whose small schedules are mostly the same."""
+    case = candidate.case
+    many = case.stages > 1 or case.grad_accum > 1
+    return (
+        candidate.family,
+        case.mesh.live(case.mesh.names),
+        candidate.states.name,
+        candidate.checkpointing,
+        bool(candidate.grid.get("sequence_parallel")),
+        many,
+    )
+
 
 SHARE_SIMULATED = 0.05  # of the plans that fit
 FEWEST_SIMULATED, MOST_SIMULATED = 5, 20
@@ -124,7 +317,7 @@ def _searched(scenario: Scenario, space: Space, wanted: int | None, runner: Runn
         passed_over=passed_over,
         own=own,
         total=len(candidates),
-        too_big=sum(is_too_big(*each) for each in outlines.items()),
+        too_big=sum(outline.is_too_big(candidate.capacity_bytes) for candidate, outline in outlines.items()),
         faulty=sum(bool(outline.fault) for outline in outlines.values()) + len(runner.faults),
         misfits=misfits,
         why=why,

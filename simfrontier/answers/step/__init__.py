@@ -4,20 +4,16 @@ Only what needs no simulation is exported here; the other modules are imported b
 """
 
 from simfrontier.answers.step.arrivals import WhoWaited as WhoWaited, who_waited as who_waited
-from simfrontier.answers.step.attribution import (
-    PartDifference as PartDifference,
-    differences as differences,
-    is_equal as is_equal,
-    op_words as op_words,
-    part_words as part_words,
-    why_faster as why_faster,
-)
 from simfrontier.answers.step.bytes_moved import (
     BOUNDARIES as BOUNDARIES,
     PARTS as PARTS,
+    SIDES as SIDES,
     MoveBytes as MoveBytes,
+    SentBytes as SentBytes,
+    Side as Side,
     Traffic as Traffic,
     moves_of as moves_of,
+    sent_by_dimension as sent_by_dimension,
     traffic as traffic,
 )
 from simfrontier.answers.step.critical import (
@@ -26,22 +22,22 @@ from simfrontier.answers.step.critical import (
     PathLevel as PathLevel,
     critical_path as critical_path,
 )
-from simfrontier.answers.step.dimensions import (
-    SIDES as SIDES,
-    SentBytes as SentBytes,
-    Side as Side,
-    sent_by_dimension as sent_by_dimension,
-)
 from simfrontier.answers.step.exposed_time import (
     IDLE as IDLE,
     KERNELS_FIRST as KERNELS_FIRST,
     SLOWED as SLOWED,
     Exposure as Exposure,
+    PartDifference as PartDifference,
     Spent as Spent,
     TimePart as TimePart,
     TimeSpent as TimeSpent,
+    differences as differences,
     exposure as exposure,
+    is_equal as is_equal,
+    op_words as op_words,
+    part_words as part_words,
     time_spent as time_spent,
+    why_faster as why_faster,
 )
 from simfrontier.answers.step.links_over_time import (
     DRAWN_PARTS as DRAWN_PARTS,
@@ -53,14 +49,18 @@ from simfrontier.answers.step.links_over_time import (
     node_links as node_links,
     shares_of_node as shares_of_node,
 )
-from simfrontier.answers.step.softmax import Softmaxes as Softmaxes, softmaxes as softmaxes
+from simfrontier.answers.step.model_calls import (
+    Gathers as Gathers,
+    Softmaxes as Softmaxes,
+    gathers as gathers,
+    softmaxes as softmaxes,
+)
 from simfrontier.answers.step.stages import (
     OUTSIDE as OUTSIDE,
     Stages as Stages,
     StageSpan as StageSpan,
     stages_of as stages_of,
 )
-from simfrontier.answers.step.step_bounds import bounds as bounds
 from simfrontier.answers.step.trace_of_step import arrows_of as arrows_of, step_trace as step_trace
 from simfrontier.answers.step.uncertainty import (
     NORMAL_90 as NORMAL_90,
@@ -74,7 +74,7 @@ from simfrontier.answers.step.uncertainty import (
 )
 from simfrontier.answers.step.volumes import (
     RequiredBytes as RequiredBytes,
+    bounds as bounds,
     op_need as op_need,
     step_needs as step_needs,
 )
-from simfrontier.answers.step.weight_gathers import Gathers as Gathers, gathers as gathers

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfrontier.answers.step.attribution import op_words
 from simfrontier.answers.step.critical import level_of
+from simfrontier.answers.step.exposed_time import op_words
 from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.engine import SimulatedStep
 from simfrontier.core.program import Compute, Op

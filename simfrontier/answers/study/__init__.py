@@ -8,15 +8,8 @@ from simfrontier.answers.study.columns import (
     Cell as Cell,
     Column as Column,
     Unit as Unit,
+    different as different,
 )
-from simfrontier.answers.study.neighbour import neighbour_of as neighbour_of
-from simfrontier.answers.study.outcome import (
-    PlanOutcome as PlanOutcome,
-    advised as advised,
-    outcome_of as outcome_of,
-    run_case as run_case,
-)
-from simfrontier.answers.study.over_steps import different as different
 from simfrontier.answers.study.provenance import (
     inputs as inputs,
     scenario_digest as scenario_digest,
@@ -39,10 +32,19 @@ from simfrontier.answers.study.schedule_cache import (
 from simfrontier.answers.study.simulated_case import (
     ExportFormat as ExportFormat,
     SimulatedCase as SimulatedCase,
+    neighbour_of as neighbour_of,
     notes_of as notes_of,
     simulated as simulated,
     stream_of as stream_of,
     write_simulated as write_simulated,
 )
-from simfrontier.answers.study.study import Study as Study, completed as completed, run_study as run_study
+from simfrontier.answers.study.study import (
+    PlanOutcome as PlanOutcome,
+    Study as Study,
+    advised as advised,
+    completed as completed,
+    outcome_of as outcome_of,
+    run_case as run_case,
+    run_study as run_study,
+)
 from simfrontier.answers.study.what_ifs import Answers as Answers, WhatIfs as WhatIfs

@@ -1,22 +1,149 @@
-"""A study: every plan of a scenario at every size, and what compares them with each other."""
+"""One plan at one size, built, checked and simulated: its row of results, and what the page draws of it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from simfrontier.answers.study.advice import shortage
-from simfrontier.answers.study.columns import EMPTY_IF_TOO_BIG, RESULTS
-from simfrontier.answers.study.outcome import PlanOutcome, run_case
-from simfrontier.answers.study.schedule_cache import ScheduleCache
+from simfrontier.answers.step import (
+    DRAWN_PARTS,
+    Exposure,
+    Gathers,
+    NodeLinks,
+    gathers,
+    link_use,
+    node_links,
+    step_trace,
+)
+from simfrontier.answers.study.advice import advice_on, shortage
+from simfrontier.answers.study.columns import EMPTY_IF_TOO_BIG, RESULTS, Row, different, mean_row, row_of
+from simfrontier.answers.study.schedule_cache import BuiltSchedule, ScheduleCache
+from simfrontier.answers.study.simulated_case import SimulatedCase, simulated
+from simfrontier.base.arrays import Floats
+from simfrontier.base.errors import InputError
 from simfrontier.base.workers import Local, PerProcess, Workers
-from simfrontier.core.engine import Fidelity
-from simfrontier.inputs.scenario import Scenario
+from simfrontier.core.engine import Fidelity, MemoryTimeline, SimulatedStep
+from simfrontier.core.trace import TraceFile
+from simfrontier.inputs.scenario import Case, Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from simfrontier.answers.step import LinkUse, Softmaxes, Stages, Waits
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOutcome:
+    """One plan at one size. `links`, `stages` (of a pipeline) and `memory` are kept only where they are drawn, `trace`
+    (the critical rank first) and `link_use` (of links by name) there if the plan fits. `gathers`: of a model that keeps
+    what all ranks fill. `softmaxes`: of a scenario that names their kernels or ways.
+
+    `samples_s`: sampled step times, paired with those of other plans at the same size (answers.step.uncertainty); None
+    where the plan does not fit, nothing is known to be uncertain, or no samples are wanted. `advice`: what to try with
+    a plan that does not fit, or whose grid was left at its default. `waits`: waiting in these samples, where the plan
+    is drawn and devices are known to differ.
+    """
+
+    plan: str
+    devices: int
+    row: Row
+    exposure: Exposure
+    memory: MemoryTimeline | None
+    at_peak: Mapping[str, int]
+    links: NodeLinks | None
+    stages: Stages | None
+    gathers: Gathers | None
+    softmaxes: Softmaxes | None
+    samples_s: Floats | None = field(compare=False)
+    advice: tuple[str, ...] = ()
+    waits: Waits | None = field(default=None, compare=False)
+    trace: TraceFile | None = field(default=None, compare=False)
+    link_use: LinkUse | None = field(default=None, compare=False)
+
+
+def run_case(
+    scenario: Scenario,
+    plan: str,
+    devices: int,
+    fidelity: Fidelity,
+    exact: bool,
+    drawn: bool,
+    schedule_cache: ScheduleCache,
+) -> PlanOutcome:
+    """Build, check and simulate one plan at one size: as many steps as the scenario says, of which those that differ
+    are simulated, and the slowest is shown; `drawn` keeps what the page needs for pictures."""
+    case = scenario.case(plan, devices)
+    built = schedule_cache.of_case(scenario, case)
+    counts = dict(different(scenario.file.perturbation, scenario.file.run.steps))
+    here = scenario.of(plan, devices)
+    steps = {number: simulated(here, built, fidelity, exact, number) for number in counts}
+    shown = max(steps, key=lambda number: steps[number].step_s)
+    outcome = outcome_of(scenario, case, built, steps[shown], drawn)
+    if len(steps) > 1:
+        rows = [(number, counts[number], outcome_of(scenario, case, built, step).row) for number, step in steps.items()]
+        outcome = replace(outcome, row=mean_row(rows, shown), samples_s=None, waits=None)
+    return advised(scenario, case, outcome)
+
+
+def advised(scenario: Scenario, case: Case, outcome: PlanOutcome) -> PlanOutcome:
+    """The outcome of a case with advice on its grid and its memory."""
+    return replace(outcome, advice=advice_on(scenario, case, int(outcome.row["peak_memory_bytes"]), outcome.at_peak))
+
+
+def outcome_of(
+    scenario: Scenario, case: Case, built: BuiltSchedule, step: SimulatedStep, drawn: bool = False
+) -> PlanOutcome:
+    """What is kept of a case's simulated step."""
+    simulated_case = SimulatedCase(scenario=scenario, case=case, built=built, step=step, with_waits=drawn)
+    memory, moved = simulated_case.memory, simulated_case.traffic
+    row = row_of(simulated_case)
+    _refuse_endless(row)
+    return PlanOutcome(
+        plan=case.name,
+        devices=case.devices,
+        row=row,
+        exposure=simulated_case.exposure,
+        memory=memory if drawn else None,
+        at_peak=memory.at_peak,
+        links=node_links(step, moved) if drawn else None,
+        stages=_stages(step, built, case.chunks) if drawn and len(step.roles) > 1 else None,
+        gathers=gathers(step),
+        softmaxes=_softmaxes(step) if scenario.names_softmaxes else None,
+        samples_s=simulated_case.samples_s,
+        waits=simulated_case.waits,
+        trace=_trace(simulated_case) if drawn and row["fits"] else None,
+        link_use=link_use(step, moved, "name", DRAWN_PARTS) if drawn and row["fits"] else None,
+    )
+
+
+def _trace(case: SimulatedCase) -> TraceFile:
+    step = case.step
+    title = f"{case.scenario.name} {step.schedule.meta['plan']} {step.schedule.mesh.num_ranks}"
+    return step_trace(step, case.built.digest, title, case.traffic)
+
+
+def _stages(step: SimulatedStep, built: BuiltSchedule, chunks: int) -> Stages | None:
+    from simfrontier.answers.step import stages_of
+
+    return stages_of(step, built.peaks, chunks)
+
+
+def _softmaxes(step: SimulatedStep) -> Softmaxes | None:
+    from simfrontier.answers.step import softmaxes
+
+    return softmaxes(step)
+
+
+def _refuse_endless(row: Row) -> None:
+    """Raise InputError for a result that is no finite number: constants of machine or library are beyond all sense."""
+    for column, cell in row.items():
+        if isinstance(cell, float) and not math.isfinite(cell):
+            raise InputError(
+                f"{row['plan']} on {row['devices']}: {column}: got {cell}; allowed: constants of the machine and the "
+                "library that give a finite number"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

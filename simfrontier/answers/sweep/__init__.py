@@ -1,6 +1,11 @@
 """Studies of many points: a file of scenarios and axes, its points, their rows, and the data set of all of them."""
 
-from simfrontier.answers.sweep.adaptive import Until as Until, parse_until as parse_until, refuse_until as refuse_until
+from simfrontier.answers.sweep.adaptive import (
+    Until as Until,
+    parse_until as parse_until,
+    refuse_until as refuse_until,
+    run_sweep as run_sweep,
+)
 from simfrontier.answers.sweep.answers import (
     GOAL as GOAL,
     BestRow as BestRow,
@@ -29,5 +34,4 @@ from simfrontier.answers.sweep.rounds import (
     SweepOutcome as SweepOutcome,
     seconds_of as seconds_of,
 )
-from simfrontier.answers.sweep.runner import run_sweep as run_sweep
 from simfrontier.answers.sweep.study import SweepStudy as SweepStudy, load_study as load_study

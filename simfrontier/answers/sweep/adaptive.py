@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -19,9 +20,10 @@ from simfrontier.answers.sweep.axes import SampledAxis, number_of, shares
 from simfrontier.answers.sweep.form import SWEEP_POINTS, GoalTable, SearchTable, Value
 from simfrontier.answers.sweep.indices import indices_of
 from simfrontier.answers.sweep.keys import put
-from simfrontier.answers.sweep.rounds import Rounds, SweepOutcome
+from simfrontier.answers.sweep.rounds import Report, Rounds, SweepOutcome
 from simfrontier.answers.sweep.study import SweepStudy
 from simfrontier.base.errors import InputError, shown
+from simfrontier.base.workers import Place
 from simfrontier.core.cost import Prices
 from simfrontier.inputs.scenario import Scenario, scenario_of
 
@@ -291,3 +293,20 @@ def _is_quiet(bests: Sequence[float], precision: float) -> bool:
     if len(bests) <= QUIET_ROUNDS or math.isnan(bests[-1 - QUIET_ROUNDS]):
         return False
     return abs(bests[-1] - bests[-1 - QUIET_ROUNDS]) <= precision * abs(bests[-1 - QUIET_ROUNDS])
+
+
+def run_sweep(
+    study: SweepStudy, folder: Path, place: Place, report: Report = lambda _: None, until: Until | None = None
+) -> SweepOutcome:
+    """Simulate the points of a study that a folder does not have, and write its data set there; those of a search, and
+    with `until` further samples, in rounds.
+
+    Raises InputError for a study without points, one with too many, one that cannot grow until then, and a folder that
+    is of something else or cannot be written; StoppedError and LostError where it ends early: what is kept is not
+    simulated again."""
+    if until is not None:
+        refuse_until(study, until)
+    with Rounds(folder, place, report) as rounds:
+        if study.searched:
+            return search_best(study, rounds, until or Until())
+        return rounds.run(study) if until is None else sample_until(study, rounds, until)

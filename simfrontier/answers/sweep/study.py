@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from simfrontier.answers.experiments import Setting
 from simfrontier.answers.sweep.axes import Axis, SampledAxis, axes_of, refuse_values, searched_axes
-from simfrontier.answers.sweep.filters import Filter, parse_filter, refuse_unknown
 from simfrontier.answers.sweep.form import SWEEP_POINTS, StudyFile, Value
 from simfrontier.answers.sweep.goal import refuse_goal, refuse_plans
-from simfrontier.answers.sweep.keys import Settings, put, value_of
+from simfrontier.answers.sweep.keys import Filter, Settings, parse_filter, put, refuse_unknown, value_of
 from simfrontier.base.errors import InputError
 from simfrontier.base.io import read_toml, text_of, toml_of, typed
 from simfrontier.inputs.scenario import Scenario, scenario_of

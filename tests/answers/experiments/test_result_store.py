@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.answers.experiments import Setting
-from simfrontier.answers.experiments.digests import MOST_TOGETHER, batches_of
+from simfrontier.answers.experiments.settings import MOST_TOGETHER, batches_of
 from simfrontier.answers.study import STORE, HeldError, ResultStore, store_in
 from tests.answers.sweep.studies import MICRO
 from tests.invoke import ROOT

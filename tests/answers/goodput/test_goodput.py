@@ -13,9 +13,19 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.answers.goodput import find_goodput
-from simfrontier.answers.goodput.failures import DAY_S, load_failures, names_of_failures
-from simfrontier.answers.goodput.fewer import SizedStep, with_fewer
-from simfrontier.answers.goodput.model import Upkeep, interval_of, play, shares, spares_for, waiting_share
+from simfrontier.answers.goodput.model import (
+    DAY_S,
+    SizedStep,
+    Upkeep,
+    interval_of,
+    load_failures,
+    names_of_failures,
+    play,
+    shares,
+    spares_for,
+    waiting_share,
+    with_fewer,
+)
 from simfrontier.core.program import SavedBytes
 from simfrontier.inputs.scenario import GoodputTable, load_scenario
 from tests.invoke import TOY, invoke

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from simfrontier.answers.slowdown import Slowdown, run_slowdown
-from simfrontier.answers.slowdown.lagging import degraded, lagging_links, reverses
+from simfrontier.answers.slowdown.run import degraded, lagging_links, reverses
 from simfrontier.answers.study import ScheduleCache, simulated
 from simfrontier.core.machine import HEALTHY, Perturbation, SlowDevice
 from simfrontier.inputs.scenario import Scenario, scenario_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.answers.step.dimensions import SIDES, SentBytes, Side, senders, sent_by_dimension
+from simfrontier.answers.step.bytes_moved import SIDES, SentBytes, Side, senders, sent_by_dimension
 from simfrontier.core.collectives import exchanged_bytes, message_bytes
 from simfrontier.core.program import Compute, Exchange, Schedule
 from simfrontier.core.workload import GptShape

@@ -8,8 +8,17 @@ from math import fsum
 import pytest
 
 from simfrontier.answers.step import Exposure, PathLevel, Spent, exposure
-from simfrontier.answers.step.attribution import compute_equal, differences, is_equal, why_faster
-from simfrontier.answers.step.exposed_time import IDLE, SLOWED, TimePart, TimeSpent, time_spent
+from simfrontier.answers.step.exposed_time import (
+    IDLE,
+    SLOWED,
+    TimePart,
+    TimeSpent,
+    compute_equal,
+    differences,
+    is_equal,
+    time_spent,
+    why_faster,
+)
 from simfrontier.core.collectives import algorithm
 from simfrontier.core.engine import SimulatedStep
 from tests.core.engine.pipelines import Order, Pipeline

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from simfrontier.answers.step.softmax import LossCall, Softmaxes, softmaxes
+from simfrontier.answers.step.model_calls import LossCall, Softmaxes, softmaxes
 from simfrontier.core.collectives import load_library
 from simfrontier.core.engine import Fidelity, SimulatedStep, simulate_step
 from simfrontier.core.machine import load_machine

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from simfrontier.answers.explain.waits import waits_of
+from simfrontier.answers.explain.explanation import waits_of
 from simfrontier.answers.step import who_waited
 from simfrontier.answers.study import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.core.codecs import parse_codec

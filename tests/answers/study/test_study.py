@@ -13,7 +13,7 @@ import pytest
 
 import simfrontier
 from simfrontier.answers.study import BAND, ScheduleCache, Study, run_study, schedule_of
-from simfrontier.answers.study.over_steps import different
+from simfrontier.answers.study.columns import different
 from simfrontier.base.workers import Workers
 from simfrontier.core.engine import Fidelity
 from simfrontier.core.machine import Perturbation, SlowDevice

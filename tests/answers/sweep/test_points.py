@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from simfrontier.answers.sweep import load_study
 from simfrontier.answers.sweep.adaptive import Until, parse_until
-from simfrontier.answers.sweep.filters import parse_filter
+from simfrontier.answers.sweep.keys import parse_filter
 from simfrontier.base.errors import InputError
 from tests.answers.sweep.studies import ACCUM, HOOK, MICRO, study
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from simfrontier.answers.step.exposed_time import exposure
-from simfrontier.answers.step.step_bounds import bounds
+from simfrontier.answers.step.volumes import bounds
 from simfrontier.core.engine import SimulatedStep
 from simfrontier.core.program.ir import Collective, Compute
 from simfrontier.core.program.mesh import Mesh

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.answers.step.step_bounds import bounds
+from simfrontier.answers.step.volumes import bounds
 from simfrontier.core.collectives import load_library
 from simfrontier.core.cost import price
 from simfrontier.core.engine import simulate, simulate_step, trace_of

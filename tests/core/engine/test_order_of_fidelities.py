@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from simfrontier.answers.step.step_bounds import bounds
+from simfrontier.answers.step.volumes import bounds
 from simfrontier.core.collectives import Library, load_library
 from simfrontier.core.cost import Prices
 from simfrontier.core.engine import SimulatedStep, simulate_step

@@ -1,0 +1,306 @@
+"""The rows of a setting: its plans at its sizes, simulated, or why they were refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from simfrontier.answers.experiments.settings import Digests, Keyed, Setting, alike, batches_of, is_number
+from simfrontier.answers.search import GridSearcher, NothingFitsError
+from simfrontier.answers.study import (
+    RESULTS,
+    Answers,
+    PlanOutcome,
+    ResultStore,
+    ScheduleCache,
+    WhatIfs,
+    completed,
+    outcome_of,
+    run_case,
+)
+from simfrontier.base.arrays import Floats
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.base.io import frozen
+from simfrontier.base.workers import HERE, PerProcess, Workers
+from simfrontier.core.engine import REPLAY_LARGEST_ERROR, REPLAY_MEAN_ERROR, Fidelity
+from simfrontier.inputs.scenario import COMPARING, Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row: TypeAlias = dict[str, Any]  # the columns of results, None where it has none; and `error`, why it was refused
+MOST_SCHEDULES: Final = 256  # that a process keeps for the settings to come: those of many plans and candidates
+MOST_OUTCOMES: Final = 512
+NO_SAY: Final = ("title", "plans", *COMPARING, "goodput", "tune")  # tables that a plan's row does not depend on
+
+
+@dataclass
+class RowRunner:
+    """Simulates settings one after the other, with what they share: schedules, and plans that a change leaves as they
+    are."""
+
+    searcher: GridSearcher = field(default_factory=GridSearcher)
+    outcomes: dict[Hashable, PlanOutcome] = field(default_factory=dict)
+
+    @property
+    def schedule_cache(self) -> ScheduleCache:
+        return self.searcher.schedule_cache
+
+    def rows_of(self, setting: Setting) -> list[Row]:
+        """Return the rows of a setting, in the order of its plans, then sizes. What the simulator refuses is a row that
+        has its reason in `error`: a plan at a size, or the whole setting."""
+        if len(self.schedule_cache.known) > MOST_SCHEDULES:
+            self.schedule_cache.known.clear()
+        try:
+            scenario = setting.scenario()
+        except SimfrontierError as error:
+            return [{"scenario": str(setting.document.get("name")), "error": _told(error, setting.where)}]
+        fidelity: Fidelity = setting.fidelity or scenario.file.run.fidelity  # type: ignore[assignment]
+        outcomes: list[PlanOutcome] = []
+        rows: list[Row] = []
+        for plan in setting.plans or scenario.plans:
+            for devices in scenario.file.run.devices:
+                made = self._outcome(scenario, plan, devices, fidelity)
+                if isinstance(made, PlanOutcome):
+                    outcomes.append(made)
+                    rows.append(made.row)
+                else:
+                    rows.append({"scenario": scenario.name, "plan": plan, "devices": devices, **made})
+        completed(scenario, outcomes)  # which fills in the outcomes' rows
+        return [{column: None if cell == "" else cell for column, cell in row.items()} for row in rows]
+
+    def _outcome(self, scenario: Scenario, plan: str, devices: int, fidelity: Fidelity) -> PlanOutcome | Row:
+        """The outcome of a plan at a size, whose row may be changed; or the columns of a row that has none."""
+        try:
+            key = _key(scenario, plan, devices, fidelity)
+            made = self.outcomes.get(key)
+            if made is None:
+                decided = self.searcher.resolved(scenario, (devices,), (plan,))
+                made = run_case(decided, plan, devices, fidelity, False, False, self.schedule_cache)
+                if len(self.outcomes) > MOST_OUTCOMES:
+                    self.outcomes.clear()
+                self.outcomes[key] = made
+        except NothingFitsError as error:
+            return {"fits": False, "note": _told(error, scenario.where)}
+        except SimfrontierError as error:
+            return {"error": _told(error, scenario.where)}
+        return replace(made, row=dict(made.row))
+
+
+def _key(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity) -> Hashable:
+    """All that the outcome of a plan at a size may depend on."""
+    here = scenario.at(devices)
+    search = here.searches.get(plan)
+    return (
+        *(plan, devices, fidelity, here.plans[plan], here.shared_batch(devices)),
+        None if search is None else frozen(search.model_dump()),
+        frozen(here.file.model_dump(exclude={**dict.fromkeys(NO_SAY, True), "run": {"devices"}, "at": True})),
+    )
+
+
+def _told(error: SimfrontierError, where: str) -> str:
+    """The reason without the place of the scenario's file, which differs from machine to machine."""
+    return str(error).replace(f"{where}: ", "")
+
+
+FEWEST: Final = 24  # settings of a question: fewer take no time worth an error
+MOST: Final = 4096  # settings of a question
+MOST_CONFIRMED: Final = 8  # settings of a question that are simulated because they seem to be the fastest of a plan
+NOT_REPLAYED: Final = ("machine.overrides.device.hbm_bytes",)  # which decides what fits
+REPLAY: Final = "replay"  # the fidelity of a row that was not simulated
+OFF_BY: Final = (
+    f"off by {100 * REPLAY_MEAN_ERROR:.1f} % on average and {100 * REPLAY_LARGEST_ERROR:.0f} % at most "
+    "where that was measured"
+)
+STEP: Final = "step_time_s"
+PER_STEP: Final = ("tflops_per_device", "tokens_per_s", "tokens_per_s_per_device")
+KEPT: Final = (
+    *("scenario", "plan", "devices", "nodes", "micro_batch", "grad_accum", "fits", "schedule_digest", "mesh", "stack"),
+)
+REPLAYED: Final = (*KEPT, STEP, *PER_STEP)  # columns that a replayed row has; all else takes a simulated step
+
+
+def is_varied(key: str, value: Any) -> bool:
+    """Return whether settings that differ in that change may be answered together."""
+    return is_number(key, value) and key not in NOT_REPLAYED
+
+
+def questions(settings: Iterable[Keyed]) -> list[tuple[Keyed, ...]]:
+    """Return settings that differ in numbers of machine or library alone, in their order, up to `MOST` together."""
+    groups = alike(settings, is_varied)
+    return [tuple(group[first : first + MOST]) for group in groups for first in range(0, len(group), MOST)]
+
+
+def question_digests(settings: Sequence[Keyed]) -> list[str]:
+    """Return the digests of settings that are replayed: an answer depends on all settings of its question."""
+    digests: dict[str, str] = {}
+    for asked in questions(dict(settings).items()):
+        whole = "".join(digest for digest, _ in asked)
+        digests |= {digest: sha256(f"{digest}{whole}".encode()).hexdigest() for digest, _ in asked}
+    return [digests[digest] for digest, _ in settings]
+
+
+@dataclass
+class ReplayRunner:
+    """Answers questions, and simulates the settings of which a replay is no answer."""
+
+    simulator: RowRunner
+
+    def rows_of(self, settings: Sequence[Setting]) -> list[list[Row]]:
+        """The rows of each setting of a question, as `RowRunner.rows_of`; those that were replayed have the step time
+        and what follows from it alone, with `fidelity` "replay". The fastest of each plan at each size is simulated:
+        what is shown as the best is exact, unless many are as fast."""
+        if len(settings) < FEWEST:
+            return [self.simulator.rows_of(setting) for setting in settings]
+        first = settings[0].changes
+        varied = [key for key in first if is_varied(key, first[key]) and len({s.changes[key] for s in settings}) > 1]
+        others = {key: value for key, value in first.items() if key not in varied}
+        try:
+            scenario = replace(settings[0], changes=others).scenario()
+        except SimfrontierError:
+            return [self.simulator.rows_of(setting) for setting in settings]
+        axes = {key: np.array([float(setting.changes[key]) for setting in settings]) for key in varied}
+        fidelity: Fidelity = settings[0].fidelity or scenario.file.run.fidelity  # type: ignore[assignment]
+        found = {
+            (plan, devices): self._answers(scenario, plan, devices, fidelity, axes)
+            for plan in scenario.plans
+            for devices in scenario.file.run.devices
+        }
+        answered = [each for each in found.values() if each is not None]
+        if len(answered) < len(found):
+            return [self.simulator.rows_of(setting) for setting in settings]
+        simulated: dict[int, list[Row]] = {}
+        for place, setting in enumerate(settings):
+            if any(each.answers.is_unlike[place] for each in answered):
+                simulated[place] = self.simulator.rows_of(setting)
+        for (plan, devices), each in zip(found, answered, strict=True):
+            for place in each.fastest(plan, devices, simulated):
+                simulated[place] = self.simulator.rows_of(settings[place])
+        return [
+            simulated[place] if place in simulated else [each.row(place) for each in answered]
+            for place in range(len(settings))
+        ]
+
+    def _answers(
+        self, scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, axes: Mapping[str, Floats]
+    ) -> _Answered | None:
+        """None where all points have to be simulated."""
+        try:
+            if not axes or plan in scenario.at(devices).searches:
+                return None
+            asked = WhatIfs.of(scenario, plan, devices, fidelity, self.simulator.schedule_cache)
+            row = outcome_of(scenario, scenario.case(plan, devices), asked.built, asked.step).row
+            return _Answered(dict(row), asked.step_s(axes)) if row["fits"] else None
+        except SimfrontierError:
+            return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Answered:
+    """The row of the scenario as it is, and answers to all points."""
+
+    base: Row
+    answers: Answers
+
+    def fastest(self, plan: str, devices: int, simulated: Mapping[int, Sequence[Row]]) -> Iterator[int]:
+        """The points that seem to be the fastest, one after the other, until that one is among those that are
+        simulated, or enough are; each has to be there before the next is asked for."""
+        steps = self.answers.step_s.copy()
+        exact: set[int] = set()
+        for _ in range(MOST_CONFIRMED):
+            for place in simulated.keys() - exact:
+                steps[place] = _step_s(simulated[place], plan, devices)
+            exact |= simulated.keys()
+            place = int(np.argmin(steps))
+            if place in exact:
+                return
+            yield place
+
+    def row(self, place: int) -> Row:
+        """The replayed row of a point."""
+        base, step_s = self.base, float(self.answers.step_s[place])
+        row = {column: base[column] for column in KEPT}
+        row |= {column: base[column] * base[STEP] / step_s for column in PER_STEP}
+        return row | {
+            STEP: step_s,
+            "fidelity": REPLAY,
+            "note": "; ".join(filter(None, (f"replayed from one simulated step; replays are {OFF_BY}", base["note"]))),
+        }
+
+
+def _step_s(rows: Sequence[Row], plan: str, devices: int) -> float:
+    """The step time of a plan at a size; endless where it has none."""
+    times = [row[STEP] for row in rows if row.get("plan") == plan and row.get("devices") == devices and row.get(STEP)]
+    return times[0] if times else math.inf
+
+
+Done = Callable[[Mapping[str, Sequence[Row]]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """The rows of settings, in their order."""
+
+    rows: tuple[tuple[Row, ...], ...]
+
+    def frame(self) -> pd.DataFrame:
+        """Return one table: a row for each setting, plan and size, with the number of its `setting`, the columns of
+        results and `error`; NaN where it has no such number."""
+        import pandas as pd
+
+        columns = ["setting", *(column.name for column in RESULTS), "error"]
+        rows = [{"setting": number, **row} for number, mine in enumerate(self.rows) for row in mine]
+        table = pd.DataFrame(rows, columns=columns)
+        for column in RESULTS:
+            if column.is_number:
+                table[column.name] = pd.to_numeric(table[column.name], errors="coerce")
+        return table
+
+
+def run(
+    settings: Sequence[Setting],
+    workers: Workers | None = None,
+    runner: PerProcess[RowRunner] | None = None,
+    done: Done = lambda _: None,
+) -> Results:
+    """Simulate settings. `workers`: who does it (None: this process), with a `runner` each; `done` hears of each
+    batch: its rows by digest."""
+    digests = Digests()
+    keyed = [(digests.of(setting), setting) for setting in settings]
+    store = ResultStore()
+    simulate(dict(keyed).items(), len(keyed), store, workers, runner, done)
+    return Results(rows=tuple(tuple(store.get(key) or ()) for key, _ in keyed))
+
+
+def simulate(
+    settings: Iterable[Keyed],
+    count: int,
+    store: ResultStore,
+    workers: Workers | None = None,
+    runner: PerProcess[RowRunner] | None = None,
+    done: Done = lambda _: None,
+    replay: bool = False,
+) -> None:
+    """Simulate so many different settings, and add the rows of each to the store under its digest. `replay`: settings
+    that differ in numbers of machine or library alone are answered from one simulated step; their digests are those
+    of `question_digests`."""
+    workers, runner = workers or Workers(HERE), runner or PerProcess(RowRunner)
+    batches = questions(settings) if replay else batches_of(settings, count, workers.num_workers)
+    calls = ((runner, batch) for batch in batches)
+    for _, rows in workers.as_done(_replayed if replay else _rows_of, calls):
+        store.add(rows)
+        done(rows)
+
+
+def _rows_of(runner: PerProcess[RowRunner], batch: Sequence[Keyed]) -> dict[str, list[Row]]:
+    return {digest: runner.here.rows_of(setting) for digest, setting in batch}
+
+
+def _replayed(runner: PerProcess[RowRunner], asked: Sequence[Keyed]) -> dict[str, list[Row]]:
+    rows = ReplayRunner(runner.here).rows_of([setting for _, setting in asked])
+    return {digest: mine for (digest, _), mine in zip(asked, rows, strict=True)}
