@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.inputs.measured import CallRow
-from simfrontier.inputs.measured.place import RowPlace
+from simfrontier.inputs.measured import CallRow, RowPlace
 
 MIB = 1 << 20
 

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
+
+from annotated_types import Ge
 
 from simfrontier.base.errors import InputError
+from simfrontier.base.io import Names, Positive
 from simfrontier.core.program import KERNELS
-from simfrontier.inputs.measured import Line, read_lines
+from simfrontier.inputs.measured import RowPlace, read_rows
 
 COLUMNS: Final = ("elements", "algorithm", "starts", "median_s", "least_s", "bytes_moved", "cpu", "cache_bytes")
 IN_MEMORY: Final = tuple(name for name in KERNELS if name != "fused")  # kernels whose rows do not stay on the chip
@@ -23,13 +26,16 @@ EXPONENTIALS: Final = {TWO_PASS: 2, "three-pass-recompute": 2, "three-pass-reloa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """One row of float32 by one algorithm: seconds, and bytes by the count of its passes."""
+    """One row of float32 by one algorithm: seconds, and bytes by the count of its passes; `place` in the table."""
 
-    elements: int
-    algorithm: str
-    starts: str
-    median_s: float
-    least_s: float
+    elements: Annotated[int, Ge(1)]
+    algorithm: Annotated[str, Names(*IN_MEMORY)]
+    starts: Literal["cached", "uncached"]
+    median_s: Positive
+    least_s: Positive
+    cpu: str = ""
+    cache_bytes: Annotated[int, Ge(1)]
+    place: RowPlace
 
     @property
     def bytes_moved(self) -> int:
@@ -93,31 +99,18 @@ def bytes_per_element(algorithm: str) -> tuple[int, int]:
 
 
 def read_rates(path: Path) -> Rates:
-    """The times in a CSV file of `COLUMNS`, from `simfrontier-real softmax`. Raises InputError: one line."""
-    lines = read_lines(path, COLUMNS)
+    """Read a CSV file of `COLUMNS`, from `simfrontier-real softmax`. Raises InputError: one line."""
+    rows = read_rows(path, Rate, COLUMNS)
     rates: dict[tuple[int, str, str], Rate] = {}
-    for line in lines:
-        rate = _rate(line)
+    for rate in rows:
         key = (rate.elements, rate.starts, rate.algorithm)
         if key in rates:
-            raise InputError(
-                f"{line.place}: got {rate.algorithm} of {rate.elements:,} elements, {rate.starts}, twice; allowed: once"
-            )
+            text = f"got {rate.algorithm} of {rate.elements:,} elements, {rate.starts}, twice; allowed: once"
+            raise InputError(f"{rate.place}: {text}")
         rates[key] = rate
-    cache_bytes = lines[0].integer("cache_bytes")
-    table = Rates(rates=rates, cpu=lines[0].cells["cpu"], cache_bytes=cache_bytes, source=path.name)
+    table = Rates(rates=rates, cpu=rows[0].cpu, cache_bytes=rows[0].cache_bytes, source=path.name)
     _refuse_missing(path, table)
     return table
-
-
-def _rate(line: Line) -> Rate:
-    return Rate(
-        elements=line.integer("elements"),
-        algorithm=line.choice("algorithm", IN_MEMORY),
-        starts=line.choice("starts", STARTS),
-        median_s=line.above_zero("median_s", "seconds above 0"),
-        least_s=line.above_zero("least_s", "seconds above 0"),
-    )
 
 
 def _refuse_missing(path: Path, rates: Rates) -> None:

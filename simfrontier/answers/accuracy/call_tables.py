@@ -14,17 +14,7 @@ from simfrontier.base.errors import InputError, nearest
 from simfrontier.base.units import counted
 from simfrontier.core.collectives import Calibration, CallTable, FitRecord, MeasuredPoint, load_calibration, merged
 from simfrontier.core.machine import catalog, is_machine, machine_named
-from simfrontier.inputs.measured import (
-    CallRow,
-    Setup,
-    Unusable,
-    call_faults,
-    files_in,
-    format_of,
-    placed,
-    read_log,
-    readings,
-)
+from simfrontier.inputs.measured import CallRow, Setup, Unusable, call_faults, files_in, format_of, read_log, readings
 
 MAX_HOSTS = 4
 
@@ -139,11 +129,11 @@ def _read(paths: Sequence[Path], setup: Setup) -> _Read:
                 read.tables += read.known[-1][1].calls
             case "nccl-tests":
                 try:
-                    log = read_log(file, setup.packages)
+                    log = read_log(file, setup)
                 except Unusable as error:
                     unusable.append(error)
                     continue
-                read.tables += placed(log.tables, setup)
+                read.tables += log.tables
                 read.hosts += log.hosts
                 read.said += log.left_out
                 read.dates.append(date_of(file))

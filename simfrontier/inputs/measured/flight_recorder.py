@@ -23,9 +23,7 @@ from pydantic import Field
 from simfrontier.base.errors import InputError, shown
 from simfrontier.base.io import External, NotNegative, json_of, reading, typed
 from simfrontier.base.limits import FILE
-from simfrontier.inputs.measured.calls_of_ranks import CallsOfRanks, What
-from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.reading import Reading, Setup
+from simfrontier.inputs.measured.reading import Call, CallsOfRanks, FileStart, Format, Reading, Setup, json_with
 from simfrontier.inputs.measured.rows import CallKind
 
 TITLE: Final = "dump of PyTorch's flight recorder"
@@ -50,7 +48,6 @@ ELEMENT: Final = {
     **dict.fromkeys(("Long", "UInt64", "Double", "ComplexFloat"), 8),
     "ComplexDouble": 16,
 }
-_KEY: Final = re.compile(r'"(collective_seq_id|pg_config|pg_status)"\s*:')
 _NAME: Final = re.compile(r"(?:[a-z]{1,20}:)?(\w{1,100})( .{1,100})?")
 _Sizes = tuple[tuple[Annotated[int, Ge(0)], ...], ...]
 
@@ -99,7 +96,7 @@ def read_flight_recorder(files: Sequence[Path], setup: Setup) -> Reading:
         untimed += sum(entry.what is not None and entry.duration_ms is None for entry in dump.entries)
         for entry in dump.entries:
             _add(calls, entry, sizes, setup)
-    if untimed and calls.is_empty:
+    if untimed and not calls.calls:
         raise InputError(
             f"{files[0]}: {untimed:,} calls, and no duration of any; allowed: dumps of a job with "
             "TORCH_NCCL_ENABLE_TIMING=1"
@@ -150,13 +147,14 @@ def _add(calls: CallsOfRanks, entry: _Entry, sizes: Mapping[str, int], setup: Se
             calls.leave_out("of one rank, or without bytes or time")
             return
         key = (*entry.process_group, entry.collective_seq_id, entry.op_id)
-        calls.add(
-            key, What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=num_bytes), entry.duration_ms / 1e3
-        )
+        calls.add(key, Call(kind, devices, setup.nodes, num_bytes), entry.duration_ms / 1e3)
+
+
+_is_json: Final = json_with(r'"(collective_seq_id|pg_config|pg_status)"\s*:')
 
 
 def _recognises(start: FileStart) -> bool:
-    return start.head.startswith(PICKLES) or (start.is_json and _KEY.search(start.text) is not None)
+    return start.head.startswith(PICKLES) or _is_json(start)
 
 
 FORMAT: Final = Format(

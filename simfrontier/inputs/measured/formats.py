@@ -10,33 +10,30 @@ from typing import Final
 from simfrontier.base.errors import InputError
 from simfrontier.base.io import reading
 from simfrontier.inputs.measured import (
-    call_table,
-    deepspeed_log,
-    deepspeed_summary,
+    deepspeed,
     flight_recorder,
     inspector,
     nccl_tests,
     osu,
     rccl_tests_file,
-    stored_calibration,
-    stored_trace,
+    stored,
+    tables,
 )
-from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.reading import Reading, Setup, Unusable
+from simfrontier.inputs.measured.reading import FileStart, Format, Reading, Setup, Unusable
 
 # In the order in which they are tried: the first that recognises a file reads it.
 FORMATS: Final[tuple[Format, ...]] = (
     flight_recorder.FORMAT,
     inspector.FORMAT,
     nccl_tests.JSON,
-    deepspeed_summary.FORMAT,
+    deepspeed.SUMMARY,
     rccl_tests_file.FORMAT,
     osu.FORMAT,
     nccl_tests.LOG,
-    deepspeed_log.FORMAT,
-    stored_calibration.FORMAT,
-    call_table.FORMAT,
-    stored_trace.FORMAT,
+    deepspeed.LOG,
+    stored.CALIBRATION,
+    tables.FORMAT,
+    stored.TRACE,
 )
 
 
@@ -48,7 +45,7 @@ def format_of(path: Path) -> Format | None:
 
 def is_table(path: Path) -> bool:
     """Whether a file is a CSV table of times of collectives. Raises InputError if it cannot be read."""
-    return format_of(path) is call_table.FORMAT
+    return format_of(path) is tables.FORMAT
 
 
 def readings(paths: Iterable[Path], setup: Setup) -> tuple[Reading, ...]:

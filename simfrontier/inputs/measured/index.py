@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
 
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.base.io import Derived, Text, read_toml, typed
-from simfrontier.inputs.measured.call_table import read_calls
-from simfrontier.inputs.measured.device_tables import read_copies, read_kernels, read_rates
 from simfrontier.inputs.measured.rows import Benchmark, CallKind, Form, Row
+from simfrontier.inputs.measured.tables import READERS
 
 INDEX: Final = Path(__file__).parent / "tables" / "index.toml"
-_READERS: Final[dict[Form, Callable[[Path, str], Sequence[Row]]]] = {
-    "calls": read_calls,
-    "copies": read_copies,
-    "rates": read_rates,
-    "kernels": read_kernels,
-}
 _EXACT: Final = ("machine", "collective", "library", "benchmark", "scope")
 
 
@@ -108,7 +101,7 @@ def _index(path: Path) -> Mapping[str, Table]:
 
 def _read(folder: Path, name: str, entry: Table) -> Table:
     """Read the rows of a table; places name the file without its folder: they do not depend on where it is."""
-    return replace(entry, name=name, rows=tuple(_READERS[entry.form](folder / entry.file, entry.file)))
+    return replace(entry, name=name, rows=tuple(READERS[entry.form](folder / entry.file, entry.file)))
 
 
 def _inside(value: int | None, low: int | None, high: int | None) -> bool:

@@ -10,7 +10,6 @@ are no collectives.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -20,9 +19,7 @@ from pydantic import Field
 
 from simfrontier.base.errors import InputError
 from simfrontier.base.io import External, NotNegative, json_of, reading, typed
-from simfrontier.inputs.measured.calls_of_ranks import CallsOfRanks, What
-from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.reading import Reading, Setup
+from simfrontier.inputs.measured.reading import Call, CallsOfRanks, Format, Reading, Setup, json_with
 from simfrontier.inputs.measured.rows import CallKind
 
 TITLE: Final = "log of NCCL's Inspector"
@@ -33,7 +30,6 @@ KINDS: Final[dict[str, CallKind]] = {
     "Broadcast": "broadcast",
 }
 PER_RANK: Final = ("all_gather", "reduce_scatter")  # sizes are of one rank's part: ranks times that is the message
-_VERSION_KEY: Final = re.compile(r'"inspector_output_format_version"\s*:')
 
 
 class _Metadata(External):
@@ -92,18 +88,14 @@ def _read_line(calls: CallsOfRanks, text: bytes, where: str) -> None:
         calls.leave_out("ranks that are unevenly spread over nodes")
     else:
         num_bytes = perf.coll_msg_size_bytes * (ranks if kind in PER_RANK else 1)
-        what = What(kind=kind, devices=ranks, nodes=nodes, num_bytes=num_bytes)
-        calls.add((line.header.id, kind, perf.coll_sn), what, perf.coll_exec_time_us / 1e6)
-
-
-def _recognises(start: FileStart) -> bool:
-    return start.is_json and _VERSION_KEY.search(start.text) is not None
+        call = Call(kind, ranks, nodes, num_bytes)
+        calls.add((line.header.id, kind, perf.coll_sn), call, perf.coll_exec_time_us / 1e6)
 
 
 FORMAT: Final = Format(
     name="inspector",
     title="logs of NCCL's Inspector",
-    recognises=_recognises,
+    recognises=json_with(r'"inspector_output_format_version"\s*:'),
     read=read_inspector,
     per_rank=True,
 )

@@ -1,84 +1,104 @@
-"""Output of nccl-tests and rccl-tests: one table of times per run of a test in a log, or a file of JSON.
+"""Output of nccl-tests and rccl-tests: one table of times per run of a test in a log, or one run in a file of JSON.
 
-Format of a log: NVIDIA/nccl-tests and ROCm/rccl-tests, src/common.cu.
+Format of a log: NVIDIA/nccl-tests and ROCm/rccl-tests, src/common.cu; of JSON (-J FILE, --json): NVIDIA/nccl-tests,
+src/util.cu, file versions 1 and 2. The size column is the larger of send and receive buffer, hence the whole message in
+our sense for all four tests (doc/PERFORMANCE.md); times are averages over iterations, in microseconds. Of each process
+JSON lists only the first rank under `config.devices`: it stands for all `nthreads` x `ngpus` ranks of the process.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Final
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from simfrontier.base.errors import InputError
-from simfrontier.base.io import log_text
-from simfrontier.core.collectives import CallTable
-from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.nccl_tests_json import read_json_log
-from simfrontier.inputs.measured.nccl_tests_run import TEST_NAME, TESTS, TWO_JOBS, WRONG_RESULTS, Log, Rank, table_of
-from simfrontier.inputs.measured.reading import Reading, Setup, Unusable, counted_faults
-from simfrontier.inputs.measured.stored_calibration import rows_of
+from annotated_types import Ge, Le, Len
 
-_RANK = re.compile(r"#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\b")
-_HEADER = re.compile(r"#\s+size\s+count\s+type\b")
-_END = "# Out of bounds values"  # the first line below a table
-_ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
-TIMESTAMP = "timestamp"  # the last column of nccl-tests' -S: one word in the head, date and time in a row
-_NOT_WHOLE = "no whole row"
-_LOG: Final = re.compile(r"^#\s*(Using devices|Rank\s+\d+\s)", re.MULTILINE)
-_JSON: Final = re.compile(r'\A\s*\{\s*"version"\s*:\s*\d{1,9}\s*,\s*"start_time"|"average_bus_bandwidth"\s*:')
+from simfrontier.base.errors import InputError, shown
+from simfrontier.base.io import External, NotNegative, log_text, read_json, typed
+from simfrontier.core.collectives import CallTable, MeasuredPoint, merged
+from simfrontier.core.program import CollectiveKind
+from simfrontier.inputs.measured.reading import Format, Reading, Setup, Unusable, counted_faults, json_with, log_with
+
+TESTS: Final[dict[str, CollectiveKind]] = {
+    "all_gather_perf": "all_gather",
+    "reduce_scatter_perf": "reduce_scatter",
+    "all_reduce_perf": "all_reduce",
+    "alltoall_perf": "all_to_all",
+}
+_TEST: Final = re.compile(r"(?<![a-z_])([a-z]+(?:_[a-z]+)*_perf)(?![a-z])")  # an MPI build: all_gather_perf_mpi
+_RANK: Final = re.compile(r"#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\b")
+_HEADER: Final = re.compile(r"#\s+size\s+count\s+type\b")
+_END: Final = "# Out of bounds values"  # the first line below a table
+_ROW: Final = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
+_TIMESTAMP: Final = "timestamp"  # the last column of nccl-tests' -S: one word in the head, date and time in a row
+_NOT_WHOLE: Final = "no whole row"
+_WRONG_RESULTS: Final = "wrong results"
+_TWO_JOBS: Final = "as in the output of two jobs at once"
+
+
+class Rank(NamedTuple):
+    """A rank of a run: its number, its group, and its host."""
+
+    number: int
+    group: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """Tables of a log, one per run of a test and size of group, the hosts that it names, sorted, and sentences about
+    the runs and lines that are left out."""
+
+    tables: tuple[CallTable, ...]
+    hosts: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """One run while it is read.
+    """One run while it is read: times are (bytes, seconds), `faults` those of lines.
 
-    `columns` of a row belong to times, `words` are in a whole row; `num_heads` and `num_ends` count lines above and
-    below a table, `faults` are those of rows.
+    Of a printed table `columns` of a row belong to times, `words` are in a whole row; `num_heads` and `num_ends` count
+    lines above and below it.
     """
 
+    where: str
     test: str | None
-    line: int
     ranks: list[Rank] = field(default_factory=list)
+    times: list[tuple[int, float]] = field(default_factory=list)
+    faults: list[Unusable] = field(default_factory=list)
     columns: int = 0
     words: int = 0
     num_heads: int = 0
     num_ends: int = 0
-    times: list[tuple[int, float]] = field(default_factory=list)
-    faults: list[Unusable] = field(default_factory=list)
+
+    def add(self, num_bytes: int, microseconds: float) -> None:
+        """Add the time of a line, if it moved bytes and took any."""
+        if num_bytes > 0 and microseconds > 0.0:
+            self.times.append((num_bytes, microseconds / 1e6))
 
 
 def read_nccl_tests(files: Sequence[Path], setup: Setup) -> Reading:
-    """Read times and what is left out; machine and library come from the setup. Raises InputError.
-
-    A log does not say what packages its ranks are on: without `setup.packages` as many of the machine's as they fill.
-    """
+    """Read times and what is left out; machine and library come from the setup. Raises InputError."""
     path = files[0]
-    log = read_log(path, setup.packages)
-    rows = rows_of(path, placed(log.tables, setup), setup, path.name)
-    return Reading(files=(path,), rows=rows, said=log.left_out)
+    log = read_log(path, setup)
+    return Reading(files=(path,), rows=setup.rows_of(path, log.tables, path.name), said=log.left_out)
 
 
-def placed(tables: Iterable[CallTable], setup: Setup) -> tuple[CallTable, ...]:
-    """Return the tables of a log with the ranks of each node on as few packages as the machine has for them; unchanged
-    where no known machine is stated."""
-    return tuple(
-        replace(table, packages=setup.packages_of(table.ranks, table.nodes) or table.packages) for table in tables
-    )
-
-
-def read_log(path: Path, packages: int | None = None) -> Log:
-    """Read the runs of a file; `packages`: how many packages the ranks of a group are on (default: one each).
+def read_log(path: Path, setup: Setup) -> Log:
+    """Read the runs of a file. It does not say what packages its ranks are on: without those of the setup, as few of
+    its machine's as hold them, and one for each rank where it states no known machine.
 
     The test is taken from the last line before the run that names it (newer versions print it), or from the file's
     name. Out-of-place times are taken. Runs of other tests, runs that two jobs print at once, and lines that are cut
     short or of wrong results are left out. Raises InputError if nothing is left.
     """
     text = log_text(path, "log")
-    if text.lstrip().startswith("{"):
-        return read_json_log(path, packages)
-    runs = list(_runs(path, text))
+    runs = [_json_run(path)] if text.lstrip().startswith("{") else list(_printed_runs(path, text))
     of_lines = [fault for run in runs for fault in run.faults]
     tables: list[CallTable] = []
     of_runs: list[Unusable] = []
@@ -87,7 +107,7 @@ def read_log(path: Path, packages: int | None = None) -> Log:
         if not run.times:
             continue
         try:
-            tables.append(_table(path, run, packages))
+            tables.append(_table(path, run, setup))
             hosts |= {rank.host for rank in run.ranks}
         except Unusable as error:
             of_runs.append(error)
@@ -98,16 +118,62 @@ def read_log(path: Path, packages: int | None = None) -> Log:
     return Log(tables=tuple(tables), hosts=tuple(sorted(hosts)), left_out=said)
 
 
-def _runs(path: Path, text: str) -> Iterator[_Run]:
+def _table(path: Path, run: _Run, setup: Setup) -> CallTable:
+    """Return the table of a run; times of one size become their median. Raises Unusable, and InputError for packages
+    that its ranks cannot be on."""
+    name = run.test or next((test for test in TESTS if test in path.name), None)
+    if name is None:
+        text = "does not say its test, allowed: a file called after it, e.g. all_gather_perf.log"
+        raise Unusable(text, where=run.where)
+    if name not in TESTS:
+        raise Unusable(f"of {name}, allowed: {', '.join(TESTS)}", where=run.where)
+    ranks, nodes = _shape(run)
+    if max(run.num_heads, run.num_ends) > 1:
+        raise Unusable(f"two tables, {_TWO_JOBS}, allowed: one", where=run.where)
+    packages = setup.packages_of(ranks, nodes) or ranks
+    if setup.packages and ranks % packages:
+        raise InputError(f"--packages: got {packages}, allowed: a divisor of its {ranks} ranks", where=run.where)
+    if setup.packages and packages % nodes:
+        raise InputError(f"--packages: got {packages}, allowed: a multiple of its {nodes} hosts", where=run.where)
+    points = [(MeasuredPoint(bytes=size, seconds=seconds),) for size, seconds in run.times]
+    passes = [CallTable(kind=TESTS[name], ranks=ranks, nodes=nodes, packages=packages, points=each) for each in points]
+    return merged(passes)[0]
+
+
+def _shape(run: _Run) -> tuple[int, int]:
+    """Return ranks and hosts of each group. Raises Unusable if groups differ, or if the ranks are not of one job."""
+    for number, times in Counter(rank.number for rank in run.ranks).items():
+        if times > 1:
+            text = f"rank {number} is there {times} times, {_TWO_JOBS}, allowed: every rank once"
+            raise Unusable(text, where=run.where)
+    groups: dict[str, list[str]] = {}
+    for rank in run.ranks:
+        groups.setdefault(rank.group, []).append(rank.host)
+    shapes = {(len(hosts), len(set(hosts))) for hosts in groups.values()}
+    if len(shapes) != 1:
+        text = "names no ranks" if not shapes else "has groups of several sizes"
+        text += ', allowed: lines "# Rank 0 ... on HOST device 0", equally many per group'
+        raise Unusable(text, where=run.where)
+    num_ranks, nodes = shapes.pop()
+    if num_ranks < 2:
+        raise Unusable("of one rank, allowed: two or more", where=run.where)
+    if num_ranks % nodes:
+        raise Unusable(f"{num_ranks} ranks on {nodes} hosts, allowed: equally many on each", where=run.where)
+    return num_ranks, nodes
+
+
+# ── printed tables ──
+
+
+def _printed_runs(path: Path, text: str) -> Iterator[_Run]:
     named, run = None, None
     for number, line in enumerate(text.splitlines(), 1):
-        match = TEST_NAME.search(line)
-        if match:
+        if match := _TEST.search(line):
             named = match[1]
         if "Using devices" in line:
             if run is not None:
                 yield run
-            run, named = _Run(test=named, line=number), None
+            run, named = _Run(where=f"{path}: the run at line {number}", test=named), None
         if run is not None:
             _read_line(run, line, f"{path}: line {number}")
     if run is not None:
@@ -116,11 +182,11 @@ def _runs(path: Path, text: str) -> Iterator[_Run]:
 
 def _read_line(run: _Run, line: str, where: str) -> None:
     if rank := _RANK.search(line):
-        run.ranks.append(Rank(number=int(rank[1]), group=rank[2] or "0", host=rank[3]))
+        run.ranks.append(Rank(int(rank[1]), rank[2] or "0", rank[3]))
     elif _HEADER.search(line):
         words = line.split()
         run.columns = len(words) - words.index("time") if "time" in words else 0
-        run.columns += bool(run.columns) and words[-1] == TIMESTAMP
+        run.columns += bool(run.columns) and words[-1] == _TIMESTAMP
         run.num_heads += 1
     elif run.columns and _ROW.match(line):
         try:
@@ -142,13 +208,11 @@ def _read_row(run: _Run, words: list[str], where: str) -> None:
     if len(words) != run.words:
         text = f"{len(words)} columns, allowed: {run.words}, as in the first row"
         raise Unusable(text, where=where, why=_NOT_WHOLE)
-    if run.columns >= 4 and words[-run.columns + 3] not in ("0", "N/A", "0e+00"):
-        wrong = words[-run.columns + 3]
-        if not _is_small(wrong):
-            text = f"{wrong} wrong values, allowed: a run whose results are right"
-            raise Unusable(text, where=where, why=WRONG_RESULTS)
-    if size > 0 and micros > 0.0:
-        run.times.append((size, micros / 1e6))
+    wrong = words[-run.columns + 3] if run.columns >= 4 else "0"
+    if wrong not in ("0", "N/A", "0e+00") and not _is_small(wrong):
+        text = f"{wrong} wrong values, allowed: a run whose results are right"
+        raise Unusable(text, where=where, why=_WRONG_RESULTS)
+    run.add(size, micros)
 
 
 def _is_small(error: str) -> bool:
@@ -160,28 +224,73 @@ def _is_small(error: str) -> bool:
         return False
 
 
-def _table(path: Path, run: _Run, packages: int | None) -> CallTable:
-    name = run.test or next((test for test in TESTS if test in path.name), None)
-    where = f"{path}: the run at line {run.line}"
-    if name is None:
-        raise Unusable("does not say its test, allowed: a file called after it, e.g. all_gather_perf.log", where=where)
-    if name not in TESTS:
-        raise Unusable(f"of {name}, allowed: {', '.join(TESTS)}", where=where)
-    table = table_of(where, TESTS[name], run.ranks, run.times, packages)
-    if max(run.num_heads, run.num_ends) > 1:
-        raise Unusable(f"two tables, {TWO_JOBS}, allowed: one", where=where)
-    return table
+# ── JSON ──
+
+_Each = Annotated[int, Ge(1), Le(1024)]
 
 
-def _is_log(start: FileStart) -> bool:
-    return _LOG.search(start.log) is not None
+class _Device(External):
+    rank: Annotated[int, Ge(0)]
+    group: int
+    hostname: str
 
 
-def _is_json(start: FileStart) -> bool:
-    return start.is_json and _JSON.search(start.text) is not None
+class _Config(External):
+    nthreads: _Each
+    ngpus: _Each
+    devices: tuple[_Device, ...]
+
+
+class _Side(External):
+    time: NotNegative | None = None
+    nwrong: Any = None  # a number, 0 also as a float, or a text where results were not checked
+
+
+class _Result(External):
+    size: Annotated[int, Ge(0)]
+    out_of_place: _Side | None = None
+    in_place: _Side | None = None
+
+
+class _File(External):
+    version: Literal[1, 2]
+    args: tuple[str, ...]
+    config: _Config
+    results: Annotated[tuple[_Result, ...], Len(1)]  # none in the file of a run that has not ended
+
+
+def _json_run(path: Path) -> _Run:
+    """Return the run of a file; in-place times are taken where a line has no others. Raises InputError."""
+    file = typed(read_json(path, "JSON file of nccl-tests"), _File, str(path))
+    named = _TEST.search(PurePosixPath(file.args[0]).name if file.args else "")
+    run = _Run(where=str(path), test=named[1] if named else None)
+    each = file.config.nthreads * file.config.ngpus
+    for device in file.config.devices:
+        numbers = range(device.rank, device.rank + each)
+        run.ranks += [Rank(number, str(device.group), device.hostname) for number in numbers]
+    for number, result in enumerate(file.results):
+        where = f"{path}: results[{number}]"
+        side = result.out_of_place or result.in_place
+        if side is None or side.time is None:
+            text = "no time of the device, allowed: out_of_place or in_place, measured with -C 0"
+            raise InputError(text, where=where)
+        if side.nwrong in (None, 0):
+            run.add(result.size, side.time)
+        else:
+            text = f"{shown(side.nwrong)} wrong values, allowed: right results"
+            run.faults.append(Unusable(text, where=where, why=_WRONG_RESULTS))
+    return run
 
 
 LOG: Final = Format(
-    name="nccl-tests", title="output of nccl-tests or rccl-tests", recognises=_is_log, read=read_nccl_tests
+    name="nccl-tests",
+    title="output of nccl-tests or rccl-tests",
+    recognises=log_with(r"^#\s*(Using devices|Rank\s+\d+\s)"),
+    read=read_nccl_tests,
 )
-JSON: Final = Format(name="nccl-tests", title="JSON of nccl-tests", recognises=_is_json, read=read_nccl_tests)
+JSON: Final = Format(
+    name="nccl-tests",
+    title="JSON of nccl-tests",
+    recognises=json_with(r'\A\s*\{\s*"version"\s*:\s*\d{1,9}\s*,\s*"start_time"|"average_bus_bandwidth"\s*:'),
+    read=read_nccl_tests,
+)

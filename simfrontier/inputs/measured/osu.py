@@ -14,10 +14,8 @@ from typing import Final
 
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.base.io import log_text
-from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.place import RowPlace
-from simfrontier.inputs.measured.reading import Reading, Setup, Unusable, counted_faults
-from simfrontier.inputs.measured.rows import CallKind, CallRow
+from simfrontier.inputs.measured.reading import Call, Format, Reading, Setup, Unusable, counted_faults, log_with
+from simfrontier.inputs.measured.rows import CallKind, CallRow, RowPlace
 
 COLLECTIVES: Final[dict[str, CallKind]] = {
     "Allgather Latency Test": "all_gather",
@@ -27,7 +25,6 @@ COLLECTIVES: Final[dict[str, CallKind]] = {
     "Broadcast Latency Test": "broadcast",
 }
 PER_PEER: Final = ("all_gather", "all_to_all")  # sizes are of one rank's part: devices times that is the message
-_OSU: Final = re.compile(r"^#\s*OSU\s+\S+\s.*Test", re.MULTILINE)
 _HEADER: Final = re.compile(r"#\s*OSU\s+\S+\s(.*?\bTest|.*)")  # behind the test's name there is a version
 _COLUMNS: Final = re.compile(r"#\s*Size\s(.*)")
 _ROW: Final = re.compile(r"\s*([0-9]{1,18})\s+(\S+)(?:\s.*)?")
@@ -63,18 +60,8 @@ def _row(entry: _Entry, path: Path, setup: Setup) -> CallRow:
     if not _NUMBER.fullmatch(value) or float(value) <= 0.0:
         raise Unusable(f"of {test} without a time above 0, allowed: microseconds", where=str(place))
     kind, devices = COLLECTIVES[test], setup.devices_of(str(path))
-    return CallRow(
-        machine=setup.machine_of(str(path)),
-        collective=kind,
-        library=setup.library_of(str(path)),
-        devices=devices,
-        num_bytes=num_bytes * (devices if kind in PER_PEER else 1),
-        seconds=float(value) / 1e6,
-        source=path.name,
-        place=place,
-        nodes=setup.nodes,
-        packages=setup.packages,
-    )
+    call = Call(kind, devices, setup.nodes, num_bytes * (devices if kind in PER_PEER else 1))
+    return setup.row(str(path), call, float(value) / 1e6, setup.packages, place, path.name)
 
 
 def _entries(path: Path) -> Iterator[_Entry]:
@@ -107,8 +94,9 @@ def _refuse_unit(columns: str, test: str, place: RowPlace) -> None:
         raise InputError(f'{place}: columns "{columns}", allowed: first a column in (us)')
 
 
-def _recognises(start: FileStart) -> bool:
-    return _OSU.search(start.log) is not None
-
-
-FORMAT: Final = Format(name="osu", title="output of OSU micro-benchmarks", recognises=_recognises, read=read_osu)
+FORMAT: Final = Format(
+    name="osu",
+    title="output of OSU micro-benchmarks",
+    recognises=log_with(r"^#\s*OSU\s+\S+\s.*Test"),
+    read=read_osu,
+)

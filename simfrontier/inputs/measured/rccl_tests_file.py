@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -19,9 +18,7 @@ from annotated_types import Ge
 
 from simfrontier.base.errors import InputError
 from simfrontier.base.io import External, NotNegative, json_of, text_of, typed
-from simfrontier.inputs.measured.calls_of_ranks import CallsOfRanks, What
-from simfrontier.inputs.measured.format import FileStart, Format
-from simfrontier.inputs.measured.reading import Reading, Setup
+from simfrontier.inputs.measured.reading import Call, CallsOfRanks, FileStart, Format, Reading, Setup, json_with
 from simfrontier.inputs.measured.rows import kind_of
 
 TITLE: Final = "file of rccl-tests"
@@ -34,7 +31,6 @@ NAMES: Final = {
 }
 """Keys of the JSON by the CSV's names of columns, where these differ."""
 _TEXTS: Final = ("name", "wrong")
-_KEY: Final = re.compile(r'"inPlace"\s*:')
 _Count = Annotated[int, Ge(1)]
 
 
@@ -75,8 +71,7 @@ def _add(calls: CallsOfRanks, where: str, result: _Result, setup: Setup) -> None
     elif (devices := _devices(where, result, setup)) < 2:
         calls.leave_out("of one device")
     else:
-        what = What(kind=kind, devices=devices, nodes=setup.nodes, num_bytes=result.size)
-        calls.add(where, what, result.time / 1e6)
+        calls.add(where, Call(kind, devices, setup.nodes, result.size), result.time / 1e6)
 
 
 def _devices(where: str, result: _Result, setup: Setup) -> int:
@@ -126,10 +121,11 @@ def _value(name: str, cell: str) -> Any:
         return cell
 
 
+_is_json: Final = json_with(r'"inPlace"\s*:')
+
+
 def _recognises(start: FileStart) -> bool:
-    if start.is_json:
-        return _KEY.search(start.text) is not None
-    return {column.lower() for column in start.columns} >= {"collective", "inplace", "busbw"}
+    return _is_json(start) or {column.lower() for column in start.columns} >= {"collective", "inplace", "busbw"}
 
 
 FORMAT: Final = Format(

@@ -1,19 +1,25 @@
-"""Rows of calls that were read from files, and facts that benchmarks do not print."""
+"""Files of measured calls: what a format is, what the user states beside its files, and the rows that it gives."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from statistics import median
+from typing import Final, NamedTuple
 
 from simfrontier.base.errors import InputError, Key
-from simfrontier.base.io import left_out
+from simfrontier.base.io import left_out, log_text, reading
+from simfrontier.core.collectives import CallTable
 from simfrontier.core.machine import is_machine, machine_named
-from simfrontier.inputs.measured.rows import CallRow
+from simfrontier.inputs.measured.rows import CallKind, CallRow, RowPlace
 
+HEAD_BYTES: Final = 1 << 16  # holds the first keys of a JSON file and the first line of a table
 LEAST_ROWS: Final = 2  # a single measurement shows no law, and nothing to compare it with
+UNLIKE: Final = "ranks report different kinds or sizes"
 
 
 class Unusable(InputError):
@@ -75,6 +81,15 @@ def name_of(files: Sequence[Path]) -> str:
     return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
 
 
+class Call(NamedTuple):
+    """Facts in which equal calls agree. `num_bytes`: the whole message; `nodes`: None where nobody states them."""
+
+    kind: CallKind
+    devices: int
+    nodes: int | None
+    num_bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """Facts that the user states; None where not stated. What a file says itself takes precedence."""
@@ -84,19 +99,6 @@ class Setup:
     devices: int | None = None
     nodes: int | None = None
     packages: int | None = None
-
-    def machine_of(self, name: str) -> str:
-        """Return the machine, of a file that does not say it. Raises InputError."""
-        if not self.machine:
-            raise InputError(f"{name}: does not say on which machine, allowed: --machine NAME beside it")
-        return self.machine
-
-    def library_of(self, name: str, text: str = "") -> str:
-        """Return the library; `text` is what the file says. Raises InputError if neither is known."""
-        library = text or self.library
-        if not library:
-            raise InputError(f"{name}: does not say which library, allowed: --library NAME beside it")
-        return library
 
     def devices_of(self, name: str) -> int:
         """Return the number of devices of a call, of a file that does not say it. Raises InputError."""
@@ -114,3 +116,157 @@ class Setup:
         if self.packages is not None or nodes is None or self.machine is None or not is_machine(self.machine):
             return self.packages
         return nodes * -(-(devices // nodes) // machine_named(self.machine).devices_per_package)
+
+    def row(
+        self,
+        file: str,
+        call: Call,
+        seconds: float,
+        packages: int | None,
+        place: RowPlace,
+        source: str = "",
+        library: str = "",
+    ) -> CallRow:
+        """Return a row of a file that does not say its machine; `source` (default: the file) and `library` (default:
+        as stated) are what it says. Raises InputError where the machine or the library is not known."""
+        if not self.machine:
+            raise InputError(f"{file}: does not say on which machine, allowed: --machine NAME beside it")
+        if not (library := library or self.library or ""):
+            raise InputError(f"{file}: does not say which library, allowed: --library NAME beside it")
+        return CallRow(
+            machine=self.machine,
+            collective=call.kind,
+            library=library,
+            devices=call.devices,
+            num_bytes=call.num_bytes,
+            seconds=seconds,
+            source=source or file,
+            place=place,
+            nodes=call.nodes,
+            packages=packages,
+        )
+
+    def rows_of(self, path: Path, tables: Iterable[CallTable], source: str) -> tuple[CallRow, ...]:
+        """Return the points of tables of calls as rows. Raises InputError."""
+        return tuple(
+            self.row(
+                str(path),
+                Call(table.kind, table.ranks, table.nodes, point.bytes),
+                point.seconds,
+                table.packages,
+                RowPlace(str(path), part=f"{table.kind} among {table.ranks}"),
+                source,
+            )
+            for table in tables
+            for point in table.points
+        )
+
+
+class CallsOfRanks:
+    """Calls of one or many files, by a key that all ranks of a call share, with counts of what was left out.
+
+    A call takes the minimum over its ranks, a row the median over equal calls. A rank that arrives early waits in the
+    call for the others, and its time includes the waiting; the rank that arrives last waits for none.
+    """
+
+    def __init__(self) -> None:
+        self.calls: dict[Hashable, tuple[Call, float]] = {}
+        self._unlike: set[Hashable] = set()
+        self._left_out: Counter[str] = Counter()
+
+    def add(self, key: Hashable, call: Call, seconds: float) -> None:
+        """Add a rank's time of a call."""
+        known, least = self.calls.setdefault(key, (call, seconds))
+        if known != call:
+            self._unlike.add(key)
+        else:
+            self.calls[key] = call, min(least, seconds)
+
+    def leave_out(self, why: str, count: int = 1) -> None:
+        """Count something that is no time of a call."""
+        self._left_out[why] += count
+
+    def reading(self, files: Sequence[Path], setup: Setup) -> Reading:
+        """Return a row for each kind, group and size, and what was left out. Raises InputError if too little is
+        left."""
+        alike: dict[Call, list[float]] = {}
+        for key, (call, seconds) in self.calls.items():
+            if key not in self._unlike:
+                alike.setdefault(call, []).append(seconds)
+        name = name_of(files)
+        rows = tuple(
+            setup.row(
+                name,
+                call,
+                median(alike[call]),
+                setup.packages_of(call.devices, call.nodes),
+                RowPlace(name, part=f"{call.kind} among {call.devices}"),
+            )
+            for call in sorted(alike)
+        )
+        counts = self._left_out + Counter({UNLIKE: len(self._unlike)})
+        return Reading(files=tuple(files), rows=rows, said=left_out(counts))
+
+
+# ── formats ──
+
+
+class FileStart:
+    """The beginning of a file, and, of a log, the whole text. Raises InputError where the file cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with reading(path, "file of measured times"), path.open("rb") as file:
+            self.head = file.read(HEAD_BYTES)
+
+    @cached_property
+    def text(self) -> str:
+        """The first `HEAD_BYTES` as text."""
+        return self.head.decode("utf-8-sig", errors="replace").lstrip()
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it starts as a JSON object, or as a list of objects; a log may begin with a bracket, too."""
+        return self.text.startswith("{") or (self.text.startswith("[") and self.text[1:].lstrip().startswith("{"))
+
+    @cached_property
+    def log(self) -> str:
+        """The whole text of a log without launchers' prefixes; empty for JSON."""
+        return "" if self.is_json else log_text(self.path, "file of measured times")
+
+    @property
+    def columns(self) -> set[str]:
+        """Cells of the first line, as of a CSV table."""
+        return {cell.strip().strip('"') for cell in self.text.partition("\n")[0].split(",")}
+
+
+Recognises = Callable[[FileStart], bool]
+
+
+def json_with(pattern: str) -> Recognises:
+    """Recognise JSON whose beginning has this pattern."""
+    return lambda start: start.is_json and re.search(pattern, start.text) is not None
+
+
+def log_with(pattern: str) -> Recognises:
+    """Recognise a log that has this pattern in any of its lines."""
+    return lambda start: re.search(pattern, start.log, re.MULTILINE) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One file format.
+
+    Attributes:
+        name: of the format.
+        title: what such files are, for the message that lists all formats.
+        recognises: whether a file that starts so is of this format.
+        read: read the files of one job; raises InputError.
+        per_rank: every rank of a job writes a file, and these are read together; else each file is read by itself.
+    """
+
+    name: str
+    title: str
+    recognises: Recognises
+    read: Callable[[Sequence[Path], Setup], Reading]
+    per_rank: bool = False

@@ -14,7 +14,6 @@ from pydantic import Field
 from simfrontier.base.errors import InputError, unknown, wrong
 from simfrontier.base.io import Parsed, Positive, Text
 from simfrontier.core.machine import machine_named
-from simfrontier.inputs.measured.place import RowPlace
 
 CallKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast"]
 CALL_KINDS: Final[tuple[CallKind, ...]] = get_args(CallKind)
@@ -35,6 +34,26 @@ Quantity = Literal[
 Status = Literal["measured", "paper", "secondary", "inferred"]
 Groups = tuple[tuple[int, ...], ...]
 _BYTES_PER_S: Final = {"GB/s": 1e9, "MB/s": 1e6}  # decimal, as OSU micro-benchmarks print them
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """Place of a row: a line of a file (counted from 1), or a named `part` of a file that is no table."""
+
+    file: str
+    line: int | None = None
+    part: str = ""
+
+    def __str__(self) -> str:
+        """`FILE line N` or `FILE PART`."""
+        if self.line is not None:
+            return f"{self.file} line {self.line}"
+        return f"{self.file} {self.part}".rstrip()
+
+    @property
+    def first(self) -> str:
+        """Words that name the first row in a message that counts rows; empty if the row has no line."""
+        return "" if self.line is None else f", the first in line {self.line}"
 
 
 def kind_of(spelling: str) -> CallKind | None:

@@ -8,8 +8,7 @@ from typing import Any
 from simfrontier.answers.accuracy.predictors.rates import BoundedRate
 from simfrontier.answers.accuracy.residual import NotCovered, Prediction, Residual, Use
 from simfrontier.core.workload import MODELS, GptShape
-from simfrontier.inputs.measured import Pathology, Table
-from simfrontier.inputs.measured.place import RowPlace
+from simfrontier.inputs.measured import Pathology, RowPlace, Table
 from simfrontier.inputs.measured.rows import CopyRow, RateRow, Row
 from tests.rows import MIB, call
 

@@ -16,8 +16,8 @@ from simfrontier.answers.accuracy.bounds import ErrorBound, load_bounds
 from simfrontier.answers.accuracy.predictors.rates import predict_kernel
 from simfrontier.answers.accuracy.residual import Prediction
 from simfrontier.inputs.measured import load_table, load_tables, read_of_device
-from simfrontier.inputs.measured.call_table import COLUMNS
 from simfrontier.inputs.measured.rows import CallRow
+from simfrontier.inputs.measured.tables import CALL_COLUMNS as COLUMNS
 from tests.inputs.measured.tables import shipped as shipped_rows, write_calls
 from tests.invoke import Ran, invoke
 

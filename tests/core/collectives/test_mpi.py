@@ -16,8 +16,8 @@ from simfrontier.core.collectives.laws import LowLatency
 from simfrontier.core.cost import EqualGroups
 from simfrontier.core.machine import load_machine
 from simfrontier.core.program.ir import CollectiveKind
-from simfrontier.inputs.measured.call_table import read_calls
 from simfrontier.inputs.measured.rows import CallRow
+from simfrontier.inputs.measured.tables import read_calls
 
 US, MIB = 1e-6, 2**20
 FRONTIER, PERLMUTTER = load_machine("frontier"), load_machine("perlmutter")

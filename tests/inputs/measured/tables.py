@@ -11,7 +11,7 @@ import pytest
 
 from simfrontier.base.errors import InputError
 from simfrontier.inputs.measured import CallRow, CopyRow, RateRow, Setup, load_table, readings
-from simfrontier.inputs.measured.call_table import COLUMNS
+from simfrontier.inputs.measured.tables import CALL_COLUMNS as COLUMNS
 
 _Row = TypeVar("_Row", CallRow, CopyRow, RateRow)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.inputs.measured import Reading, Setup, readings
-from simfrontier.inputs.measured.deepspeed_ops import Printed, PrintedSize
+from simfrontier.inputs.measured.deepspeed import Printed, PrintedSize
 
 SETUP = Setup(machine="frontier", library="rccl", devices=16, nodes=2)
 # The lines of DeepSpeed's own tutorial (docs/_tutorials/communication-logging.md), of 16 ranks.

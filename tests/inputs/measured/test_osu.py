@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.inputs.measured import Setup, readings
-from simfrontier.inputs.measured.place import RowPlace
+from simfrontier.inputs.measured import RowPlace, Setup, readings
 from tests.inputs.measured.tables import read_any, refused
 
 SETUP = Setup(machine="lumi-g", library="cray-mpich", devices=16, nodes=2)

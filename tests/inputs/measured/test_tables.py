@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.inputs.measured import CallRow, read_calls
-from simfrontier.inputs.measured.device_tables import read_copies, read_kernels, read_rates
-from simfrontier.inputs.measured.place import RowPlace
+from simfrontier.inputs.measured import CallRow, RowPlace, read_calls
 from simfrontier.inputs.measured.rows import kind_of
+from simfrontier.inputs.measured.tables import read_copies, read_kernels, read_rates
 from tests.inputs.measured.tables import refused
 
 CALLS = "machine,collective,library,devices,bytes,time_s,source"

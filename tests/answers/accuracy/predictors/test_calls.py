@@ -12,8 +12,7 @@ from simfrontier.answers.accuracy.residual import Prediction
 from simfrontier.core.collectives import load_library
 from simfrontier.core.cost import EqualGroups
 from simfrontier.core.machine import load_machine
-from simfrontier.inputs.measured import load_table
-from simfrontier.inputs.measured.place import RowPlace
+from simfrontier.inputs.measured import RowPlace, load_table
 from simfrontier.inputs.measured.rows import CallRow
 
 ROW = CallRow(

@@ -1,0 +1,81 @@
+"""Files that simfrontier writes itself as rows of times of calls: calibrations (TOML), and traces of real runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Final, cast
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives import load_calibration
+from simfrontier.core.trace import Span, Trace, axis_sizes, duration, read_perfetto
+from simfrontier.inputs.measured.reading import Call, FileStart, Format, Reading, Setup
+from simfrontier.inputs.measured.rows import CALL_KINDS, CallKind, RowPlace
+
+REAL_MODES: Final = ("replay", "train")  # how the notes of a real trace begin
+_AXES: Final = ("node", "package", "gcd")
+_CALIBRATION_KEY: Final = re.compile(r"^(title\s*=|\[\[calls\]\])", re.MULTILINE)
+
+
+def read_calibration(files: Sequence[Path], setup: Setup) -> Reading:
+    """Read the times of calls of a calibration; machine and library come from the setup. Raises InputError."""
+    calibration = load_calibration(files[0])
+    return Reading(files=tuple(files), rows=setup.rows_of(files[0], calibration.calls, calibration.source))
+
+
+def _is_calibration(start: FileStart) -> bool:
+    return not start.is_json and (start.path.suffix == ".toml" or _CALIBRATION_KEY.search(start.text) is not None)
+
+
+def read_trace(files: Sequence[Path], setup: Setup) -> Reading:
+    """Read times of the collectives of a real run: for each kind, group and size the median over its calls and ranks,
+    from the moment when the last rank of the group was ready.
+
+    Other work of the same step goes on meanwhile, so these are times in a step, not of calls alone; a call with scales
+    counts their bytes too. The library is the noted backend, or "transfers" where the collectives were carried by
+    explicit transfers. Raises InputError, for a simulated trace too.
+    """
+    path = files[0]
+    trace = read_perfetto(path)
+    mode = trace.notes.get("mode", "")
+    if not mode.startswith(REAL_MODES):
+        raise InputError(f"{path}: a trace of mode {mode!r}, allowed: a real one ({' or '.join(REAL_MODES)})")
+    sizes = _mesh(path, trace)
+    is_native = trace.notes.get("collectives", "native") == "native"
+    library = trace.notes.get("backend", "") if is_native else "transfers"
+    times: dict[tuple[str, str, float], list[float]] = {}
+    for span in (span for spans in trace.spans for span in spans if _is_timed(span)):
+        times.setdefault((span.kind, span.axes, span.message_bytes), []).append(duration(span))
+    rows = []
+    for (kind, axes, num_bytes), several in sorted(times.items()):
+        nodes, packages, gcds = (sizes.get(axis, 1) if axis in axes.split("+") else 1 for axis in _AXES)
+        call = Call(cast(CallKind, kind), nodes * packages * gcds, nodes, round(num_bytes))
+        place = RowPlace(str(path), part=f"{kind} over {axes}")
+        rows.append(setup.row(str(path), call, median(several), nodes * packages, place, path.name, library))
+    return Reading(files=(path,), rows=tuple(row for row in rows if row.devices > 1))
+
+
+def _is_timed(span: Span) -> bool:
+    return span.kind in CALL_KINDS and span.message_bytes >= 1.0 and duration(span) > 0.0
+
+
+def _mesh(path: Path, trace: Trace) -> Mapping[str, int]:
+    """Sizes of the axes as the trace notes them; they say what a group's ranks are on. Raises InputError."""
+    sizes = axis_sizes(trace)
+    if not sizes or not set(sizes) <= set(_AXES):
+        text = f"got {trace.notes.get('mesh', '')!r}, allowed: sizes of {', '.join(_AXES)}, which place the ranks"
+        raise InputError(f"{path}: notes.mesh: {text}")
+    return sizes
+
+
+CALIBRATION: Final = Format(
+    name="calibration", title="a calibration (TOML)", recognises=_is_calibration, read=read_calibration
+)
+TRACE: Final = Format(
+    name="trace",
+    title="a trace of a real run (JSON)",
+    recognises=lambda start: start.text.startswith("{"),
+    read=read_trace,
+)
