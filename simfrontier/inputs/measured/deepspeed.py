@@ -1,4 +1,4 @@
-"""DeepSpeed's communication logger: its log (a line for each call, or tables of its summary), and its dictionary (JSON).
+"""DeepSpeed's communication logger: its log (lines of calls, or tables of its summary), and its dictionary (JSON).
 
 Format: deepspeedai/DeepSpeed, deepspeed/utils/comms_logging.py. A log prints sizes with two decimals of a unit of 1,024
 bytes (convert_size), times in milliseconds with two decimals, rates in Gbit/s with two decimals: a time of 0.3 ms is
