@@ -6,55 +6,44 @@ anything. Two accesses to one place of which one writes are in order where the l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from operator import itemgetter
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Clock = NDArray[np.unsignedinteger]
-
+Clock = NDArray[np.unsignedinteger]
 Place = tuple[int, int]  # GPU, and number of the chunk there
 
 
 class Clocks:
     """The clocks of all thread blocks, their flags, and who has read and written every place last; `most_steps`: of a
-    thread block; `awaited`: the (thread block, step) that are waited for."""
+    thread block."""
 
-    def __init__(self, num_blocks: int, most_steps: int, awaited: set[tuple[int, int]]) -> None:
-        import numpy as np
-
-        self._maximum = np.maximum
+    def __init__(self, num_blocks: int, most_steps: int) -> None:
         narrowest = np.min_scalar_type(most_steps)
         self.known: list[Clock] = [np.zeros(num_blocks, narrowest) for _ in range(num_blocks)]
-        self.awaited: dict[int, list[int]] = {}
-        for block, step in sorted(awaited):
-            self.awaited.setdefault(block, []).append(step)
-        self.flags: dict[tuple[int, int], Clock] = {}
+        self.flags: list[list[tuple[int, Clock]]] = [[] for _ in range(num_blocks)]
         self.writer: dict[Place, tuple[int, int]] = {}
         self.readers: dict[Place, dict[int, int]] = {}
 
-    def finish(self, block: int, num_steps: int) -> None:
-        """Note that `num_steps` steps of a thread block are over."""
+    def finish(self, block: int, num_steps: int, raises_flag: bool) -> None:
+        """Note that `num_steps` steps of a thread block are over, as its flag says then."""
         self.known[block][block] = num_steps
-
-    def raise_flag(self, block: int, step: int) -> None:
-        """Its flag says that this step is over: whoever waits for it or one before it may go on."""
-        waiting = self.awaited.get(block, [])
-        while waiting and waiting[0] <= step:
-            self.flags[block, waiting.pop(0)] = self.known[block].copy()
+        if raises_flag:
+            self.flags[block].append((num_steps - 1, self.known[block].copy()))
 
     def join_flag(self, block: int, other: int, step: int) -> bool:
         """Return whether the flag of `other` has reached a step; if so, `block` knows what `other` knew there."""
-        clock = self.flags.get((other, step))
-        if clock is None:
+        at = bisect_left(self.flags[other], step, key=itemgetter(0))
+        if at == len(self.flags[other]):
             return False
-        self.join(block, clock)
+        self.join(block, self.flags[other][at][1])
         return True
 
     def join(self, block: int, clock: Clock) -> None:
         """A thread block learns what a clock knows."""
-        self._maximum(self.known[block], clock, out=self.known[block])
+        np.maximum(self.known[block], clock, out=self.known[block])
 
     def sent(self, block: int, num_steps: int) -> Clock:
         """Return the clock that a message of a thread block carries after `num_steps` of its steps."""

@@ -15,25 +15,23 @@ most messages ends with fewer, too: they need less room, and each of them waits 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, dataclass as record, field
-from typing import TYPE_CHECKING, Final
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-from simfrontier.core.program import UNKNOWN, Clash, Form
-from simfrontier_extras.msccl.clocks import Clocks
-from simfrontier_extras.msccl.memory import Memory, said
-from simfrontier_extras.msccl.program import READS, RECEIVES, SENDS, WRITES, Algo, Step, ThreadBlock
+from simfrontier.core.program import UNKNOWN, ChunkSum, Clash, Form
+from simfrontier_extras.msccl.clocks import Clock, Clocks, Place
+from simfrontier_extras.msccl.program import READS, RECEIVES, SENDS, WRITES, Algo, Buffer, Chunk, Step, ThreadBlock
 from simfrontier_extras.msccl.rccl import MAX_FINDINGS, MESSAGE_BYTES, SLOTS, chunks_per_message, faults, refusals
 
-if TYPE_CHECKING:
-    from simfrontier_extras.msccl.clocks import Clock
-
 _MOST_BLOCKED: Final = 4  # of those that are stuck, told apart
+_BUFFERS: Final = {"i": "its input", "o": "its output", "s": "its scratch memory"}
 Connection = tuple[int, int, int]  # from, to, channel
+Wait = tuple[tuple[str, object], str]  # what has to happen first, and in words
 
 
-@record(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The verdict on an algorithm.
 
@@ -54,11 +52,6 @@ class Verdict:
         """True if it computes its collective."""
         return not self.findings
 
-    @property
-    def is_taken(self) -> bool:
-        """True if RCCL takes the file."""
-        return not self.refusals
-
 
 def verdict(algo: Algo) -> Verdict:
     """Return whether RCCL takes the algorithm, and whether it computes its collective, in place and not, as far as it
@@ -68,12 +61,13 @@ def verdict(algo: Algo) -> Verdict:
         return Verdict(findings=tuple(broken), refusals=refused)
     findings: dict[str, None] = {}
     bounds: list[int] = []
-    for in_place in [way for way in (False, True) if _is_for(algo, way)]:
-        largest, smallest = (_run(algo, in_place, most) for most in _chunks_at_once(algo))
+    most_of_step = max((step.cnt for block in algo.blocks for step in block.step), default=1)
+    for in_place in algo.ways:
+        largest, smallest = (Run(algo, in_place, min(most, most_of_step)) for most in chunks_per_message(algo))
         where = "in place" if in_place else "out of place"
         if largest.findings and not smallest.findings:
             bound = _largest_right_call(algo, in_place, largest.most, smallest.most)
-            if algo.max_bytes is None:
+            if algo.maxBytes is None:
                 bounds.append(bound)
                 continue
             where += f", calls of more than {bound:,} bytes"
@@ -86,231 +80,174 @@ def verdict(algo: Algo) -> Verdict:
     )
 
 
-def _is_for(algo: Algo, in_place: bool) -> bool:
-    return algo.in_place if in_place else algo.out_of_place
-
-
-def _run(algo: Algo, in_place: bool, most: int) -> Run:
-    run = Run(algo, in_place, most)
-    run.all()
-    return run
-
-
-def _chunks_at_once(algo: Algo) -> tuple[int, int]:
-    """Return the number of chunks of a step in one message, for the largest calls and for the smallest; no more than
-    any step has."""
-    counts = [step.count for gpu in algo.gpus for block in gpu.thread_blocks for step in block.steps]
-    few, many = (min(each, max(1, *counts)) for each in chunks_per_message(algo))
-    return few, many
-
-
 def _largest_right_call(algo: Algo, in_place: bool, wrong: int, right: int) -> int:
     """The bytes of the largest calls whose messages hold enough chunks; so many of them are too few, or enough."""
     while right - wrong > 1:
         middle = (wrong + right) // 2
-        if _run(algo, in_place, middle).findings:
+        if Run(algo, in_place, middle).findings:
             wrong = middle
         else:
             right = middle
-    return MESSAGE_BYTES[algo.protocol] // right * algo.chunks_per_loop
+    return MESSAGE_BYTES[algo.proto] // right * algo.nchunksperloop
 
 
-@dataclass(slots=True)
-class _Message:
-    """Chunks under way: the `number`-th message of a step that sends `count` chunks in all."""
+class _Message(NamedTuple):
+    """Chunks under way: those from `begin` on of a step that sends `of_step` in all."""
 
     contents: list[Form]
-    count: int
-    number: int
+    of_step: int
+    begin: int
     clock: Clock
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Block:
-    """A thread block under way: which step, how many of its chunks are done, and what they wait for."""
+    """A thread block under way: the step that it is at, the rest of its run, and what that waits for."""
 
     rank: int
     index: int  # among the thread blocks of all GPUs
     block: ThreadBlock
     step: int = 0
-    done: int = 0
-    ready: bool = False  # the step has waited
-    held: list[Form] | None = None  # received, and not yet sent on
     waits: str = ""
 
-    def at(self, step: int) -> str:
-        return f"gpu {self.rank}, thread block {self.block.number}, step {step} ({self.block.steps[step].type})"
+    @property
+    def here(self) -> str:
+        return f"gpu {self.rank}, thread block {self.block.id}, step {self.step} ({self.block.step[self.step].type})"
 
 
-@dataclass
 class Run:
-    """One run of an algorithm, with `most` chunks of a step in one message; `messages`: what went over each connection,
-    in order, chunk by chunk."""
+    """One run of an algorithm, with `most` chunks of a step in one message, and what is wrong at its end; `messages`:
+    what went over each connection, in order, chunk by chunk."""
 
-    algo: Algo
-    in_place: bool
-    most: int
-    findings: list[str] = field(default_factory=list)
-    messages: dict[Connection, list[Form]] = field(default_factory=dict)
+    def __init__(self, algo: Algo, in_place: bool, most: int) -> None:
+        self.algo, self.in_place, self.most = algo, in_place, most
+        self.findings: list[str] = []
+        self.messages: defaultdict[Connection, list[Form]] = defaultdict(list)
+        self.sent_chunks = [0] * algo.ngpus
+        places = [(gpu.id, block) for gpu in algo.gpu for block in gpu.tb]
+        self.blocks = [_Block(rank, index, block) for index, (rank, block) in enumerate(places)]
+        self.index = {(each.rank, each.block.id): each.index for each in self.blocks}
+        self.clocks = Clocks(len(self.blocks), max(len(block.step) for block in algo.blocks))
+        self.under_way: defaultdict[Connection, deque[_Message]] = defaultdict(deque)
+        self.begins = [self._begins(rank) for rank in range(algo.ngpus)]
+        self.held: dict[Place, Form] = {}
+        for rank in range(algo.ngpus):
+            for chunk, form in enumerate(algo.meaning.before(rank)):
+                self.held[self._place(rank, Chunk("i", chunk))] = form
+        self._run_all()
 
-    def __post_init__(self) -> None:
-        algo = self.algo
-        self.memory = Memory(algo, self.in_place)
-        self.blocks: list[_Block] = []
-        for rank, gpu in enumerate(algo.gpus):
-            self.blocks += [_Block(rank, len(self.blocks) + at, each) for at, each in enumerate(gpu.thread_blocks)]
-        self.index = {(each.rank, each.block.number): each.index for each in self.blocks}
-        self.clocks = Clocks(len(self.blocks), max(len(each.block.steps) for each in self.blocks), self._awaited())
-        self.under_way: dict[Connection, deque[_Message]] = {}
-        self.sleeping: dict[tuple[str, object], list[_Block]] = {}
-        self.sent_chunks = [0] * algo.size
-
-    def _awaited(self) -> set[tuple[int, int]]:
-        return {
-            (self.index[each.rank, step.after[0]], step.after[1])
-            for each in self.blocks
-            for step in each.block.steps
-            if step.after is not None
-        }
-
-    def all(self) -> None:
+    def _run_all(self) -> None:
         """Run until nothing goes on, and compare what is there with what the collective means."""
-        runnable = deque(self.blocks)
-        while runnable:
-            each = runnable.popleft()
-            self._run(each, runnable)
-        stuck = [each for each in self.blocks if each.step < len(each.block.steps)]
-        if stuck:
-            self._find(_stuck(stuck))
+        self.runnable = deque((each, self._steps(each)) for each in self.blocks)
+        self.sleeping: defaultdict[tuple[str, object], list[tuple[_Block, Iterator[Wait]]]] = defaultdict(list)
+        while self.runnable:
+            each, rest = self.runnable.popleft()
+            if (wait := next(rest, None)) is not None:
+                event, each.waits = wait
+                self.sleeping[event].append((each, rest))
+        if stuck := sorted((each for line in self.sleeping.values() for each, _ in line), key=lambda each: each.index):
+            told = [f"{each.here} {each.waits}" for each in stuck[:_MOST_BLOCKED]]
+            more = f"; and {len(stuck) - len(told)} more" if len(stuck) > len(told) else ""
+            self._find("is stuck: " + "; ".join(told) + more)
             return
         for (source, target, channel), messages in sorted(self.under_way.items()):
             if messages:
                 self._find(f"gpu {source} sends {len(messages)} messages to gpu {target} on channel {channel} in vain")
-        for text in self.memory.wrong_results():
-            if len(self.findings) == MAX_FINDINGS:
-                break
-            self._find(text)
+        self._compare_results()
+
+    def _happened(self, kind: str, what: object) -> None:
+        self.runnable.extend(self.sleeping.pop((kind, what), ()))
 
     def _find(self, text: str) -> None:
         if len(self.findings) < MAX_FINDINGS and text not in self.findings:
             self.findings.append(text)
 
-    # ── one thread block, as far as it goes ──
+    def _compare_results(self) -> None:
+        for rank in range(self.algo.ngpus):
+            for chunk, wanted in enumerate(self.algo.meaning.after(rank)):
+                form = self.held.get(self._place(rank, Chunk("o", chunk)), UNKNOWN)
+                if form != wanted:
+                    got = f"gpu {rank} ends with {_said(form)} in chunk {chunk} of its output"
+                    self._find(f"{got}, not {_said(wanted)}")
 
-    def _run(self, each: _Block, runnable: deque[_Block]) -> None:
-        while each.step < len(each.block.steps):
-            step = each.block.steps[each.step]
-            if not each.ready and not self._has_waited(each, step):
-                return
-            if step.type == "nop":
-                each.step, each.ready = each.step + 1, False
-                continue
-            if not self._chunks(each, step, runnable):
-                return
-            self._finish(each, step, runnable)
+    # ── one thread block, and what it waits for ──
 
-    def _has_waited(self, each: _Block, step: Step) -> bool:
-        if step.after is not None:
-            other = self.index[each.rank, step.after[0]]
-            if not self.clocks.join_flag(each.index, other, step.after[1]):
-                each.waits = f"waits for step {step.after[1]} of thread block {step.after[0]}"
-                self.sleeping.setdefault(("flag", other), []).append(each)
-                return False
-        each.ready = True
-        return True
+    def _steps(self, each: _Block) -> Iterator[Wait]:
+        for number, step in enumerate(each.block.step):
+            each.step = number
+            if step.waits:
+                other = self.index[each.rank, step.depid]
+                while not self.clocks.join_flag(each.index, other, step.deps):
+                    yield ("flag", other), f"waits for step {step.deps} of thread block {step.depid}"
+            if step.type != "nop":
+                for begin in range(0, step.cnt, self.most):
+                    yield from self._part(each, step, begin, min(self.most, step.cnt - begin))
+                self.clocks.finish(each.index, each.step + 1, raises_flag=bool(step.hasdep))
+                if step.hasdep:
+                    self._happened("flag", each.index)
 
-    def _chunks(self, each: _Block, step: Step, runnable: deque[_Block]) -> bool:
-        """Go on with a step, message by message; whether it is over."""
-        while each.done < step.count:
-            num = min(self.most, step.count - each.done)
-            if step.type in RECEIVES and each.held is None:
-                each.held = self._receive(each, step, num, runnable)
-                if each.held is None:
-                    return False
-                each.held = self._work(each, step, num, each.held)
-            if step.type in SENDS:
-                contents = each.held if each.held is not None else self._work(each, step, num, None)
-                if not self._send(each, step, contents, runnable):
-                    return False
-            elif step.type not in RECEIVES:
-                self._work(each, step, num, None)
-            each.held = None
-            each.done += num
-        return True
+    def _part(self, each: _Block, step: Step, begin: int, num: int) -> Iterator[Wait]:
+        """The chunks of a step that go as one message."""
+        received: list[Form] | None = None
+        if step.type in RECEIVES:
+            line = each.block.recv, each.rank, each.block.chan
+            while not self.under_way[line]:
+                yield ("message", line), f"waits for a message of gpu {line[0]} on channel {line[2]}"
+            received = self._receive(each, step, line, begin, num)
+        contents = [self._work(each, step, begin + at, None if received is None else received[at]) for at in range(num)]
+        if step.type in SENDS:
+            line = each.rank, each.block.send, each.block.chan
+            while len(self.under_way[line]) >= SLOTS[self.algo.proto]:
+                yield ("room", line), f"waits until gpu {line[1]} receives on channel {line[2]}"
+            clock = self.clocks.sent(each.index, each.step + (begin + num == step.cnt))
+            self.under_way[line].append(_Message(contents, step.cnt, begin, clock))
+            self.messages[line].extend(contents)
+            self.sent_chunks[each.rank] += num
+            self._happened("message", line)
 
-    def _finish(self, each: _Block, step: Step, runnable: deque[_Block]) -> None:
-        self.clocks.finish(each.index, each.step + 1)
-        if step.is_awaited:
-            self.clocks.raise_flag(each.index, each.step)
-            self._wake(("flag", each.index), runnable)
-        each.step, each.done, each.ready = each.step + 1, 0, False
-
-    def _wake(self, what: tuple[str, object], runnable: deque[_Block]) -> None:
-        runnable.extend(self.sleeping.pop(what, ()))
-
-    # ── messages ──
-
-    def _receive(self, each: _Block, step: Step, num: int, runnable: deque[_Block]) -> list[Form] | None:
-        assert each.block.recv is not None, "refused before"
-        line = (each.block.recv, each.rank, each.block.channel)
-        if not self.under_way.get(line):
-            each.waits = f"waits for a message of gpu {line[0]} on channel {line[2]}"
-            self.sleeping.setdefault(("message", line), []).append(each)
-            return None
+    def _receive(self, each: _Block, step: Step, line: Connection, begin: int, num: int) -> list[Form]:
         message = self.under_way[line].popleft()
-        self._wake(("room", line), runnable)
+        self._happened("room", line)
         self.clocks.join(each.index, message.clock)
-        if (message.count, message.number) != (step.count, each.done):
-            self._find(
-                f"{each.at(each.step)} receives {step.count} chunks at once; gpu {line[0]} sends {message.count}"
-            )
-            return [UNKNOWN] * num
-        return message.contents
-
-    def _send(self, each: _Block, step: Step, contents: list[Form], runnable: deque[_Block]) -> bool:
-        assert each.block.send is not None, "refused before"
-        line = (each.rank, each.block.send, each.block.channel)
-        queue = self.under_way.setdefault(line, deque())
-        if len(queue) >= SLOTS[self.algo.protocol]:
-            each.held = contents
-            each.waits = f"waits until gpu {line[1]} receives on channel {line[2]}"
-            self.sleeping.setdefault(("room", line), []).append(each)
-            return False
-        is_last = each.done + len(contents) == step.count
-        clock = self.clocks.sent(each.index, each.step + is_last)
-        queue.append(_Message(contents, step.count, each.done, clock))
-        self.messages.setdefault(line, []).extend(contents)
-        self.sent_chunks[each.rank] += len(contents)
-        self._wake(("message", line), runnable)
-        return True
+        if (message.of_step, message.begin) == (step.cnt, begin):
+            return message.contents
+        self._find(f"{each.here} receives {step.cnt} chunks at once; gpu {line[0]} sends {message.of_step}")
+        return [UNKNOWN] * num
 
     # ── memory ──
 
-    def _work(self, each: _Block, step: Step, num: int, received: Sequence[Form] | None) -> list[Form]:
-        """Read, add and write the next chunks of a step; what is to be sent on."""
-        return [self._one(each, step, each.done + at, None if received is None else received[at]) for at in range(num)]
+    def _begins(self, rank: int) -> dict[Buffer, int]:
+        """The number of the first chunk of each buffer, so that the same memory has the same numbers.
 
-    def _one(self, each: _Block, step: Step, offset: int, received: Form | None) -> Form:
-        memory = self.memory
-        source, target = (memory.place(each.rank, chunk, offset) for chunk in (step.src, step.dst))
+        In place (ROCm/rccl `src/misc/msccl/msccl_lifecycle.cc`, mscclInternalSchedulerSelectAlgo) input and output are
+        one buffer; an all-gather's input is its own piece of the output, a reduce-scatter's output its own piece of the
+        input."""
+        algo, meaning = self.algo, self.algo.meaning
+        own = (meaning.input(rank).start, meaning.output(rank).start) if self.in_place else (0, algo.input_chunks)
+        return {"i": own[0], "o": own[1], "s": algo.input_chunks + algo.output_chunks}
+
+    def _place(self, rank: int, chunk: Chunk, offset: int = 0) -> Place:
+        return rank, self.begins[rank][chunk.buffer] + chunk.offset + offset
+
+    def _work(self, each: _Block, step: Step, offset: int, received: Form | None) -> Form:
+        """Read, add and write the chunk of a step that lies `offset` behind its first; what is to be sent on."""
+        source, target = (self._place(each.rank, chunk, offset) for chunk in (step.src, step.dst))
         value = received or UNKNOWN
         if step.type in READS:
             self._race(each, self.clocks.read(each.index, each.step, source))
-            value = memory.read(source)
+            value = self.held.get(source, UNKNOWN)
             if value is UNKNOWN:
-                self._find(
-                    f"{each.at(each.step)} reads {_named(step.src.buffer, step.src.offset + offset)}, which is empty"
-                )
+                self._find(f"{each.here} reads chunk {step.srcoff + offset} of {_BUFFERS[step.srcbuf]}, which is empty")
             if received is not None:
                 value = self._sum(each, value, received)
         if step.type == "re":
             self._race(each, self.clocks.read(each.index, each.step, target))
-            value = self._sum(each, memory.read(target), value)
+            value = self._sum(each, self.held.get(target, UNKNOWN), value)
         if step.type in WRITES and not (step.type == "cpy" and source == target):  # which changes nothing
             self._race(each, self.clocks.write(each.index, each.step, target))
-            if memory.is_input(target):
-                self._find(f"{each.at(each.step)} writes to the input, which is the caller's")
-            memory.held[target] = value
+            if not self.in_place and target[1] < self.algo.input_chunks:
+                self._find(f"{each.here} writes to the input, which is the caller's")
+            self.held[target] = value
         return value
 
     def _sum(self, each: _Block, one: Form, other: Form) -> Form:
@@ -318,23 +255,22 @@ class Run:
             return one.plus(other)
         except Clash as clash:
             twice = clash.twice
-            text = f"counts twice: {said(twice)}" if twice else f"adds {said(clash.one)} and {said(clash.other)}"
-            self._find(f"{each.at(each.step)} {text}")
+            text = f"counts twice: {_said(twice)}" if twice else f"adds {_said(clash.one)} and {_said(clash.other)}"
+            self._find(f"{each.here} {text}")
             return UNKNOWN
 
     def _race(self, each: _Block, other: tuple[int, int] | None) -> None:
         """Note that an access is not in order with one of another thread block: (which, step)."""
         if other is not None:
-            before = self.blocks[other[0]]
-            text = f"does not wait for thread block {before.block.number}, step {other[1]}, which uses the same memory"
-            self._find(f"{each.at(each.step)} {text}")
+            before = self.blocks[other[0]].block.id
+            text = f"does not wait for thread block {before}, step {other[1]}, which uses the same memory"
+            self._find(f"{each.here} {text}")
 
 
-def _named(buffer: str, offset: int) -> str:
-    return f"chunk {offset} of {({'i': 'its input', 'o': 'its output', 's': 'its scratch memory'})[buffer]}"
-
-
-def _stuck(stuck: Sequence[_Block]) -> str:
-    told = [f"{each.at(each.step)} {each.waits}" for each in stuck[:_MOST_BLOCKED]]
-    more = f"; and {len(stuck) - len(told)} more" if len(stuck) > len(told) else ""
-    return "is stuck: " + "; ".join(told) + more
+def _said(form: Form) -> str:
+    """A content in words."""
+    if not isinstance(form, ChunkSum):
+        return "nothing"
+    shown: Sequence[int] = form.members[:8]
+    more = f" and {len(form.members) - 8} more" if len(form.members) > 8 else ""
+    return f"chunk {form.chunk} of {', '.join(map(str, shown))}{more}"

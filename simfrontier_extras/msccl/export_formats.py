@@ -19,10 +19,8 @@ from simfrontier.core.program import Collective, CollectiveKind
 from simfrontier.inputs.scenario import Scenario
 from simfrontier_extras.msccl.evaluate import verdict
 from simfrontier_extras.msccl.from_lowered import algo_of
-from simfrontier_extras.msccl.program import COLL, Algo, Gpu
+from simfrontier_extras.msccl.program import COLL, Algo, Gpu, xml_of
 from simfrontier_extras.msccl.rccl import MAX_THREAD_BLOCKS, faults, refusals
-from simfrontier_extras.msccl.read import MOVED, STEPS
-from simfrontier_extras.msccl.write import xml_of
 
 MOST_GPUS: Final = 64  # rings of more have more steps than RCCL takes, and the rest takes minutes to evaluate
 
@@ -41,8 +39,8 @@ class Calls:
 
     def fitting(self, algo: Algo) -> int:
         """Return how many of the sizes RCCL takes the algorithm for: a rank's elements are a multiple of the chunks."""
-        pieces = 1 if algo.coll == "allreduce" else algo.size
-        return sum(num_bytes // (each * pieces) % algo.chunks_per_loop == 0 for num_bytes, each in self.sizes)
+        pieces = 1 if algo.kind == "all_reduce" else algo.ngpus
+        return sum(num_bytes // (each * pieces) % algo.nchunksperloop == 0 for num_bytes, each in self.sizes)
 
 
 def write_collectives(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> str:
@@ -54,10 +52,10 @@ def write_collectives(scenario: Scenario, plan: str, step: SimulatedStep, folder
         algo = _fitting_algo(each)
         if isinstance(algo, str):
             left_out.append(f"{each.said}: {algo}")
-        elif algo.gpus in made:  # what differs in them makes no difference
-            made[algo.gpus][0].sizes.update(each.sizes)
+        elif algo.gpu in made:  # what differs in them makes no difference
+            made[algo.gpu][0].sizes.update(each.sizes)
         else:
-            made[algo.gpus] = each, algo
+            made[algo.gpu] = each, algo
     if not made:
         why = left_out[0] if left_out else "it has no collective"
         raise InputError(f"plan {plan}: nothing to say in MSCCL: {why}", where="--format msccl")
@@ -73,8 +71,8 @@ def write_collectives(scenario: Scenario, plan: str, step: SimulatedStep, folder
 def _named(plan: str, number: int, calls: Calls, algo: Algo) -> Algo:
     """The algorithm with its file's name, for the sizes of the plan's messages."""
     sizes = [num_bytes for num_bytes, _ in calls.sizes]
-    name = f"{plan}-{number}-{algo.coll}-{algo.size}-{calls.recipe.algorithm}"
-    return replace(algo, name=name, min_bytes=min(sizes), max_bytes=max(sizes))
+    name = f"{plan}-{number}-{algo.coll}-{algo.ngpus}-{calls.recipe.algorithm}"
+    return algo.model_copy(update={"name": name, "minBytes": min(sizes), "maxBytes": max(sizes)})
 
 
 def _calls(pricing: Pricing) -> tuple[list[Calls], list[str]]:
@@ -116,13 +114,13 @@ def _fitting_algo(calls: Calls) -> Algo | str:
         except InputError as error:  # more transfers than are made
             why = str(error)
             continue
-        refused = [*faults(algo), *refusals(algo)] or _too_large(algo)
-        if not refused:
+        refused = [*faults(algo), *refusals(algo), algo.too_large()]
+        if not any(refused):
             found = verdict(algo)
             assert found.is_right, f"{calls.said}: {found.findings[0]}"
             return algo
         why = refused[0]
-        if max(len(gpu.thread_blocks) for gpu in algo.gpus) <= MAX_THREAD_BLOCKS and not _too_large(algo):
+        if max(len(gpu.tb) for gpu in algo.gpu) <= MAX_THREAD_BLOCKS and not algo.too_large():
             break  # fewer channels do not help
     return why
 
@@ -134,30 +132,22 @@ def _fewer_channels(recipe: Recipe) -> Iterator[Recipe]:
         num //= 2
 
 
-def _too_large(algo: Algo) -> list[str]:
-    """Faults for which the reader here would refuse the file."""
-    moved = sum(step.count for gpu in algo.gpus for block in gpu.thread_blocks for step in block.steps)
-    counts = ((STEPS, algo.num_steps), (MOVED, moved))
-    return [fault for limit, got in counts if (fault := limit.fault(got))]
-
-
 def _said(calls: Calls, algo: Algo) -> str:
-    blocks = max(len(gpu.thread_blocks) for gpu in algo.gpus)
-    steps = max(len(block.steps) for gpu in algo.gpus for block in gpu.thread_blocks)
+    blocks = max(len(gpu.tb) for gpu in algo.gpu)
+    steps = max(len(block.step) for block in algo.blocks)
     size, fits = len(calls.sizes), calls.fitting(algo)
     sizes = "its size" if size == fits == 1 else f"{fits} of {size} sizes"
     return (
-        f"{calls.said}, channels: {algo.num_channels}, thread blocks on a GPU: {blocks}, steps in one: {steps}; "
-        f"for {sizes} (a rank's elements must be a multiple of {algo.chunks_per_loop})"
+        f"{calls.said}, channels: {algo.nchannels}, thread blocks on a GPU: {blocks}, steps in one: {steps}; "
+        f"for {sizes} (a rank's elements must be a multiple of {algo.nchunksperloop})"
     )
 
 
 def _alike(written: list[Algo]) -> Iterator[str]:
     """Files between which RCCL cannot tell: it knows collective, number of GPUs and size."""
     for one, other in combinations(written, 2):
-        assert one.max_bytes is not None and other.max_bytes is not None, "made with sizes"
-        overlap = one.min_bytes <= other.max_bytes and other.min_bytes <= one.max_bytes
-        if (one.coll, one.size) == (other.coll, other.size) and overlap:
+        overlap = (one.minBytes or 0) <= (other.maxBytes or 0) and (other.minBytes or 0) <= (one.maxBytes or 0)
+        if (one.coll, one.ngpus) == (other.coll, other.ngpus) and overlap:
             yield f"{one.name}, {other.name}: for the same GPUs and sizes; RCCL takes the one that it finds first"
 
 

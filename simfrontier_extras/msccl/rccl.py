@@ -10,10 +10,10 @@ of fields), `src/include/msccl/msccl_parser.h` at afd26774 (nodes), `src/misc/ms
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
-from simfrontier_extras.msccl.program import READS, RECEIVES, SENDS, WRITES, Algo, Chunk, Gpu, Step, ThreadBlock
+from simfrontier_extras.msccl.program import NONE, READS, RECEIVES, SENDS, WRITES, Algo, Chunk, Gpu, Step, ThreadBlock
 
 MAX_STEPS: Final = 64  # MSCCL_MAX_NUM_STEPS, of a thread block; before 0088a127: 256
 MAX_THREAD_BLOCKS: Final = 64  # MSCCL_MAX_NUM_THREAD_BLOCKS, of a GPU; before: 32 for each channel
@@ -36,44 +36,35 @@ MAX_FINDINGS: Final = 20
 def chunks_per_message(algo: Algo) -> tuple[int, int]:
     """Return the number of chunks of a step that RCCL puts into one message (maxAllowedCount): for the largest calls
     that it takes the algorithm for, and for the smallest. Calls are a multiple of the chunks, which are whole bytes."""
-    room = MESSAGE_BYTES[algo.protocol]
-    smallest = max(1, -(-algo.min_bytes // algo.chunks_per_loop))
-    largest = max(smallest, algo.max_bytes // algo.chunks_per_loop) if algo.max_bytes else max(smallest, room)
+    room, num_chunks = MESSAGE_BYTES[algo.proto], algo.nchunksperloop
+    smallest = max(1, -(-(algo.minBytes or 0) // num_chunks))
+    largest = max(smallest, algo.maxBytes // num_chunks if algo.maxBytes else room)
     return min(MAX_COUNT, max(1, room // largest)), min(MAX_COUNT, max(1, room // smallest))
 
 
 def faults(algo: Algo) -> list[str]:
     """Return faults that keep RCCL from running an algorithm as it is written; at most 20."""
-    return list(islice(_faults(algo), MAX_FINDINGS))
+    found = chain(
+        _of_algo(algo),
+        *(_of_gpu(gpu) for gpu in algo.gpu),
+        *(_of_block(algo, gpu, block) for gpu in algo.gpu for block in gpu.tb),
+    )
+    return list(islice(found, MAX_FINDINGS))
 
 
 def refusals(algo: Algo) -> list[str]:
     """Return the reasons for which RCCL refuses an algorithm that could be run: its file's dialect, and sizes beyond
     RCCL's structures; at most 20."""
-    return list(islice(_refusals(algo), MAX_FINDINGS))
-
-
-def _faults(algo: Algo) -> Iterator[str]:
-    yield from _of_algo(algo)
-    for gpu in algo.gpus:
-        yield from _of_gpu(gpu)
-        for block in gpu.thread_blocks:
-            yield from _of_block(algo, gpu, block)
-
-
-def _refusals(algo: Algo) -> Iterator[str]:
-    yield from algo.dialect
-    if algo.size > MAX_SUBS:
-        yield f"{algo.size} GPUs; RCCL takes up to {MAX_SUBS}"
-    for gpu in algo.gpus:
-        yield from _too_large(algo, gpu)
+    many = [f"{algo.ngpus} GPUs; RCCL takes up to {MAX_SUBS}"] if algo.ngpus > MAX_SUBS else []
+    found = chain(algo.dialect, many, *(_too_large(algo, gpu) for gpu in algo.gpu))
+    return list(islice(found, MAX_FINDINGS))
 
 
 def _too_large(algo: Algo, gpu: Gpu) -> Iterator[str]:
-    at, blocks = f"gpu {gpu.number}", gpu.thread_blocks
+    at, blocks = f"gpu {gpu.id}", gpu.tb
     if len(blocks) > MAX_THREAD_BLOCKS:
         yield f"{at}: {len(blocks)} thread blocks; RCCL takes up to {MAX_THREAD_BLOCKS}"
-    nodes = 1 + algo.size + len(blocks) + sum(len(block.steps) for block in blocks)
+    nodes = 1 + algo.ngpus + len(blocks) + sum(len(block.step) for block in blocks)
     if nodes > MAX_NODES:
         yield f"{at}: {nodes} elements to read for it; RCCL takes up to {MAX_NODES}"
     for verb, ends in _connections(blocks):
@@ -82,23 +73,23 @@ def _too_large(algo: Algo, gpu: Gpu) -> Iterator[str]:
             if num > MAX_PEERS:
                 yield f"{at}: {num} thread blocks {verb} others on channel {channel}; RCCL takes up to {MAX_PEERS}"
     for block in blocks:
-        if len(block.steps) > MAX_STEPS:
-            yield f"{at}, thread block {block.number}: {len(block.steps)} steps; RCCL takes up to {MAX_STEPS}"
+        if len(block.step) > MAX_STEPS:
+            yield f"{at}, thread block {block.id}: {len(block.step)} steps; RCCL takes up to {MAX_STEPS}"
 
 
 def _of_algo(algo: Algo) -> Iterator[str]:
-    if algo.coll != "allreduce" and algo.chunks_per_loop % algo.size:
-        yield f"nchunksperloop {algo.chunks_per_loop} is no multiple of the {algo.size} GPUs, whose pieces are equal"
-    if not (algo.in_place or algo.out_of_place):
+    if algo.kind != "all_reduce" and algo.nchunksperloop % algo.ngpus:
+        yield f"nchunksperloop {algo.nchunksperloop} is no multiple of the {algo.ngpus} GPUs, whose pieces are equal"
+    if not algo.ways:
         yield "is neither for calls in place nor for others, so that it is never taken"
-    if algo.max_bytes and algo.max_bytes < algo.min_bytes:
-        yield f"maxBytes {algo.max_bytes} is less than minBytes {algo.min_bytes}, so that it is never taken"
+    if algo.maxBytes and algo.maxBytes < (algo.minBytes or 0):
+        yield f"maxBytes {algo.maxBytes} is less than minBytes {algo.minBytes}, so that it is never taken"
 
 
 def _of_gpu(gpu: Gpu) -> Iterator[str]:
-    at = f"gpu {gpu.number}"
-    blocks = gpu.thread_blocks
-    if [block.number for block in blocks] != list(range(len(blocks))):
+    at = f"gpu {gpu.id}"
+    blocks = gpu.tb
+    if [block.id for block in blocks] != list(range(len(blocks))):
         yield f"{at}: its thread blocks are not numbered from 0 on without a gap"
     if not blocks:
         yield f"{at}: has no thread block"
@@ -110,20 +101,20 @@ def _of_gpu(gpu: Gpu) -> Iterator[str]:
 def _connections(blocks: tuple[ThreadBlock, ...]) -> tuple[tuple[str, list[tuple[int, int]]], ...]:
     """Ends of connections of a GPU's thread blocks, as (channel, peer)."""
     return (
-        ("send to", [(block.channel, block.send) for block in blocks if block.send is not None]),
-        ("receive from", [(block.channel, block.recv) for block in blocks if block.recv is not None]),
+        ("send to", [(block.chan, block.send) for block in blocks if block.send != NONE]),
+        ("receive from", [(block.chan, block.recv) for block in blocks if block.recv != NONE]),
     )
 
 
 def _of_block(algo: Algo, gpu: Gpu, block: ThreadBlock) -> Iterator[str]:
-    at = f"gpu {gpu.number}, thread block {block.number}"
+    at = f"gpu {gpu.id}, thread block {block.id}"
     for name, peer in (("send", block.send), ("recv", block.recv)):
-        if peer == gpu.number or (peer is not None and not 0 <= peer < algo.size):
-            yield f"{at}: {name} {peer} is no other GPU of 0 to {algo.size - 1}"
-    if not 0 <= block.channel < algo.num_channels:
-        yield f"{at}: channel {block.channel} is none of 0 to {algo.num_channels - 1}"
-    numbers = {other.number: len(other.steps) for other in gpu.thread_blocks}
-    for number, step in enumerate(block.steps):
+        if peer == gpu.id or not NONE <= peer < algo.ngpus:
+            yield f"{at}: {name} {peer} is no other GPU of 0 to {algo.ngpus - 1}"
+    if not 0 <= block.chan < algo.nchannels:
+        yield f"{at}: channel {block.chan} is none of 0 to {algo.nchannels - 1}"
+    numbers = {other.id: len(other.step) for other in gpu.tb}
+    for number, step in enumerate(block.step):
         for text in _of_step(algo, gpu, block, step, numbers):
             yield f"{at}, step {number} ({step.type}): {text}"
     yield from _of_waits(at, block)
@@ -131,26 +122,26 @@ def _of_block(algo: Algo, gpu: Gpu, block: ThreadBlock) -> Iterator[str]:
 
 
 def _of_step(algo: Algo, gpu: Gpu, block: ThreadBlock, step: Step, numbers: dict[int, int]) -> Iterator[str]:
-    if step.type in SENDS and block.send is None:
+    if step.type in SENDS and block.send == NONE:
         yield "sends, in a thread block that sends to nobody"
-    if step.type in RECEIVES and block.recv is None:
+    if step.type in RECEIVES and block.recv == NONE:
         yield "receives, in a thread block that receives from nobody"
-    if step.after is not None and not 0 <= step.after[1] < numbers.get(step.after[0], 0):
-        yield f"waits for step {step.after[1]} of thread block {step.after[0]}, which is not there"
+    if step.waits and not 0 <= step.deps < numbers.get(step.depid, 0):
+        yield f"waits for step {step.deps} of thread block {step.depid}, which is not there"
     if step.type == "nop":
         return
-    if not 1 <= step.count <= MAX_COUNT:
-        yield f"{step.count} chunks; allowed: 1 to {MAX_COUNT}"
+    if not 1 <= step.cnt <= MAX_COUNT:
+        yield f"{step.cnt} chunks; allowed: 1 to {MAX_COUNT}"
     for is_used, end, name in ((step.type in READS, step.src, "src"), (step.type in WRITES, step.dst, "dst")):
-        if is_used and (text := _beyond(algo, gpu, end, step.count)):
+        if is_used and (text := _beyond(algo, gpu, end, step.cnt)):
             yield f"{name} {text}"
 
 
 def _beyond(algo: Algo, gpu: Gpu, end: Chunk, count: int) -> str:
     stated, real = {
-        "i": (gpu.input_chunks, algo.input_chunks),
-        "o": (gpu.output_chunks, algo.output_chunks),
-        "s": (gpu.scratch_chunks, gpu.scratch_chunks),
+        "i": (gpu.i_chunks, algo.input_chunks),
+        "o": (gpu.o_chunks, algo.output_chunks),
+        "s": (gpu.s_chunks, gpu.s_chunks),
     }[end.buffer]
     last = end.offset + count - 1
     if end.offset < 0 or last >= min(stated, real):
@@ -161,28 +152,28 @@ def _beyond(algo: Algo, gpu: Gpu, end: Chunk, count: int) -> str:
 def _of_waits(at: str, block: ThreadBlock) -> Iterator[str]:
     """A wait of a `nop` is one of the next step that is none; RCCL counts no `nop` that does not wait."""
     waiting = False
-    for number, step in enumerate(block.steps):
-        if step.type == "nop" and step.after is None:
+    for number, step in enumerate(block.step):
+        if step.type == "nop" and not step.waits:
             yield f"{at}, step {number} (nop): waits for nothing, and is not counted as a step"
-        if waiting and step.after is None and step.type != "nop":
+        if waiting and not step.waits and step.type != "nop":
             yield f"{at}, step {number} ({step.type}): the step after a nop that waits has to wait, too"
         waiting = step.type == "nop"
     if waiting:
-        yield f"{at}, step {len(block.steps) - 1} (nop): nothing follows that could wait"
+        yield f"{at}, step {len(block.step) - 1} (nop): nothing follows that could wait"
 
 
 def _of_fusion(at: str, block: ThreadBlock) -> Iterator[str]:
     """Neighbouring `re` steps to one place become one, with the number of chunks of the last of them."""
     first, num = None, 0
-    for number, step in enumerate(block.steps):
-        joins = first is not None and step.type == "re" and step.after is None and num < MAX_FUSED
+    for number, step in enumerate(block.step):
+        joins = first is not None and step.type == "re" and not step.waits and num < MAX_FUSED
         if joins and first is not None and (step.dst, step.src.buffer) == (first.dst, first.src.buffer):
-            if step.count != first.count:
-                yield f"{at}, step {number} (re): {step.count} chunks, but {first.count} in the step it is joined to"
+            if step.cnt != first.cnt:
+                yield f"{at}, step {number} (re): {step.cnt} chunks, but {first.cnt} in the step it is joined to"
             num += 1
         elif step.type == "re":
             first, num = step, 1
         elif step.type != "nop":
             first = None
-        if step.is_awaited:
+        if step.hasdep:
             first = None

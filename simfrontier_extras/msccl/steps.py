@@ -3,19 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, dataclass as record, field
-from typing import Final, Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
 
-from simfrontier_extras.msccl.memory import Homes
-from simfrontier_extras.msccl.program import Chunk, Step, StepType, ThreadBlock
+from simfrontier.core.collectives import Lowered
+from simfrontier_extras.msccl.program import NONE, Chunk, Step, StepType, ThreadBlock
 
 
-@record(frozen=True, slots=True, kw_only=True)
-class End:
+class Homes:
+    """The places of one member's chunks; `written`: chunks of its line that ever are, which scratch memory is for."""
+
+    def __init__(self, lowered: Lowered, member: int, written: Iterable[int]) -> None:
+        self.kind, self.input, self.output = lowered.kind, lowered.input(member), lowered.output(member)
+        scratch = sorted(chunk for chunk in set(written) if chunk not in self.output)
+        self.scratch = {chunk: place for place, chunk in enumerate(scratch)}
+        self.moved: set[int] = set()
+
+    def home(self, chunk: int) -> Chunk:
+        """Return the place that a chunk is written to."""
+        in_output = chunk in self.output
+        return Chunk("o", self.output.index(chunk)) if in_output else Chunk("s", self.scratch[chunk])
+
+    def now(self, chunk: int) -> Chunk:
+        """Return the place that a chunk is read from: its home once it was written, the input before."""
+        if chunk in self.moved:
+            return self.home(chunk)
+        assert chunk in self.input, "proved: nothing empty is read"
+        return Chunk("i", self.input.index(chunk))
+
+    def moves(self, chunks: Iterable[int]) -> None:
+        """Note that chunks are written."""
+        self.moved.update(chunks)
+
+    def unmoved_results(self) -> list[int]:
+        """Chunks of the result that nothing was written to: an all-gather's own piece."""
+        return [chunk for chunk in self.output if chunk not in self.moved]
+
+    def memory(self, place: Chunk) -> tuple[str, int]:
+        """Return the memory of a place: where a call is in place, input and output are one line."""
+        if place.buffer == "s" or self.kind == "all_to_all":
+            return place.buffer, place.offset
+        return "line", (self.input if place.buffer == "i" else self.output)[place.offset]
+
+
+class End(NamedTuple):
     """A GPU's thread block: of a connection to or from a peer, of both of a ring's channel, or of copies."""
 
     kind: Literal["send", "recv", "both", "own"]
-    peer: int = -1
+    peer: int = NONE
     channel: int = 0
 
 
@@ -40,15 +75,15 @@ class _Block:
     them or for who does; `knew`: the same after each step."""
 
     end: End
-    send: int | None = None
-    recv: int | None = None
+    send: int = NONE
+    recv: int = NONE
     drafts: list[_Draft] = field(default_factory=list)
     knows: dict[End, int] = field(default_factory=dict)
     knew: list[dict[End, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class _Memory:
+class _Used:
     """The last writer of a chunk, and its readers since then."""
 
     writer: At | None = None
@@ -61,7 +96,7 @@ class MemberSteps:
     def __init__(self, homes: Homes) -> None:
         self.homes = homes
         self.blocks: dict[End, _Block] = {}
-        self.memory: dict[tuple[str, int], _Memory] = {}
+        self.used: dict[tuple[str, int], _Used] = {}
         self.awaited: set[At] = set()
 
     def add(
@@ -72,8 +107,8 @@ class MemberSteps:
         *,
         reads: int | None = None,
         writes: int | None = None,
-        send: int | None = None,
-        recv: int | None = None,
+        send: int = NONE,
+        recv: int = NONE,
     ) -> None:
         """A step on `count` chunks of the line: it reads those from `reads` on, and writes those from `writes` on."""
         homes = self.homes
@@ -82,8 +117,7 @@ class MemberSteps:
         if writes is not None:
             homes.moves(range(writes, writes + count))
         block = self.blocks.setdefault(end, _Block(end))
-        block.send = block.send if send is None else send
-        block.recv = block.recv if recv is None else recv
+        block.send, block.recv = max(block.send, send), max(block.recv, recv)
         ends = [places[0] for places in (sources, targets) if places]
         self._put(block, _Draft(kind, ends[0], ends[-1], count, None), sources, targets)
 
@@ -100,45 +134,52 @@ class MemberSteps:
 
     def thread_blocks(self, unit: int = 1) -> tuple[ThreadBlock, ...]:
         """All of them, in the order of whom they send to and receive from; in chunks of so many of the line."""
-        order = sorted(self.blocks.values(), key=lambda each: (_rank(each.send), _rank(each.recv), each.end.channel))
+        order = sorted(self.blocks.values(), key=lambda each: (each.send, each.recv, each.end.channel))
         number = {block.end: place for place, block in enumerate(order)}
         return tuple(
             ThreadBlock(
-                number=number[block.end],
+                id=number[block.end],
                 send=block.send,
                 recv=block.recv,
-                channel=block.end.channel,
-                steps=tuple(self._step(block.end, at, draft, number, unit) for at, draft in enumerate(block.drafts)),
+                chan=block.end.channel,
+                step=tuple(self._step((block.end, at), draft, number, unit) for at, draft in enumerate(block.drafts)),
             )
             for block in order
         )
 
-    def _step(self, end: End, at: int, draft: _Draft, number: Mapping[End, int], unit: int) -> Step:
+    def _step(self, at: At, draft: _Draft, number: Mapping[End, int], unit: int) -> Step:
+        block, awaited = (NONE, NONE) if draft.after is None else (number[draft.after[0]], draft.after[1])
         return Step(
+            s=at[1],
             type=draft.kind,
-            src=Chunk(draft.src.buffer, draft.src.offset // unit),
-            dst=Chunk(draft.dst.buffer, draft.dst.offset // unit),
-            count=draft.count // unit,
-            after=None if draft.after is None else (number[draft.after[0]], draft.after[1]),
-            is_awaited=(end, at) in self.awaited,
+            srcbuf=draft.src.buffer,
+            srcoff=draft.src.offset // unit,
+            dstbuf=draft.dst.buffer,
+            dstoff=draft.dst.offset // unit,
+            cnt=draft.count // unit,
+            depid=block,
+            deps=awaited,
+            hasdep=int(at in self.awaited),
         )
 
     # ── waits ──
 
     def _put(self, block: _Block, draft: _Draft, sources: Iterable[Chunk], targets: Iterable[Chunk]) -> None:
-        """Add a step, and before it a `nop` for every wait but one."""
-        reads = [self._at(place) for place in sources]
-        writes = [self._at(place) for place in targets]
-        waits = self._needed(block, _before(reads, writes))
+        """Add a step, and before it a `nop` for every wait but one: for who wrote what is read, and who wrote or read
+        what is written."""
+        reads, writes = ([self._used(place) for place in places] for places in (sources, targets))
+        before = [used.writer for used in (*reads, *writes) if used.writer is not None]
+        before += [reader for used in writes for reader in used.readers.items()]
+        waits = self._needed(block, before)
         for wait in waits[:-1]:
             self._append(block, _Draft("nop", draft.src, draft.dst, 0, wait))
         draft.after = waits[-1] if waits else None
         self._append(block, draft)
         at = len(block.drafts) - 1
-        for memory in reads:
-            memory.readers[block.end] = at
-        for memory in writes:
-            memory.writer, memory.readers = (block.end, at), {}
+        for used in reads:
+            used.readers[block.end] = at
+        for used in writes:
+            used.writer, used.readers = (block.end, at), {}
 
     def _append(self, block: _Block, draft: _Draft) -> None:
         if draft.after is not None:
@@ -161,20 +202,5 @@ class MemberSteps:
             if not any(self.blocks[other].knew[its].get(end, 0) > step for other, its in last.items() if other != end)
         ]
 
-    def _at(self, place: Chunk) -> _Memory:
-        return self.memory.setdefault(self.homes.memory(place), _Memory())
-
-
-def _before(reads: Iterable[_Memory], writes: Iterable[_Memory]) -> Iterable[At]:
-    """Steps that have to be over: who wrote what is read, who wrote or read what is written."""
-    for memory in reads:
-        if memory.writer is not None:
-            yield memory.writer
-    for memory in writes:
-        if memory.writer is not None:
-            yield memory.writer
-        yield from memory.readers.items()
-
-
-def _rank(peer: int | None) -> int:
-    return -1 if peer is None else peer
+    def _used(self, place: Chunk) -> _Used:
+        return self.used.setdefault(self.homes.memory(place), _Used())

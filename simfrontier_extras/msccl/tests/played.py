@@ -27,11 +27,11 @@ class Played:
     """One run; `right`: whether it ended with what the collective means."""
 
     def __init__(self, algo: Algo, rng: random.Random, in_place: bool = False) -> None:
-        self.algo, self.rng, size = algo, rng, algo.size
+        self.algo, self.rng, size = algo, rng, algo.ngpus
         self.given = [[rng.randrange(10**6) for _ in range(algo.input_chunks)] for _ in range(size)]
         self.memory: list[dict[str, list[int]]] = []
         for rank in range(size):
-            scratch = [NOTHING] * algo.gpus[rank].scratch_chunks
+            scratch = [NOTHING] * algo.gpu[rank].s_chunks
             self.memory.append({"i": list(self.given[rank]), "o": [NOTHING] * algo.output_chunks, "s": scratch})
             if in_place:
                 self._alias(rank)
@@ -42,7 +42,7 @@ class Played:
 
     def _alias(self, rank: int) -> None:
         memory, algo = self.memory[rank], self.algo
-        if algo.coll in ("allreduce", "alltoall"):
+        if algo.kind in ("all_reduce", "all_to_all"):
             memory["o"] = memory["i"]
         elif algo.coll == "allgather":
             begin = rank * algo.input_chunks
@@ -56,14 +56,14 @@ class Played:
         return memory[chunk.buffer], offset
 
     def _play(self) -> bool:
-        going = [_At(gpu.number, block.number) for gpu in self.algo.gpus for block in gpu.thread_blocks if block.steps]
+        going = [_At(gpu.id, block.id) for gpu in self.algo.gpu for block in gpu.tb if block.step]
         asleep: list[_At] = []
         while going:
             at = self.rng.choice(going)
             if self._go(at):
                 going += asleep
                 asleep = []
-                if at.step == len(self.algo.gpus[at.rank].thread_blocks[at.block].steps):
+                if at.step == len(self.algo.gpu[at.rank].tb[at.block].step):
                     going.remove(at)
             else:
                 going.remove(at)
@@ -71,20 +71,20 @@ class Played:
         return not asleep and not any(self.lines.values())
 
     def _go(self, at: _At) -> bool:
-        block = self.algo.gpus[at.rank].thread_blocks[at.block]
-        step = block.steps[at.step]
-        if step.after is not None and self.flags.get((at.rank, step.after[0]), -1) < step.after[1]:
+        block = self.algo.gpu[at.rank].tb[at.block]
+        step = block.step[at.step]
+        if step.waits and self.flags.get((at.rank, step.depid), -1) < step.deps:
             return False
         if step.type == "nop":
             at.step += 1
             return True
-        arrives = (block.recv, at.rank, block.channel)
-        leaves = (at.rank, block.send, block.channel)
-        if step.type in RECEIVES and not self.lines.get(arrives):  # type: ignore[call-overload]
+        arrives = (block.recv, at.rank, block.chan)
+        leaves = (at.rank, block.send, block.chan)
+        if step.type in RECEIVES and not self.lines.get(arrives):
             return False
-        if step.type in SENDS and len(self.lines.get(leaves, ())) >= SLOTS[self.algo.protocol]:  # type: ignore[call-overload]
+        if step.type in SENDS and len(self.lines.get(leaves, ())) >= SLOTS[self.algo.proto]:
             return False
-        value = self.lines[arrives].popleft() if step.type in RECEIVES else 0  # type: ignore[index]
+        value = self.lines[arrives].popleft() if step.type in RECEIVES else 0
         if step.type in READS:
             memory, place = self._place(at.rank, step.src, at.done)
             value += memory[place]
@@ -92,20 +92,20 @@ class Played:
             memory, place = self._place(at.rank, step.dst, at.done)
             memory[place] = value + (memory[place] if step.type == "re" else 0)
         if step.type in SENDS:
-            self.lines.setdefault(leaves, deque()).append(value)  # type: ignore[arg-type]
+            self.lines.setdefault(leaves, deque()).append(value)
         at.done += 1
-        if at.done == step.count:
-            if step.is_awaited:
+        if at.done == step.cnt:
+            if step.hasdep:
                 self.flags[at.rank, at.block] = at.step
             at.step, at.done = at.step + 1, 0
         return True
 
     def _is_right(self) -> bool:
         algo, given = self.algo, self.given
-        for rank in range(algo.size):
+        for rank in range(algo.ngpus):
             got = [self._at(rank, chunk) for chunk in range(algo.output_chunks)]
             sums = [sum(column) for column in zip(*given, strict=True)]
-            piece = algo.chunks_per_loop // algo.size
+            piece = algo.nchunksperloop // algo.ngpus
             wanted = {
                 "allreduce": sums,
                 "allgather": [number for line in given for number in line],
@@ -123,5 +123,4 @@ class Played:
 
 def plays(algo: Algo, times: int = 20) -> bool:
     """Whether so many runs in random orders all end right, in place and not."""
-    ways = [way for way, is_for in ((False, algo.out_of_place), (True, algo.in_place)) if is_for]
-    return all(Played(algo, random.Random(seed), way).right for seed in range(times) for way in ways)
+    return all(Played(algo, random.Random(seed), way).right for seed in range(times) for way in algo.ways)

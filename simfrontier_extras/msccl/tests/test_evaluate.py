@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simfrontier_extras.msccl.evaluate import verdict
-from simfrontier_extras.msccl.read import parse
+from simfrontier_extras.msccl.program import parse
 
 HEAD = 'name="x" proto="{proto}" nchannels="{channels}" nchunksperloop="{chunks}" ngpus="{gpus}" coll="{coll}"'
 REST = ' inplace="{inplace}" outofplace="{outofplace}" minBytes="{least}" maxBytes="{most}"'

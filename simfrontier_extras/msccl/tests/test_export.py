@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from simfrontier_extras.msccl.read import read_algo
+from simfrontier_extras.msccl.program import read_algo
 from tests.invoke import ROOT, TOY, invoke
 
 
@@ -19,7 +19,7 @@ def test_every_collective_of_a_plan_is_a_file(tmp_path: Path) -> None:
     told = exported(tmp_path, "zero3", "--devices", "8")
     files = sorted(tmp_path.glob("*.xml"))
     assert told.startswith(f"zero3 on 8: {len(files)} algorithm files, evaluated: right\n")
-    assert [(read_algo(each).coll, read_algo(each).size) for each in files] == [
+    assert [(read_algo(each).coll, read_algo(each).ngpus) for each in files] == [
         ("allgather", 8),
         ("reducescatter", 8),
         ("allreduce", 8),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 
 from simfrontier_extras.msccl.evaluate import verdict
-from simfrontier_extras.msccl.program import READS, WRITES, Algo, Chunk, Step, ThreadBlock
+from simfrontier_extras.msccl.program import NONE, READS, WRITES, Algo, Step, ThreadBlock
 from simfrontier_extras.msccl.rccl import faults
 from simfrontier_extras.msccl.tests.made import keys, made
 from simfrontier_extras.msccl.tests.played import plays
@@ -17,83 +16,80 @@ from simfrontier_extras.msccl.tests.played import plays
 Mutate = Callable[[Algo, int, ThreadBlock], Iterator[Algo]]
 
 
-def changed(algo: Algo, rank: int, block: ThreadBlock) -> Algo:
-    """The algorithm with another thread block in the place of the one of that number."""
-    gpu = algo.gpus[rank]
-    blocks = tuple(block if each.number == block.number else each for each in gpu.thread_blocks)
-    gpus = tuple(replace(gpu, thread_blocks=blocks) if each.number == rank else each for each in algo.gpus)
-    return replace(algo, gpus=gpus)
+def changed(algo: Algo, rank: int, block: ThreadBlock, **update: object) -> Algo:
+    """The algorithm with something else in a thread block."""
+    blocks = [each.model_copy(update=update) if each.id == block.id else each for each in algo.gpu[rank].tb]
+    gpu = algo.gpu[rank].model_copy(update={"tb": tuple(blocks)})
+    return algo.model_copy(update={"gpu": (*algo.gpu[:rank], gpu, *algo.gpu[rank + 1 :])})
 
 
-def with_steps(algo: Algo, rank: int, block: ThreadBlock, steps: list[Step]) -> Algo:
-    return changed(algo, rank, replace(block, steps=tuple(steps)))
+def with_step(algo: Algo, rank: int, block: ThreadBlock, at: int, **update: object) -> Algo:
+    """The algorithm with something else in a step."""
+    steps = [step.model_copy(update=update) if number == at else step for number, step in enumerate(block.step)]
+    return changed(algo, rank, block, step=tuple(steps))
 
 
 def without_a_step(algo: Algo, rank: int, block: ThreadBlock) -> Iterator[Algo]:
     """Who waits for a later step of the thread block waits for its new number."""
-    for at in range(len(block.steps)):
-        if block.steps[at].type == "nop":
+    for at in range(len(block.step)):
+        if block.step[at].type == "nop":
             continue
-        fewer = with_steps(algo, rank, block, [*block.steps[:at], *block.steps[at + 1 :]])
-        for other in fewer.gpus[rank].thread_blocks:
-            steps = [_renumbered(step, block.number, at) for step in other.steps]
-            fewer = with_steps(fewer, rank, other, steps)
+        fewer = changed(algo, rank, block, step=(*block.step[:at], *block.step[at + 1 :]))
+        for other in fewer.gpu[rank].tb:
+            steps = [_renumbered(step, block.id, at) for step in other.step]
+            fewer = changed(fewer, rank, other, step=tuple(steps))
         yield fewer
 
 
 def _renumbered(step: Step, number: int, at: int) -> Step:
-    if step.after is None or step.after[0] != number or step.after[1] < at:
+    if step.depid != number or step.deps < at:
         return step
-    return replace(step, after=(number, max(0, step.after[1] - 1)))
+    return step.model_copy(update={"deps": max(0, step.deps - 1)})
 
 
 def other_places(algo: Algo, rank: int, block: ThreadBlock) -> Iterator[Algo]:
     """A step reads, or writes, the next chunk."""
-    for at, step in enumerate(block.steps):
-        for end, types in (("src", READS), ("dst", WRITES)):
+    for at, step in enumerate(block.step):
+        for key, types in (("srcoff", READS), ("dstoff", WRITES)):
             if step.type in types:
-                place: Chunk = getattr(step, end)
-                moved = replace(step, **{end: Chunk(place.buffer, place.offset + 1)})  # type: ignore[arg-type]
-                yield with_steps(algo, rank, block, [*block.steps[:at], moved, *block.steps[at + 1 :]])
+                yield with_step(algo, rank, block, at, **{key: getattr(step, key) + 1})
 
 
 def other_peers(algo: Algo, rank: int, block: ThreadBlock) -> Iterator[Algo]:
     for end in ("send", "recv"):
         peer = getattr(block, end)
-        if peer is not None:
-            for other in (peer + 1) % algo.size, (peer - 1) % algo.size:
+        if peer != NONE:
+            for other in (peer + 1) % algo.ngpus, (peer - 1) % algo.ngpus:
                 if other != peer:
-                    yield changed(algo, rank, replace(block, **{end: other}))  # type: ignore[arg-type]
+                    yield changed(algo, rank, block, **{end: other})
 
 
 def without_a_wait(algo: Algo, rank: int, block: ThreadBlock) -> Iterator[Algo]:
     """A wait of a `nop` is that of the next step instead, whose own is lost."""
-    for at, step in enumerate(block.steps):
-        if step.after is not None and (at == 0 or block.steps[at - 1].type != "nop") and step.type != "nop":
-            yield with_steps(algo, rank, block, [*block.steps[:at], replace(step, after=None), *block.steps[at + 1 :]])
+    for at, step in enumerate(block.step):
+        if step.waits and (at == 0 or block.step[at - 1].type != "nop") and step.type != "nop":
+            yield with_step(algo, rank, block, at, depid=NONE, deps=NONE)
 
 
 def in_another_order(algo: Algo, rank: int, block: ThreadBlock) -> Iterator[Algo]:
     """Two neighbours change places; copies within the GPU may."""
-    for at in range(len(block.steps) - 1):
-        one, other = block.steps[at : at + 2]
-        if one.type != "cpy" and one != other and "nop" not in (one.type, other.type):
-            yield with_steps(algo, rank, block, [*block.steps[:at], other, one, *block.steps[at + 2 :]])
+    for at in range(len(block.step) - 1):
+        one, other = block.step[at : at + 2]
+        if one.type != "cpy" and one.model_copy(update={"s": other.s}) != other and "nop" not in (one.type, other.type):
+            yield changed(algo, rank, block, step=(*block.step[:at], other, one, *block.step[at + 2 :]))
 
 
 def another_count(algo: Algo, rank: int, block: ThreadBlock) -> Iterator[Algo]:
-    for at, step in enumerate(block.steps):
-        if step.count > 1:
-            less = replace(step, count=step.count - 1)
-            yield with_steps(algo, rank, block, [*block.steps[:at], less, *block.steps[at + 1 :]])
+    for at, step in enumerate(block.step):
+        if step.cnt > 1:
+            yield with_step(algo, rank, block, at, cnt=step.cnt - 1)
 
 
 def added_where_it_replaces(algo: Algo, rank: int, block: ThreadBlock) -> Iterator[Algo]:
     other = {"r": "rrc", "rrc": "r", "rrcs": "rcs", "rcs": "rrcs"}
-    for at, step in enumerate(block.steps):
+    for at, step in enumerate(block.step):
         if step.type in other:
-            turned = replace(step, type=other[step.type])  # type: ignore[arg-type]
-            yield with_steps(algo, rank, block, [*block.steps[:at], turned, *block.steps[at + 1 :]])
+            yield with_step(algo, rank, block, at, type=other[step.type])
 
 
 def survivors(mutate: Mutate) -> tuple[int, list[Algo]]:
@@ -101,9 +97,9 @@ def survivors(mutate: Mutate) -> tuple[int, list[Algo]]:
     made_of, left = 0, []
     for key in keys([2, 3, 5]):
         algo = made(key)
-        gpu = algo.gpus[algo.size // 2]
-        for block in gpu.thread_blocks:
-            for mutant in mutate(algo, gpu.number, block):
+        gpu = algo.gpu[algo.ngpus // 2]
+        for block in gpu.tb:
+            for mutant in mutate(algo, gpu.id, block):
                 made_of += 1
                 if verdict(mutant).is_right:
                     left.append(mutant)
@@ -135,7 +131,7 @@ def test_what_is_wrong_in_some_order_is_never_said_to_be_right() -> None:
     ended: Counter[tuple[bool, bool]] = Counter()
     for key in keys([2, 3]):
         algo = made(key)
-        for block in algo.gpus[0].thread_blocks:
+        for block in algo.gpu[0].tb:
             for mutate in (without_a_step, without_a_wait, in_another_order, added_where_it_replaces):
                 for mutant in mutate(algo, 0, block):
                     if not faults(mutant):

@@ -10,9 +10,8 @@ import pytest
 
 from simfrontier.base.errors import InputError
 from simfrontier_extras.msccl.evaluate import verdict
-from simfrontier_extras.msccl.read import parse
+from simfrontier_extras.msccl.program import parse, xml_of
 from simfrontier_extras.msccl.tests.made import made
-from simfrontier_extras.msccl.write import xml_of
 from tests.invoke import invoke
 
 FILE = xml_of(made(("ring", "all_reduce", 2, 2, 1)))
