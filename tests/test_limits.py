@@ -14,7 +14,7 @@ from simfrontier.core.collectives.lowering.lower import lower
 from simfrontier.core.machine import load_machine
 from simfrontier.core.machine.graph import routes
 from simfrontier.core.machine.hardware import Link
-from simfrontier.core.program.algorithms import ALGORITHMS
+from simfrontier.core.program.names import ALGORITHMS
 from tests.invoke import ROOT
 
 

@@ -1,8 +1,7 @@
 """Mugs' kinds of ops: tokens and features, products, losses, and what keeps queues, memories and the centre."""
 
-from simfrontier.core.program.kinds.products import product
-from simfrontier.core.program.op_kind import BACKWARD, ModelKind, Needed
-from simfrontier.core.program.traffic import Traffic, every_operand, picked_rows, replaced_entries
+from simfrontier.core.program.cost import Traffic, every_operand, picked_rows, replaced_entries
+from simfrontier.core.program.op_kind import BACKWARD, ModelKind, Needed, product
 
 
 def _kind(

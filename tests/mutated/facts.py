@@ -7,15 +7,15 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from simfrontier.core.dtypes import DTYPE_BYTES
-from simfrontier.core.program.algorithms import VIAS
-from simfrontier.core.program.kinds import KINDS
-from simfrontier.core.program.kinds.calls import COLLECTIVES
+from simfrontier.core.program.cost import KERNELS
+from simfrontier.core.program.ir import Stage, TensorRole
+from simfrontier.core.program.kinds import COLLECTIVES, KINDS
+from simfrontier.core.program.names import VIAS
 from simfrontier.core.program.op_kind import CallKind, ModelKind
-from simfrontier.core.program.parse import OP_KINDS, STAGES, TENSOR_ROLES
-from simfrontier.core.program.softmax import KERNELS
+from simfrontier.core.program.store import OP_KINDS
 
 GONE: Final = object()  # the key is removed
 CODECS: Final = ("fp64", "fp32", "fp16", "int8:64", "int4:64", "int8:32", "zfp:16")
@@ -94,7 +94,7 @@ def _tensor(form: dict[str, Any], name: str, numbers: random.Random) -> Iterator
     axes = [axis for axis, _ in form["mesh"]]
     yield Mutation("tensor.removed", at, GONE)
     yield from _choices("tensor.dtype", (*at, "dtype"), tensor["dtype"], DTYPE_BYTES, numbers)
-    yield from _choices("tensor.role", (*at, "role"), tensor["role"], TENSOR_ROLES, numbers)
+    yield from _choices("tensor.role", (*at, "role"), tensor["role"], get_args(TensorRole), numbers)
     for axis in axes:
         parts = [
             part for part in tensor["placement"].split() if part != "replicate" and not part.startswith(f"{axis}:")
@@ -122,7 +122,7 @@ def _tensor(form: dict[str, Any], name: str, numbers: random.Random) -> Iterator
     for key, others in (
         ("weight", weights),
         *((key, (*dict.fromkeys(values), name)) for key, values in seen.items()),
-        ("stage", STAGES),
+        ("stage", get_args(Stage)),
         ("streams", ([], ["one"], ["one", "other"])),
         ("codec", CODECS),
         ("pool", tuple(form["pools"])),

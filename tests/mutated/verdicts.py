@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from simfrontier.base.errors import SimfrontierError
-from simfrontier.core.program import Schedule, check, from_json, to_json
-from simfrontier.core.program.cost import traffic_bytes
+from simfrontier.core.program import Schedule, check, from_json, to_json, traffic_bytes
 from simfrontier.core.program.expansion import expand
 from simfrontier.core.program.ir import Compute
 from simfrontier.core.program.lifetime import peak_bytes

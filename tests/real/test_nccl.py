@@ -15,8 +15,7 @@ import pytest
 import torch
 
 from simfrontier.core.plan import build, make_plan
-from simfrontier.core.program import Compute, Schedule, expand, save
-from simfrontier.core.program.cost import traffic_bytes
+from simfrontier.core.program import Compute, Schedule, expand, save, traffic_bytes
 from simfrontier.core.trace import Trace, read_perfetto
 from simfrontier.core.workload import gpt
 from simfrontier_real.measure.device_timer import DeviceTimer

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection
 from typing import Any, Never, TypeVar
 
 from simfrontier.base.errors import InputError, Key, nearest, shown, unknown_key, wrong
-from simfrontier.base.limits import LARGEST, Limit
 
 T = TypeVar("T")
 
@@ -47,16 +46,9 @@ class Node:
 
     def member(self, name: str) -> Node:
         """A member that has to be there, of an object that may have others."""
-        member = self.optional(name)
-        if member is None:
+        if name not in self.members():
             raise InputError("missing", where=self.where, key=(*self.at, name))
-        return member
-
-    def optional(self, name: str) -> Node | None:
-        """The same; None where it is not there."""
-        if not isinstance(self.value, dict):
-            self.wrong("a table")
-        return self.key(name) if name in self.value else None
+        return self.key(name)
 
     def items(self, size: int | None = None) -> list[Node]:
         if not isinstance(self.value, list):
@@ -74,11 +66,6 @@ class Node:
         """A text of at least one character."""
         return self.text() or self.wrong("a text of at least one character")
 
-    def within(self, limit: Limit, count: int) -> None:
-        """Raises InputError for a count above a limit."""
-        if fault := limit.fault(count):
-            self.fail(fault)
-
     def choice(self, allowed: Collection[str]) -> Any:
         text = self.text()
         if text not in allowed:
@@ -93,12 +80,6 @@ class Node:
             self.wrong(f"{least} or more" + ("" if most is None else f", up to {most}"))
         return self.value
 
-    def amount(self, unit: str) -> float:
-        """A number of `unit`, 0 or more and finite."""
-        if isinstance(self.value, bool) or not isinstance(self.value, int | float) or not 0.0 <= self.value <= LARGEST:
-            self.wrong(f"{unit}, 0 or more")
-        return float(self.value)
-
     def flag(self) -> bool:
         if not isinstance(self.value, bool):
             self.wrong("true or false")
@@ -107,8 +88,12 @@ class Node:
     def parsed(self, parse: Callable[[str], T]) -> T:
         """What a text means to a parser that raises InputError."""
         text = self.text()
+        return self.placed(lambda: parse(text))
+
+    def placed(self, make: Callable[[], T]) -> T:
+        """Return what `make` returns; its InputErrors are of this place."""
         try:
-            return parse(text)
+            return make()
         except InputError as error:
             raise error.within(self.where, self.at) from None
 

@@ -1,23 +1,13 @@
 """The schedule: what every rank does in one step, never how long it takes; checked, stored and drawn."""
 
-from simfrontier.core.program.algorithms import (
-    ALGORITHMS as ALGORITHMS,
-    DIRECT as DIRECT,
-    HALVING as HALVING,
-    LIBRARY as LIBRARY,
-    RING as RING,
-    RING_TWICE as RING_TWICE,
-    TREE as TREE,
-    TWO_LEVEL as TWO_LEVEL,
-    VIAS as VIAS,
-)
 from simfrontier.core.program.as_text import render as render
 from simfrontier.core.program.checker import check as check, check_calls as check_calls, check_sizes as check_sizes
 from simfrontier.core.program.cost import (
+    KERNELS as KERNELS,
+    MemoryPasses as MemoryPasses,
     matmul_dtype as matmul_dtype,
     matmul_form as matmul_form,
     matmul_shape as matmul_shape,
-    traffic_bytes as traffic_bytes,
 )
 from simfrontier.core.program.expansion import (
     ExpandedProgram as ExpandedProgram,
@@ -45,26 +35,43 @@ from simfrontier.core.program.ir import (
     Ref as Ref,
     Role as Role,
     Schedule as Schedule,
-    Stage as Stage,
     Tensor as Tensor,
     TensorRole as TensorRole,
 )
 from simfrontier.core.program.issuer import Issuer as Issuer
 from simfrontier.core.program.kinds import (
     KINDS as KINDS,
+    LOSS as LOSS,
+    MATMUL as MATMUL,
+    MEASURED as MEASURED,
+    PAUSE as PAUSE,
+    Phase as Phase,
     is_product as is_product,
     is_work as is_work,
     kind_of as kind_of,
     model_kind as model_kind,
+    phase_of as phase_of,
+    traffic_bytes as traffic_bytes,
 )
-from simfrontier.core.program.kinds.loss import LOSS as LOSS
-from simfrontier.core.program.kinds.measured import MEASURED as MEASURED, PAUSE as PAUSE
-from simfrontier.core.program.kinds.products import MATMUL as MATMUL, product as product
 from simfrontier.core.program.lifetime import Peak as Peak, lifetimes as lifetimes, peak_bytes as peak_bytes
 from simfrontier.core.program.mesh import Mesh as Mesh
 from simfrontier.core.program.names import (
+    ALGORITHMS as ALGORITHMS,
+    DIRECT as DIRECT,
+    HALVING as HALVING,
+    LIBRARY as LIBRARY,
+    NO_MODULE as NO_MODULE,
+    RING as RING,
+    RING_TWICE as RING_TWICE,
+    TREE as TREE,
+    TWO_LEVEL as TWO_LEVEL,
+    VIAS as VIAS,
+    OpName as OpName,
+    Part as Part,
+    Stage as Stage,
     buffer_name as buffer_name,
     gathered_name as gathered_name,
+    in_streams as in_streams,
     value_name as value_name,
 )
 from simfrontier.core.program.op_kind import (
@@ -74,13 +81,6 @@ from simfrontier.core.program.op_kind import (
     ModelKind as ModelKind,
     WaitKind as WaitKind,
 )
-from simfrontier.core.program.opnames import (
-    NO_MODULE as NO_MODULE,
-    OpName as OpName,
-    Part as Part,
-    in_streams as in_streams,
-)
-from simfrontier.core.program.phases import Phase as Phase, phase_of as phase_of
 from simfrontier.core.program.pieces import cut_label as cut_label, in_pieces as in_pieces
 from simfrontier.core.program.placement import (
     REPLICATE as REPLICATE,
@@ -109,7 +109,6 @@ from simfrontier.core.program.segments import (
     SegmentedProgram as SegmentedProgram,
     segmented_roles as segmented_roles,
 )
-from simfrontier.core.program.softmax import KERNELS as KERNELS, MemoryPasses as MemoryPasses
 from simfrontier.core.program.store import (
     digest as digest,
     from_json as from_json,

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from simfrontier.base.errors import InputError
 from simfrontier.base.units import written
-from simfrontier.core.program.algorithms import LIBRARY
 from simfrontier.core.program.ir import (
     LASTING_ROLES,
     Call,
@@ -22,6 +21,7 @@ from simfrontier.core.program.ir import (
     Tensor,
 )
 from simfrontier.core.program.loops import Item, Loop, folded
+from simfrontier.core.program.names import LIBRARY
 from simfrontier.core.program.store import digest
 
 MAX_NAMED = 3

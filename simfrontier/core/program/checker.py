@@ -25,7 +25,7 @@ from simfrontier.core.program.finding import CheckedRole, Finding, Findings, ran
 from simfrontier.core.program.ir import Schedule
 from simfrontier.core.program.lifetime import Peak, peak_bytes
 from simfrontier.core.program.pieces import joined
-from simfrontier.core.program.roles import faults_of_places
+from simfrontier.core.program.roles import faults_of_roles
 
 NAMED_HOLDERS = 3
 
@@ -128,9 +128,9 @@ def _check_sizes(schedule: Schedule, findings: Findings) -> bool:
     at."""
     if not schedule.roles:
         findings.add("order", "schedule", "all ranks", "a role that says what they do", "no role")
-    for number, text in faults_of_places(schedule.mesh, schedule.roles):
+    for number, _, text in faults_of_roles(schedule.mesh, schedule.roles):
         role = schedule.roles[number].name
-        findings.add("order", f"role {role}", f"ranks of role {role}", "one role at each coordinate of one axis", text)
+        findings.add("order", f"role {role}", f"ranks of role {role}", "roles along one axis", text)
     check_tensors(schedule, findings)
     if findings:
         return False

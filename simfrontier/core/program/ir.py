@@ -11,9 +11,8 @@ from typing import Final, Literal, NamedTuple
 
 from simfrontier.core.codecs import Codec
 from simfrontier.core.dtypes import DTYPE_BYTES
-from simfrontier.core.program.algorithms import LIBRARY
 from simfrontier.core.program.mesh import Mesh
-from simfrontier.core.program.opnames import NO_MODULE, OpName
+from simfrontier.core.program.names import LIBRARY, NO_MODULE, OpName, Stage
 from simfrontier.core.program.placement import Placement, local_elements
 
 TensorRole = Literal[
@@ -39,8 +38,6 @@ LASTING_ROLES: Final[tuple[TensorRole, ...]] = (  # of what lasts from step to s
 )
 CollectiveKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
 HOST: Final = "host"  # the lane of what the CPU does
-Stage = Literal["forward", "recompute", "backward"]
-"""The passes of a step."""
 
 
 class Ref(NamedTuple):
@@ -129,7 +126,7 @@ class Tensor:
 
 class Piece(NamedTuple):
     """A part of an op: of every block into which `axes` divide the dimension `label`, the `number`-th of so many equal
-    `parts` (schedule.pieces)."""
+    `parts` (program.pieces)."""
 
     number: int
     parts: int
@@ -157,7 +154,7 @@ class Compute:
 
     `iteration` gives the size of each label of the op's logical iteration space, `split` which axis cuts which label.
     For a matmul, `matmul` names the labels of (batch, m, n, k). `flops` counts the whole logical op. `kernel` is that
-    of a softmax (schedule.softmax); empty where its rows stay on the chip. `named` is what the name of an op of the
+    of a softmax (program.cost); empty where its rows stay on the chip. `named` is what the name of an op of the
     model says: its module, and the part of the backward that it is. A `piece` has the sizes and the operations of its
     part.
     """

@@ -37,9 +37,9 @@ def expanded(items: Iterable[Item], layers: int = 0, micros: int = 0) -> Iterato
             yield Call(item.label, item.layer + layers, item.micro + micros, item.ops, item.block)
 
 
-def num_calls(items: Iterable[Item]) -> int:
-    """How many calls some items mean, without running their loops."""
-    return sum(item.times * num_calls(item.body) if isinstance(item, Loop) else 1 for item in items)
+def num_ops(items: Iterable[Item]) -> int:
+    """Return the number of ops that some items mean, without running their loops."""
+    return sum(item.times * num_ops(item.body) if isinstance(item, Loop) else len(item.ops) for item in items)
 
 
 def folded(calls: Iterable[Call], blocks: Sequence[int]) -> tuple[Item, ...]:

@@ -1,8 +1,47 @@
-"""Names of a schedule's tensors, for people: what a tensor is stands in its fields."""
+"""The names that a schedule has: of a model's ops and of tensors, for people alone, and of collective algorithms."""
 
 from __future__ import annotations
 
-from simfrontier.core.program.ir import Stage
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
+
+Stage = Literal["forward", "recompute", "backward"]
+"""The passes of a step."""
+Part = Literal["backward", "dgrad", "wgrad", "dquery", "dkey", "dvalue", "dprobabilities"]
+"""Which gradients of a forward op an op makes: all, or (Megatron-LM's dgrad and wgrad) those of its input or of its
+weights, or of one operand of a product."""
+
+
+class OpName(NamedTuple):
+    """A module of a model, in streams (student, teacher …, the outermost first), and what of it an op computes:
+    the forward, or a `part` of its backward; `is_sums` of one that first forms the sums over what ranks share."""
+
+    module: str
+    part: Part | None = None
+    is_sums: bool = False
+    streams: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """`teacher/qkv`, `qkv.dgrad`, `ln1.backward.sums`."""
+        part = f".{self.part}" if self.part else ""
+        return in_streams(self.streams, f"{self.module}{part}{'.sums' if self.is_sums else ''}")
+
+    @property
+    def forward(self) -> OpName:
+        """The op of the forward whose gradients this makes."""
+        return OpName(self.module, streams=self.streams)
+
+
+NO_MODULE: Final = OpName("")  # of an op that is none of the model's
+
+
+def in_streams(streams: Sequence[str], local: str) -> str:
+    """The name of an op, a weight or a value in these streams: `teacher/relation/qkv.weight`."""
+    return "/".join((*streams, local))
+
+
+# ── tensors ──
 
 
 def gathered_name(weight: str, stage: Stage, use: str = "") -> str:
@@ -18,3 +57,19 @@ def value_name(value: str, again: bool = False, stage: Stage | None = None, is_p
 def buffer_name(end: str, suffix: str) -> str:
     """A buffer for a value that is being moved to a tensor."""
     return f"{end}.{suffix}"
+
+
+# ── collective algorithms: the values of a collective's `via` ──
+
+# each is a file of that name in collectives/algorithms, which has its transfers and its times
+RING: Final = "ring"
+RING_TWICE: Final = "ring_twice"
+DIRECT: Final = "direct"
+TREE: Final = "tree"
+HALVING: Final = "halving"
+TWO_LEVEL: Final = "two_level"
+ALGORITHMS: Final = (RING, RING_TWICE, DIRECT, TREE, HALVING, TWO_LEVEL)
+
+LIBRARY: Final = "library"
+"""The `via` of a collective whose algorithm the library chooses."""
+VIAS: Final = (LIBRARY, *ALGORITHMS)

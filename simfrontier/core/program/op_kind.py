@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from simfrontier.core.program.opnames import Part
+from simfrontier.core.program import cost
+from simfrontier.core.program.names import Part
 from simfrontier.core.program.placement import PartialOp
-from simfrontier.core.program.traffic import Traffic, every_operand
 
 if TYPE_CHECKING:
     from simfrontier.core.program.ir import Schedule, TensorRole
@@ -35,7 +35,7 @@ class OpKind:
 
     name: str
     words: str
-    traffic: Traffic = every_operand
+    traffic: cost.Traffic = cost.every_operand
     in_files: bool = True
 
 
@@ -54,7 +54,7 @@ class ModelKind(OpKind):
     join or gather what it reads, so that operands have a label in other sizes; `is_gated`: its operand has two features
     side by side for each of the result. `reads_indices`: its first operand are whole numbers. `writes_mask`: its last
     result is a mask. `adds_values`: its operands, which have the same labels, are added up, also while they are partial
-    sums. `has_passes`: its op names a kernel of `core.program.softmax`, for rows that do not stay on the chip.
+    sums. `has_passes`: its op names a kernel of `core.program.cost`, for rows that do not stay on the chip.
 
     Backward: `needs` is what an op of this kind that makes gradients reads beside them; `gradient`: the kind that makes
     its gradients, where that is another; `sums_gradients`: its gradient is that of each of its operands;
@@ -62,7 +62,7 @@ class ModelKind(OpKind):
     last; `is_fused`: its gradient is made together with that of the product with its result; `ends`: it reads a value
     and writes the gradient by it. Of a loss: `is_of_loss`, and `is_shared`: the loss reads all that it reads.
     `is_alike`: it reads the same values in all streams of a model. `in_pieces`: it may be done piece by piece of its
-    rows (schedule.pieces).
+    rows (program.pieces).
     """
 
     parts: Mapping[Part, int | None] = field(default_factory=dict)
@@ -88,6 +88,20 @@ class ModelKind(OpKind):
     is_shared: bool = False
     is_alike: bool = False
     in_pieces: bool = False
+
+
+def product(name: str, words: str, parts: Mapping[Part, int | None]) -> ModelKind:
+    """Return the kind of a product of two factors, each of whose gradients is a product with the other one."""
+    return ModelKind(
+        name=name,
+        words=words,
+        parts=parts,
+        traffic=cost.product,
+        products={},
+        needs=("factors",),
+        is_alike=True,
+        in_pieces=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,42 +41,47 @@ def members_of(op: Op, schedule: Schedule) -> tuple[int, ...]:
     return ()
 
 
-# ── faults, in words ──
+def faults_of_roles(mesh: Mesh, roles: tuple[Role, ...]) -> Iterator[tuple[int, str, str]]:
+    """Yield (number of a role, its field, fault): roles lie along one axis, one at each coordinate, and exchanges are
+    of the roles at their ends."""
+    place = next(_faults_of_places(mesh, roles), None) if len(roles) > 1 or any(role.at for role in roles) else None
+    if place is not None:
+        yield place
+    for number, role in enumerate(roles):
+        ops = dict.fromkeys(op for call in {call.block: call for call in role.calls}.values() for op in call.ops)
+        for op in ops:
+            if isinstance(op, Exchange) and (fault := _fault_of_exchange(op, role, mesh)):
+                yield number, "calls", f"exchange {op.name}: {fault}"
 
 
-def faults_of_places(mesh: Mesh, roles: tuple[Role, ...]) -> Iterator[tuple[int, str]]:
-    """(number of a role, the fault of its place): roles lie along one axis, one at each coordinate."""
-    if len(roles) == 1 and roles[0].at is None:
-        return
+def _faults_of_places(mesh: Mesh, roles: tuple[Role, ...]) -> Iterator[tuple[int, str, str]]:
     taken: dict[int, str] = {}
     axis = next((role.at[0] for role in roles if role.at is not None), "")
-    names: set[str] = set()
     for number, role in enumerate(roles):
-        if role.name in names:
-            yield number, f"the name {role.name} is that of a role before it"
-        names.add(role.name)
+        if role.name in [other.name for other in roles[:number]]:
+            yield number, "name", f"the name {role.name} is that of a role before it"
         if role.at is None:
-            yield number, f"role {role.name} is at no place; each of {len(roles)} roles needs one: [axis, coordinate]"
-            return
+            text = f"role {role.name} is at no place; each of {len(roles)} roles needs one: [axis, coordinate]"
+            yield number, "", text
+            continue
         mine, coordinate = role.at
         if mine not in mesh.names:
-            yield number, f"unknown axis {mine!r}; {nearest(mine, mesh.names)}"
-            return
-        if mine != axis:
-            yield number, f"axis {mine}; the roles before it stand along {axis}"
-            return
-        if not 0 <= coordinate < mesh[axis]:
-            yield number, f"{coordinate} is out of range; allowed: 0 or more, up to {mesh[axis] - 1}"
+            yield number, "at", f"unknown axis {mine!r}; {nearest(mine, mesh.names)}"
+        elif mine != axis:
+            yield number, "at", f"axis {mine}; the roles before it stand along {axis}"
+        elif not 0 <= coordinate < mesh[axis]:
+            yield number, "at", f"{coordinate} is out of range; allowed: 0 or more, up to {mesh[axis] - 1}"
         elif coordinate in taken:
-            yield number, f"{axis} {coordinate} is the place of role {taken[coordinate]} already"
-        taken.setdefault(coordinate, role.name)
-    lacking = [i for i in range(mesh[axis]) if i not in taken] if axis else []
-    if lacking:
-        yield len(roles) - 1, f"no role at {axis} {lacking[0]}; roles stand at all of its {mesh[axis]} coordinates"
+            yield number, "at", f"{axis} {coordinate} is the place of role {taken[coordinate]} already"
+        taken[coordinate] = role.name
+    lacking = next((i for i in range(mesh[axis]) if i not in taken), None)
+    if lacking is not None:
+        text = f"no role at {axis} {lacking}; roles stand at all of its {mesh[axis]} coordinates"
+        yield len(roles) - 1, "at", text
 
 
-def fault_of_exchange(op: Exchange, mesh: Mesh) -> str | None:
-    """What is wrong with the ends and operands of an exchange, by itself."""
+def _fault_of_exchange(op: Exchange, role: Role, mesh: Mesh) -> str | None:
+    """What is wrong with an exchange in the program of this role."""
     if op.axis not in mesh.names:
         return f"unknown axis {op.axis!r}; {nearest(op.axis, mesh.names)}"
     for end in op.ends:
@@ -84,18 +89,13 @@ def fault_of_exchange(op: Exchange, mesh: Mesh) -> str | None:
             return f"end {end} is out of range; allowed: 0 or more, up to {mesh[op.axis] - 1}"
     if op.ends[0] == op.ends[1]:
         return f"both ends are {op.axis} {op.ends[0]}; they differ"
-    for name, src, dst in (("", op.src, op.dst), ("back_", op.back_src, op.back_dst)):
-        if len(src) != len(dst):
-            return f"{len(src)} {name}src, but {len(dst)} {name}dst; they pair up"
-    return None if op.src or op.back_src else "it sends nothing"
-
-
-def fault_of_end(op: Exchange, role: Role) -> str | None:
-    """What is wrong with an exchange in the program of this role."""
-    if role.at is not None and role.at[0] == op.axis and role.at[1] in op.ends:
-        return None
-    place = "at no place" if role.at is None else f"at {role.at[0]} {role.at[1]}"
-    return f"exchange {op.name} is between {op.axis} {op.ends[0]} and {op.ends[1]}; role {role.name} is {place}"
+    if len(op.src) != len(op.dst) or len(op.back_src) != len(op.back_dst) or not op.reads:
+        sizes = ", ".join(str(len(refs)) for refs in (op.src, op.dst, op.back_src, op.back_dst))
+        return f"{sizes} src, dst, back_src, back_dst; they pair up, and something is sent"
+    if role.at is None or role.at[0] != op.axis or role.at[1] not in op.ends:
+        place = "at no place" if role.at is None else f"at {role.at[0]} {role.at[1]}"
+        return f"it is between {op.axis} {op.ends[0]} and {op.ends[1]}; role {role.name} is {place}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from simfrontier.core.program.expansion import ExpandedProgram, Wait, expand
 from simfrontier.core.program.ir import HOST, Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule
-from simfrontier.core.program.kinds.measured import CALL
+from simfrontier.core.program.kinds import CALL
 
 LANE = "compute"
 

@@ -126,7 +126,7 @@ class WorkOp:
     the states that it writes anew. An op without a batch in its iteration space sees all samples: where they are
     divided, its operands are gathered. `flops` counts the whole logical op.
     An op with `where_cut` is needed only where a plan cuts that label: elsewhere another op includes its work;
-    one with `loss_methods` only under one of these. `kernel` is that of a softmax (schedule.softmax);
+    one with `loss_methods` only under one of these. `kernel` is that of a softmax (program.cost);
     empty where its rows stay on the chip. `named` is what its name is made of.
     """
 

@@ -13,7 +13,7 @@ from simfrontier.core.workload.precision import Precision
 
 Labels = tuple[str, ...]
 Softmax = Literal["fused", "two-pass", "three-pass-recompute", "three-pass-reload"]
-"""The kernel of a softmax (schedule.softmax)."""
+"""The kernel of a softmax (program.cost)."""
 NOTHING: Mapping[str, int] = {}
 THREE, TWO, GATHER, MERGE = get_args(CrossEntropy)
 

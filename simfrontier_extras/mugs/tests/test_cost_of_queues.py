@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.core.program import Schedule
-from simfrontier.core.program.cost import traffic_bytes
+from simfrontier.core.program import Schedule, traffic_bytes
 from simfrontier.core.program.ir import Compute
 from simfrontier_extras.mugs.tests.test_plan import run_of, tiny
 

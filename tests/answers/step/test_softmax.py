@@ -13,7 +13,7 @@ from simfrontier.core.engine import Fidelity, SimulatedStep, simulate_step
 from simfrontier.core.machine import load_machine
 from simfrontier.core.plan import Engine, build, make_plan
 from simfrontier.core.plan.tensor import MegatronOptions, engine_of
-from simfrontier.core.program.softmax import KERNELS
+from simfrontier.core.program.cost import KERNELS
 from simfrontier.core.workload import Checkpointing, CrossEntropy, GptShape, Softmax, gpt
 from tests.core.plan.grids import megatron
 

@@ -12,7 +12,7 @@ from simfrontier.core.collectives import (
 )
 from simfrontier.core.collectives.algorithms import in_libraries
 from simfrontier.core.collectives.chosen import allowed_algorithms
-from simfrontier.core.program.algorithms import ALGORITHMS
+from simfrontier.core.program.names import ALGORITHMS
 
 
 def test_every_name_is_a_file_of_that_name() -> None:

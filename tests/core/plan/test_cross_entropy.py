@@ -9,8 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from simfrontier.core.collectives import messages_of, sent_share
-from simfrontier.core.program import Collective, Compute, Schedule, check
-from simfrontier.core.program.cost import traffic_bytes
+from simfrontier.core.program import Collective, Compute, Schedule, check, traffic_bytes
 from simfrontier.core.program.store import from_json, to_json
 from simfrontier.core.workload import CrossEntropy, GptShape
 from tests.core.plan.grids import axonn, megatron, schedule_of

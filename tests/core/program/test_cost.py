@@ -13,10 +13,16 @@ from numpy.typing import NDArray
 from simfrontier.core.plan import Engine, build, make_plan
 from simfrontier.core.program import Compute, Mesh, Ref, Schedule, Tensor, traffic_bytes
 from simfrontier.core.program.as_text import render
-from simfrontier.core.program.cost import matmul_form
+from simfrontier.core.program.cost import (
+    Operands,
+    as_written,
+    every_operand,
+    matmul_form,
+    picked_rows,
+    replaced_entries,
+)
 from simfrontier.core.program.placement import REPLICATE
 from simfrontier.core.program.store import from_json, to_json
-from simfrontier.core.program.traffic import Operands, as_written, every_operand, picked_rows, replaced_entries
 from simfrontier.core.workload import Softmax, gpt
 from tests.core.plan.grids import SHAPE
 from tests.core.plan.test_precision import built

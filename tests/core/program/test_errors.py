@@ -10,7 +10,7 @@ import pytest
 from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import parse_codec
 from simfrontier.core.program import from_json, load, to_json
-from simfrontier.core.program.parse import MOST_OPS
+from simfrontier.core.program.store import MOST_OPS
 from tests.core.plan.grids import megatron, other, schedule_of as grid_of
 from tests.core.program.builders import mesh_of, options_of, schedule_of
 
@@ -87,7 +87,7 @@ def at(role: int, place: Any) -> Edit:
         (in_op("exchange", ends=[1, 1]), ": both ends are stage 1; they differ"),
         (in_op("exchange", ends=[0, 3]), ": end 3 is out of range; allowed: 0 or more, up to 2"),
         (in_op("exchange", axis="stag"), ": unknown axis 'stag'; did you mean \"stage\"?"),
-        (in_op("exchange", ends=[0, 2]), "exchange forward is between stage 0 and 2; role stage1 is at stage 1"),
+        (in_op("exchange", ends=[0, 2]), "exchange forward: it is between stage 0 and 2; role stage1 is at stage 1"),
         (at(1, ["stage", 0]), "roles[1].at: stage 0 is the place of role stage0 already"),
         (at(1, ["data", 1]), "roles[1].at: axis data; the roles before it stand along stage"),
         (lambda form: form["roles"].pop(), "roles[1].at: no role at stage 2; roles stand at all of its 3"),

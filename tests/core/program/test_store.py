@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.core.program import Call, Ref, Role, Schedule, digest, from_json, parse, to_json
-from simfrontier.core.program.loops import Loop, expanded, folded, num_calls, refs_of_run, runs_of_refs
+from simfrontier.core.program import Call, Compute, Ref, Role, Schedule, digest, from_json, store, to_json
+from simfrontier.core.program.loops import Loop, expanded, folded, num_ops, refs_of_run, runs_of_refs
 from simfrontier.core.trace import perfetto
 from simfrontier.core.workload import Checkpointing
 from tests.core.program.builders import ENGINES, frontier_20b, mesh_of, options_of, schedule_of
 
+OPS = (Compute(kind="add", name="one"), Compute(kind="add", name="two"))
 FAMILIES = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
 
 
@@ -23,7 +24,7 @@ def test_formats_of_files_keep_their_names() -> None:
     assert (
         *("simfrontier.schedule", 2),
         *("simfrontier.trace", 1),
-    ) == (parse.FORMAT, parse.VERSION, perfetto.FORMAT, perfetto.VERSION)
+    ) == (store.FORMAT, store.VERSION, perfetto.FORMAT, perfetto.VERSION)
 
 
 def num_blocks(schedule: Schedule) -> int:
@@ -83,10 +84,10 @@ def test_digest_depends_on_neither_construction_order_nor_sharing() -> None:
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 1)), max_size=40))
 def test_loops_mean_the_same_calls(calls: list[tuple[str, int, int]]) -> None:
-    made = [Call(label, layer, layer % 2, (), block) for label, block, layer in calls]
+    made = [Call(label, layer, layer % 2, OPS, block) for label, block, layer in calls]
     items = folded(made, range(3))
     assert list(expanded(items)) == made and [call.block for call in expanded(items)] == [call.block for call in made]
-    assert num_calls(items) == len(made) and len(items) <= len(made)
+    assert num_ops(items) == 2 * len(made) and len(items) <= len(made)
 
 
 def test_a_pass_over_layers_and_one_over_micro_batches_are_loops() -> None:

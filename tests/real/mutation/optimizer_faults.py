@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from simfrontier.core.program.ir import Ref
-from simfrontier.core.program.kinds.optimizer import STEPS
+from simfrontier.core.program.kinds import STEPS
 from simfrontier_real.train.train import TrainingRank
 from tests.real.mutation.hooks import after, dtype_of, left_out, on_messages, own_alone, twice, where
 from tests.real.mutation.seams import Fault, Memory, Messages, Place, copied, is_compute, outputs, values_of

@@ -10,7 +10,7 @@ from simfrontier.core.program.checks.operands import text_of
 from simfrontier.core.program.finding import Fault, Findings
 from simfrontier.core.program.ir import GRADIENT_ROLES, LASTING_ROLES, Collective, Op, Schedule, Tensor
 from simfrontier.core.program.kinds import is_copy, is_work, writes_mask
-from simfrontier.core.program.opnames import in_streams
+from simfrontier.core.program.names import in_streams
 
 FLEETING: Final = frozenset(
     {"encoded", "scalar", "update", "norms", "token", "gradient"}

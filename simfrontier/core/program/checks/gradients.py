@@ -11,8 +11,8 @@ from typing import Final
 from simfrontier.core.program.finding import Fault, Findings, ranks_of_role
 from simfrontier.core.program.ir import Compute, Ref, Role, Schedule, Tensor
 from simfrontier.core.program.kinds import is_work, model_kind
+from simfrontier.core.program.names import Part
 from simfrontier.core.program.op_kind import ModelKind
-from simfrontier.core.program.opnames import Part
 from simfrontier.core.program.reachable import reachable
 
 MAX_NAMED: Final = 6  # of ops that a finding lists

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from simfrontier.core.program.algorithms import RING
 from simfrontier.core.program.checks.operands import Operands, Report, text_of
 from simfrontier.core.program.ir import Collective, Exchange, Tensor
+from simfrontier.core.program.names import RING
 from simfrontier.core.program.placement import Placement
 
 

@@ -16,7 +16,6 @@ from simfrontier.core.program.ir import HOST, Call, Collective, Compute, Exchang
 from simfrontier.core.program.kinds import is_work, kind_of
 from simfrontier.core.program.op_kind import AverageKind, CopyKind, ModelKind, NormKind, StepKind, WaitKind
 from simfrontier.core.program.placement import PartialOp, Placement, placements_of
-from simfrontier.core.program.roles import fault_of_end, fault_of_exchange
 
 
 def check_tensors(schedule: Schedule, findings: Findings) -> None:
@@ -59,8 +58,6 @@ def check_ops(schedule: Schedule, findings: Findings) -> None:
             blocks.add(call.block)
             _check_once(schedule, call, role, findings)
             for op in call.ops:
-                if isinstance(op, Exchange):
-                    _check_ends(schedule, op, call, role, findings)
                 if op.number not in seen:
                     seen.add(op.number)
                     _check_op(rules, op, call, role, findings)
@@ -75,15 +72,6 @@ def _check_once(schedule: Schedule, call: Call, role: Role, findings: Findings) 
         if times > 1 and op.writes:
             ranks = ranks_of_role(role, schedule.roles)
             findings.add("facts", title_of(op, call), ranks, "once in its block", f"{times} times")
-
-
-def _check_ends(schedule: Schedule, op: Exchange, call: Call, role: Role, findings: Findings) -> None:
-    """An exchange has two ends, and stands only with the roles at them."""
-    fault = fault_of_exchange(op, schedule.mesh) or fault_of_end(op, role)
-    if fault is not None:
-        findings.add(
-            "references", title_of(op, call), ranks_of_role(role, schedule.roles), "an exchange of this role", fault
-        )
 
 
 def _check_op(rules: _Rules, op: Op, call: Call, role: Role, findings: Findings) -> None:

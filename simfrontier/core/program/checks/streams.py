@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from simfrontier.core.program.finding import Fault, Findings
 from simfrontier.core.program.ir import Compute, Schedule, Tensor
 from simfrontier.core.program.kinds import is_work, model_kind
-from simfrontier.core.program.opnames import in_streams
+from simfrontier.core.program.names import in_streams
 
 
 def check_streams(schedule: Schedule, findings: Findings) -> None:

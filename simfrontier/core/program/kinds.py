@@ -1,0 +1,272 @@
+"""The registry of kinds of ops: one value for each kind, by name. No other place lists kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from simfrontier.base.extras import added
+from simfrontier.core.program import cost
+from simfrontier.core.program.ir import GRADIENT_ROLES, Call, Compute, Exchange, Op, Schedule, Tensor, TensorRole
+from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.op_kind import (
+    BACKWARD,
+    AverageKind,
+    CallKind,
+    CopyKind,
+    MeasuredKind,
+    ModelKind,
+    NormKind,
+    OfWeight,
+    OpKind,
+    StepKind,
+    WaitKind,
+    product,
+)
+
+# ── matrix products, and attention, whose fused kernel is two of them ──
+
+MATMUL: Final = product("matmul", "matrix products", {"dgrad": 0, "wgrad": 1})  # of values and a weight
+PRODUCTS: Final = (
+    MATMUL,
+    product("scores", "scores of attention", {"dquery": 0, "dkey": 1}),
+    product("context", "sums of values by attention", {"dprobabilities": 0, "dvalue": 1}),
+    ModelKind(
+        name="attention",
+        words="attention",
+        has_whole_rows=True,
+        parts=BACKWARD,
+        traffic=cost.product,
+        products={1: 2, 3: 5},  # the forward, and the backward with the scores again
+        needs=("operands", "results"),
+    ),
+)
+
+# ── norms over features, and the sums over features that ranks share, which are formed first ──
+
+NORMS: Final = tuple(
+    ModelKind(
+        name=name,
+        words=words,
+        parts=BACKWARD,
+        sums=sums,
+        has_whole_rows=not sums,
+        has_own_labels=sums,
+        needs=("operands", "weight"),
+        adds_gradients=True,
+        is_alike=not sums,
+    )
+    for name, words, sums in (
+        ("norm", "norms", False),
+        ("norm_sums", "sums of norms", True),
+        ("rmsnorm", "norms (RMS)", False),
+        ("rmsnorm_sums", "sums of norms (RMS)", True),
+    )
+)
+
+# ── work element by element, or row by row ──
+
+POINTWISE: Final = (
+    ModelKind(name="gelu", words="GELU", parts=BACKWARD, needs=("operands",)),
+    ModelKind(name="swiglu", words="SwiGLU", parts=BACKWARD, is_gated=True, needs=("operands",)),
+    ModelKind(
+        name="softmax", words="softmax", parts=BACKWARD, has_whole_rows=True, has_passes=True, needs=("results",)
+    ),
+    ModelKind(name="rotary", words="rotary embeddings", parts=BACKWARD, needs=()),
+    ModelKind(name="add", words="additions", parts=BACKWARD, adds_values=True, sums_gradients=True),
+    ModelKind(name="cast", words="casts"),
+    ModelKind(name="dropout", words="dropout", parts=BACKWARD, writes_mask=True),
+)
+
+# ── look-ups in the tables of tokens and positions ──
+
+EMBEDDING: Final = (
+    ModelKind(
+        name="lookup", words="embedding look-ups", traffic=cost.as_written, reads_indices=True, gradient="scatter"
+    ),
+    ModelKind(
+        name="scatter",
+        words="gradients of the embedding",
+        parts={"wgrad": None},
+        traffic=cost.added_rows,
+        reads_indices=True,
+        needs=("operands",),
+        gradients_last=True,
+    ),
+    ModelKind(name="add_positions", words="positions", parts={"wgrad": None}, needs=(), sums_gradients=True),
+)
+
+# ── the cross-entropy loss, and what ranks that have some of the classes say of their part of it ──
+
+LOSS: Final = ModelKind(name="loss", words="the loss", has_whole_rows=True, has_passes=True, ends=True, is_of_loss=True)
+LOSS_PARTS: Final = (
+    ModelKind(name="loss_max", words="maxima of the loss", reduction="max", is_of_loss=True),
+    ModelKind(
+        name="loss_sums", words="sums of the loss", sums=True, has_own_labels=True, is_of_loss=True, is_shared=True
+    ),
+    ModelKind(name="loss_own", words="logits of labels", is_of_loss=True),
+    ModelKind(name="loss_exp", words="exponentials of the loss", is_of_loss=True),
+    ModelKind(name="loss_sum", words="sums of exponentials", is_of_loss=True, is_shared=True),
+    ModelKind(
+        name="loss_online",
+        words="running sums of the loss",
+        reduction="merge",
+        has_own_labels=True,
+        is_of_loss=True,
+        is_shared=True,
+    ),
+    ModelKind(
+        name="loss_pairs",
+        words="sums of the loss as m 2^n",
+        reduction="merge",
+        has_own_labels=True,
+        is_of_loss=True,
+        is_shared=True,
+    ),
+)
+
+# ── local ops that only move, code or add what is there ──
+
+COPIES: Final = (
+    CopyKind(name="slice", words="slicing", traffic=cost.as_written, coding="keeps", narrows=True),
+    CopyKind(name="permute", words="reordering", coding="keeps"),
+    CopyKind(name="merge", words="merging of the loss", coding="keeps", combines=True),
+    CopyKind(name="encode", words="encoding", traffic=cost.encoded, coding="encodes", narrows=True),
+    CopyKind(name="decode", words="decoding", coding="decodes"),
+    CopyKind(name="decode_sum", words="decoding and adding", coding="decodes", adds=True, combines=True),
+    CopyKind(name="accumulate", words="accumulation of gradients", coding="plain", adds=True),
+)
+
+# ── the end of a step: norms of gradients, the optimizer, and what follows the weights ──
+
+_GRADIENT: Final = frozenset(GRADIENT_ROLES)
+_NEW: Final[frozenset[TensorRole]] = frozenset({"weight", "gradient"})  # the weight, or what becomes of it
+_UPDATE: Final[frozenset[TensorRole]] = frozenset({"update"})
+
+NORM: Final = NormKind(name="norm2", words="norms of gradients")
+AVERAGE: Final = AverageKind(name="ema", words="moving averages of weights")
+STEPS: Final = (
+    StepKind(
+        name="adam",
+        words="the optimizer (Adam)",
+        traffic=cost.adam,
+        does="both",
+        reads=OfWeight(_GRADIENT, "a gradient", ("master", "optimizer")),
+        writes=OfWeight(_NEW, "a weight", ("master", "optimizer")),
+        renewed=("optimizer", "master"),
+    ),
+    StepKind(
+        name="lamb_update",
+        words="the optimizer (LAMB before its scale)",
+        traffic=cost.lamb_update,
+        does="update",
+        reads=OfWeight(_GRADIENT, "a gradient", ("master", "optimizer")),
+        writes=OfWeight(_UPDATE, "an update", ("norms", "optimizer")),
+        renewed=("optimizer",),
+    ),
+    StepKind(
+        name="lamb",
+        words="the optimizer (LAMB)",
+        traffic=cost.lamb,
+        does="apply",
+        reads=OfWeight(_UPDATE, "an update", ("master", "norms")),
+        writes=OfWeight(_NEW, "a weight", ("master",)),
+        renewed=("master",),
+    ),
+)
+
+# ── communication, and waits ──
+
+HOOK: Final = WaitKind(name="hook", words="hooks of the host", traffic=cost.nothing)
+COLLECTIVES: Final = (
+    CallKind(name="all_gather", words="all-gathers"),
+    CallKind(name="reduce_scatter", words="reduce-scatters", sums=True),
+    CallKind(name="all_reduce", words="all-reduces", sums=True),
+    CallKind(name="all_to_all", words="all-to-alls"),
+)
+EXCHANGE: Final = CallKind(name="exchange", words="exchanges of stages")
+
+# ── what no file of a schedule has: kernels of a job that was read from its traces, the pauses between them, and one op
+# that stands for all of a call ──
+
+MEASURED: Final = MeasuredKind(name="measured", words="measured", in_files=False)
+PAUSE: Final = MeasuredKind(name="pause", words="pause", in_files=False, is_pause=True)
+CALL: Final = OpKind(name="call", words="call", in_files=False)
+
+# ── the registry ──
+
+KINDS: Final[Mapping[str, OpKind]] = {
+    kind.name: kind
+    for kind in (
+        *(*PRODUCTS, *NORMS, *POINTWISE, *EMBEDDING, LOSS, *LOSS_PARTS),
+        *(*COPIES, NORM, *STEPS, AVERAGE, HOOK, *COLLECTIVES, EXCHANGE, MEASURED, PAUSE, CALL),
+        *added("op_kinds", ModelKind),
+    )
+}
+
+
+def kind_of(op: Op) -> OpKind:
+    """The kind of an op."""
+    return KINDS[op.kind]
+
+
+def model_kind(name: str) -> ModelKind:
+    """The kind of work of the model that has this name."""
+    kind = KINDS[name]
+    assert isinstance(kind, ModelKind), name
+    return kind
+
+
+def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
+    """Bytes of device memory that an op reads and writes on one rank, as its kind says."""
+    return kind_of(op).traffic(cost.Operands(op, tensors, mesh))
+
+
+def is_work(op: Op) -> bool:
+    """Whether an op is work of the model."""
+    return isinstance(KINDS[op.kind], ModelKind)
+
+
+def is_product(name: str) -> bool:
+    """Whether a kind is a product of two matrices; no kind's name is none."""
+    kind = KINDS.get(name)
+    return isinstance(kind, ModelKind) and kind.products == {}
+
+
+def is_copy(op: Op) -> bool:
+    """Whether an op only moves, codes or adds what is there."""
+    return isinstance(op, Compute) and isinstance(KINDS[op.kind], CopyKind)
+
+
+def renews_weights(op: Op) -> bool:
+    """Whether an op of the optimizer writes weights."""
+    kind = KINDS[op.kind]
+    return isinstance(kind, StepKind) and kind.renews_weights
+
+
+def writes_mask(op: Op) -> bool:
+    """Whether the last of what an op writes is a mask."""
+    kind = KINDS[op.kind]
+    return isinstance(kind, ModelKind) and kind.writes_mask and len(op.writes) > 1
+
+
+# ── phases of a step ──
+
+Phase = Literal["forward", "backward", "exchange", "end"]
+"""`exchange`: of values between stages; `end`: what follows the last micro-batch (reductions and the optimizer)."""
+
+
+def phase_of(call: Call, schedule: Schedule) -> Phase:
+    """Return the phase of a call. A backward begins with the loss, and includes what it computes again."""
+    block = schedule.blocks[call.block]
+    if any(_exchanges_values(op, schedule) for op in block):
+        return "exchange"
+    works = [op for op in block if isinstance(op, Compute) and is_work(op)]
+    if not works:
+        return "end"
+    return "backward" if any(op.named.part is not None or model_kind(op.kind).ends for op in works) else "forward"
+
+
+def _exchanges_values(op: Op, schedule: Schedule) -> bool:
+    """Whether stages exchange values by an op, and not gradients of a weight that both have."""
+    return isinstance(op, Exchange) and all(schedule.tensors[ref.name].weight is None for ref in op.reads)
