@@ -1,4 +1,4 @@
-"""The builder: a part of a model under a plan becomes naive pieces of program, each move right where it is needed.
+"""The builder: a part of a model under a plan becomes a naive program, each move right where it is needed.
 
 Gathers stand before the op or module that uses them, reductions after the op that made what is reduced. The passes then
 move and merge them; `hops` turns the moves into collectives.
@@ -13,7 +13,7 @@ from functools import cached_property
 from simfrontier.core.codecs import Codec, Plain
 from simfrontier.core.plan.moves import Hop
 from simfrontier.core.plan.plan import Purpose
-from simfrontier.core.plan.program import CallItems, Hook, Item, Move
+from simfrontier.core.plan.program import Hook, Item, Move, Place, Placed, Program
 from simfrontier.core.plan.tensors import Tensors, as_form
 from simfrontier.core.program import Compute, OpName, Ref, Stage, gathered_name, value_name
 from simfrontier.core.workload import Use, Weight, WorkOp
@@ -32,12 +32,12 @@ class ModelPart:
 
 @dataclass
 class ProgramBuilder:
-    """Makes pieces of program for one part of the model; micro-batch `last_micro` is the last of the step."""
+    """Makes calls of one part of the model; micro-batch `last_micro` is the last of the step."""
 
     tensors: Tensors
     part: ModelPart
     last_micro: int
-    pieces: list[CallItems] = field(default_factory=list)
+    placed: Placed = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -63,15 +63,15 @@ class ProgramBuilder:
         if self.part.first:
             yield from self.workload.embedding.backward
 
-    def take_pieces(self) -> tuple[CallItems, ...]:
-        """The pieces made so far; the builder starts anew."""
-        pieces, self.pieces = tuple(self.pieces), []
-        return pieces
+    @property
+    def program(self) -> Program:
+        """The program of all closed calls."""
+        return Program(self.placed, self.tensors.by_name)
 
     def close(self, label: str, layer: int, micro: int) -> None:
         """Make a call of the items since the last close."""
-        if self.items:
-            self.pieces.append(CallItems(label, layer, micro, tuple(self.items)))
+        place = Place(label, layer, micro)
+        self.placed += [(place, item) for item in self.items]
         self.items = []
 
     # ── one micro-batch ──

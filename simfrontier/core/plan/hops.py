@@ -12,7 +12,7 @@ from simfrontier.base.io import toml_value
 from simfrontier.core.codecs import Codec, Plain
 from simfrontier.core.plan.moves import Hop, MoveStep, UncrossedError, steps_of
 from simfrontier.core.plan.plan import Groups, Purpose
-from simfrontier.core.plan.program import Hook, Item, Move, Program, StreamWait
+from simfrontier.core.plan.program import Hook, Move, Placed, Program, StreamWait
 from simfrontier.core.program import (
     RING,
     Collective,
@@ -47,19 +47,19 @@ def with_collectives(
     """Every move as its collectives; `blocking` names the purposes whose calls block; without `hooks`, the host's
     are left out; `groups` as of a plan; values of the purposes in `ordered` are copied in their order."""
     maker = _MoveLowering(mesh, blocking, dict(program.tensors), pipelined, groups, ordered)
-    out: list[tuple[int, Item]] = []
-    for number, item in program.items():
+    out: Placed = []
+    for place, item in program.items:
         if isinstance(item, Move):
-            out.extend((number, op) for op in maker.ops(item))
+            out.extend((place, op) for op in maker.ops(item))
         elif isinstance(item, Hook):
             if hooks:
-                out.append((number, Compute(kind="hook", name=item.module, reads=item.waits, lane="host")))
+                out.append((place, Compute(kind="hook", name=item.module, reads=item.waits, lane="host")))
         elif isinstance(item, StreamWait):
             if item.lane != "compute":
-                out.append((number, Compute(kind="hook", name=item.name, reads=item.waits, lane=item.lane)))
+                out.append((place, Compute(kind="hook", name=item.name, reads=item.waits, lane=item.lane)))
         else:
-            out.append((number, item))
-    return program.with_items(out, maker.tensors)
+            out.append((place, item))
+    return Program(out, maker.tensors)
 
 
 _NEEDED_BY: Final[Mapping[Purpose, str]] = {

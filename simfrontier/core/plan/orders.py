@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from simfrontier.core.plan.plan import Pipeline
@@ -33,12 +32,41 @@ Event = StagePass | Boundary
 
 
 def events_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> list[Event]:
-    """What a stage does in one step, in order."""
-    if pipeline.overlap:
-        return list(_beside(pipeline, num_stages, stage, num_micro))
+    """What a stage does in one step, in order: every pass between the receipt of what it needs and the sending of what
+    it makes.
+
+    With blocking exchanges, 1F1B sends one way and receives the other way in one exchange once it is warm, as
+    Megatron-LM's send-forward-receive-backward and send-backward-receive-forward do.
+    """
+    warm = _warm_up(pipeline, num_stages, stage, num_micro)
+    merges = pipeline.order == "1f1b" and not pipeline.overlap
+    out: list[Event] = []
+    for number, work in enumerate(works_of(pipeline, num_stages, stage, num_micro)):
+        direction: Direction = "forward" if work.is_forward else "backward"
+        above, below = _boundaries(pipeline, num_stages, stage, work.chunk)
+        received, sent = (above, below) if work.is_forward else (below, above)
+        before = out[-1] if merges and number > warm else None
+        if isinstance(before, Boundary) and received == before[:2]:
+            forward, backward = (work.micro, before.backward) if work.is_forward else (before.forward, work.micro)
+            out[-1] = before._replace(direction="both", forward=forward, backward=backward)
+        elif received is not None:
+            out.append(Boundary(*received, direction, work.micro, work.micro))
+        out.append(work)
+        if sent is not None:
+            out.append(Boundary(*sent, direction, work.micro, work.micro))
+    return out
+
+
+def _warm_up(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> int:
+    """Forwards of a stage before its first backward, but for one that a backward follows at once."""
     if pipeline.order == "gpipe":
-        return list(_gpipe(num_stages, stage, num_micro))
-    return list(_one_forward_one_backward(num_stages, stage, num_micro))
+        return num_micro
+    if pipeline.order == "1f1b":
+        return min(num_stages - 1 - stage, num_micro)
+    total = num_micro * pipeline.chunks
+    if num_micro == num_stages:
+        return total
+    return min((num_stages - 1 - stage) * 2 + (pipeline.chunks - 1) * num_stages, total)
 
 
 def works_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> list[StagePass]:
@@ -49,14 +77,7 @@ def works_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) ->
     there are stages, with warm-ups as in Megatron-LM (core/pipeline_parallel/schedules.py, 2021 and later).
     """
     per_chunk = pipeline.chunks if pipeline.order == "interleaved" else 1
-    total = num_micro * per_chunk
-    if pipeline.order == "gpipe":
-        warm = total
-    elif pipeline.order == "1f1b":
-        warm = min(num_stages - 1 - stage, total)
-    else:
-        warm = min((num_stages - 1 - stage) * 2 + (per_chunk - 1) * num_stages, total)
-        warm = total if num_micro == num_stages else warm
+    total, warm = num_micro * per_chunk, _warm_up(pipeline, num_stages, stage, num_micro)
     forwards = [StagePass(True, *_chunk_and_micro(k, num_stages, per_chunk)) for k in range(total)]
     backwards = []
     for k in range(total):
@@ -78,73 +99,11 @@ def _chunk_and_micro(number: int, num_stages: int, chunks: int) -> tuple[int, in
     return chunk, group * num_stages + micro
 
 
-def _gpipe(num_stages: int, stage: int, num_micro: int) -> Iterator[Event]:
-    for micro in range(num_micro):
-        if stage > 0:
-            yield Boundary(stage - 1, 0, "forward", micro, 0)
-        yield StagePass(True, 0, micro)
-        if stage < num_stages - 1:
-            yield Boundary(stage, 0, "forward", micro, 0)
-    for micro in range(num_micro):
-        yield from _backward_alone(num_stages, stage, micro)
-
-
-def _backward_alone(num_stages: int, stage: int, micro: int) -> Iterator[Event]:
-    if stage < num_stages - 1:
-        yield Boundary(stage, 0, "backward", 0, micro)
-    yield StagePass(False, 0, micro)
-    if stage > 0:
-        yield Boundary(stage - 1, 0, "backward", 0, micro)
-
-
-def _one_forward_one_backward(num_stages: int, stage: int, num_micro: int) -> Iterator[Event]:
-    """Between a forward and a backward a stage sends one way and receives the other way in one exchange, as
-    Megatron-LM's send-forward-receive-backward and send-backward-receive-forward do."""
-    warm = min(num_stages - 1 - stage, num_micro)
-    is_first, is_last = stage == 0, stage == num_stages - 1
-    for micro in range(warm):
-        if not is_first:
-            yield Boundary(stage - 1, 0, "forward", micro, 0)
-        yield StagePass(True, 0, micro)
-        if not is_last:
-            yield Boundary(stage, 0, "forward", micro, 0)
-    if warm < num_micro and not is_first:
-        yield Boundary(stage - 1, 0, "forward", warm, 0)
-    for micro in range(num_micro - warm):
-        ahead = warm + micro
-        yield StagePass(True, 0, ahead)
-        if not is_last:
-            yield Boundary(stage, 0, "both", ahead, micro)
-        yield StagePass(False, 0, micro)
-        if not is_first:
-            if ahead + 1 < num_micro:
-                yield Boundary(stage - 1, 0, "both", ahead + 1, micro)
-            else:
-                yield Boundary(stage - 1, 0, "backward", 0, micro)
-    for micro in range(num_micro - warm, num_micro):
-        yield from _backward_alone(num_stages, stage, micro)
-
-
-def _beside(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> Iterator[Event]:
-    """Every work between the receipt of what it needs and the sending of what it makes, each on its own."""
-    for work in works_of(pipeline, num_stages, stage, num_micro):
-        before = _boundary(num_stages, stage, work.chunk, above=True)
-        after = _boundary(num_stages, stage, work.chunk, above=False)
-        if after is not None and after[1] == pipeline.chunks - 1 and after[0] == num_stages - 1:
-            after = None  # nothing follows the last chunk of the last stage
-        first, second = (before, after) if work.is_forward else (after, before)
-        direction: Direction = "forward" if work.is_forward else "backward"
-        if first is not None:
-            yield Boundary(*first, direction, work.micro, work.micro)
-        yield work
-        if second is not None:
-            yield Boundary(*second, direction, work.micro, work.micro)
-
-
-def _boundary(num_stages: int, stage: int, chunk: int, above: bool) -> tuple[int, int] | None:
-    """(stage, chunk) above the boundary before (`above`) or after a chunk of a stage."""
-    if not above:
-        return stage, chunk
-    if stage > 0:
-        return stage - 1, chunk
-    return (num_stages - 1, chunk - 1) if chunk > 0 else None
+def _boundaries(
+    pipeline: Pipeline, num_stages: int, stage: int, chunk: int
+) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    """(stage, chunk) above the boundaries before and after a chunk of a stage; None where nothing comes before the
+    first chunk of the first stage, or after the last chunk of the last."""
+    before = (stage - 1, chunk) if stage > 0 else (num_stages - 1, chunk - 1)
+    is_last = stage == num_stages - 1 and chunk == pipeline.chunks - 1
+    return before if before[1] >= 0 else None, None if is_last else (stage, chunk)

@@ -6,17 +6,16 @@ partitioned_param_coordinator.py, stage3.py).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import TypeGuard
 
-from simfrontier.core.plan.lanes import Numbered, overlap, statistics_beside
 from simfrontier.core.plan.moves import Hop
+from simfrontier.core.plan.overlap import inputs_first, overlap, statistics_beside, weights_first
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
-from simfrontier.core.plan.product_passes import inputs_first, weights_first
-from simfrontier.core.plan.program import Hook, Item, Move, Program, StreamWait, token_tensor
+from simfrontier.core.plan.program import Hook, Item, Move, Place, Placed, Program, StreamWait, token_tensor
 from simfrontier.core.program import Compute, Ref, gathered_name
 
 GATHERS: tuple[Purpose, ...] = ("weight_gather", "copy_gather")
@@ -32,7 +31,7 @@ def reuse(program: Program, max_elements: int) -> Program:
 
     What was gathered from the second copy may be a step old, so it serves only where the copy would be read again.
     """
-    items = list(program.items())
+    items = program.items
     source = {item.dst[0]: item.src[0] for _, item in items if is_gather(item)}
     travelled = 0
     left: dict[Ref, tuple[int, Ref]] = {}  # home of the weight → (elements travelled when it was left, its buffer)
@@ -55,68 +54,56 @@ def prefetch(program: Program, engine: Engine) -> Program:
     """Issue gathers at the hooks before them: each hook fetches what its own module lacks, then up to
     `prefetch_elements` of what follows, as long as no more than `live_elements` are held. A copy that is still to be
     written is not fetched ahead of its write."""
-    items = list(program.items())
-    queue = [item for _, item in items if is_gather(item)]
-    written_at = _sources_written(items)
-    left_at = _last_uses(items)
+    items = program.items
+    queue = deque(item for _, item in items if is_gather(item))
+    written_at, left_at = _sources_written(items), _last_uses(items)
     held: dict[Ref, int] = {}
-    out: Numbered = []
-    position = 0
-
-    def fetch(moves: list[Move], number: int) -> None:
-        held.update((ref, move.num_elements) for move in moves for ref in move.dst)
-        out.extend((number, move) for move in coalesced(moves))
-
-    for index, (number, item) in enumerate(items):
+    out: Placed = []
+    for index, (place, item) in enumerate(items):
         if is_gather(item):
             continue
-        out.append((number, item))
+        out.append((place, item))
         if not isinstance(item, Hook):
             continue
-        for ref in [r for r in held if left_at[r] < index]:
-            del held[ref]
+        held = {ref: elements for ref, elements in held.items() if left_at[ref] >= index}
         own: list[Move] = []
-        while position < len(queue) and queue[position].dst[0] in item.weights:
-            own.append(queue[position])
-            position += 1
-        fetch(own, number)
+        while queue and queue[0].dst[0] in item.weights:
+            own.append(queue.popleft())
+        held.update((move.dst[0], move.num_elements) for move in own)
         ahead: list[Move] = []
         room = min(engine.live_elements - sum(held.values()), engine.prefetch_elements)
-        while (
-            position < len(queue)
-            and sum(move.num_elements for move in ahead) < room
-            and written_at[queue[position].dst[0]] < index
-        ):
-            ahead.append(queue[position])
-            position += 1
-        fetch(ahead, number)
-    return program.with_items(out)
+        while queue and room > 0 and written_at[queue[0].dst[0]] < index:
+            ahead.append(queue.popleft())
+            room -= ahead[-1].num_elements
+        held.update((move.dst[0], move.num_elements) for move in ahead)
+        out += [(place, move) for moves in (own, ahead) for move in coalesced(moves)]
+    return Program(out, program.tensors)
 
 
 def gather_by_layer(program: Program) -> Program:
     """Fetch everything that a call gathers in one go, at its first hook; a copy that is still to be written then stays
     where it is."""
-    items = list(program.items())
+    items = program.items
     written_at = _sources_written(items)
-    first_hook: dict[int, int] = {}
-    wanted: dict[int, list[Move]] = defaultdict(list)
-    for index, (number, item) in enumerate(items):
+    first_hook: dict[Place, int] = {}
+    wanted: dict[Place, list[Move]] = defaultdict(list)
+    for index, (place, item) in enumerate(items):
         if isinstance(item, Hook):
-            first_hook.setdefault(number, index)
-        elif is_gather(item) and written_at[item.dst[0]] < first_hook[number]:
-            wanted[number].append(item)
+            first_hook.setdefault(place, index)
+        elif is_gather(item) and written_at[item.dst[0]] < first_hook[place]:
+            wanted[place].append(item)
     moved = {ref for moves in wanted.values() for move in moves for ref in move.dst}
-    out: Numbered = []
-    for number, item in items:
+    out: Placed = []
+    for place, item in items:
         if is_gather(item) and item.dst[0] in moved:
             continue
-        out.append((number, item))
-        if isinstance(item, Hook) and number in wanted:
-            out.extend((number, move) for move in coalesced(wanted.pop(number)))
-    return program.with_items(out)
+        out.append((place, item))
+        if isinstance(item, Hook):
+            out += [(place, move) for move in coalesced(wanted.pop(place, []))]
+    return Program(out, program.tensors)
 
 
-def _sources_written(items: Numbered) -> dict[Ref, int]:
+def _sources_written(items: Placed) -> dict[Ref, int]:
     """For each gathered buffer the index of the last op before its gather that writes the source, or -1."""
     written: dict[Ref, int] = {}
     out: dict[Ref, int] = {}
@@ -128,7 +115,7 @@ def _sources_written(items: Numbered) -> dict[Ref, int]:
     return out
 
 
-def _last_uses(items: Numbered) -> dict[Ref, int]:
+def _last_uses(items: Placed) -> dict[Ref, int]:
     last: dict[Ref, int] = {}
     for index, (_, item) in enumerate(items):
         if isinstance(item, Compute):
@@ -157,27 +144,27 @@ def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool
     """Delay moves of one purpose until the next would overflow the bucket, then issue them as one call (or, where
     they cannot go `together`, one after the other, none before all that the bucket holds is there). What is left is
     issued where its micro-batch's backward, or the step, ends."""
-    items = list(program.items())
+    items = program.items
     last_of = _flush_points(items, purpose)
-    out: Numbered = []
+    out: Placed = []
     held: list[Move] = []
 
-    def flush(number: int) -> None:
+    def flush(place: Place) -> None:
         if not together and len(held) > 1:
-            out.append((number, _stream_wait_of(held)))
-        out.extend((number, move) for move in (coalesced(held) if together else held))
+            out.append((place, _stream_wait_of(held)))
+        out.extend((place, move) for move in (coalesced(held) if together else held))
         held.clear()
 
-    for index, (number, item) in enumerate(items):
+    for index, (place, item) in enumerate(items):
         if isinstance(item, Move) and item.purpose == purpose:
             if sum(move.num_elements for move in held) + item.num_elements > max_elements:
-                flush(number)
+                flush(place)
             held.append(item)
         else:
-            out.append((number, item))
+            out.append((place, item))
         if index in last_of:
-            flush(number)
-    return program.with_items(out)
+            flush(place)
+    return Program(out, program.tensors)
 
 
 def _stream_wait_of(held: list[Move]) -> StreamWait:
@@ -187,7 +174,7 @@ def _stream_wait_of(held: list[Move]) -> StreamWait:
     return StreamWait(name="bucket", waits=waits, purpose=held[0].purpose)
 
 
-def _flush_points(items: Numbered, purpose: Purpose) -> set[int]:
+def _flush_points(items: Placed, purpose: Purpose) -> set[int]:
     """Indices after which a bucket of this purpose must be empty: the last such move of each micro-batch or of the
     step."""
     last: dict[int, int] = {}
@@ -199,50 +186,49 @@ def _flush_points(items: Numbered, purpose: Purpose) -> set[int]:
 
 def after_their_gradients(program: Program) -> Program:
     """Put each step reduction behind the (bucketed) gradient move that completes its accumulator."""
-    items = list(program.items())
+    items = program.items
     completes: dict[Ref, int] = {}
     for index, (_, item) in enumerate(items):
         if isinstance(item, Move) and item.purpose == "gradient":
             completes.update((ref, index) for ref in item.dst)
     delayed: dict[int, list[Item]] = defaultdict(list)
-    out: Numbered = []
-    for index, (number, item) in enumerate(items):
+    out: Placed = []
+    for index, (place, item) in enumerate(items):
         if isinstance(item, Move) and item.purpose == "step_reduction" and completes.get(item.src[0], -1) > index:
             delayed[completes[item.src[0]]].append(item)
             continue
-        out.append((number, item))
-        out.extend((number, late) for late in delayed.pop(index, []))
-    return program.with_items(out)
+        out.append((place, item))
+        out.extend((place, late) for late in delayed.pop(index, []))
+    return Program(out, program.tensors)
 
 
 def throttle(program: Program, outstanding: int) -> Program:
     """Let the host run at most `outstanding` fetches ahead: a hook waits for the fetch of the module that many hooks
     and one before it. A fetch says that it is done by a token."""
-    items = list(program.items())
     tensors = dict(program.tensors)
     token_of: dict[Ref, Ref] = {}
-    for index, (number, item) in enumerate(items):
+    fetched: Placed = []
+    for place, item in program.items:
         if is_gather(item):
             first = item.dst[0]
-            name = f"fetch.{first.name}"
-            tensors.setdefault(name, token_tensor(name, program.tensors[first.name].per_layer))
-            token = Ref(name, first.layer, first.micro)
-            items[index] = (number, replace(item, token=token))
+            token = Ref(f"fetch.{first.name}", first.layer, first.micro)
+            tensors.setdefault(token.name, token_tensor(token.name, tensors[first.name].per_layer))
+            item = replace(item, token=token)
             token_of.update((ref, token) for ref in item.dst)
-    waited: list[Ref] = []
-    out: Numbered = []
-    for number, item in items:
+        fetched.append((place, item))
+    tokens: list[Ref] = []
+    out: Placed = []
+    for place, item in fetched:
         if isinstance(item, Hook):
-            due = waited[-1 - outstanding : len(waited) - outstanding] if len(waited) > outstanding else []
-            waited.append(token_of[item.weights[0]])
-            item = replace(item, waits=tuple(due))
-        out.append((number, item))
-    return program.with_items(out, tensors)
+            item = replace(item, waits=(tokens[-1 - outstanding],) if len(tokens) > outstanding else ())
+            tokens.append(token_of[item.weights[0]])
+        out.append((place, item))
+    return Program(out, tensors)
 
 
 def keep_recomputed(program: Program) -> Program:
     """Let a layer's backward use the weights that its recomputed forward gathered."""
-    items = list(program.items())
+    items = program.items
     gathered = {item.dst[0] for _, item in items if is_gather(item)}
     renamed: dict[Ref, Ref] = {}
     for ref in gathered:
@@ -253,61 +239,58 @@ def keep_recomputed(program: Program) -> Program:
     return _renamed(program, items, renamed)
 
 
-def _renamed(program: Program, items: Numbered, renamed: dict[Ref, Ref]) -> Program:
+def _renamed(program: Program, items: Placed, renamed: dict[Ref, Ref]) -> Program:
     """The program without gathers into buffers that have another name now."""
-    out: Numbered = []
-    for number, item in items:
+    out: Placed = []
+    for place, item in items:
         if is_gather(item) and item.dst[0] in renamed:
             continue
         if isinstance(item, Compute) and any(ref in renamed for ref in item.reads):
             item = replace(item, reads=tuple(renamed.get(ref, ref) for ref in item.reads))
         elif isinstance(item, Hook):
             item = replace(item, weights=tuple(renamed.get(ref, ref) for ref in item.weights))
-        out.append((number, item))
-    return program.with_items(out)
+        out.append((place, item))
+    return Program(out, program.tensors)
 
 
 def fetch_next(program: Program) -> Program:
     """Fetch at each hook what its module lacks and what the next module will use: prefetch by one module (AxoNN's
     overlapped all-gathers). A copy that is still to be written is not fetched ahead of its write."""
-    items = list(program.items())
-    queue = [item for _, item in items if is_gather(item)]
+    items = program.items
+    queue = deque(item for _, item in items if is_gather(item))
     written_at = _sources_written(items)
     hooks = [(index, item) for index, (_, item) in enumerate(items) if isinstance(item, Hook)]
     following = {index: later.weights for (index, _), (_, later) in pairwise(hooks)}
-    out: Numbered = []
-    position = 0
-    for index, (number, item) in enumerate(items):
+    out: Placed = []
+    for index, (place, item) in enumerate(items):
         if is_gather(item):
             continue
-        out.append((number, item))
+        out.append((place, item))
         if isinstance(item, Hook):
             ahead = [ref for ref in following.get(index, ()) if written_at.get(ref, -1) < index]
-            wanted = {*item.weights, *ahead}
-            while position < len(queue) and queue[position].dst[0] in wanted:
-                out.append((number, queue[position]))
-                position += 1
-    return program.with_items(out)
+            while queue and queue[0].dst[0] in {*item.weights, *ahead}:
+                out.append((place, queue.popleft()))
+    return Program(out, program.tensors)
 
 
 def fetch_at_hooks(program: Program) -> Program:
     """Let the fetches of a hook begin when the rank's work has come to its module: when the op before it has written
     and what the next one reads is there. Else a lane of fetches would run ahead of the work, layer after layer."""
-    items = list(program.items())
-    out: Numbered = []
+    items = program.items
+    out: Placed = []
     written: tuple[Ref, ...] = ()
-    for index, (number, item) in enumerate(items):
+    for index, (place, item) in enumerate(items):
         if isinstance(item, Compute):
             written = _activations(program, item.writes) or written
         elif isinstance(item, Hook) and index + 1 < len(items) and is_gather(items[index + 1][1]):
             waits = dict.fromkeys((*written, *_read_next(program, items, index)))
-            out.append((number, StreamWait(name=item.module, waits=tuple(waits), purpose="weight_gather")))
+            out.append((place, StreamWait(name=item.module, waits=tuple(waits), purpose="weight_gather")))
             continue
-        out.append((number, item))
-    return program.with_items(out)
+        out.append((place, item))
+    return Program(out, program.tensors)
 
 
-def _read_next(program: Program, items: Numbered, index: int) -> tuple[Ref, ...]:
+def _read_next(program: Program, items: Placed, index: int) -> tuple[Ref, ...]:
     """Activations that the next op after an item reads, but for those that move only then."""
     moved: set[Ref] = set()
     for _, item in items[index:]:

@@ -1,13 +1,17 @@
-"""A program under construction: computes and moves in issue order, before moves become collectives."""
+"""A program under construction: computes and moves in issue order, before moves become collectives; and its calls, of
+which equal ones share one block of ops."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
 
 from simfrontier.core.plan.moves import Hop
 from simfrontier.core.plan.plan import Purpose
-from simfrontier.core.program import REPLICATE, Collective, Compute, Exchange, Ref, Tensor
+from simfrontier.core.program import REPLICATE, Call, Collective, Compute, Exchange, Op, Ref, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,40 +57,24 @@ class StreamWait:
 Item = Compute | Collective | Exchange | Move | Hook | StreamWait
 
 
-@dataclass(frozen=True, slots=True)
-class CallItems:
-    """The items of one call, with absolute references."""
+class Place(NamedTuple):
+    """The call in which an item is issued: items that follow one another at one place are one call."""
 
     label: str
     layer: int
     micro: int
-    items: tuple[Item, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Placed = list[tuple[Place, Item]]
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """Pieces in issue order, and every tensor they mention by name."""
+    """Items in issue order, each with the call that it is in and absolute references, and every tensor they mention by
+    name."""
 
-    pieces: tuple[CallItems, ...]
+    items: Placed
     tensors: dict[str, Tensor]
-
-    def items(self) -> Iterator[tuple[int, Item]]:
-        """Every item with the number of its piece."""
-        for number, piece in enumerate(self.pieces):
-            for item in piece.items:
-                yield number, item
-
-    def with_items(self, items: list[tuple[int, Item]], tensors: dict[str, Tensor] | None = None) -> Program:
-        """The same pieces with other items; pieces left empty vanish."""
-        held: list[list[Item]] = [[] for _ in self.pieces]
-        for number, item in items:
-            held[number].append(item)
-        pieces = tuple(
-            CallItems(p.label, p.layer, p.micro, tuple(items_of_piece))
-            for p, items_of_piece in zip(self.pieces, held, strict=True)
-            if items_of_piece
-        )
-        return Program(pieces=pieces, tensors=self.tensors if tensors is None else tensors)
 
 
 def token_tensor(name: str, per_layer: bool) -> Tensor:
@@ -100,3 +88,66 @@ def token_tensor(name: str, per_layer: bool) -> Tensor:
         per_layer=per_layer,
         per_micro=True,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Compressor:
+    """Remembers ops and blocks, so that equal ones are the same object, with one number, in all programs that it is
+    given."""
+
+    blocks: dict[tuple[Op, ...], tuple[int, tuple[Op, ...]]] = field(default_factory=dict)
+    ops: dict[Op, Op] = field(default_factory=dict)
+
+    def calls_of(self, program: Program) -> tuple[Call, ...]:
+        """The calls of a program without moves, with references relative to their call."""
+        return tuple(
+            [
+                self.call(place, [_relative(item, place, program.tensors) for _, item in items])
+                for place, items in groupby(program.items, key=itemgetter(0))
+            ]
+        )
+
+    def call(self, place: Place, ops: Iterable[Op]) -> Call:
+        """A call of ops whose references are relative to it."""
+        block = tuple([self._shared(op) for op in ops])
+        number, shared = self.blocks.setdefault(block, (len(self.blocks), block))
+        return Call(*place, shared, number)
+
+    def _shared(self, op: Op) -> Op:
+        known = self.ops.get(op)
+        if known is None:
+            known = self.ops[op] = replace(op, number=len(self.ops))
+        return known
+
+
+def _relative(item: Item, place: Place, tensors: Mapping[str, Tensor]) -> Op:
+    assert not isinstance(item, Move | Hook | StreamWait), "moves become collectives before a program is compressed"
+    _, layer, micro = place
+
+    def rel(ref: Ref) -> Ref:
+        tensor = tensors[ref.name]
+        return Ref(ref.name, ref.layer - layer if tensor.per_layer else 0, ref.micro - micro if tensor.per_micro else 0)
+
+    if isinstance(item, Compute):
+        return Compute(  # written out: `replace` takes three times as long, and this runs for every op of the step
+            kind=item.kind,
+            name=item.name,
+            reads=tuple([rel(ref) for ref in item.reads]),
+            writes=tuple([rel(ref) for ref in item.writes]),
+            accumulates=tuple([rel(ref) for ref in item.accumulates]),
+            iteration=item.iteration,
+            split=item.split,
+            matmul=item.matmul,
+            flops=item.flops,
+            max_age=item.max_age,
+            kernel=item.kernel,
+            lane=item.lane,
+            named=item.named,
+            piece=item.piece,
+        )
+    token = None if item.token is None else rel(item.token)
+    if isinstance(item, Exchange):
+        there, back = (item.src, item.dst), (item.back_src, item.back_dst)
+        (src, dst), (back_src, back_dst) = (tuple(tuple(map(rel, refs)) for refs in way) for way in (there, back))
+        return replace(item, src=src, dst=dst, back_src=back_src, back_dst=back_dst, token=token)
+    return replace(item, src=tuple(map(rel, item.src)), dst=tuple(map(rel, item.dst)), token=token)

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import Codec, Plain
 from simfrontier.core.plan.builder import ModelPart, ProgramBuilder
-from simfrontier.core.plan.compress import Compressor
 from simfrontier.core.plan.optimizer import end_of_step
 from simfrontier.core.plan.orders import Boundary, StagePass, events_of
 from simfrontier.core.plan.plan import Pipeline
-from simfrontier.core.plan.program import CallItems, Program
+from simfrontier.core.plan.program import Compressor, Place, Program
 from simfrontier.core.plan.tensors import Tensors
 from simfrontier.core.program import Call, Compute, Exchange, Op, Ref, Role, buffer_name
 
@@ -100,10 +99,10 @@ class _Stages:
             builder.close("head", self.tensors.workload.num_layers, micro)
         else:
             builder.backward(micro)
-        return self._lowered(builder.take_pieces())
+        return self._lowered(builder)
 
-    def _lowered(self, pieces: tuple[CallItems, ...]) -> tuple[Call, ...]:
-        return self.compressor.calls_of(self.lower(Program(pieces=pieces, tensors=self.tensors.by_name), self.tensors))
+    def _lowered(self, builder: ProgramBuilder) -> tuple[Call, ...]:
+        return self.compressor.calls_of(self.lower(builder.program, self.tensors))
 
     # ── between stages ──
 
@@ -145,7 +144,7 @@ class _Stages:
                 kind="decode", name=boundary.direction, reads=(got(incoming),), writes=(incoming,), lane=lane
             )
             ops = (*((encode,) if sends else ()), op, *((decode,) if gets else ()))
-        return self.compressor.call("exchange", layer, micro, ops)
+        return self.compressor.call(Place("exchange", layer, micro), ops)
 
     def _codec(self) -> Codec | None:
         """The codec of what stages exchange, if there is one."""
@@ -179,7 +178,7 @@ class _Stages:
         builder = ProgramBuilder(self.tensors, ModelPart(range(0), first, last), self.num_micro - 1)
         builder.layers = tuple(layer for part in parts for layer in part.layers)
         end_of_step(builder, self._swap if self.tied and first != last else None, frozenset(self.tied if last else ()))
-        return self._lowered(builder.take_pieces())
+        return self._lowered(builder)
 
     def _swap(self, builder: ProgramBuilder) -> None:
         """Both holders of a tied weight give the other their gradient and add what they get."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from simfrontier.core.plan.builder import ModelPart, ProgramBuilder
-from simfrontier.core.plan.compress import Compressor
 from simfrontier.core.plan.hops import with_collectives
 from simfrontier.core.plan.layout import CutLayout
 from simfrontier.core.plan.optimizer import declare_scalars, end_of_step
+from simfrontier.core.plan.overlap import copied_in_order, in_pieces_with_products, products_in_pieces
 from simfrontier.core.plan.passes import passes_of
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
-from simfrontier.core.plan.product_passes import copied_in_order, in_pieces_with_products, products_in_pieces
-from simfrontier.core.plan.program import Program
-from simfrontier.core.plan.repeat import FEW_LAYERS, Built, repeated, repeated_layers
+from simfrontier.core.plan.program import Compressor, Program
+from simfrontier.core.plan.repeat import Built, repeated
 from simfrontier.core.plan.stages import roles_of
 from simfrontier.core.plan.tensors import Tensors
 from simfrontier.core.program import Mesh, Role, Schedule, Tensor
@@ -24,26 +22,14 @@ from simfrontier.core.workload import Workload
 def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int = 1) -> Schedule:
     """The schedule of one optimizer step of `grad_accum` micro-batches under a plan, on a mesh."""
 
-    def calls_of(num_layers: int, num_micro: int, compressor: Compressor) -> Built:
-        """The calls of a step of so many layers and micro-batches on a mesh without stages, and their tensors."""
-        tensors = tensors_of(replace(workload, num_layers=num_layers), plan, mesh, engine)
-        program = lowered(naive_program(tensors, num_micro), tensors)
-        return compressor.calls_of(program), tensors.by_name
+    def calls_of(num_micro: int) -> Built:
+        """The calls of a step of so many micro-batches on a mesh without stages, and their tensors."""
+        tensors = tensors_of(workload, plan, mesh, engine)
+        return Compressor().calls_of(lowered(naive_program(tensors, num_micro), tensors)), tensors.by_name
 
-    def calls_of_few(num_micro: int) -> Built:
-        if not _is_apart(workload, plan, engine):
-            return calls_of(workload.num_layers, num_micro, Compressor())
-        return repeated_layers(
-            lambda num_layers, compressor: calls_of(num_layers, num_micro, compressor),
-            workload.num_layers,
-            min(engine.reduce_bucket_elements, engine.gather_bucket_elements),
-            hooks_back,
-        )
-
-    hooks_back = engine.outstanding_fetches + 1 if plan.hooks else 0
     known: Mapping[str, Tensor]
     if plan.pipeline is None:
-        calls, known = repeated(calls_of_few, grad_accum, hooks_back)
+        calls, known = repeated(calls_of, grad_accum, engine.outstanding_fetches + 1 if plan.hooks else 0)
         roles: tuple[Role, ...] = (Role("all", calls),)
     else:
         tensors = tensors_of(workload, plan, mesh, engine)
@@ -74,13 +60,6 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
     )
 
 
-def _is_apart(workload: Workload, plan: Plan, engine: Engine) -> bool:
-    """Whether the weights of the few layers that are built for many, used again in the backward, would be gathered
-    again: `reuse` counts how far back that is, which few layers would make less."""
-    in_layer = sum(weight.num_elements for weight in workload.weights.values() if weight.per_layer)
-    return not plan.gathers_again or in_layer * FEW_LAYERS // 2 >= engine.reuse_elements
-
-
 def tensors_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine) -> Tensors:
     """The tensors that exist before any op does."""
     tensors = Tensors(workload, plan, mesh, engine, CutLayout(workload, plan, mesh))
@@ -95,7 +74,7 @@ def naive_program(tensors: Tensors, grad_accum: int) -> Program:
         builder.forward(micro)
         builder.backward(micro)
     end_of_step(builder)
-    return Program(pieces=builder.take_pieces(), tensors=tensors.by_name)
+    return builder.program
 
 
 def lowered(program: Program, tensors: Tensors) -> Program:

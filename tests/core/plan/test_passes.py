@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 
 import pytest
 
@@ -42,10 +44,10 @@ def is_gradient(item: Item) -> bool:
 def text_of(program: Program, shown: Shown) -> str:
     """One line for each item that is shown, under the call that it is in."""
     lines = []
-    for piece in program.pieces:
-        inside = [f"  {line_of(item)}" for item in piece.items if shown(item)]
+    for (label, layer, micro), items in groupby(program.items, key=itemgetter(0)):
+        inside = [f"  {line_of(item)}" for _, item in items if shown(item)]
         if inside:
-            lines += [f"{piece.label} (layer {piece.layer}, micro-batch {piece.micro})", *inside]
+            lines += [f"{label} (layer {layer}, micro-batch {micro})", *inside]
     return "\n".join(lines) + "\n"
 
 
@@ -111,12 +113,9 @@ def test_a_copy_is_not_fetched_before_it_is_written() -> None:
     program = prefetch(naive("zeropp"), replace(ENGINE, prefetch_elements=10**9))
     written: set[Ref] = set()
     read = [
-        ref
-        for _, item in program.items()
-        if isinstance(item, Move) and item.purpose == "copy_gather"
-        for ref in item.src
+        ref for _, item in program.items if isinstance(item, Move) and item.purpose == "copy_gather" for ref in item.src
     ]
-    for _, item in program.items():
+    for _, item in program.items:
         if isinstance(item, Move) and item.purpose == "copy_gather":
             assert set(item.src) <= written
         elif not isinstance(item, Move | Hook):
@@ -127,13 +126,13 @@ def test_a_copy_is_not_fetched_before_it_is_written() -> None:
 def test_a_bucket_may_be_exactly_full() -> None:
     """A gradient that fills it goes with those before; one element less of room, and it waits for the next."""
     program = naive("zero3", num_layers=1)
-    first, second, third = [item for _, item in program.items() if isinstance(item, Move) and is_gradient(item)][:3]
+    first, second, third = [item for _, item in program.items if isinstance(item, Move) and is_gradient(item)][:3]
     room = first.num_elements + second.num_elements
     for size, called in (
         (room, (first, second)),
         (room - 1, (first,)),
         (room + third.num_elements, (first, second, third)),
     ):
-        items = bucket(program, "gradient", size).items()
+        items = bucket(program, "gradient", size).items
         call = next(item for _, item in items if isinstance(item, Move) and item.purpose == "gradient")
         assert call.src == tuple(ref for move in called for ref in move.src)

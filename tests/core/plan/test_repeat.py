@@ -1,14 +1,13 @@
-"""Schedules of many layers and micro-batches, built from few, equal those built in full."""
+"""Schedules of many micro-batches, built from few, equal those built in full; on other meshes, those built there."""
 
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from simfrontier.core.plan import Engine, to_schedule
-from simfrontier.core.plan.compress import Compressor
-from simfrontier.core.program import Schedule, digest
-from simfrontier.core.workload import Checkpointing
+from simfrontier.core.plan import Engine, build, make_plan, rebound, rebound_program, to_schedule
+from simfrontier.core.program import Schedule, digest, expand
+from simfrontier.core.workload import Checkpointing, find_model, gpt
 from tests.core.program.builders import ENGINES, mesh_of, options_of, schedule_of
 
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -28,10 +27,9 @@ LATE_WAITS = Engine(persistence_elements=1000, prefetch_elements=0, live_element
 
 
 def built_whole(make: Any) -> Schedule:
-    """The schedule with every layer and micro-batch built."""
+    """The schedule with every micro-batch built."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(to_schedule, "repeated", lambda build, num_micro, _: build(num_micro))
-        patched.setattr(to_schedule, "repeated_layers", lambda build, num_layers, *_: build(num_layers, Compressor()))
         schedule: Schedule = make()
         return schedule
 
@@ -69,31 +67,22 @@ def test_few_micro_batches_make_the_schedule_of_many(
     assert digest(make()) == digest(built_whole(make))
 
 
-@settings(max_examples=4, deadline=None)
-@given(
-    st.sampled_from(list(FAMILIES)),
-    st.builds(
-        Engine,
-        persistence_elements=st.sampled_from([0, 1000]),
-        prefetch_elements=st.sampled_from([0, 1000, 20_000, 200_000]),
-        live_elements=st.sampled_from([60_000, 1_000_000]),
-        reuse_elements=st.sampled_from([0, 60_000]),
-        reduce_bucket_elements=st.sampled_from([1, 30_000, 100_000, 1_000_000]),
-        gather_bucket_elements=st.sampled_from([20_000, 100_000, 1_000_000]),
-        outstanding_fetches=st.sampled_from([1, 2, 40, 70, 200]),
-        granularity=st.sampled_from(["module", "layer"]),
-        overlap=st.booleans(),
-        step_reduction=st.sampled_from(["overlap", "end"]),
-    ),
-    st.integers(35, 42),
-    st.integers(1, 2),
-    st.sampled_from(["full", "selective", "none"]),
-)
-def test_few_layers_make_the_schedule_of_many(
-    family: str, engine: Engine, num_layers: int, num_micro: int, checkpointing: Checkpointing
-) -> None:
-    def make() -> Schedule:
-        options = options_of(family.split()[0], **FAMILIES[family])
-        return schedule_of(options, mesh_of(2, 2, 2), engine, num_micro, checkpointing, num_layers=num_layers)
+SHAPE = find_model("gpt-neox-20b")
+NAMED = ("ddp", "zero1", "zero2", "zero3", "hsdp", "zeropp", "zero-topo")
 
-    assert digest(make()) == digest(built_whole(make))
+
+@pytest.mark.parametrize("family", NAMED)
+def test_rebound_equals_built(family: str) -> None:
+    options = options_of(family)
+    small, large = mesh_of(2, 4, 2), mesh_of(48, 4, 2)
+    built = {}
+    for mesh, batch in ((small, small.num_ranks), (large, 3 * large.num_ranks)):
+        work = gpt(SHAPE, batch, checkpointing="full")
+        built[mesh] = build(work, make_plan(family, options, mesh), mesh, Engine())
+    other = rebound(built[small], large, 3 * large.num_ranks)
+    assert digest(other) == digest(built[large])
+    program = rebound_program(expand(built[small], built[small].roles[0]), other)
+    fresh = expand(built[large], built[large].roles[0])
+    assert program.waits == fresh.waits
+    assert program.ops == fresh.ops
+    assert program.calls == fresh.calls

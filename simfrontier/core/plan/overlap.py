@@ -1,18 +1,57 @@
-"""Passes on the products of linear modules: order of the backward's two products, and pieces that overlap with
-collectives."""
+"""Passes that let communication and compute overlap: lanes of their own for moves, the order of a backward's two
+products, and products in pieces beside collectives."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from simfrontier.core.plan.hops import communicator
-from simfrontier.core.plan.lanes import LANE_OF, Numbered
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
-from simfrontier.core.plan.program import Item, Move, Program, StreamWait
+from simfrontier.core.plan.program import Item, Move, Placed, Program, StreamWait
 from simfrontier.core.program import GRADIENT_ROLES, Collective, Compute, Ref, cut_label, in_pieces
 
 ALONG_SEQUENCE: Final[frozenset[Purpose]] = frozenset({"activation", "input_gradient", "input_gather"})
+
+LANE_OF: dict[Purpose, str] = {
+    "weight_gather": "gather",
+    "copy_gather": "gather",
+    "publish": "gather",
+    "gradient": "reduce",
+    "step_reduction": "reduce",
+    "scalar": "reduce",
+    "input_gradient": "tensor",
+    "input_gather": "tensor",
+    "statistic": "statistic",
+}
+
+
+def overlap(program: Program, purposes: Iterable[Purpose]) -> Program:
+    """Give moves, and the waits of streams before them, lanes of their own, so that the compute lane goes on beside
+    them: AxoNN's OAR is this pass for `input_gradient`, its ORS for `gradient`, the second half of its OAG for
+    `weight_gather`."""
+    chosen = frozenset(purposes)
+    out: Placed = []
+    for place, item in program.items:
+        if isinstance(item, Move | StreamWait) and item.purpose in chosen:
+            item = replace(item, lane=LANE_OF[item.purpose])
+        out.append((place, item))
+    return Program(out, program.tensors)
+
+
+def statistics_beside(program: Program) -> Program:
+    """Let what is gathered of all samples, and the ops that take it in, run beside everything else: only the next step
+    reads what they make."""
+    statistics = [item for _, item in program.items if isinstance(item, Move) and item.purpose == "statistic"]
+    moved = {ref for move in statistics for ref in move.dst}
+    out: Placed = []
+    for place, item in program.items:
+        is_moved = isinstance(item, Compute) and not moved.isdisjoint(item.reads)
+        if isinstance(item, Move | Compute) and (is_moved or item in statistics):
+            item = replace(item, lane=LANE_OF["statistic"])
+        out.append((place, item))
+    return Program(out, program.tensors)
 
 
 def in_pieces_with_products(plan: Plan, engine: Engine) -> frozenset[Purpose]:
@@ -36,15 +75,15 @@ def products_in_pieces(program: Program, plan: Plan, purposes: frozenset[Purpose
     So Megatron-Core's tp_comm_overlap does (Transformer Engine's userbuffers: each product in as many pieces as there
     are ranks, or four), and torchtitan's asynchronous tensor parallelism (torch.distributed._symmetric_memory).
     """
-    items, out = list(program.items()), Numbered()
+    items, out = program.items, Placed()
     index = 0
     while index < len(items):
-        number, item = items[index]
-        after = items[index + 1][1] if index + 1 < len(items) and items[index + 1][0] == number else None
+        place, item = items[index]
+        after = items[index + 1][1] if index + 1 < len(items) and items[index + 1][0] == place else None
         pair = _cut(program, item, after, plan, purposes)
-        out += [(number, each) for each in pair or (item,)]
+        out += [(place, each) for each in pair or (item,)]
         index += 2 if pair else 1
-    return program.with_items(out)
+    return Program(out, program.tensors)
 
 
 def _cut(
@@ -69,7 +108,7 @@ def _cut(
 def weights_first(program: Program) -> Program:
     """Make a weight's gradient before that of its module's input where only the former is reduced, so that its
     reduction runs beside the other product (AxoNN with ORS, where the group of dI has one rank)."""
-    out = list(program.items())
+    out = list(program.items)
     for index in range(len(out) - 2):
         back, made, move = (item for _, item in out[index : index + 3])
         if isinstance(move, Move) and _are_of_one_module(program, back, made):
@@ -77,7 +116,7 @@ def weights_first(program: Program) -> Program:
             while end < len(out) and isinstance(held := out[end][1], Move) and held.purpose == "gradient":
                 end += 1
             out[index:end] = [*out[index + 1 : end], out[index]]
-    return program.with_items(out)
+    return Program(out, program.tensors)
 
 
 def inputs_first(program: Program) -> Program:
@@ -85,10 +124,10 @@ def inputs_first(program: Program) -> Program:
     gradient; the reduction of that gradient, which stands behind the gather on their lane, then runs beside the other
     product (Megatron-LM's sequence parallelism: core/tensor_parallel/layers.py,
     `LinearWithGradAccumulationAndAsyncCommunication.backward`). The gather begins when that product may, not before."""
-    items = list(program.items())
-    out: Numbered = []
+    items = program.items
+    out: Placed = []
     back_at = -1  # where the last op stands in `out`
-    for index, (number, item) in enumerate(items):
+    for index, (place, item) in enumerate(items):
         if isinstance(item, Move) and item.purpose == "input_gather" and back_at >= 0:
             back, made = out[back_at][1], _next_op(items, index)
             assert isinstance(back, Compute)
@@ -100,8 +139,8 @@ def inputs_first(program: Program) -> Program:
                 continue
         if isinstance(item, Compute):
             back_at = len(out)
-        out.append((number, item))
-    return program.with_items(out)
+        out.append((place, item))
+    return Program(out, program.tensors)
 
 
 def _are_of_one_module(program: Program, back: Item, made: Item) -> bool:
@@ -114,13 +153,13 @@ def _are_of_one_module(program: Program, back: Item, made: Item) -> bool:
     return makes <= {*GRADIENT_ROLES} and gives == {"activation"} and back.reads[0] == made.reads[0]
 
 
-def _next_op(items: Numbered, index: int) -> Compute | None:
+def _next_op(items: Placed, index: int) -> Compute | None:
     """The first op behind an item."""
     later = (items[at][1] for at in range(index + 1, len(items)))
     return next((item for item in later if isinstance(item, Compute)), None)
 
 
-def _begins_with(program: Program, out: Numbered, at: int) -> tuple[Ref, ...]:
+def _begins_with(program: Program, out: Placed, at: int) -> tuple[Ref, ...]:
     """The activations that are there when the op at a place begins: those that it reads, and those that the op before
     it writes."""
     op = out[at][1]
