@@ -29,7 +29,7 @@ from simfrontier.base.extras import added
 from simfrontier.core.machine import load_machine
 from simfrontier.core.network import Fabric, fold
 from simfrontier.inputs.scenario import Scenario
-from tests.core.network.six_patterns import six_patterns
+from tests.core.network.brute import six_patterns
 from tests.real.profiled import replay_to_real_step
 from tests.whatif import QUESTIONS, compared
 

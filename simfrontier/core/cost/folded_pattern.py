@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simfrontier.base.arrays import Floats, Ints
-from simfrontier.core.network import Fabric, Folding, LoadColumn, Pattern, fold, solve_each
+from simfrontier.core.network import Fabric, Folding, LoadColumn, Pattern, fold, solve
 
 LONE = "alone"  # key of the one pattern of a folding
 AT_ONCE = 2**21  # numbers of an array, so that it stays small
@@ -86,6 +86,5 @@ class FoldedPattern:
         speeds, step = np.empty(cap.shape), max(1, AT_ONCE // max(1, usage.size))
         for first in range(0, cap.shape[1], step):
             some = slice(first, first + step)
-            taken = np.zeros(capacity[:, some].shape)
-            speeds[:, some], _ = solve_each(usage[:, :, None], capacity[:, some], taken, cap[:, some], running[:, some])
+            speeds[:, some] = solve(usage, capacity[:, some], cap[:, some], running[:, some])
         return speeds

@@ -99,7 +99,7 @@ class FlowRates:
             capacity, load, which = capacity[kept], load[mine], which[mine]
         usage = np.zeros((len(capacity), len(flows)))
         usage[at, which] = load
-        rates = solve(usage, capacity, np.ones(len(flows)), caps)
+        rates = solve(usage, capacity, caps)
         return dict(zip(numbers, rates.tolist(), strict=True))
 
 

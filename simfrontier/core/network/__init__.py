@@ -3,12 +3,10 @@
 from simfrontier.core.network.detours import around_dead as around_dead, dead_wires as dead_wires
 from simfrontier.core.network.fabric import (
     Fabric as Fabric,
-    GroupLayout as GroupLayout,
     ResourceKind as ResourceKind,
     box as box,
     ends as ends,
     joining_links as joining_links,
-    lay_out as lay_out,
 )
 from simfrontier.core.network.folding import (
     Folding as Folding,
@@ -22,11 +20,11 @@ from simfrontier.core.network.groups import (
     num_unlike as num_unlike,
 )
 from simfrontier.core.network.hashes import combine as combine
-from simfrontier.core.network.maxmin import solve as solve, solve_each as solve_each
-from simfrontier.core.network.messages import messages_loads as messages_loads
-from simfrontier.core.network.node_classes import ClassRates as ClassRates, classes_of_nodes as classes_of_nodes
+from simfrontier.core.network.maxmin import solve as solve
+from simfrontier.core.network.messages import messages_loads as messages_loads, paired as paired
 from simfrontier.core.network.pattern import (
     NETWORK as NETWORK,
+    GroupLayout as GroupLayout,
     Pattern as Pattern,
     RingOrder as RingOrder,
     Template as Template,
@@ -34,11 +32,11 @@ from simfrontier.core.network.pattern import (
     equal_parts as equal_parts,
     finished as finished,
     group_loads as group_loads,
+    lay_out as lay_out,
     load as load,
     local as local,
     masks as masks,
     orders as orders,
-    paired as paired,
     pool_loads as pool_loads,
     positions as positions,
     send as send,
@@ -51,3 +49,4 @@ from simfrontier.core.network.routes import (
     save_routes as save_routes,
 )
 from simfrontier.core.network.servers import Server as Server, servers_of as servers_of
+from simfrontier.core.network.speeds import ClassRates as ClassRates, classes_of_nodes as classes_of_nodes

@@ -17,9 +17,7 @@ from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.machine import way
 from simfrontier.core.network.fabric import Fabric, ResourceKind
 from simfrontier.core.network.pattern import Pattern, achieved_shares
-from simfrontier.core.network.summed import summed
-
-RESIDUE = 1e-12  # what is smaller than this, relative to the largest load, is left over from cancelling
+from simfrontier.core.network.pools import RESIDUE, summed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

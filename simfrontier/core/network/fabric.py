@@ -1,4 +1,4 @@
-"""Every resource of a job as one flat list of links: wires, memories, compute units, global pools."""
+"""Every resource of a job as one flat list of links: wires, memories, compute units, and pools between nodes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.base.arrays import Floats, Ints
+from simfrontier.base.errors import InputError, nearest
 from simfrontier.core.machine import HEALTHY, NET, End, Machine, Perturbation
-from simfrontier.core.network.degraded import degrade
 from simfrontier.core.network.groups import groups_of_job
 from simfrontier.core.network.hashes import Hashes, combine, number_hash
-from simfrontier.core.network.link_ids import LinkIds
-from simfrontier.core.network.node_classes import ClassRates
-from simfrontier.core.network.pools import pools_of
+from simfrontier.core.network.pools import Pools, pools_of
+from simfrontier.core.network.speeds import ClassRates, class_rates, device_factors, network_factors, refuse_beyond
 
 
 class ResourceKind(IntEnum):
@@ -28,8 +27,12 @@ class ResourceKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fabric(LinkIds):
-    """The links of `num_nodes` whole nodes, by their ids, and where the ranks of a job sit on them.
+class Fabric:
+    """The links of `num_nodes` whole nodes, and where the ranks of a job sit on them.
+
+    Link ids are in this order: the directed wires of node 0, node 1 ... (as `machine.node.links` numbers them), the
+    memory of every device, the compute units of every device, and, where the job spans several groups of a dragonfly or
+    leaves of a fat tree, their pools.
 
     capacity    [num_links] wires: nominal bytes/s; memories: achieved bytes/s; compute units: their number
     kind        [num_links] ResourceKind
@@ -40,6 +43,9 @@ class Fabric(LinkIds):
     networks    [num_ranks] factors on the rates at which the ranks' nodes reach the network
     """
 
+    machine: Machine
+    num_nodes: int
+    pools: Pools
     num_ranks: int
     capacity: Floats
     kind: NDArray[np.int8]
@@ -73,53 +79,76 @@ class Fabric(LinkIds):
         num_ranks = num_slots if num_devices is None else num_devices
         assert 0 < num_ranks <= num_slots and 0 < num_nodes <= machine.num_nodes, (num_ranks, num_nodes, machine.name)
         device_of = np.arange(num_ranks, dtype=np.int64) if placement is None else np.array(placement, np.int64)
-        assert device_of.shape == (num_ranks,) and device_of.min() >= 0 and device_of.max() < num_slots
-        assert np.bincount(device_of).max() == 1, "two ranks on one device"
-
+        perturbation = perturbation.at((0, 0.0))
+        node_class = np.arange(num_nodes) if classes is None else classes
+        devices = class_rates(device_factors(machine, num_nodes, perturbation), node_class)
+        networks = class_rates(network_factors(num_nodes, perturbation), node_class)
         group_of_node = groups_of_job(machine, num_nodes)
         wires, device, pools = machine.node.links, machine.device, pools_of(machine, group_of_node)
-        num_pools = len(pools.capacity)
         names = (*dict.fromkeys(wire.link_class for wire in wires), "hbm", "compute units", pools.link_class)
-        num_classes = len(names)
-        capacity = np.concatenate(
-            [
-                np.tile(np.array([wire.bytes_per_s for wire in wires], float), num_nodes),
-                np.full(num_slots, device.hbm_bytes_per_s * device.hbm_share),
-                np.full(num_slots, float(device.num_compute_units)),
-                pools.capacity,
-            ]
-        )
-        link_class = np.concatenate(
-            [
-                np.tile(np.array([names.index(wire.link_class) for wire in wires], np.int16), num_nodes),
-                np.full(num_slots, num_classes - 3, np.int16),
-                np.full(num_slots, num_classes - 2, np.int16),
-                np.full(num_pools, num_classes - 1, np.int16),
-            ]
-        )
-        sizes = [num_nodes * len(wires), num_slots, num_slots, num_pools]
-        kind = np.repeat(
-            np.array([ResourceKind.WIRE, ResourceKind.HBM, ResourceKind.UNITS, ResourceKind.WIRE], np.int8), sizes
-        )
-        links = LinkIds(machine=machine, num_nodes=num_nodes, pools=pools)
-        devices, networks = degrade(links, capacity, perturbation.at((0, 0.0)), classes)
+        wire_classes = np.array([names.index(wire.link_class) for wire in wires], np.int16)
+        others = np.arange(len(names) - 3, len(names), dtype=np.int16)
+        num_others = [num_slots, num_slots, pools.num_pools]
+        rates = [device.hbm_bytes_per_s * device.hbm_share, float(device.num_compute_units), pools.bytes_per_s]
         fabric = cls(
             machine=machine,
             num_nodes=num_nodes,
             num_ranks=num_ranks,
             pools=pools,
-            capacity=capacity,
-            kind=kind,
-            link_class=link_class,
+            capacity=np.append(np.tile([wire.bytes_per_s for wire in wires], num_nodes), np.repeat(rates, num_others)),
+            kind=np.repeat(
+                np.array([ResourceKind.WIRE, ResourceKind.HBM, ResourceKind.UNITS, ResourceKind.WIRE], np.int8),
+                [num_nodes * len(wires), *num_others],
+            ),
+            link_class=np.append(np.tile(wire_classes, num_nodes), np.repeat(others, num_others)),
             class_names=names,
             group_of_node=group_of_node,
             device_of=device_of,
             devices=devices.at(np.divmod(device_of, per_node)),
             networks=networks.at(device_of // per_node),
         )
-        for array in (capacity, kind, link_class, group_of_node, device_of, fabric.speed):
+        fabric._degrade(perturbation, devices.mean, networks.mean)
+        for array in (fabric.capacity, fabric.kind, fabric.link_class, group_of_node, device_of, fabric.speed):
             array.flags.writeable = False
         return fabric
+
+    def _degrade(self, perturbation: Perturbation, speed: Floats, network: Floats) -> None:
+        """Lower the capacities of links, with these factors on the speeds of devices [num_nodes, devices of a node] and
+        on the rates at which nodes reach the network [num_nodes]."""
+        capacity = self.capacity
+        wires = capacity[: self.hbm_base].reshape(self.num_nodes, -1)
+        for memory in perturbation.memories:
+            refuse_beyond("memory: got device", memory.device, self.num_devices, "devices")
+            capacity[self.hbm_base + memory.device] *= memory.factor
+        capacity[self.hbm_base : self.units_base][speed.ravel() == 0.0] = 0.0
+        if perturbation.differing("networks") is not None:
+            wires[:, self._wires_to_network()] *= network[:, None]
+        for node in perturbation.nodes:
+            if node.factor == 0.0:
+                wires[node.node] = 0.0
+        for wire in perturbation.links:
+            capacity[self.link_named(wire.node, wire.link)] *= wire.factor
+        for nic in perturbation.nics:
+            refuse_beyond("NIC: got node", nic.node, self.num_nodes, "nodes")
+            num_nics = len(self.machine.node.nic_device)
+            refuse_beyond(f"NIC of node {nic.node}: got", nic.nic, num_nics, "NICs", "a node")
+            ends = {f"nic{nic.nic}", NET}
+            mine = [number for number, link in enumerate(self.machine.node.links) if {link.src, link.dst} == ends]
+            wires[nic.node, mine] *= nic.factor
+        for pool in perturbation.pools:
+            capacity[self.pool_base + self.pools.degraded(pool.source, pool.target)] *= pool.factor
+        for busy in perturbation.background:
+            capacity[self.pool_base :] *= busy.factor
+
+    def _wires_to_network(self) -> list[int]:
+        """Numbers of the wires of a node that lead to or from the network. Raises InputError where there are none."""
+        ends = [number for number, wire in enumerate(self.machine.node.links) if NET in (wire.src, wire.dst)]
+        if not ends:
+            text = f'{self.machine.name} has no network between nodes; allowed: "devices"'
+            raise InputError(text, key=("perturbation", "spread", "of"))
+        return ends
+
+    # ── ranks ──
 
     @property
     def speed(self) -> Floats:
@@ -127,8 +156,8 @@ class Fabric(LinkIds):
         return self.devices.mean
 
     def node_speeds(self) -> tuple[Floats, Floats]:
-        """Factors on the speeds of devices [num_nodes, devices of a node] and on the rates at which nodes reach the
-        network [num_nodes]; 1 where no rank is."""
+        """Return factors on the speeds of devices [num_nodes, devices of a node] and on the rates at which nodes reach
+        the network [num_nodes]; 1 where no rank is."""
         per_node = self.machine.devices_per_node
         speed, network = np.ones(self.num_nodes * per_node), np.ones(self.num_nodes)
         speed[self.device_of], network[self.device_of // per_node] = self.speed, self.networks.mean
@@ -145,72 +174,79 @@ class Fabric(LinkIds):
         return self.units_base + self.device_of
 
     def link_hashes(self) -> Hashes:
-        """[num_links] what tells links apart before their loads do: class and capacity."""
+        """Return what tells links apart before their loads do, class and capacity [num_links]."""
         return combine(number_hash(self.capacity), self.link_class.astype(np.uint64))
 
     def rank_hashes(self) -> Hashes:
-        """[num_ranks] what tells ranks apart before their loads do: speed, memory and compute units."""
+        """Return what tells ranks apart before their loads do: speed, memory and compute units [num_ranks]."""
         own = number_hash(self.capacity[self.hbm_base : self.pool_base])
         memories, units = own[: self.num_devices], own[self.num_devices :]
         return combine(number_hash(self.speed), memories[self.device_of], units[self.device_of])
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GroupLayout:
-    """The groups of a pattern as visits, sorted by group, then by node.
-
-    group_of   [num_ranks]   group of each rank
-    group      [num_visits]  the group that visits
-    node       [num_visits]  the node visited
-    mask       [num_visits]  which positions of the node belong to the group, as bits
-    following  [num_visits]  the visit of the same group to its next node, around to the first
-    order      [num_visits]  running number of the visit within its group
-    """
-
-    num_groups: int
-    size: int
-    group_of: NDArray[np.int32]
-    group: Ints
-    node: Ints
-    mask: Ints
-    following: Ints
-    order: Ints
+    # ── links ──
 
     @property
-    def spans_nodes(self) -> bool:
-        """Whether the groups reach over several nodes; all groups of a pattern agree on that."""
-        return len(self.group) > self.num_groups
+    def wires_per_node(self) -> int:
+        """Number of directed wires of one node."""
+        return len(self.machine.node.links)
 
+    @property
+    def num_devices(self) -> int:
+        """Number of devices on the nodes, with a rank or without."""
+        return self.num_nodes * self.machine.devices_per_node
 
-def lay_out(fabric: Fabric, groups: NDArray[np.integer]) -> GroupLayout:
-    """Sort the members of the groups ([num_groups, size] ranks, every rank in exactly one group) into visits."""
-    num_groups, size = groups.shape
-    assert groups.size == fabric.num_ranks, "the groups of a pattern hold every rank once"
-    group_of = np.full(fabric.num_ranks, -1, np.int32)
-    group_of[groups.ravel()] = np.repeat(np.arange(num_groups, dtype=np.int32), size)
-    assert group_of.min() >= 0, "the groups of a pattern hold every rank once"
+    @property
+    def hbm_base(self) -> int:
+        """Link id of the memory of device 0; before it come all node wires."""
+        return self.num_nodes * self.wires_per_node
 
-    node, position = np.divmod(np.sort(fabric.device_of[groups], axis=1), fabric.machine.devices_per_node)
-    first = np.ones((num_groups, size), bool)  # the member opens a visit
-    first[:, 1:] = node[:, 1:] != node[:, :-1]
-    starts = np.flatnonzero(first)
-    mask = np.bitwise_or.reduceat(np.int64(1) << position.ravel(), starts)
-    group = starts // size
-    opens = np.searchsorted(group, np.arange(num_groups))  # first visit of each group
-    num_visits = np.diff(np.append(opens, len(group)))
-    assert (num_visits == 1).all() or (num_visits > 1).all(), "groups within a node and over nodes in one pattern"
-    following = np.arange(1, len(group) + 1)
-    following[opens + num_visits - 1] = opens
-    return GroupLayout(
-        num_groups=num_groups,
-        size=size,
-        group_of=group_of,
-        group=group,
-        node=node.ravel()[starts],
-        mask=mask,
-        following=following,
-        order=np.arange(len(group)) - opens[group],
-    )
+    @property
+    def units_base(self) -> int:
+        """Link id of the compute units of device 0."""
+        return self.hbm_base + self.num_devices
+
+    @property
+    def pool_base(self) -> int:
+        """Link id of pool 0 of `pools`."""
+        return self.units_base + self.num_devices
+
+    @property
+    def num_pool_groups(self) -> int:
+        """Number of groups of nodes between which pools lie; 0 in a job without pools."""
+        return self.pools.num_groups
+
+    @property
+    def num_links(self) -> int:
+        """Number of links of all kinds."""
+        return self.pool_base + self.pools.num_pools
+
+    def link_named(self, node: int, name: str) -> int:
+        """Link id of a wire of a node, or of "hbm <position>" or "compute units <position>" of one of its devices.
+
+        Raises InputError for a node or name that is not there, naming the nearest valid name.
+        """
+        if not 0 <= node < self.num_nodes:
+            raise InputError(f"link {name!r}: got node {node}; this job has nodes 0 to {self.num_nodes - 1}")
+        per_node = self.machine.devices_per_node
+        ids = {wire.name: node * self.wires_per_node + i for i, wire in enumerate(self.machine.node.links)}
+        for position in range(per_node):
+            ids[f"hbm {position}"] = self.hbm_base + node * per_node + position
+            ids[f"compute units {position}"] = self.units_base + node * per_node + position
+        if name not in ids:
+            raise InputError(f"link of node {node} of {self.machine.name}: got {name!r}; {nearest(name, ids)}")
+        return ids[name]
+
+    def describe(self, link: int) -> str:
+        """Name of a link for a reader, such as "node 3 xgmi 0>6", "global 0>3" or "leaf 3 up"."""
+        assert 0 <= link < self.num_links, link
+        if link < self.hbm_base:
+            node, wire = divmod(link, self.wires_per_node)
+            return f"node {node} {self.machine.node.links[wire].name}"
+        if link >= self.pool_base:
+            return self.pools.describe(link - self.pool_base)
+        base, what = (self.hbm_base, "hbm") if link < self.units_base else (self.units_base, "compute units")
+        node, position = divmod(link - base, self.machine.devices_per_node)
+        return f"node {node} {what} {position}"
 
 
 def ends(fabric: Fabric, link: int) -> tuple[str, str]:

@@ -1,7 +1,8 @@
-"""What messages between members of groups load: the same ones in every group, from member to member."""
+"""Patterns of messages between members of groups: the same ones in every group, from member to member."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.network.fabric import Fabric
 from simfrontier.core.network.pattern import NETWORK, NODE, PACKAGE, Pattern, achieved_shares, finished, pool_loads
-from simfrontier.core.network.summed import summed
+from simfrontier.core.network.pools import summed
 
 
 def messages_loads(
@@ -20,11 +21,18 @@ def messages_loads(
     divisor: int,
     shares: Mapping[str, float],
 ) -> Pattern:
-    """Messages [num_messages, 3] of every group ([num_groups, size] ranks): from member, to member, and how many parts
-    of the volume it is, in units of volume / divisor. All are under way at once, from NIC to NIC between nodes."""
-    assert groups.size == fabric.num_ranks, "the groups of a pattern hold every rank once"
-    group_of = np.empty(fabric.num_ranks, np.int32)
+    """Return the pattern of messages [num_messages, 3] of every group ([num_groups, size] ranks): from member, to
+    member, and how many parts of the volume it is, in units of volume / divisor. All are under way at once, from NIC to
+    NIC between nodes.
+
+    The activities are the groups, in order, and then every rank that is in none by itself, which loads no wire and
+    never runs.
+    """
+    group_of = np.full(fabric.num_ranks, -1, np.int32)
     group_of[groups] = np.arange(len(groups), dtype=np.int32)[:, None]
+    idle = np.flatnonzero(group_of < 0)
+    num = len(groups) + len(idle)
+    group_of[idle] = np.arange(len(groups), num, dtype=np.int32)
     source, target, parts = messages.T
     node, position = np.divmod(fabric.device_of[groups], fabric.machine.devices_per_node)
     act = np.repeat(np.arange(len(groups)), len(messages))
@@ -36,11 +44,11 @@ def messages_loads(
     wire_share, pool_share = achieved_shares(fabric, shares)
     carried_by, link = np.divmod(key, len(fabric.capacity))
     weight = payload / wire_share[link % fabric.wires_per_node]
-    peak = np.zeros(len(groups))
+    peak = np.zeros(num)
     np.maximum.at(peak, carried_by, payload)
     pools = pool_loads(fabric, act[~within], start[~within], end[~within], counts[~within] / divisor)
     np.maximum.at(peak, pools[0], pools[2])
-    edges = np.zeros((len(groups), 3), np.int64)
+    edges = np.zeros((num, 3), np.int64)
     per_package = fabric.machine.devices_per_package
     near = np.where(first // per_package == second // per_package, PACKAGE, NODE)
     np.add.at(edges, (act, np.where(within, near, NETWORK)), counts)
@@ -54,6 +62,15 @@ def messages_loads(
         edges=edges,
         divisor=divisor,
     )
+
+
+def paired(fabric: Fabric, pairs: NDArray[np.integer], there: int, back: int, shares: Mapping[str, float]) -> Pattern:
+    """Return the pattern of one message of `there` bytes from the first to the second rank of each pair ([num_pairs, 2]
+    ranks), and one of `back` bytes the other way, both at once and full duplex. volume: bytes of the larger one."""
+    common = math.gcd(there, back)
+    messages = [(0, 1, there // common), (1, 0, back // common)]
+    sent = np.array([each for each in messages if each[2]], np.int64)
+    return messages_loads(fabric, pairs, sent, max(there, back) // common, shares)
 
 
 def _wires(

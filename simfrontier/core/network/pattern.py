@@ -5,7 +5,6 @@ built from templates of one node, written out over arrays of nodes."""
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +17,68 @@ from numpy.typing import NDArray
 from simfrontier.base.arrays import Floats, Ints
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.core.machine import Machine, Node
-from simfrontier.core.network.fabric import Fabric, GroupLayout, lay_out
+from simfrontier.core.network.fabric import Fabric
 
 RingOrder = Literal["links", "ranks"]
 PACKAGE, NODE, NETWORK = 0, 1, 2  # the boundaries at which endpoint payload is counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupLayout:
+    """The groups of a pattern as visits, sorted by group, then by node.
+
+    group_of   [num_ranks]   group of each rank
+    group      [num_visits]  the group that visits
+    node       [num_visits]  the node visited
+    mask       [num_visits]  which positions of the node belong to the group, as bits
+    following  [num_visits]  the visit of the same group to its next node, around to the first
+    order      [num_visits]  running number of the visit within its group
+    """
+
+    num_groups: int
+    size: int
+    group_of: NDArray[np.int32]
+    group: Ints
+    node: Ints
+    mask: Ints
+    following: Ints
+    order: Ints
+
+    @property
+    def spans_nodes(self) -> bool:
+        """Whether the groups reach over several nodes; all groups of a pattern agree on that."""
+        return len(self.group) > self.num_groups
+
+
+def lay_out(fabric: Fabric, groups: NDArray[np.integer]) -> GroupLayout:
+    """Sort the members of the groups ([num_groups, size] ranks, every rank in exactly one group) into visits."""
+    num_groups, size = groups.shape
+    assert groups.size == fabric.num_ranks, "the groups of a pattern hold every rank once"
+    group_of = np.full(fabric.num_ranks, -1, np.int32)
+    group_of[groups.ravel()] = np.repeat(np.arange(num_groups, dtype=np.int32), size)
+    assert group_of.min() >= 0, "the groups of a pattern hold every rank once"
+
+    node, position = np.divmod(np.sort(fabric.device_of[groups], axis=1), fabric.machine.devices_per_node)
+    first = np.ones((num_groups, size), bool)  # the member opens a visit
+    first[:, 1:] = node[:, 1:] != node[:, :-1]
+    starts = np.flatnonzero(first)
+    mask = np.bitwise_or.reduceat(np.int64(1) << position.ravel(), starts)
+    group = starts // size
+    opens = np.searchsorted(group, np.arange(num_groups))  # first visit of each group
+    num_visits = np.diff(np.append(opens, len(group)))
+    assert (num_visits == 1).all() or (num_visits > 1).all(), "groups within a node and over nodes in one pattern"
+    following = np.arange(1, len(group) + 1)
+    following[opens + num_visits - 1] = opens
+    return GroupLayout(
+        num_groups=num_groups,
+        size=size,
+        group_of=group_of,
+        group=group,
+        node=node.ravel()[starts],
+        mask=mask,
+        following=following,
+        order=np.arange(len(group)) - opens[group],
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -234,75 +291,3 @@ def achieved_shares(fabric: Fabric, shares: Mapping[str, float]) -> tuple[Floats
     merged = {name: shares.get(name, link_class.share) for name, link_class in classes.items()}
     wires = np.array([merged[wire.link_class] for wire in fabric.machine.node.links], float)
     return wires, merged[fabric.pools.link_class] if fabric.num_pool_groups else 1.0
-
-
-def paired(fabric: Fabric, pairs: NDArray[np.integer], there: int, back: int, shares: Mapping[str, float]) -> Pattern:
-    """One message of `there` parts from the first to the second rank of each pair ([num_pairs, 2] ranks), and one of
-    `back` parts the other way, both at once and full duplex; from NIC to NIC where they are on two nodes.
-
-    The activities are the pairs, in order, and then every rank that is in none by itself, which loads no wire and never
-    runs. volume: bytes of the larger message. Shares as in `ring_loads`.
-    """
-    common = math.gcd(there, back)
-    assert common, "pairs that exchange nothing"
-    there, back = there // common, back // common
-    most, num_pairs = max(there, back), len(pairs)
-    group_of = np.full(fabric.num_ranks, -1, np.int32)
-    group_of[pairs] = np.arange(num_pairs, dtype=np.int32)[:, None]
-    idle = np.flatnonzero(group_of < 0)
-    group_of[idle] = np.arange(num_pairs, num_pairs + len(idle), dtype=np.int32)
-    node, position = np.divmod(fabric.device_of[pairs], fabric.machine.devices_per_node)
-    acts, links, weights = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
-    peak = np.zeros(num_pairs + len(idle))
-    wire_share, pool_share = achieved_shares(fabric, shares)
-    within = node[:, 0] == node[:, 1]
-    kinds = np.unique(np.column_stack([within, position]), axis=0)  # few: positions, never nodes or ranks
-    for in_node, first, second in kinds.tolist():
-        mine = np.flatnonzero((within == in_node) & (position == (first, second)).all(axis=1))
-        for end, loads in _loads(fabric, in_node, first, second, there / most, back / most).items():
-            wires, payload = np.array(list(loads), np.int64), np.array(list(loads.values()))
-            acts.append(np.repeat(mine, len(wires)))
-            links.append((node[mine, end, None] * fabric.wires_per_node + wires).ravel())
-            weights.append(np.tile(payload / wire_share[wires], len(mine)))
-            peak[mine] = np.maximum(peak[mine], payload.max(initial=0.0))
-    pools = _pools(fabric, node, there / most, back / most)
-    acts.append(pools[0])
-    links.append(pools[1])
-    weights.append(pools[2] / pool_share)
-    np.maximum.at(peak, pools[0], pools[2])
-    edges = np.zeros((len(peak), 3), np.int64)
-    per_package = fabric.machine.devices_per_package
-    near = position[:, 0] // per_package == position[:, 1] // per_package
-    boundary = np.where(within, np.where(near, PACKAGE, NODE), NETWORK)
-    edges[np.arange(num_pairs), boundary] = there + back
-    return finished(fabric, group_of, acts, links, weights, peak=peak, edges=edges, divisor=most)
-
-
-def _loads(
-    fabric: Fabric, within: int, first: int, second: int, there: float, back: float
-) -> dict[int, dict[int, float]]:
-    """Payload on the local wires of the node of either end (0 or 1; both in 0 where it is one node), by position."""
-    machine_node = fabric.machine.node
-    if within:
-        ways = [(0, machine_node.route(first, second), there), (0, machine_node.route(second, first), back)]
-    else:
-        ways = [
-            (0, machine_node.to_network(first), there),
-            (0, machine_node.from_network(first), back),
-            (1, machine_node.from_network(second), there),
-            (1, machine_node.to_network(second), back),
-        ]
-    out: dict[int, dict[int, float]] = {}
-    for end, wires, amount in ways:
-        for wire in wires if amount else ():
-            loads = out.setdefault(end, {})
-            loads[wire] = loads.get(wire, 0.0) + amount
-    return out
-
-
-def _pools(fabric: Fabric, node: Ints, there: float, back: float) -> tuple[Ints, Ints, Floats]:
-    act = np.arange(len(node))
-    ways = [(node[:, 0], node[:, 1], there), (node[:, 1], node[:, 0], back)]
-    used = [(a, b, np.full(len(node), amount)) for a, b, amount in ways if amount]
-    source, target, amount = (np.concatenate(parts) for parts in zip(*used, strict=True))
-    return pool_loads(fabric, np.tile(act, len(used)), source, target, amount)

@@ -1,132 +1,258 @@
-"""Pools: what the nodes of a job share between their NICs; one interface for every network that joins nodes."""
+"""Pools: links that the nodes of a job share between their NICs, in a flat network, a dragonfly and a fat tree."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.base.arrays import Floats, Ints
 from simfrontier.base.errors import InputError
-from simfrontier.core.machine import Machine
-from simfrontier.core.network.dragonfly import GLOBAL_CLASS, DragonflyPools
-from simfrontier.core.network.fat_tree import FatTreePools
+from simfrontier.core.machine import UPLINK, Machine
 
-
-class Pools(Protocol):
-    """The pools of one job, numbered from 0. They lie between groups of nodes, `groups_of_job`.
-
-    nodes_per_group  as the machine's file says; a job may have fewer in some, or any other number by a topology
-    num_groups  number of groups, 0 in a job without pools
-    link_class  what the pools' links are called
-    route_names names of the pools of a route from group {a} to another group {b}, in order
-    capacity    [number of pools] nominal bytes/s
-    """
-
-    @property
-    def nodes_per_group(self) -> int: ...
-
-    @property
-    def num_groups(self) -> int: ...
-
-    @property
-    def link_class(self) -> str: ...
-
-    @property
-    def route_names(self) -> tuple[str, ...]: ...
-
-    @property
-    def capacity(self) -> Floats: ...
-
-    def loads(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
-        """Loads (activity, pool, weight), each pair once, of amounts from group to group; none within a group."""
-        ...
-
-    def route(self, source: int, target: int) -> tuple[int, ...]:
-        """The pools that a single message passes from group to group, in order."""
-        ...
-
-    def describe(self, pool: int) -> str:
-        """Name of a pool for a reader, such as "global 0>3"."""
-        ...
-
-    def ends(self, pool: int) -> tuple[str, str]:
-        """The switches that a pool leads from and to."""
-        ...
-
-    def switch(self, group: int) -> str:
-        """The switch that joins the nodes of a group."""
-        ...
-
-    def joining(self) -> tuple[int, ...]:
-        """The pools that lead from one switch to another."""
-        ...
-
-    def degraded(self, source: int, target: int) -> int:
-        """The pool that a perturbation names by two groups. Raises InputError where there is no such pool."""
-        ...
-
-    def leads_to(self, pool: int) -> int:
-        """The group of nodes that a pool leads to."""
-        ...
-
-    def around(self, pool: int, dead: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
-        """The ways around a dead pool, each the pools that it takes; `dead` of all pools [num_pools]."""
-        ...
+GLOBAL_CLASS = "global"
+RESIDUE = 1e-12  # what is smaller than this, relative to the largest load, is left over from cancelling
+Loads = tuple[Ints, Ints, Floats]  # (activity, pool, weight), each pair once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoPools:
-    """One switch without contention joins all nodes of the job: a flat network, or a part of a larger one."""
+class Pools:
+    """The pools of one job, numbered from 0, between groups of nodes (`groups_of_job`). By itself this is a flat
+    network: one switch without contention joins all nodes, and there are no pools.
+
+    nodes_per_group  as the machine's file says; a job may have fewer in some, or any other number by a topology
+    num_groups       number of groups, 0 in a job without pools
+    bytes_per_s      nominal capacity of each pool
+    link_class       class of the pools' links
+    route_names      names of the pools of a route from group {a} to another group {b}, in order
+    """
 
     nodes_per_group: int
-    link_class: str
     num_groups: int = 0
+    bytes_per_s: float = 0.0
+    link_class: str = GLOBAL_CLASS
     route_names: tuple[str, ...] = ()
 
     @property
-    def capacity(self) -> Floats:
-        return np.empty(0)
+    def num_pools(self) -> int:
+        return 0
 
-    def loads(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
+    def loads(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> Loads:
+        """Return the loads of amounts from group to group; none within a group."""
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
 
     def route(self, source: int, target: int) -> tuple[int, ...]:
+        """Return the pools that a single message passes from group to group, in order."""
         return ()
 
     def describe(self, pool: int) -> str:
-        raise AssertionError(f"pool {pool} of a job without pools")
-
-    def ends(self, pool: int) -> tuple[str, str]:
+        """Return the name of a pool for a reader, such as "global 0>3"."""
         raise AssertionError(f"pool {pool} of a job without pools")
 
     def switch(self, group: int) -> str:
+        """Return the name of the switch that joins the nodes of a group."""
         return "net"
 
+    def ends(self, pool: int) -> tuple[str, str]:
+        """Return the switches that a pool leads from and to."""
+        raise AssertionError(f"pool {pool} of a job without pools")
+
     def joining(self) -> tuple[int, ...]:
-        return ()
+        """Return the pools that lead from one switch to another."""
+        return tuple(range(self.num_pools))
 
     def leads_to(self, pool: int) -> int:
+        """Return the group of nodes that a pool leads to."""
         raise AssertionError(f"pool {pool} of a job without pools")
 
     def around(self, pool: int, dead: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+        """Return the ways around a dead pool, each the pools that it takes; `dead` of all pools [num_pools]."""
         return ()
 
     def degraded(self, source: int, target: int) -> int:
+        """Return the pool that a perturbation names by two groups. Raises InputError where there is no such pool."""
         raise InputError(f"global pool: got {source}>{target}; this job has no global pools", key=("perturbation",))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DragonflyPools(Pools):
+    """One pool per ordered pair of all groups of the machine (non-minimal traffic may pass through any group), from
+    group a to group b at a * num_groups + b; those from a group to itself are never used."""
+
+    nonminimal_share: float
+    route_names: tuple[str, ...] = ("global {a}>{b}",)
+
+    @property
+    def num_pools(self) -> int:
+        return self.num_groups**2
+
+    def loads(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> Loads:
+        """Return the loads of minimal traffic, and of the rest by way of third groups.
+
+        With G groups and non-minimal share u, a demand d(a,b) puts (1-u) d on pool (a,b), and u/(G-2) d on both (a,c)
+        and (c,b) for each third group c. Summed over the demands of an activity, pool (c,d) carries
+            alpha d(c,d) + beta (out(c) + in(d)),   beta = u/(G-2),  alpha = 1 - u - 2 beta,
+        with out and in the demands that leave c and that reach d. So only group sums are spread, never single demands;
+        and of activities with the same demands only one's.
+        """
+        alike = _alike(act, source, target, amount)
+        if alike is None:
+            return self._spread(act, source, target, amount)
+        acts, first, which = alike
+        mine = np.isin(act, acts[first])
+        own, pool, load = self._spread(
+            np.searchsorted(acts[first], act[mine]), source[mine], target[mine], amount[mine]
+        )
+        start = np.searchsorted(own, np.arange(len(first) + 1))
+        count = np.diff(start)[which]
+        place = np.repeat(start[which] - np.cumsum(count) + count, count) + np.arange(count.sum())
+        return np.repeat(acts, count), pool[place], load[place]
+
+    def _spread(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> Loads:
+        """The loads of each activity by itself."""
+        num_groups = self.num_groups
+        across = source != target
+        if not across.any():
+            return Pools.loads(self, act, source, target, amount)
+        act, source, target, amount = act[across], source[across], target[across], amount[across]
+        nonminimal = self.nonminimal_share if num_groups > 2 else 0.0
+        beta = nonminimal / max(num_groups - 2, 1)
+        keys = [(act * num_groups + source) * num_groups + target]
+        loads = [amount * (1.0 - nonminimal - 2.0 * beta)]
+        if nonminimal:
+            every = np.arange(num_groups)
+            leaving, out_sum = summed(act * num_groups + source, amount)
+            reaching, in_sum = summed(act * num_groups + target, amount)
+            away = every != (leaving % num_groups)[:, None]
+            keys.append((leaving[:, None] * num_groups + every)[away])
+            loads.append(np.broadcast_to(out_sum[:, None] * beta, away.shape)[away])
+            away = every != (reaching % num_groups)[:, None]
+            number, group = reaching // num_groups, reaching % num_groups
+            keys.append((number[:, None] * num_groups**2 + every * num_groups + group[:, None])[away])
+            loads.append(np.broadcast_to(in_sum[:, None] * beta, away.shape)[away])
+        key, load = summed(np.concatenate(keys), np.concatenate(loads))
+        keep = load > RESIDUE * load.max()
+        return key[keep] // num_groups**2, key[keep] % num_groups**2, load[keep]
+
+    def route(self, source: int, target: int) -> tuple[int, ...]:
+        """Return the direct pool: single messages never go by way of a third group."""
+        return (source * self.num_groups + target,) if source != target else ()
+
+    def describe(self, pool: int) -> str:
+        source, target = divmod(pool, self.num_groups)
+        return self.route_names[0].format(a=source, b=target)
+
+    def switch(self, group: int) -> str:
+        return f"net {group}"
+
+    def ends(self, pool: int) -> tuple[str, str]:
+        source, target = divmod(pool, self.num_groups)
+        return self.switch(source), self.switch(target)
+
+    def joining(self) -> tuple[int, ...]:
+        """Return all pools but those from a group to itself."""
+        groups = range(self.num_groups)
+        return tuple(a * self.num_groups + b for a in groups for b in groups if a != b)
+
+    def leads_to(self, pool: int) -> int:
+        return pool % self.num_groups
+
+    def around(self, pool: int, dead: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+        """Return the ways by each third group to and from which pools are alive."""
+        source, target = divmod(pool, self.num_groups)
+        third = np.arange(self.num_groups)
+        to, on = source * self.num_groups + third, third * self.num_groups + target
+        usable = (third != source) & (third != target) & ~dead[to] & ~dead[on]
+        return tuple(zip(to[usable].tolist(), on[usable].tolist(), strict=True))
+
+    def degraded(self, source: int, target: int) -> int:
+        if source == target or not (0 <= source < self.num_groups and 0 <= target < self.num_groups):
+            allowed = f"two different groups of 0 to {self.num_groups - 1}"
+            raise InputError(f"global pool: got {source}>{target}; allowed: {allowed}", key=("perturbation",))
+        return source * self.num_groups + target
+
+
+def _alike(act: Ints, source: Ints, target: Ints, amount: Floats) -> tuple[Ints, Ints, Ints] | None:
+    """The activities, which of them is the first of each kind that has the same demands in the same order, and the kind
+    of each; None where they have unequal numbers of demands, or all are different."""
+    acts, counts = np.unique(act, return_counts=True)
+    if len(acts) < 2 or (counts != counts[0]).any():
+        return None
+    order = np.argsort(act, kind="stable")
+    rows = np.stack([source, target, amount], axis=-1)[order].reshape(len(acts), -1)
+    as_bytes = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()  # which compares fast
+    _, first, which = np.unique(as_bytes, return_index=True, return_inverse=True)
+    if len(first) == len(acts):
+        return None
+    by_place = np.argsort(first)
+    rank = np.empty(len(first), np.int64)
+    rank[by_place] = np.arange(len(first))
+    return acts, first[by_place], rank[which]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FatTreePools(Pools):
+    """Two pools for each leaf of a tapered fat tree: up at 2 * leaf, down at 2 * leaf + 1. A group is the nodes under
+    one leaf; the levels above the leaves are non-blocking and have no pools."""
+
+    link_class: str = UPLINK
+    route_names: tuple[str, ...] = ("leaf {a} up", "leaf {b} down")
+
+    @property
+    def num_pools(self) -> int:
+        return 2 * self.num_groups
+
+    def loads(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> Loads:
+        """Return the loads: what goes from leaf a to leaf b loads up(a) and down(b) once."""
+        across = source != target
+        act, source, target, amount = act[across], source[across], target[across], amount[across]
+        pool = np.concatenate([2 * source, 2 * target + 1])
+        key, load = summed(np.tile(act, 2) * self.num_pools + pool, np.tile(amount, 2))
+        used = load > 0.0
+        return key[used] // self.num_pools, key[used] % self.num_pools, load[used]
+
+    def route(self, source: int, target: int) -> tuple[int, ...]:
+        return (2 * source, 2 * target + 1) if source != target else ()
+
+    def describe(self, pool: int) -> str:
+        leaf, is_down = divmod(pool, 2)
+        return self.route_names[is_down].format(a=leaf, b=leaf)
+
+    def switch(self, group: int) -> str:
+        return f"leaf {group}"
+
+    def ends(self, pool: int) -> tuple[str, str]:
+        """Return a leaf's switch and the spine, which stands for all levels above it."""
+        leaf, is_down = divmod(pool, 2)
+        return ("spine", self.switch(leaf)) if is_down else (self.switch(leaf), "spine")
+
+    def leads_to(self, pool: int) -> int:
+        return pool // 2
+
+    def degraded(self, source: int, target: int) -> int:
+        raise InputError(
+            f"global pool: got {source}>{target}; a fat tree has none; allowed: links of nodes", key=("perturbation",)
+        )
+
+
 def pools_of(machine: Machine, group_of: Ints) -> Pools:
-    """The pools that a job may use whose nodes are in these groups of the machine's network, [num_nodes]."""
+    """Return the pools that a job may use whose nodes are in these groups of the machine's network [num_nodes]."""
     fly, tree, last = machine.dragonfly, machine.fat_tree, int(group_of.max())
-    if (group_of != last).any():
-        if fly is not None:
-            assert last < fly.num_groups, (last, machine.name)
-            return DragonflyPools(dragonfly=fly)
-        if tree is not None:
-            assert last < tree.num_leaves, (last, machine.name)
-            return FatTreePools(fat_tree=tree, num_groups=last + 1)
-    link_class = GLOBAL_CLASS if tree is None else FatTreePools.link_class
-    return NoPools(nodes_per_group=len(group_of), link_class=link_class)
+    is_one_group = bool((group_of == last).all())
+    if fly is not None and not is_one_group:
+        return DragonflyPools(
+            nodes_per_group=fly.nodes_per_group,
+            num_groups=fly.num_groups,
+            bytes_per_s=fly.bytes_per_s,
+            nonminimal_share=fly.nonminimal_share,
+        )
+    if tree is not None and not is_one_group:
+        return FatTreePools(nodes_per_group=tree.nodes_per_leaf, num_groups=last + 1, bytes_per_s=tree.bytes_per_s)
+    return Pools(nodes_per_group=len(group_of), link_class=GLOBAL_CLASS if tree is None else UPLINK)
+
+
+def summed(key: Ints, amount: Floats) -> tuple[Ints, Floats]:
+    """Return the different keys in ascending order, and the sum of the amounts of each."""
+    unique, which = np.unique(key, return_inverse=True)
+    return unique, np.bincount(which, amount).astype(np.float64, copy=False)

@@ -113,7 +113,7 @@ def _between(machine: Machine, group_of: Ints) -> BetweenGroups | None:
         nodes_per_group=pools.nodes_per_group,
         num_groups=pools.num_groups,
         link_class=pools.link_class,
-        bytes_per_s=float(pools.capacity[0]),
+        bytes_per_s=pools.bytes_per_s,
         route=pools.route_names,
         nonminimal_share=fly.nonminimal_share if fly is not None and goes_round else 0.0,
         group_of_node=None if in_order else tuple(group_of.tolist()),

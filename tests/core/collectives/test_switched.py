@@ -7,7 +7,7 @@ import pytest
 from simfrontier.core.collectives import load_library
 from simfrontier.core.cost import EqualGroups
 from simfrontier.core.machine import Machine, catalog, load_machine
-from tests.core.network.limits import limits
+from tests.core.network.brute import limits
 
 GIB = 2**30
 SWITCHED = [load_machine(name) for name in catalog() if load_machine(name).node.has_switch]

@@ -112,5 +112,5 @@ def test_two_calls_at_once_share_the_bus() -> None:
     on_bus = [float(f.load[f.rows == one.folding.link_class[0]][0]) for (one, _), f in zip(works, flows, strict=True)]
     assert on_bus == pytest.approx([1.0, 4.0])
     assert [some[0].alone for _, some in works] == pytest.approx([7e9, 7e9 / 4], rel=1e-9)
-    rates = solve(np.array([on_bus]), np.array([7e9]), np.ones(2), np.array([flow.cap for flow in flows]))
+    rates = solve(np.array([on_bus]), np.array([7e9]), np.array([flow.cap for flow in flows]))
     assert rates.tolist() == pytest.approx([7e9 / 5] * 2, rel=1e-9)

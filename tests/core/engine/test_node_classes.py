@@ -10,7 +10,7 @@ import pytest
 from simfrontier.core.engine import speed_error, trace_notes
 from simfrontier.core.engine.many_speeds import OTHER_CONTENTION
 from simfrontier.core.machine import Perturbation, SlowDevice, Spread
-from simfrontier.core.network.node_classes import MOST_SPEEDS, class_rates, classes_of_nodes
+from simfrontier.core.network.speeds import MOST_SPEEDS, class_rates, classes_of_nodes
 from simfrontier.core.workload import find_model
 from tests.core.engine.steps import frontier_mesh, schedule, step
 

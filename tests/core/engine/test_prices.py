@@ -16,7 +16,7 @@ from simfrontier.core.machine import load_machine
 from simfrontier.core.program import CollectiveKind
 from simfrontier.inputs.scenario import load_scenario, varied_numbers, with_numbers
 from tests.core.engine.singles import single
-from tests.core.network.limits import limits
+from tests.core.network.brute import limits
 from tests.whatif import LAWS, drawn
 
 FRONTIER, RCCL = load_machine("frontier"), load_library("rccl")

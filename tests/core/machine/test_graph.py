@@ -29,7 +29,7 @@ def rates(name: str, *pairs: tuple[int, int]) -> list[float]:
         usage[list(node.route(a, b)), copy] = 1.0
     capacity = np.array([link.bytes_per_s for link in node.links])
     alone = np.full(len(pairs), np.inf)
-    return [float(rate) for rate in solve(usage, capacity, np.ones(len(pairs)), alone)]
+    return [float(rate) for rate in solve(usage, capacity, alone)]
 
 
 def test_links_are_a_port_up_and_down_for_each_device() -> None:

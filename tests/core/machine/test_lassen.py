@@ -9,7 +9,7 @@ from simfrontier.core.cost import EqualGroups
 from simfrontier.core.machine import Machine, load_machine
 from simfrontier.core.network import Fabric
 from simfrontier.core.network.routes import route
-from tests.core.network.limits import limits
+from tests.core.network.brute import limits
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""Patterns message by message and rates link by link, with plain loops: what the package is held against."""
+"""Patterns message by message and rates link by link, with plain loops: what the package is held against; and patterns
+to try it with."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,7 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.core.network import Fabric, Folding, Pattern, solve
+from simfrontier.core.collectives import Library, algorithm
+from simfrontier.core.collectives.algorithms.direct import direct_loads as direct
+from simfrontier.core.collectives.algorithms.ring import ring_loads as ring
+from simfrontier.core.cost import EqualGroups
+from simfrontier.core.network import Fabric, Folding, Pattern, equal_parts, local, solve
 
 Loads = dict[tuple[int, int], float]
 
@@ -91,7 +96,7 @@ def full_rates(fabric: Fabric, patterns: dict[str, Pattern], hbm: dict[str, floa
     for start, (key, pattern) in zip(starts, patterns.items(), strict=False):
         factor = np.where(fabric.kind[pattern.link] == 1, hbm[key], np.where(fabric.kind[pattern.link] == 2, 0.0, 1.0))
         np.add.at(usage, (pattern.link, start + pattern.act), pattern.weight * factor / pattern.peak[pattern.act])
-    rate = solve(usage, fabric.capacity, np.ones(starts[-1]), np.full(starts[-1], np.inf))
+    rate = solve(usage, fabric.capacity, np.full(starts[-1], np.inf))
     return {key: rate[a:b] for key, a, b in zip(patterns, starts, starts[1:], strict=False)}
 
 
@@ -104,6 +109,29 @@ def folded_rates(
     for i, (key, cls) in enumerate(where):
         column = folding.column(key, cls)
         usage[column.rows, i] = column.wire + hbm[key] * column.hbm
-    rate = solve(usage, folding.capacity, np.ones(len(where)), np.full(len(where), np.inf))
+    rate = solve(usage, folding.capacity, np.full(len(where), np.inf))
     of = dict(zip(where, rate.tolist(), strict=True))
     return {key: np.array([of[key, int(c)] for c in folding.activity_class[key]]) for key in patterns}
+
+
+def six_patterns(fabric: Fabric) -> dict[str, Pattern]:
+    """Rings over all ranks, nodes, packages and equal positions of nodes; all-to-alls of these; local work."""
+    ranks = np.arange(fabric.num_ranks)
+    per_node = fabric.machine.devices_per_node
+    return {
+        "world": ring(fabric, ranks[None, :], {}),
+        "node": ring(fabric, ranks.reshape(-1, per_node), {}),
+        "package": ring(fabric, ranks.reshape(-1, fabric.machine.devices_per_package), {}),
+        "cross": ring(fabric, ranks.reshape(-1, per_node).T, {}),
+        "cross direct": direct(fabric, ranks.reshape(-1, per_node).T, {}),
+        "local": local(fabric),
+    }
+
+
+def limits(groups: EqualGroups, name: str, library: Library) -> dict[str, float]:
+    """The most that a rank could send by an algorithm if only the links of one class held it up, at a share of 1: bytes
+    per second by class of link."""
+    fabric, whole = groups.fabric, dict.fromkeys(groups.machine.link_classes, 1.0)
+    used, rate = equal_parts(fabric, algorithm(name).loads(fabric, groups.groups, library, whole))
+    classes = fabric.link_class[used]
+    return {fabric.class_names[number]: float(rate[classes == number].min()) for number in np.unique(classes)}

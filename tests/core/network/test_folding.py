@@ -11,10 +11,9 @@ from simfrontier.core.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.core.collectives.algorithms.tree import tree_loads as tree
 from simfrontier.core.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.core.network import Fabric, Pattern, fold, local
+from simfrontier.core.network.folding import number
 from simfrontier.core.network.hashes import number_hash
-from simfrontier.core.network.refine import number
-from tests.core.network.brute import folded_rates, full_rates
-from tests.core.network.six_patterns import six_patterns
+from tests.core.network.brute import folded_rates, full_rates, six_patterns
 from tests.perturbed import perturbed
 
 FRONTIER = load_machine("frontier")
@@ -43,7 +42,7 @@ def assert_same_rates(fabric: Fabric, patterns: dict[str, Pattern], colour: NDAr
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize(("name", "num_nodes"), [("frontier", 2), ("toy-cluster", 7)])
+@pytest.mark.parametrize(("name", "num_nodes"), [("frontier", 2), ("toy-cluster", 7), ("toy-tree", 5)])
 def test_folded_rates_equal_full_rates(name: str, num_nodes: int, fault: str) -> None:
     perturbation = FAULTS[fault]
     if name == "frontier" and fault.endswith("wire"):

@@ -17,6 +17,7 @@ from simfrontier.core.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.core.collectives.algorithms.tree import double_tree, tree_loads as tree
 from simfrontier.core.machine import load_machine
 from simfrontier.core.network import Fabric, Pattern, fold, solve
+from simfrontier.core.network.messages import paired
 from tests.core.network.brute import brute, wire_loads
 
 CLUSTER = load_machine("toy-cluster")  # chains 0-1-2-3 and 3-2-1-0; NICs on devices 1 and 3; all shares 1
@@ -153,7 +154,9 @@ def assert_like_brute(fabric: Fabric, groups: Groups, shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", ["ring", "direct"])
-@pytest.mark.parametrize(("name", "num_nodes"), [("toy-cluster", 16), ("toy-cluster", 3), ("frontier", 2)])
+@pytest.mark.parametrize(
+    ("name", "num_nodes"), [("toy-cluster", 16), ("toy-cluster", 3), ("frontier", 2), ("toy-tree", 5), ("lassen", 20)]
+)
 def test_loads_equal_those_of_single_messages(name: str, num_nodes: int, shape: str) -> None:
     fabric = Fabric.build(load_machine(name), num_nodes)
     per_node, ranks = fabric.machine.devices_per_node, np.arange(fabric.num_ranks)
@@ -222,7 +225,7 @@ def test_three_pairs_share_the_bus_fairly() -> None:
     for cls in range(3):
         column = folding.column("pairs", cls)
         usage[column.rows, cls] = column.wire
-    speeds = solve(usage, folding.capacity, np.ones(3), np.full(3, np.inf))
+    speeds = solve(usage, folding.capacity, np.full(3, np.inf))
     assert (speeds / pairs.peak).tolist() == pytest.approx([1e9 / 3] * 3)
 
 
@@ -265,3 +268,46 @@ def test_counted_loads_are_those_of_the_algorithm(name: str, num_ranks: int, gro
     np.testing.assert_allclose(by_link(fabric, counted), by_link(fabric, own), rtol=1e-12)
     np.testing.assert_allclose(counted.peak, own.peak, rtol=1e-12)
     np.testing.assert_array_equal(counted.edges * own.divisor, own.edges * counted.divisor)
+
+
+# ── messages between pairs of ranks ──
+
+
+def test_one_message_inside_a_node_loads_its_way_only() -> None:
+    fabric = Fabric.build(CLUSTER, 1)
+    pattern = paired(fabric, np.array([[0, 1]]), 8, 0, {})
+    assert named(fabric, pattern) == {"node 0 xgmi 0>1": 1.0}
+    assert pattern.edges.tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]  # ranks 2 and 3 are idle, each by itself
+    assert pattern.group_of.tolist() == [0, 0, 1, 2]
+    assert pattern.peak.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_the_smaller_message_loads_less() -> None:
+    """Six bytes ahead and four back: of the volume, six, two thirds go back; five messages of two bytes in parts of
+    three."""
+    fabric = Fabric.build(CLUSTER, 1)
+    pattern = paired(fabric, np.array([[0, 1]]), 6, 4, {})
+    assert named(fabric, pattern) == {"node 0 xgmi 0>1": 1.0, "node 0 xgmi 1>0": pytest.approx(2 / 3)}
+    assert (pattern.edges[0].tolist(), pattern.divisor) == ([5, 0, 0], 3)
+
+
+def test_between_nodes_messages_go_from_nic_to_nic() -> None:
+    """Device 0 sends by the NIC of its package, which hangs on device 1; device 5 is position 1 of node 1."""
+    fabric = Fabric.build(CLUSTER, 2)
+    pattern = paired(fabric, np.array([[0, 5]]), 1, 0, {"nic": 0.5})
+    names = set(named(fabric, pattern))
+    assert {"node 0 xgmi 0>1", "node 0 nic0>net", "node 1 net>nic0"} <= names
+    assert named(fabric, pattern)["node 0 nic0>net"] == 2.0  # half of the link is reached
+    assert not any(">0" in name for name in names)
+    assert pattern.edges[0].tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("num_nodes", [2, 8, 16])
+def test_pairs_of_all_ranks_are_direct_messages(num_nodes: int) -> None:
+    """Both ways at once, with dragonfly pools: what `direct` says of groups of two."""
+    fabric = Fabric.build(CLUSTER, num_nodes)
+    pairs = np.arange(fabric.num_ranks).reshape(2, -1).T
+    ours, theirs = paired(fabric, pairs, 3, 3, {"nic": 0.8}), direct(fabric, pairs, {"nic": 0.8})
+    assert wire_loads(ours) == pytest.approx(wire_loads(theirs))
+    assert (ours.peak == theirs.peak).all() and (ours.group_of == theirs.group_of).all()
+    assert (ours.edges / ours.divisor == theirs.edges / theirs.divisor).all()

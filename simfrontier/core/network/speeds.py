@@ -1,4 +1,5 @@
-"""Classes of nodes, for machines of many device speeds: nodes of one class have the same speeds, and fold together."""
+"""Factors on the speeds of devices and on the rates of networks, and classes of nodes where there are many: the nodes
+of one class are simulated with the same factors, and fold together."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from simfrontier.base.arrays import Floats, Ints
+from simfrontier.base.errors import InputError
+from simfrontier.core.machine import Machine, Perturbation, Spread
 
 MOST_SPEEDS = 32  # device speeds that are simulated as they are; with more, nodes are put into classes
 MOST_MIXED = 256  # speeds times nodes of different devices that are, too: the engine's time grows with both
@@ -77,3 +80,42 @@ def class_rates(factors: Floats, classes: Ints) -> ClassRates:
         mean[nodes] = 1.0 / (1.0 / own).mean(axis=0)
         slowest[nodes], fastest[nodes] = own.min(axis=0), own.max(axis=0)
     return ClassRates(mean=mean, slowest=slowest, fastest=fastest)
+
+
+def device_factors(machine: Machine, num_nodes: int, perturbation: Perturbation) -> Floats:
+    """Return factors on the speeds of all devices [num_nodes, devices of a node]. Raises InputError where a device is
+    named that is not there."""
+    per_node, spread = machine.devices_per_node, perturbation.differing("devices")
+    num_devices = num_nodes * per_node
+    speed = np.ones(num_devices) if spread is None else _factors(perturbation, spread, num_devices)
+    for slow in perturbation.slow:
+        refuse_beyond("slow device: got", slow.device, num_devices, "devices")
+        speed[slow.device] *= slow.factor
+    for package in perturbation.packages:
+        size = machine.devices_per_package
+        refuse_beyond("package: got", package.package, num_devices // size, "packages")
+        speed[package.package * size : (package.package + 1) * size] *= package.factor
+    for node in perturbation.nodes:
+        refuse_beyond("node: got", node.node, num_nodes, "nodes")
+        speed[node.node * per_node : (node.node + 1) * per_node] *= node.factor
+    return speed.reshape(num_nodes, per_node)
+
+
+def network_factors(num_nodes: int, perturbation: Perturbation) -> Floats:
+    """Return factors on the rates at which nodes reach the network [num_nodes]."""
+    spread = perturbation.differing("networks")
+    return np.ones(num_nodes) if spread is None else _factors(perturbation, spread, num_nodes)
+
+
+def _factors(perturbation: Perturbation, spread: Spread, num: int) -> Floats:
+    try:
+        return spread.factors(num)
+    except InputError as error:
+        number = [each.resolved() for each in perturbation.spread].index(spread)
+        raise error.within(key=("perturbation", "spread", number)) from None
+
+
+def refuse_beyond(what: str, got: int, count: int, things: str, where: str = "this job") -> None:
+    """Raise InputError where a perturbation names a thing beyond the last."""
+    if not got < count:
+        raise InputError(f"{what} {got}; {where} has {things} 0 to {count - 1}", key=("perturbation",))

@@ -1,11 +1,9 @@
-"""Fat trees: pool loads by hand and message by message, what leaves must arrive, and folding of what is alike.
+"""Pools of dragonflies and fat trees: loads by hand, detours, and folding of what is alike.
 
 The toy tree has 8 nodes under four leaves: 2 NICs of 1 GB/s per node, 1 GB/s up and down per leaf. A leaf has 8 ranks.
 """
 
 from __future__ import annotations
-
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -16,15 +14,13 @@ from simfrontier.core.collectives.algorithms.direct import direct_loads as direc
 from simfrontier.core.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.core.collectives.algorithms.tree import tree_loads as tree
 from simfrontier.core.cost import EqualGroups
-from simfrontier.core.machine import HEALTHY, Perturbation, load_machine
+from simfrontier.core.machine import load_machine
 from simfrontier.core.network import Fabric, Pattern, fold
-from tests.core.network.brute import brute, folded_rates, full_rates, wire_loads
-from tests.core.network.six_patterns import six_patterns
-from tests.perturbed import perturbed
+from simfrontier.core.network.pools import DragonflyPools
+from tests.core.network.brute import six_patterns, wire_loads
 
 TREE = load_machine("toy-tree")
 LASSEN = load_machine("lassen")
-HBM = {"world": 2.0, "node": 30.0, "package": 2.0, "cross": 60.0, "cross direct": 2.0, "tree": 3.0, "local": 1.0}
 
 
 def world(fabric: Fabric) -> NDArray[np.int64]:
@@ -92,39 +88,6 @@ def test_a_double_tree_on_three_nodes() -> None:
     assert leaves(fabric, tree(fabric, world(fabric), {})) == pytest.approx(alike(1.5, 2))
 
 
-# ── message by message ──
-
-
-@pytest.mark.parametrize("shape", ["ring", "direct"])
-@pytest.mark.parametrize(("name", "num_nodes"), [("toy-tree", 5), ("lassen", 20)])
-def test_loads_equal_those_of_single_messages(name: str, num_nodes: int, shape: str) -> None:
-    fabric = Fabric.build(load_machine(name), num_nodes)
-    ranks = np.arange(fabric.num_ranks)
-    for groups in (ranks[None, :], ranks.reshape(-1, 4), ranks.reshape(-1, 4).T, ranks.reshape(-1, 2).T):
-        pattern = (ring if shape == "ring" else direct)(fabric, groups, {})
-        loads, edges = brute(fabric, groups, shape)
-        assert wire_loads(pattern) == pytest.approx(loads, rel=1e-12)
-        assert pattern.edges.tolist() == edges
-
-
-# ── folding ──
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [HEALTHY, perturbed(slow={9: 0.5}), perturbed(links={(3, "nic1>net"): 0.5, (0, "xgmi 0>1"): 0.5})],
-    ids=["healthy", "slow device", "links"],
-)
-def test_folded_rates_equal_full_rates(fault: Perturbation) -> None:
-    fabric = Fabric.build(TREE, 5, fault)
-    patterns = six_patterns(fabric) | {"tree": tree(fabric, world(fabric), {})}
-    for keys in [*combinations(patterns, 2), tuple(patterns)]:
-        some = {key: patterns[key] for key in keys}
-        whole, folded = full_rates(fabric, some, HBM), folded_rates(fold(fabric, some), some, HBM)
-        for key in keys:
-            assert folded[key] == pytest.approx(whole[key], rel=1e-9), key
-
-
 def test_ranks_fold_to_as_many_classes_at_every_size() -> None:
     """Whole leaves: which GPU of a node, whatever the number of leaves."""
     counts = set()
@@ -134,9 +97,6 @@ def test_ranks_fold_to_as_many_classes_at_every_size() -> None:
     assert len(counts) == 1 and counts <= {1, 2, 3, 4}
 
 
-# ── single messages, boxes and cables ──
-
-
 def test_a_taper_slows_all_to_alls_and_no_ring() -> None:
     """8 ranks under a leaf each send 24/31 up 1 GB/s; the 2 ranks of a NIC 28/31 each over 1 GB/s."""
     library = load_library("gloo")
@@ -144,3 +104,44 @@ def test_a_taper_slows_all_to_alls_and_no_ring() -> None:
     assert tapered.sent_per_s("direct", library) == pytest.approx(1e9 * 31 / (8 * 24))
     assert flat.sent_per_s("direct", library) == pytest.approx(1e9 * 31 / (2 * 28))
     assert tapered.sent_per_s("ring", library) == flat.sent_per_s("ring", library) == pytest.approx(1e9)
+
+
+# ── dragonflies ──
+
+
+def fly_loads(num_groups: int, share: float, *demands: tuple[int, int, float]) -> dict[tuple[int, int], float]:
+    """The load of every pool (from group, to group) that has one, of demands of one activity."""
+    pools = DragonflyPools(nodes_per_group=4, num_groups=num_groups, nonminimal_share=share)
+    source, target, amount = (np.array(each) for each in zip(*demands, strict=True))
+    _, pool, load = pools.loads(np.zeros(len(source), np.int64), source, target, amount.astype(float))
+    return {divmod(key, num_groups): value for key, value in zip(pool.tolist(), load.tolist(), strict=True)}
+
+
+def test_of_four_groups_each_third_one_carries_an_equal_part() -> None:
+    """u = 1/2 of 8, over two third groups: 2 each way; 4 go straight."""
+    expected = {(0, 1): 4.0, **{pool: 2.0 for third in (2, 3) for pool in ((0, third), (third, 1))}}
+    assert fly_loads(4, 0.5, (0, 1, 8.0)) == expected
+
+
+def test_two_groups_have_no_way_round_and_traffic_inside_a_group_no_pool() -> None:
+    assert fly_loads(2, 0.5, (0, 1, 8.0), (1, 1, 3.0)) == {(0, 1): 8.0}
+    assert fly_loads(3, 0.5, (1, 1, 3.0)) == {}
+
+
+def test_a_detour_needs_both_of_its_pools() -> None:
+    """From group 0 to group 1 of four, 0>1 dead: by way of group 2 or 3; of neither whose first or second pool is
+    dead."""
+    pools = DragonflyPools(nodes_per_group=4, num_groups=4, nonminimal_share=0.5)
+    pool = {(a, b): 4 * a + b for a in range(4) for b in range(4)}
+
+    def ways(*dead: tuple[int, int]) -> set[tuple[int, ...]]:
+        is_dead = np.zeros(16, dtype=bool)
+        is_dead[[pool[each] for each in ((0, 1), *dead)]] = True
+        return set(pools.around(pool[0, 1], is_dead))
+
+    by_2, by_3 = (pool[0, 2], pool[2, 1]), (pool[0, 3], pool[3, 1])
+    assert ways() == {by_2, by_3}
+    assert ways((2, 1)) == ways((0, 2)) == {by_3}
+    assert ways((3, 1)) == ways((0, 3)) == {by_2}
+    assert ways((1, 2), (2, 0)) == {by_2, by_3}
+    assert ways((2, 1), (0, 3)) == set()
