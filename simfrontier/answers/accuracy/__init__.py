@@ -1,13 +1,11 @@
 """Accuracy: predictions compared with measured tables and published runs, and fits of what the models are made of."""
 
-from simfrontier.answers.accuracy.bounds import JudgedBound as JudgedBound
 from simfrontier.answers.accuracy.call_tables import (
     Labels as Labels,
     calibration_of_files as calibration_of_files,
     date_of as date_of,
     faults_of as faults_of,
 )
-from simfrontier.answers.accuracy.errors import Errors as Errors, Summary as Summary, grouped as grouped
 from simfrontier.answers.accuracy.fitting.least_squares import fit as fit, problem_of as problem_of
 from simfrontier.answers.accuracy.fitting.outcome import (
     FitOutcome as FitOutcome,
@@ -30,7 +28,7 @@ from simfrontier.answers.accuracy.published_runs.fit import (
     load_parameters as load_parameters,
     mean_step_error as mean_step_error,
 )
-from simfrontier.answers.accuracy.published_runs.table import (
+from simfrontier.answers.accuracy.published_runs.rules import (
     Run as Run,
     is_of_runs as is_of_runs,
     read_runs as read_runs,
@@ -41,5 +39,16 @@ from simfrontier.answers.accuracy.published_runs.validation import (
     validate_runs as validate_runs,
     validate_shipped_runs as validate_shipped_runs,
 )
-from simfrontier.answers.accuracy.residual import Prediction as Prediction, Residual as Residual, Use as Use
-from simfrontier.answers.accuracy.validation import Validation as Validation, validate_shipped as validate_shipped
+from simfrontier.answers.accuracy.residual import (
+    Errors as Errors,
+    Prediction as Prediction,
+    Residual as Residual,
+    Summary as Summary,
+    Use as Use,
+    grouped as grouped,
+)
+from simfrontier.answers.accuracy.validation import (
+    JudgedBound as JudgedBound,
+    Validation as Validation,
+    validate_shipped as validate_shipped,
+)

@@ -1,18 +1,20 @@
-"""Measured files of a user as tables, compared with the shipped models."""
+"""Measured files of a user as tables, compared with the shipped models, and whether their times are plausible."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from statistics import median
+from typing import Final
 
-from simfrontier.answers.accuracy.plausibility import unknown_programs, wrong_units
-from simfrontier.answers.accuracy.predictors.calls import Harness, named_harnesses, shipped_harnesses
-from simfrontier.answers.accuracy.predictors.shipped import predict_row, row_fitted
-from simfrontier.answers.accuracy.residual import Residual
-from simfrontier.answers.accuracy.validation import Validation, validate
+from simfrontier.answers.accuracy.predictors import predict_row, row_fitted
+from simfrontier.answers.accuracy.predictors.calls import Harness, harnesses_of, named_harnesses, shipped_harnesses
+from simfrontier.answers.accuracy.residual import Residual, grouped
+from simfrontier.answers.accuracy.validation import UnknownPrograms, Validation, WrongUnit, validate
 from simfrontier.base.errors import InputError
 from simfrontier.base.units import counted
 from simfrontier.inputs.measured import (
@@ -28,9 +30,13 @@ from simfrontier.inputs.measured import (
     readings,
 )
 
+# By which factor all times are off, and what they look like then; they are said to be where they come this close.
+_UNITS: Final = ((1e3, "like milliseconds"), (1e6, "like microseconds"), (1e-3, "a thousand times too short"))
+_CLOSE: Final = 2.5  # a program whose own time is not known may add as much
+
 
 def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:
-    """Files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted.
+    """Compare files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted.
 
     `setup`: what files do not say; `harness`: names of the programs whose time is in them (None: by their sources).
     """
@@ -43,13 +49,13 @@ def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> 
     return replace(
         done,
         notes=remarks,
-        wrong_units=tuple(wrong_units(done.rows)),
-        unknown_programs=unknown_programs(done.rows) if harnesses is None else None,
+        wrong_units=tuple(_wrong_units(done.rows)),
+        unknown_programs=_unknown_programs(done.rows) if harnesses is None else None,
     )
 
 
 def _own_tables(files: Sequence[Path], setup: Setup) -> tuple[list[Table], tuple[str, ...]]:
-    """A user's files, those of a job's ranks as one table, and what of them is no row. Raises InputError."""
+    """Return a user's files, those of a job's ranks as one table, and what of them is no row. Raises InputError."""
     of_device = {file: rows for file in files if (rows := read_of_device(file))}
     read = readings([file for file in files if file not in of_device], setup)
     found = [(file, _table(file, str(file), rows)) for file, rows in of_device.items()]
@@ -63,7 +69,7 @@ def _own_tables(files: Sequence[Path], setup: Setup) -> tuple[list[Table], tuple
 
 
 def _table(path: Path, file: str, rows: Sequence[Row]) -> Table:
-    """A table of a user: what a file brought along has no citation of."""
+    """Return a table of a user: what a file brought along has no citation of."""
     return Table(
         name=path.name,
         file=file,
@@ -71,9 +77,8 @@ def _table(path: Path, file: str, rows: Sequence[Row]) -> Table:
         title=path.name,
         citation="",
         method="",
-        caveats=(),
         rows=tuple(rows),
-        pathologies=tuple(call_faults()),
+        pathologies=call_faults(),
     )
 
 
@@ -98,6 +103,7 @@ def _refuse_strange(harnesses: Sequence[Harness], rows: Sequence[CallRow]) -> No
 
 
 def _refuse_unpredicted(rows: Sequence[Residual[Row]], name: str) -> None:
+    """Raise InputError where none of the rows has a prediction, with the commonest reason."""
     if any(row.prediction is not None for row in rows):
         return
     [(why, number)] = Counter(row.reason for row in rows).most_common(1)
@@ -105,3 +111,26 @@ def _refuse_unpredicted(rows: Sequence[Residual[Row]], name: str) -> None:
     raise InputError(
         f"{name}: none of its {counted(len(rows), 'row')} can be predicted: {why} ({counted(number, 'row')}{first})"
     )
+
+
+def _wrong_units(rows: Sequence[Residual[Row]]) -> Iterator[WrongUnit]:
+    """Yield the tables whose times are, in the median, a thousand times the predicted ones or the like."""
+    for table, several in grouped(rows, lambda row: row.table).items():
+        ratios = [1.0 / (1.0 + row.error) for row in several if row.error is not None]
+        ratio = median(ratios) if ratios else 1.0
+        for factor, looks in _UNITS:
+            if abs(math.log(ratio / factor)) <= math.log(_CLOSE):
+                yield WrongUnit(table, ratio, looks)
+
+
+def _unknown_programs(rows: Sequence[Residual[Row]]) -> UnknownPrograms:
+    """Return the rows of unknown source that programs of shipped tables may have measured."""
+    shipped, num_rows = shipped_harnesses(), 0
+    programs: dict[str, Harness] = {}
+    for residual in rows:
+        row = residual.row
+        if isinstance(row, CallRow) and residual.prediction is not None and not harnesses_of(row, shipped):
+            covering = {harness.name: harness for harness in shipped if harness.may_cover(row)}
+            programs |= covering
+            num_rows += bool(covering)
+    return UnknownPrograms(num_rows, tuple(programs.values()))

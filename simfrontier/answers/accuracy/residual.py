@@ -1,17 +1,27 @@
-"""A measurement compared with its prediction: the residual of measured rows and of published runs alike."""
+"""Measurements compared with predictions: residuals of rows and of published runs, and errors of several of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from functools import cached_property
+from statistics import fmean, median, quantiles
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
 from simfrontier.answers.step import NORMAL_90
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import near, nearest
+
+Use = Literal["fitted", "left out", "held", "pathology", "no model"]
+AVERAGED: tuple[Use, ...] = ("fitted", "left out", "held")  # a known pathology is shown, never averaged
+UNSEEN: tuple[Use, ...] = ("left out", "held")  # predicted by what had not seen them
+ONLY_BOUNDED = "a rate of training, which is held against a bound"
+EVERYTHING = "all tables"
+
+MeasuredRow = TypeVar("MeasuredRow", covariant=True)
 
 
 def factor_90(sd: float) -> float:
@@ -30,12 +40,7 @@ def covariance(slopes: Floats, weights: Floats, prior_sd: Floats) -> Floats:
     return np.asarray(np.linalg.inv(precision), np.float64)
 
 
-Use = Literal["fitted", "left out", "held", "pathology", "no model"]
-AVERAGED: tuple[Use, ...] = ("fitted", "left out", "held")  # a known pathology is shown, never averaged
-UNSEEN: tuple[Use, ...] = ("left out", "held")  # predicted by what had not seen them
-ONLY_BOUNDED = "a rate of training, which is held against a bound"
-
-MeasuredRow = TypeVar("MeasuredRow", covariant=True)
+# ── one row ──
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,23 +57,18 @@ class Prediction:
     high: float
     harness_s: float = 0.0
 
-    def covers(self, measured: float) -> bool | None:
-        """Return whether a measured value lies inside the interval; None where there is no interval."""
-        return self.low <= measured <= self.high if self.has_interval else None
-
     @property
     def has_interval(self) -> bool:
         """Return whether the model says how far off it may be."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
-    @property
-    def half_width(self) -> float:
-        """Half of the interval, relative to the value."""
-        return (self.high - self.low) / 2.0 / self.value
+    def covers(self, measured: float) -> bool | None:
+        """Return whether a measured value lies inside the interval; None where there is no interval."""
+        return self.low <= measured <= self.high if self.has_interval else None
 
 
 def around(value: float, sd: float, harness_s: float = 0.0) -> Prediction:
-    """A value and the central 90 % of a normal of its natural logarithm, whose standard deviation is `sd`."""
+    """Return a value and the central 90 % of a normal of its natural logarithm, whose standard deviation is `sd`."""
     factor = factor_90(sd)
     return Prediction(value=value, low=value / factor, high=value * factor, harness_s=harness_s)
 
@@ -82,7 +82,7 @@ class NotCovered:
     allowed: str = ""
 
     def __str__(self) -> str:
-        return in_full(self.reason, self.allowed)
+        return f"{self.reason}; {self.allowed}" if self.allowed else self.reason
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> NotCovered:
@@ -91,11 +91,6 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> NotCovered:
     if near(name, names) is None:
         return NotCovered(reason=what, allowed=nearest(name, names))
     return NotCovered(reason=f"{what}; {nearest(name, names)}")
-
-
-def in_full(reason: str, allowed: str) -> str:
-    """A reason with the list of what is allowed, where there is one."""
-    return f"{reason}; {allowed}" if allowed else reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +115,7 @@ class Residual(Generic[MeasuredRow]):
     @property
     def reason(self) -> str:
         """`why` with what is allowed."""
-        return in_full(self.why, self.allowed)
+        return str(NotCovered(reason=self.why, allowed=self.allowed))
 
     @property
     def error(self) -> float | None:
@@ -145,3 +140,113 @@ class Residual(Generic[MeasuredRow]):
     def is_unpredicted(self) -> bool:
         """Return whether there is neither a prediction of the row nor a bound."""
         return self.use == "no model" and self.why != ONLY_BOUNDED
+
+
+AnyResidual = TypeVar("AnyResidual", bound=Residual[Any])
+
+
+# ── several rows ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errors:
+    """Errors (predicted / measured − 1) of residuals that count in averages, as shares.
+
+    `mean_abs`, `median_abs` and `p90_abs`: mean, median and 90th percentile of absolute errors; `bias` and `median`:
+    mean and median of errors with their sign. `log_rms`: root mean square of log(predicted / measured). `worst`: the
+    residual with the largest absolute error. `covered`: the share of measurements inside their 90 % interval, `width`:
+    half the width of these intervals relative to the prediction, in the median; None where no prediction has one.
+    """
+
+    count: int
+    mean_abs: float
+    median_abs: float
+    p90_abs: float
+    bias: float
+    median: float
+    log_rms: float
+    worst: Residual[Any]
+    covered: float | None
+    width: float | None
+
+
+def errors_of(rows: Iterable[Residual[Any]]) -> Errors | None:
+    """Errors of those residuals that count in averages; None where there is none."""
+    counted = [(row, row.error) for row in rows if row.is_averaged and row.error is not None]
+    if not counted:
+        return None
+    errors = [error for _, error in counted]
+    apart = list(map(abs, errors))
+    made = [(row.prediction, row.is_covered) for row, _ in counted if row.prediction is not None]
+    bounded = [(each, covered) for each, covered in made if covered is not None]
+    return Errors(
+        count=len(counted),
+        mean_abs=fmean(apart),
+        median_abs=median(apart),
+        p90_abs=quantiles(apart, n=10, method="inclusive")[-1] if len(apart) > 1 else apart[0],
+        bias=fmean(errors),
+        median=median(errors),
+        log_rms=math.sqrt(fmean(math.log1p(error) ** 2 for error in errors)),
+        worst=counted[apart.index(max(apart))][0],
+        covered=fmean(covered for _, covered in bounded) if bounded else None,
+        width=median((each.high - each.low) / 2.0 / each.value for each, _ in bounded) if bounded else None,
+    )
+
+
+def errors_by(rows: Iterable[AnyResidual], key: Callable[[AnyResidual], str]) -> dict[str, Errors]:
+    """Errors by what `key` says of a residual, in the order in which its values come up."""
+    several = grouped(rows, key)
+    return {name: errors for name, some in several.items() if (errors := errors_of(some)) is not None}
+
+
+def grouped(rows: Iterable[AnyResidual], key: Callable[[AnyResidual], str]) -> dict[str, list[AnyResidual]]:
+    """Residuals by what `key` says of them, in the order in which its values come up."""
+    several: dict[str, list[AnyResidual]] = {}
+    for row in rows:
+        several.setdefault(key(row), []).append(row)
+    return several
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Errors of the rows of one table, or of all: of every row that counts, of those that no fit had seen (`unseen`),
+    and of those of one use; and how many do not count. A rate of training, which is held against a bound, is no
+    `num_unknown`."""
+
+    name: str
+    rows: Sequence[Residual[Any]]
+
+    @cached_property
+    def errors(self) -> Errors | None:
+        return errors_of(self.rows)
+
+    @cached_property
+    def unseen(self) -> Errors | None:
+        return errors_of(row for row in self.rows if row.use in UNSEEN)
+
+    @cached_property
+    def by_use(self) -> Mapping[Use, Errors]:
+        made = {use: errors_of(row for row in self.rows if row.use == use) for use in AVERAGED}
+        return {use: errors for use, errors in made.items() if errors is not None}
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.rows)
+
+    @property
+    def num_pathologies(self) -> int:
+        return sum(row.use == "pathology" for row in self.rows)
+
+    @property
+    def num_unknown(self) -> int:
+        return sum(row.is_unpredicted for row in self.rows)
+
+    @property
+    def lines(self) -> list[tuple[str, Errors | None]]:
+        """The lines of a table of errors: of rows that no fit had seen, then apart from them fitted ones."""
+        seen: tuple[Use, ...] = (*UNSEEN, "fitted")
+        uses: list[tuple[str, Errors | None]] = [(use, self.by_use[use]) for use in seen if use in self.by_use]
+        both = [use for use in UNSEEN if use in self.by_use]
+        if self.name == EVERYTHING and len(both) > 1:
+            return [(" + ".join(both), self.unseen), *uses]
+        return uses or [("", None)]

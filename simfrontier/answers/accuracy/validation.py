@@ -4,22 +4,119 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from simfrontier.answers.accuracy.bounds import ErrorBound, JudgedBound, judge, load_bounds
-from simfrontier.answers.accuracy.errors import EVERYTHING, Errors, Summary, grouped, summaries_of, summary_of
 from simfrontier.answers.accuracy.fitting.rows import shipped_rows_left_out
-from simfrontier.answers.accuracy.plausibility import UnknownPrograms, WrongUnit
+from simfrontier.answers.accuracy.predictors import predict_row, row_fitted
+from simfrontier.answers.accuracy.predictors.calls import Harness
 from simfrontier.answers.accuracy.predictors.rates import BoundedRate
-from simfrontier.answers.accuracy.predictors.shipped import predict_row, row_fitted
-from simfrontier.answers.accuracy.residual import AVERAGED, ONLY_BOUNDED, UNSEEN, NotCovered, Prediction, Residual, Use
+from simfrontier.answers.accuracy.residual import (
+    AVERAGED,
+    EVERYTHING,
+    ONLY_BOUNDED,
+    UNSEEN,
+    Errors,
+    NotCovered,
+    Prediction,
+    Residual,
+    Summary,
+    Use,
+    errors_of,
+    grouped,
+)
+from simfrontier.base.io import read_toml, typed
 from simfrontier.base.workers import Workers
 from simfrontier.inputs.measured import Row, Table, load_tables
 
 if TYPE_CHECKING:
     import pandas as pd
+
+BOUNDS = Path(__file__).parent / "bounds.toml"
+
+
+# ── bounds ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorBound:
+    """Bound on the errors of the rows of a table's series: mean absolute percentage error, 90th percentile, as shares.
+
+    `series` is for people. The series is the rows whose fields are one of those in `one_of` and at least those in
+    `at_least`; fields by their names in the row's class.
+    """
+
+    table: str
+    series: str
+    mean_abs: float
+    p90_abs: float | None = None
+    uses: tuple[Use, ...] = AVERAGED
+    one_of: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
+    at_least: Mapping[str, int | float] = field(default_factory=dict)
+
+    def covers(self, residual: Residual[Row]) -> bool:
+        """Return whether a row is of the series."""
+        return (
+            residual.table == self.table
+            and residual.use in self.uses
+            and all(getattr(residual.row, name) in allowed for name, allowed in self.one_of.items())
+            and all(getattr(residual.row, name) >= least for name, least in self.at_least.items())
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedBound:
+    """A bound and what was seen; `errors` is None where no row of the series counts, which misses the bound. `uses`:
+    of which rows the errors are."""
+
+    bound: ErrorBound
+    errors: Errors | None
+    uses: tuple[Use, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Return whether the series is within its bound."""
+        if self.errors is None or self.errors.mean_abs > self.bound.mean_abs:
+            return False
+        return self.bound.p90_abs is None or self.errors.p90_abs <= self.bound.p90_abs
+
+
+def load_bounds() -> tuple[ErrorBound, ...]:
+    """Load the bounds on shipped tables: `[[bounds]]` with the fields of `ErrorBound`."""
+    return typed(read_toml(BOUNDS, "file of bounds"), dict[str, tuple[ErrorBound, ...]], str(BOUNDS))["bounds"]
+
+
+def judge(bounds: Sequence[ErrorBound], rows: Sequence[Residual[Row]]) -> tuple[JudgedBound, ...]:
+    """Return every bound with the errors of its rows; fitted ones say nothing where others of the series were left
+    out."""
+    out = []
+    for bound in bounds:
+        counted = [row for row in rows if row.is_averaged and bound.covers(row)]
+        there = {row.use for row in counted}
+        uses = tuple(use for use in AVERAGED if use in there and not (use == "fitted" and "left out" in there))
+        errors = errors_of(row for row in counted if row.use in uses)
+        out.append(JudgedBound(bound=bound, errors=errors, uses=uses))
+    return tuple(out)
+
+
+# ── all rows ──
+
+
+class WrongUnit(NamedTuple):
+    """A table whose times are, in the median, `ratio` times the predicted ones, and what they look like."""
+
+    table: str
+    ratio: float
+    looks: str
+
+
+class UnknownPrograms(NamedTuple):
+    """Rows of unknown source to which no program's own time is added, and the programs that might have added some."""
+
+    num_rows: int
+    programs: tuple[Harness, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +137,15 @@ class Validation:
     unknown_programs: UnknownPrograms | None = None
 
     @cached_property
-    def summaries(self) -> tuple[Summary, ...]:
-        """Errors per table, and of everything where there are several."""
-        return summaries_of(self.rows)
-
-    @cached_property
     def overall(self) -> Summary:
         """Errors of everything."""
-        return summary_of(EVERYTHING, self.rows)
+        return Summary(EVERYTHING, self.rows)
+
+    @cached_property
+    def summaries(self) -> tuple[Summary, ...]:
+        """Errors per table in the order of their rows, and of everything where there are several."""
+        made = [Summary(name, several) for name, several in grouped(self.rows, lambda row: row.table).items()]
+        return (*made, self.overall) if len(made) > 1 else tuple(made)
 
     @property
     def holds(self) -> bool:
@@ -101,6 +199,10 @@ class Validation:
         """Rows that no model covers, the commonest reason first."""
         return sorted(self.unpredicted.items(), key=lambda each: -len(each[1]))
 
+    def of(self, table: str) -> tuple[Residual[Row], ...]:
+        """The rows of one table."""
+        return tuple(row for row in self.rows if row.table == table)
+
     def frame(self) -> pd.DataFrame:
         """A row per measured time: seconds measured and predicted (NaN where there is none), the ends of the predicted
         interval, the error (predicted / measured − 1), and whether any fit saw the row."""
@@ -123,10 +225,6 @@ class Validation:
                 for row in self.rows
             ]
         )
-
-    def of(self, table: str) -> tuple[Residual[Row], ...]:
-        """The rows of one table."""
-        return tuple(row for row in self.rows if row.table == table)
 
 
 def validate(
@@ -157,14 +255,15 @@ def validate(
 
 
 def validate_shipped(cross: bool, workers: Workers | None = None) -> Validation:
-    """The shipped tables, with their bounds; `cross`: fitted rows by fits without their number of devices, which
-    `workers` make."""
+    """Compare the shipped tables, with their bounds; `cross`: fitted rows by fits without their number of devices,
+    which `workers` make."""
     left_out = shipped_rows_left_out(workers) if cross else None
     return validate(load_tables(), predict_row, row_fitted, load_bounds(), left_out)
 
 
 def _residual(table: Table, row: Row, made: Prediction | NotCovered, use: Use) -> Residual[Row]:
-    """The row as it counts: a known pathology whatever is predicted, then without a model, then by what fits saw.
+    """Return the row as it counts: a known pathology whatever is predicted, then without a model, then by what fits
+    saw.
 
     Of a user's table the known pathologies are those of others' runs: a row is one only where its time shows it.
     """

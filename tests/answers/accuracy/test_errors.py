@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.answers.accuracy.bounds import ErrorBound, judge
-from simfrontier.answers.accuracy.errors import errors_of
 from simfrontier.answers.accuracy.fitting.rows import Mask, fits_without
-from simfrontier.answers.accuracy.residual import Residual, around, covariance
-from simfrontier.answers.accuracy.validation import ONLY_BOUNDED, validate
+from simfrontier.answers.accuracy.residual import Residual, around, covariance, errors_of
+from simfrontier.answers.accuracy.validation import ONLY_BOUNDED, ErrorBound, judge, validate
 from simfrontier.inputs.measured import Pathology
 from tests.answers.accuracy.standins import held, models, predicted, table, training
 from tests.rows import MIB, call

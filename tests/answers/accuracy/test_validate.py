@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from simfrontier.answers.accuracy import validation
-from simfrontier.answers.accuracy.bounds import ErrorBound, load_bounds
 from simfrontier.answers.accuracy.predictors.rates import predict_kernel
 from simfrontier.answers.accuracy.residual import Prediction
+from simfrontier.answers.accuracy.validation import ErrorBound, load_bounds
 from simfrontier.inputs.measured import load_table, load_tables, read_of_device
 from simfrontier.inputs.measured.rows import CallRow
 from simfrontier.inputs.measured.tables import CALL_COLUMNS as COLUMNS

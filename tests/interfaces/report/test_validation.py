@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from simfrontier.answers.accuracy.bounds import ErrorBound
-from simfrontier.answers.accuracy.validation import Validation, validate
+from simfrontier.answers.accuracy.validation import ErrorBound, Validation, validate
 from simfrontier.inputs.measured import Pathology
 from simfrontier.interfaces.report.figures.residuals import agreement_figure
 from simfrontier.interfaces.report.pages import validation_page

@@ -10,13 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-from simfrontier.answers.accuracy.errors import errors_of
-from simfrontier.answers.accuracy.fitting.least_squares import FitProblem, FitResult
-from simfrontier.answers.accuracy.fitting.parameters import free_parameters, with_partners
+from simfrontier.answers.accuracy.fitting.least_squares import FitProblem, FitResult, free_parameters, with_partners
 from simfrontier.answers.accuracy.fitting.rows import CrossValidation, FitRows, Where
+from simfrontier.answers.accuracy.predictors import was_fitted
 from simfrontier.answers.accuracy.predictors.calls import KINDS, groups_of
-from simfrontier.answers.accuracy.predictors.shipped import was_fitted
-from simfrontier.answers.accuracy.residual import Residual, Use, around
+from simfrontier.answers.accuracy.residual import Residual, Use, around, errors_of
 from simfrontier.base.arrays import Floats
 from simfrontier.base.units import unit_of
 from simfrontier.core.collectives import HARNESS, RESIDUAL, Calibration, ErrorSummary, FitRecord, LeftOutDevices

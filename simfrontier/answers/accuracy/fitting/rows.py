@@ -11,10 +11,16 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.answers.accuracy.fitting.least_squares import FitProblem, FitResult, fit, problem_of, shown
-from simfrontier.answers.accuracy.fitting.parameters import with_numbers
+from simfrontier.answers.accuracy.fitting.least_squares import (
+    FitProblem,
+    FitResult,
+    fit,
+    problem_of,
+    shown,
+    with_numbers,
+)
+from simfrontier.answers.accuracy.predictors import FITS, fitted_rows, was_fitted
 from simfrontier.answers.accuracy.predictors.calls import Harness, lacking, other_place, predict_call, shown_fault
-from simfrontier.answers.accuracy.predictors.shipped import FITS, fitted_rows, was_fitted
 from simfrontier.answers.accuracy.residual import NotCovered, Prediction
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import InputError, nearest

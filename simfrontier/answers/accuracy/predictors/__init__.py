@@ -1,1 +1,90 @@
-"""Predictors: one for each kind of measurement, by the shipped models of machines and libraries."""
+"""The shipped models as one: a prediction for a row of any form, and whether its parameters were fitted to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from simfrontier.answers.accuracy.predictors.calls import Harness, predict_call
+from simfrontier.answers.accuracy.predictors.copies import copy_fitted, predict_copy
+from simfrontier.answers.accuracy.predictors.rates import (
+    BoundedRate,
+    predict_kernel,
+    predict_rate,
+    rate_fitted,
+    training_bound,
+)
+from simfrontier.answers.accuracy.residual import NotCovered, Prediction
+from simfrontier.inputs.measured import CallRow, CopyRow, KernelRow, RateRow, Row, load_table
+
+Measured = tuple[str, str, int, int, float]  # machine, collective, devices, bytes, seconds
+# Below 64 KiB one node's times are those of launching a kernel, which every library file takes from their floor.
+FITS: Final[Mapping[str, Mapping[str, int]]] = {
+    "rccl": {"rccl_frontier": 0, "lumi_rccl_one_node": 65536},
+    "nccl": {"nccl_perlmutter": 0},
+    "cray-mpich": {"mpi_and_hierarchical": 0},
+    "recursive-halving-mpi4py": {"mpi_and_hierarchical": 0},
+    "hierarchical-mpi-rccl": {"mpi_and_hierarchical": 0},
+    "hierarchical-mpi-nccl": {"mpi_and_hierarchical": 0},
+    "hierarchical-nccl-nccl": {"mpi_and_hierarchical": 0},
+}
+
+
+@lru_cache(maxsize=8)
+def fitted_rows(library: str) -> tuple[CallRow, ...]:
+    """The rows that a library's shipped parameters were fitted to: known faults are left out."""
+    rows: list[CallRow] = []
+    for name, least_bytes in FITS.get(library, {}).items():
+        table = load_table(name)
+        rows += [
+            row
+            for row in table.rows
+            if isinstance(row, CallRow) and row.library == library and row.num_bytes >= least_bytes
+            if table.pathology_of(row) is None
+        ]
+    return tuple(rows)
+
+
+def was_fitted(row: CallRow) -> bool:
+    """Return whether the shipped parameters of the row's library were fitted to it, or to that time in another file, or
+    one of them was read off it."""
+    return bool(row.read_off) or _measured(row) in _seen(row.library)
+
+
+@lru_cache(maxsize=8)
+def _seen(library: str) -> frozenset[Measured]:
+    return frozenset(map(_measured, fitted_rows(library)))
+
+
+def _measured(row: CallRow) -> Measured:
+    return row.machine, row.collective, row.devices, row.num_bytes, row.seconds
+
+
+def predict_row(row: Row, harnesses: tuple[Harness, ...] | None = None) -> Prediction | BoundedRate | NotCovered:
+    """The time of a row; or the bound that a rate of training must stay below; or why there is neither.
+
+    `harnesses`: those of a user (None: the shipped ones).
+    """
+    match row:
+        case CallRow():
+            return predict_call(row, harnesses)
+        case CopyRow():
+            return predict_copy(row)
+        case RateRow():
+            return training_bound(row) if row.what == "training" else predict_rate(row)
+        case KernelRow():
+            return predict_kernel(row)
+
+
+def row_fitted(row: Row) -> bool:
+    """Return whether shipped parameters were fitted to a row."""
+    match row:
+        case CallRow():
+            return was_fitted(row)
+        case CopyRow():
+            return copy_fitted(row)
+        case RateRow():
+            return rate_fitted(row)
+        case KernelRow():
+            return False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import numpy as np
 from pydantic import Field
 
-from simfrontier.answers.accuracy.fitting.parameters import with_number
+from simfrontier.answers.accuracy.fitting.least_squares import with_number
 from simfrontier.answers.accuracy.fitting.rows import Mask
 from simfrontier.answers.accuracy.published_runs.step import JobStep
 from simfrontier.answers.accuracy.residual import covariance

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from simfrontier.answers.accuracy.published_runs.batch import training_of
-from simfrontier.answers.accuracy.published_runs.nodes import devices_of, network_of
-from simfrontier.answers.accuracy.published_runs.plans import plan_of
 from simfrontier.answers.accuracy.published_runs.rates import PER_DEVICE, Rate
-from simfrontier.answers.accuracy.published_runs.rules import Rule, Told, Unknown, load_rules, told
-from simfrontier.answers.accuracy.published_runs.table import VALUE, Run
+from simfrontier.answers.accuracy.published_runs.rules import VALUE, Rule, Run, Told, Unknown, load_rules, told
 from simfrontier.base.errors import InputError, nearest, wrong
 from simfrontier.core.machine import catalog, load_machine
+from simfrontier.core.plan import MOST_MICRO_BATCHES
 from simfrontier.inputs.scenario import Scenario, scenario_of
 
 PLAN: Final = "run"
 USUAL_HEAD: Final = 128  # features of a head, where a source tells no number of heads
 KNOWN_DEVICES: Final = "A100, H100, H200, GH200, V100, MI250, MI250X"
 PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank (Megatron-LM, arguments.py)
+KEPT: Final = 0.1  # share by which a batch may move so that the micro-batch stays as told
+MOST_CHUNKS: Final = 4
+OF_TENSOR: Final = ("sequence_parallel", "product_pieces")  # keys of a plan that need tensor parallelism
+QUANTISED: Final = ("qwz", "hpz", "qgz")  # keys of ZeRO++
+OF_DATA: Final = ("gradient_codec", *QUANTISED)  # keys of a plan that say how data axes communicate
+
+_KINDS: Final = r"(GPU|GCD|device|rank|card|accelerator|chip|A100|H100|H200|V100|MI250X?)s?"
+_COUNT: Final = re.compile(rf"~?([1-9][\d,]{{0,11}})( ?x)?( ?{_KINDS})*", re.IGNORECASE)
+_PRODUCT: Final = re.compile(rf"([1-9]\d{{0,5}})( ?nodes?)? ?[x×*] ?([1-9]\d{{0,3}})( ?{_KINDS})*", re.IGNORECASE)
+_IN_BRACKETS: Final = re.compile(rf"\(=? ?([1-9][\d,]{{0,11}}) ?{_KINDS}\)", re.IGNORECASE)
+_NODES: Final = re.compile(r"([1-9][\d,]{0,8}) ?nodes?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +49,7 @@ class Job:
 
 
 def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job:
-    """The scenario of a run by rules (default: the shipped ones). Raises InputError where none expresses it."""
+    """Return the scenario of a run by rules (default: the shipped ones). Raises InputError where none expresses it."""
     if run.fault:
         raise InputError(run.fault)
     if math.isnan(run.value):
@@ -48,96 +57,232 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job:
     said = told(run, load_rules() if rules is None else rules)
     if said.refused:
         raise InputError(said.refused)
-    assumed = list(said.assumed)
-    document, steps = _document(run, said, assumed)
+    making = _Making(run, said)
+    document = making.document()
     return Job(
         run=run,
         scenario=scenario_of(document, run.where, laid_out=False),
         document=document,
-        rate=_rate(said, document["machine"]["name"], document["run"]["devices"][0]),
-        unknown=tuple(assumed),
-        stated_bytes=_stated_bytes(said),
-        steps=steps,
+        rate=making.rate(),
+        unknown=tuple(making.assumed),
+        stated_bytes=_stated_bytes(said.table("stated")),
+        steps=making.steps,
     )
 
 
-def _rate(said: Told, machine: str, devices: int) -> Rate:
-    """`rate.per`: of a node or of the job, where the value is not of a device."""
-    values = said.table("rate")
-    if "measure" not in values:
-        raise InputError(
-            "unit: no rule knows what it counts; allowed: tokens/s/GPU, s/iteration, samples/s, TFLOPS/GPU, MFU %"
-        )
-    match values.pop("per", "device"):
-        case "job":
-            values["devices"] = devices
-        case "node":
-            values["measure"] = PER_DEVICE.get(values["measure"], values["measure"])
-            values["devices"] = load_machine(machine).devices_per_node
-    return Rate(**values)
-
-
-def _stated_bytes(said: Told) -> float | None:
-    known = said.table("stated")
+def _stated_bytes(known: Mapping[str, Any]) -> float | None:
+    """Return the memory of a device that the source states."""
     if "memory_mb" in known:
         return float(known["memory_mb"]) * 1e6
     return float(known["memory_gb"]) * 1e9 if "memory_gb" in known else None
 
 
-def _document(run: Run, said: Told, assumed: list[Unknown]) -> tuple[dict[str, Any], float]:
-    """The scenario, and how many of its steps one of the run is."""
-    grid, model, machine = said.table("grid"), said.table("model"), said.table("machine")
-    if "name" not in machine:
-        raise InputError(
-            f"machine {run['machine']}: no rule knows it; {nearest(run['machine'], catalog())}; "
-            f"devices that have a file: {KNOWN_DEVICES}"
-        )
-    devices = devices_of(run, machine["name"])
-    for key in ("num_layers", "hidden", "vocabulary"):
-        if key not in model:
+class _Making:
+    """The scenario of a run while it is made. `grid`: what divides the job, `assumed`: what its source does not tell,
+    `ranks`: data-parallel ones, `steps`: as of `Job`."""
+
+    def __init__(self, run: Run, said: Told) -> None:
+        """Raises InputError where no rule knows the machine, or the text of the devices says no number."""
+        self.run, self.said, self.assumed = run, said, list(said.assumed)
+        self.grid, self.model, self.training = said.table("grid"), said.table("model"), said.table("training")
+        self.machine = said.table("machine")
+        if "name" not in self.machine:
             raise InputError(
-                f"model_shape {run['model_shape']!r}: no rule finds model.{key}; allowed: L=24 h=2048 a=16 v=50257, "
-                f"or the name of a published model"
+                f"machine {run['machine']}: no rule knows it; {nearest(run['machine'], catalog())}; "
+                f"devices that have a file: {KNOWN_DEVICES}"
             )
-    if "sequence_k" in grid:
-        model["sequence"] = 1024 * grid["sequence_k"]
-    tensor, pipeline = grid.get("tensor", 1), grid.get("pipeline", 1)
-    told_heads = model.get("heads")
-    if told_heads is None or model["hidden"] % told_heads:
-        model["heads"] = _usual_heads(model["hidden"], tensor)
-        instead = (
-            "" if told_heads is None else f" instead of {told_heads}, which do not divide hidden = {model['hidden']}"
-        )
-        assumed.append(Unknown(text=f"heads: {model['heads']}{instead}"))
-    model["name"] = run["model_shape"].split(" L=")[0]
-    if tensor > 1:
-        model["vocabulary"] = _up(model["vocabulary"], PADDED * tensor)
-    if model["num_layers"] % pipeline:
-        model["num_layers"] = _up(model["num_layers"], pipeline)
-        assumed.append(Unknown(text=f"stages of {model['num_layers'] // pipeline} layers, some of one less"))
-    network = network_of(said)
-    training, ranks, steps = training_of(said, grid, devices, model["sequence"], assumed)
-    return {
-        "name": "run",
-        "title": run.title,
-        "machine": machine | ({"overrides": network} if network else {}),
-        "library": said.table("library"),
-        "stack": said.table("stack")["name"],
-        "model": model,
-        "training": training,
-        "engine": said.table("engine"),
-        "run": {"devices": [devices]},
-        "plans": {PLAN: plan_of(grid, said, model, training, ranks, assumed)},
-    }, steps
+        self.tensor, self.pipeline = self.grid.get("tensor", 1), self.grid.get("pipeline", 1)
+        self.devices = _devices_of(run["devices"], self.machine["name"])
+        self.ranks, self.steps = 1, 1.0
+
+    def assume(self, text: str) -> None:
+        self.assumed.append(Unknown(text=text))
+
+    def document(self) -> dict[str, Any]:
+        """Return the scenario's file. Raises InputError for models and batches that cannot be expressed."""
+        self._complete_model()
+        network = self._network()
+        self._divide_batch()
+        return {
+            "name": "run",
+            "title": self.run.title,
+            "machine": self.machine | ({"overrides": network} if network else {}),
+            "library": self.said.table("library"),
+            "stack": self.said.table("stack")["name"],
+            "model": self.model,
+            "training": self.training,
+            "engine": self.said.table("engine"),
+            "run": {"devices": [self.devices]},
+            "plans": {PLAN: self._plan()},
+        }
+
+    def rate(self) -> Rate:
+        """Return what the value counts; `rate.per`: of a node or of the job, where it is not of a device."""
+        values = self.said.table("rate")
+        if "measure" not in values:
+            raise InputError(
+                "unit: no rule knows what it counts; allowed: tokens/s/GPU, s/iteration, samples/s, TFLOPS/GPU, MFU %"
+            )
+        match values.pop("per", "device"):
+            case "job":
+                values["devices"] = self.devices
+            case "node":
+                values["measure"] = PER_DEVICE.get(values["measure"], values["measure"])
+                values["devices"] = load_machine(self.machine["name"]).devices_per_node
+        return Rate(**values)
+
+    # ── machine and model ──
+
+    def _network(self) -> dict[str, float]:
+        """Numbers of the machine's file that the network of the run's nodes is."""
+        known, name = self.said.table("network"), self.machine["name"]
+        if not known or name not in catalog():  # a file of one's own says its network itself
+            return {}
+        machine = load_machine(name)
+        gbit_per_s = {
+            "edr_links": 100.0,
+            "gbit_per_node": 1.0,
+            "tbit_per_node": 1e3,
+            "gbit_per_device": machine.devices_per_node,
+        }
+        total = next(known[key] * each for key, each in gbit_per_s.items() if key in known)
+        return {"link_classes.nic.bytes_per_s": total * 1e9 / 8 / max(1, len(machine.node.nic_device))}
+
+    def _complete_model(self) -> None:
+        model = self.model
+        for key in ("num_layers", "hidden", "vocabulary"):
+            if key not in model:
+                text = "allowed: L=24 h=2048 a=16 v=50257, or the name of a published model"
+                raise InputError(f"model_shape {self.run['model_shape']!r}: no rule finds model.{key}; {text}")
+        if "sequence_k" in self.grid:
+            model["sequence"] = 1024 * self.grid["sequence_k"]
+        heads, hidden = model.get("heads"), model["hidden"]
+        if heads is None or hidden % heads:
+            model["heads"] = _usual_heads(hidden, self.tensor)
+            instead = "" if heads is None else f" instead of {heads}, which do not divide hidden = {hidden}"
+            self.assume(f"heads: {model['heads']}{instead}")
+        model["name"] = self.run["model_shape"].split(" L=")[0]
+        if self.tensor > 1:
+            model["vocabulary"] = _up(model["vocabulary"], PADDED * self.tensor)
+        if model["num_layers"] % self.pipeline:
+            model["num_layers"] = _up(model["num_layers"], self.pipeline)
+            self.assume(f"stages of {model['num_layers'] // self.pipeline} layers, some of one less")
+
+    # ── batch ──
+
+    def _divide_batch(self) -> None:
+        """Find batch and micro-batch, which are told in sequences or in tokens, of the step or of a device, and the
+        ranks among which the batch is divided; and how many such steps one of the run is."""
+        grid, known, sequence = self.grid, self.training, self.model["sequence"]
+        inner = math.prod(grid.get(axis, 1) for axis in ("tensor", "pipeline", "x", "y"))
+        if self.devices % inner:
+            names = " × ".join(axis for axis in ("tensor", "pipeline", "x", "y") if grid.get(axis, 1) > 1)
+            raise InputError(f"plan: {names} = {inner} does not divide {self.devices} devices")
+        ranks = self.ranks = self.devices // inner
+        units = {"batch_mtokens": 1e6, "batch_ktokens": 1e3, "batch_tokens": 1.0}
+        tokens = next((grid[key] * unit for key, unit in units.items() if key in grid), None)
+        if "batch" not in known and tokens is not None:
+            known["batch"] = max(ranks, round(tokens / sequence / ranks) * ranks)
+        if "batch" not in known and "batch_per_device" in grid:
+            known["batch"] = grid["batch_per_device"] * self.devices
+        if "tokens_per_device" in grid:
+            known["micro_batch"] = max(1, grid["tokens_per_device"] // sequence)
+            known["batch"] = known["micro_batch"] * ranks
+        parts = ranks * grid.get("grad_accum", 0)
+        if "micro_batch" not in known and "batch" in known and parts and known["batch"] % parts == 0:
+            known["micro_batch"] = known["batch"] // parts
+        if "micro_batch" not in known:
+            known["micro_batch"] = 1
+            self.assume("micro-batch: 1")
+        if "batch" not in known:
+            known["batch"] = ranks * known["micro_batch"] * grid.get("grad_accum", 16)
+            self.assume(f"batch: {known['batch']} sequences")
+        if known["batch"] % (ranks * known["micro_batch"]):
+            self._make_batch_divide()
+        stages = self.pipeline
+        most = ranks * known["micro_batch"] * max(1, MOST_MICRO_BATCHES // stages) * stages
+        if known["batch"] > most:
+            self.steps = known["batch"] / most
+            known["batch"] = most
+
+    def _make_batch_divide(self) -> None:
+        """Take a batch near the told one that divides: with the micro-batch as told where that moves it little."""
+        known = self.training
+        per_rank = known["batch"] / self.ranks
+        if per_rank < 1:
+            text = f"batch = {known['batch']} over {self.ranks} data-parallel ranks: less than a sequence each"
+            raise InputError(text)
+        near = round(per_rank / known["micro_batch"]) * known["micro_batch"]
+        if abs(near / per_rank - 1.0) > KEPT:
+            known["micro_batch"] = math.gcd(round(per_rank), known["micro_batch"])
+            near = round(per_rank / known["micro_batch"]) * known["micro_batch"]
+        known["batch"] = near * self.ranks
+        self.assume(f"batch: {known['batch']} sequences, micro-batch {known['micro_batch']}, so that they divide")
+
+    # ── plan ──
+
+    def _plan(self) -> dict[str, Any]:
+        """Return the table that a scenario would have of the grid."""
+        grid, own = self.grid, self.said.table("plan")
+        family = grid["data"]
+        if family == "hsdp" and grid.get("shard", 0) > load_machine(self.machine["name"]).devices_per_node:
+            family = "zero3"
+            self.assume(f"weights: divided over all ranks, not over {grid['shard']}")
+        of_data = ("gradient_codec", *(QUANTISED if family == "zeropp" else ()))
+        data = {"family": family, **{key: value for key, value in own.items() if key in of_data}}
+        left_out = OF_DATA if self.tensor > 1 and "x" not in grid else (*OF_DATA, *OF_TENSOR)
+        rest = {key: value for key, value in own.items() if key not in left_out}
+        if "product_pieces" in rest:  # as many as the positions of a rank divide into; such plans cut the sequence
+            pieces = math.gcd(rest["product_pieces"], self.model["sequence"] // self.tensor)
+            rest |= {"sequence_parallel": True, "product_pieces": pieces}
+        if "x" in grid:
+            axes = {axis: grid.get(axis, 1) for axis in "xyz"}
+            return {"family": "axonn", **axes, "pipeline": self.pipeline, "data": data, **rest}
+        if self.tensor == self.pipeline == 1:
+            return data | rest
+        grown = {"tensor": self.tensor, "pipeline": self.pipeline, "data": data}
+        return {"family": "megatron", **grown, **rest, **self._interleaving()}
+
+    def _interleaving(self) -> dict[str, Any]:
+        """Keys of a pipeline's interleaved order, where the run has it and the micro-batches allow it."""
+        if self.pipeline == 1 or self.grid.get("order") != "interleaved":
+            return {}
+        micros = self.training["batch"] // (self.ranks * self.training["micro_batch"])
+        chunks = _chunks(self.grid.get("chunks"), self.model["num_layers"] // self.pipeline)
+        if micros % self.pipeline:
+            self.assume("1F1B: the micro-batches do not divide by the stages, as interleaving asks")
+            return {}
+        return {"order": "interleaved", "chunks": chunks} if chunks > 1 else {}
+
+
+def _devices_of(text: str, machine: str) -> int:
+    """Return the number of devices, told as a number, as nodes times devices, or as nodes. Raises InputError."""
+    if found := _COUNT.fullmatch(text) or _IN_BRACKETS.search(text):
+        return int(found[1].replace(",", ""))
+    if found := _PRODUCT.fullmatch(text):
+        return int(found[1]) * int(found[3])
+    if found := _NODES.fullmatch(text):
+        return int(found[1].replace(",", "")) * load_machine(machine).devices_per_node
+    raise InputError(f"devices: {wrong(text, 'a whole number of 1 or more, or nodes: 2x8, 16 nodes')}")
 
 
 def _up(number: int, factor: int) -> int:
-    """The next multiple."""
+    """Return the next multiple."""
     return -(-number // factor) * factor
 
 
 def _usual_heads(hidden: int, tensor: int) -> int:
-    """The number of heads, of those that divide hidden and by tensor, whose heads are nearest to the usual size."""
+    """Return the number of heads, of those that divide hidden and by tensor, whose heads are nearest to the usual
+    size."""
     farthest = USUAL_HEAD**2  # of sizes above the usual one: a head of size 1 is as near
     sizes = [size for size in range(farthest, 0, -1) if hidden % (size * tensor) == 0]
     return hidden // min(sizes, key=lambda size: abs(math.log(size / USUAL_HEAD))) if sizes else 1
+
+
+def _chunks(asked: int | None, layers: int) -> int:
+    """Return runs of layers of a stage: as many as are told or, where none are, up to four, that the layers divide
+    into; the fewest above four where none up to four do."""
+    most = MOST_CHUNKS if asked is None else asked
+    fits = [n for n in range(2, layers + 1) if layers % n == 0]
+    few = [n for n in fits if n <= most]
+    return few[-1] if few else fits[0] if fits and asked is None else 1

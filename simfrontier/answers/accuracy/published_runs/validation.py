@@ -8,13 +8,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from simfrontier.answers.accuracy.errors import Errors, errors_by, errors_of, grouped
 from simfrontier.answers.accuracy.fitting.rows import fits_without
 from simfrontier.answers.accuracy.published_runs.fit import StepMoves, load_parameters, moves_of, sensitivities
 from simfrontier.answers.accuracy.published_runs.job import Job
+from simfrontier.answers.accuracy.published_runs.rules import TABLE, Run, read_runs
 from simfrontier.answers.accuracy.published_runs.step import TimedStep, step_of
-from simfrontier.answers.accuracy.published_runs.table import TABLE, Run, read_runs
-from simfrontier.answers.accuracy.residual import Prediction, Residual, Use, around, factor_90
+from simfrontier.answers.accuracy.residual import (
+    Errors,
+    Prediction,
+    Residual,
+    Use,
+    around,
+    errors_by,
+    errors_of,
+    factor_90,
+    grouped,
+)
 from simfrontier.base.errors import InputError
 from simfrontier.base.workers import Local, Workers
 

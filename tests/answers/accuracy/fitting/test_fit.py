@@ -10,16 +10,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simfrontier.answers.accuracy.fitting.least_squares import FitProblem, fit, problem_of
-from simfrontier.answers.accuracy.fitting.parameters import (
+from simfrontier.answers.accuracy.fitting.least_squares import (
     STEPPED,
+    FitProblem,
     allowed,
+    fit,
     free_parameters,
+    problem_of,
     with_numbers,
     with_partners,
 )
 from simfrontier.answers.accuracy.fitting.rows import CrossValidation, cross_validated, places_of
-from simfrontier.answers.accuracy.predictors.shipped import FITS, fitted_rows
+from simfrontier.answers.accuracy.predictors import FITS, fitted_rows
 from simfrontier.core.collectives import Library, libraries, load_library
 from simfrontier.core.machine import Provenance
 from tests.answers.accuracy.fitting.rings import DEVICES, TRUE, calls, problem, rings, timed

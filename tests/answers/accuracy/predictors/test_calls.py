@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from simfrontier.answers.accuracy.predictors import predict_row, was_fitted
 from simfrontier.answers.accuracy.predictors.calls import Devices, Harness, grouped_seconds, predict_call
-from simfrontier.answers.accuracy.predictors.shipped import predict_row, was_fitted
 from simfrontier.answers.accuracy.residual import Prediction
 from simfrontier.core.collectives import load_library
 from simfrontier.core.cost import EqualGroups

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from simfrontier.answers.accuracy import PredictedRun, RunsValidation, load_parameters, read_runs, validate_shipped_runs
-from simfrontier.answers.accuracy.published_runs.table import TABLE
+from simfrontier.answers.accuracy.published_runs.rules import TABLE
 from tests.invoke import invoke
 from tests.refit import shipped_steps
 
