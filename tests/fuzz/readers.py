@@ -126,7 +126,7 @@ def _study(path: Path, _: random.Random) -> None:
     """A study: read and counted; its first points are made, and given their digests."""
     from itertools import islice
 
-    from simfrontier.answers.experiments import Digests
+    from simfrontier.answers.study import Digests
     from simfrontier.answers.sweep import load_study
 
     scenario = path.parent / TOY.name

@@ -15,4 +15,3 @@ from simfrontier.answers.experiments.sensitivity import (
     VariedRates as VariedRates,
     run_sensitivity as run_sensitivity,
 )
-from simfrontier.answers.experiments.settings import Digests as Digests, Keyed as Keyed, Setting as Setting

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from simfrontier.answers.experiments.run import Row, RowRunner, run
-from simfrontier.answers.experiments.settings import Setting
 from simfrontier.answers.search import decided, only
+from simfrontier.answers.study.settings import Setting
 from simfrontier.base.workers import PerProcess, Workers
 from simfrontier.core.collectives import environments_of, load_library
 from simfrontier.core.machine.stack import NONE, Stack, load_stack, stacks_of

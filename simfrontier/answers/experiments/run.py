@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from simfrontier.answers.experiments.settings import Digests, Keyed, Setting, alike, batches_of, is_number
 from simfrontier.answers.search import GridSearcher, NothingFitsError
 from simfrontier.answers.study import (
     RESULTS,
@@ -23,6 +22,7 @@ from simfrontier.answers.study import (
     outcome_of,
     run_case,
 )
+from simfrontier.answers.study.settings import Digests, Keyed, Setting, alike, batches_of, is_number
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.base.io import frozen

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from simfrontier.answers.experiments.run import Row, RowRunner, run
-from simfrontier.answers.experiments.settings import Setting
 from simfrontier.answers.study import WhatIfs
+from simfrontier.answers.study.settings import Setting
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier.base.workers import Local, PerProcess, Workers

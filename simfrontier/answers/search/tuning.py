@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,8 @@ from simfrontier.answers.search.outcome import OwnPlan, RuledOut, TunedPlan, Tun
 from simfrontier.answers.search.pins import LossyPolicy, Pins, Value, pins_of
 from simfrontier.answers.search.space import Candidate, Space
 from simfrontier.answers.step import TimeSpent, why_faster
-from simfrontier.answers.study import STORE, ResultStore, neighbour_of, store_in
+from simfrontier.answers.study import STORE, Digests, ResultStore, Setting, digest_of, neighbour_of, store_in
 from simfrontier.base.errors import InputError
-from simfrontier.base.version import __version__
 from simfrontier.base.workers import HERE, LostError, PerProcess, Place, Workers
 from simfrontier.core.engine import refuse_unknown
 from simfrontier.inputs.scenario import Scenario, scenario_of
@@ -373,10 +370,9 @@ def with_batch(scenario: Scenario, size: int, batch: int) -> Scenario:
     return scenario_of(scenario.document, scenario.where, settings, devices=(size,), laid_out=False)
 
 
-def _digest(scenario: Scenario, original: Scenario, size: int, pins: Pins, loss: LossyPolicy) -> str:
-    """Of all that the results of a search depend on."""
-    named = [repr(value) for value in (scenario.machine, scenario.library, scenario.stack)]
+def _digest(prepared: Scenario, original: Scenario, size: int, pins: Pins, loss: LossyPolicy) -> str:
+    """The digest of all that the results of a search depend on."""
+    digests = Digests()
+    scenarios = (Setting(document=each.document, where=each.where, changes={}) for each in (prepared, original))
     held = [dict(pins.values), loss.lossy, loss.max_error]
-    files = [None if scenario.beside is None else scenario.beside.document, scenario.spread_tables]
-    parts = [__version__, scenario.document, original.document, size, *held, *named, *files]
-    return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+    return digest_of([*map(digests.of, scenarios), size, *held])

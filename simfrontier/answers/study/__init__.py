@@ -10,15 +10,9 @@ from simfrontier.answers.study.columns import (
     Unit as Unit,
     different as different,
 )
-from simfrontier.answers.study.provenance import (
-    inputs as inputs,
-    scenario_digest as scenario_digest,
-    versions as versions,
-)
 from simfrontier.answers.study.result_store import (
     STORE as STORE,
     HeldError as HeldError,
-    NotKeptError as NotKeptError,
     ResultStore as ResultStore,
     forget as forget,
     store_in as store_in,
@@ -28,6 +22,15 @@ from simfrontier.answers.study.schedule_cache import (
     ScheduleCache as ScheduleCache,
     schedule_of as schedule_of,
     schedule_of_case as schedule_of_case,
+)
+from simfrontier.answers.study.settings import (
+    Digests as Digests,
+    Keyed as Keyed,
+    Setting as Setting,
+    digest_of as digest_of,
+    inputs as inputs,
+    scenario_digest as scenario_digest,
+    versions as versions,
 )
 from simfrontier.answers.study.simulated_case import (
     ExportFormat as ExportFormat,

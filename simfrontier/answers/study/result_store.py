@@ -10,7 +10,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,11 +18,6 @@ from simfrontier.base.errors import InputError
 from simfrontier.base.version import __version__
 
 STORE: Final = "results.sqlite"
-GOES_ON: Final = "what it has stays: the same command resumes"
-
-
-class NotKeptError(InputError):
-    """A result that cannot be kept; those that were kept stay."""
 
 
 class HeldError(InputError):
@@ -32,153 +27,118 @@ class HeldError(InputError):
 class ResultStore:
     """Results by key, each what JSON holds.
 
-    `path`: the file; None: in memory alone. `owner`: what the results are of; "" for whatever it is. `is_new`: whether
-    nothing was there before; `was_written`: whether results were added since. `is_done_with`: whether nobody needs the
-    results any more, which `store_in` removes then. Raises InputError for a file of another owner or version, and for
-    one that is no store; HeldError where another process holds it.
+    `path`: the file; None: in memory alone. `owner`: what the results are of; "" for whatever it is. `is_done_with`:
+    whether nobody needs the results any more, which `store_in` removes then. Raises InputError for a file of another
+    owner or version, and for one that is no store; HeldError where another process holds it.
     """
 
     def __init__(self, path: Path | None = None, owner: str = "") -> None:
-        self.path, self.is_new, self.was_written, self.is_done_with = path, False, False, False
-        if path is not None and path.is_symlink():
-            raise InputError("is a link; allowed: a file", where=str(path))
+        self.path, self.is_done_with = path, False
         try:
             self._file = sqlite3.connect(path or ":memory:", timeout=0.0, isolation_level=None)
+            found = self._prepared(owner)
         except sqlite3.Error as error:
             raise self._fault(error) from None
-        try:
-            self._prepare(owner)
-        except sqlite3.Error as error:
-            self._file.close()
-            raise self._fault(error) from None
-        except InputError:
-            self._file.close()
-            raise
+        for is_same, of, allowed in (
+            (found[0] == __version__, f"simfrontier {found[0]}", f"of {__version__}"),
+            (owner in ("", found[1]), found[1], "another --out"),
+        ):
+            if not is_same:
+                self.close()
+                text = f"has results of {of}; allowed: {allowed}, or --fresh, which forgets them"
+                raise InputError(text, where=str(path))
 
-    def _prepare(self, owner: str) -> None:
-        """Hold the file, and make its tables where it is new. Raises sqlite3.Error, and InputError as the class."""
+    def _prepared(self, owner: str) -> tuple[str, str]:
+        """Hold the file, make its tables where it is new, and return the version and the owner of its results."""
         self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._file.execute("BEGIN EXCLUSIVE")
-        self.is_new = not self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if self.is_new:
+        if not self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             self._file.execute("CREATE TABLE store (version TEXT NOT NULL, owner TEXT NOT NULL)")
             self._file.execute("CREATE TABLE result (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID")
             self._file.execute("INSERT INTO store VALUES (?, ?)", (__version__, owner))
         version, of = self._file.execute("SELECT version, owner FROM store").fetchone()
         self._file.execute("COMMIT")
-        if version != __version__:
-            text = f"has results of simfrontier {version}; allowed: of {__version__}, or --fresh, which forgets them"
-            raise InputError(text, where=str(self.path))
-        if owner and of != owner:
-            text = f"has results of {of}; allowed: another --out, or --fresh, which forgets them"
-            raise InputError(text, where=str(self.path))
+        return version, of
 
     def __contains__(self, key: str) -> bool:
-        return self._one("SELECT 1 FROM result WHERE key = ?", key) is not None
+        return self._file.execute("SELECT 1 FROM result WHERE key = ?", (key,)).fetchone() is not None
 
     def __len__(self) -> int:
-        return int(self._one("SELECT count(*) FROM result")[0])
+        return int(self._file.execute("SELECT count(*) FROM result").fetchone()[0])
 
     def get(self, key: str) -> Any | None:
-        """The result of a key; None where there is none."""
-        found = self._one("SELECT value FROM result WHERE key = ?", key)
-        if found is None:
-            return None
-        try:
-            return json.loads(zlib.decompress(found[0]))
-        except (zlib.error, ValueError):
-            raise self._damaged() from None
+        """Return the result of a key; None where there is none."""
+        found = self._file.execute("SELECT value FROM result WHERE key = ?", (key,)).fetchone()
+        return None if found is None else json.loads(zlib.decompress(found[0]))
 
     def add(self, results: Mapping[str, Any]) -> None:
-        """Keep results. Raises NotKeptError where they cannot be written."""
+        """Keep results. Raises InputError where they cannot be written; what was added before stays."""
         rows = [(key, zlib.compress(json.dumps(value).encode())) for key, value in results.items()]
         try:
             self._file.execute("BEGIN")
             self._file.executemany("INSERT OR REPLACE INTO result VALUES (?, ?)", rows)
             self._file.execute("COMMIT")
         except sqlite3.Error as error:
-            if self._file.in_transaction:
-                self._file.execute("ROLLBACK")
-            raise NotKeptError(f"cannot be written: {error}; {GOES_ON}", where=str(self.path)) from None
-        self.was_written = True
+            raise self._fault(error) from None
 
     def close(self) -> None:
         """Let the file go."""
         self._file.close()
 
-    def _one(self, query: str, *given: str) -> Any:
-        try:
-            return self._file.execute(query, given).fetchone()
-        except sqlite3.Error as error:
-            raise self._fault(error) from None
-
     def _fault(self, error: sqlite3.Error) -> InputError:
+        where = str(self.path)
         if "locked" in str(error):
             text = "another process writes it; allowed: another --out, or this one when that is done"
-            return HeldError(text, where=str(self.path))
+            return HeldError(text, where=where)
         if isinstance(error, sqlite3.OperationalError) and "no such" not in str(error):
-            return InputError(f"cannot be written: {error}; allowed: a folder that you may write", where=str(self.path))
-        return self._damaged()
-
-    def _damaged(self) -> InputError:
-        text = "is no store of results, or damaged; allowed: --fresh, which forgets it, or another --out"
-        return InputError(text, where=str(self.path))
+            text = f"cannot be written: {error}; what it has stays: the same command resumes"
+        else:
+            text = "is no store of results, or damaged; allowed: --fresh, which forgets it, or another --out"
+        return InputError(text, where=where)
 
 
 @contextmanager
 def store_in(folder: Path | None, owner: str = "") -> Iterator[ResultStore]:
-    """The store of a folder, which is made where it is not there; None: in memory alone. A store to which nothing was
-    added is removed, with the folders that were made for it. Raises as `ResultStore`, and InputError where it cannot be
-    written."""
+    """Open the store of a folder, which is made where it is not there; None: in memory alone. An empty store, and one
+    that is done with, is removed, with the folders that were made for it. Raises as `ResultStore`, and InputError where
+    it cannot be written."""
     if folder is None:
         yield ResultStore()
         return
     made = [each for each in (folder, *folder.parents) if not each.exists()]
-    store = None
     try:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"--out {folder}: cannot be written: {error.strerror}") from None
-        store = ResultStore(folder / STORE, owner)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {folder}: cannot be written: {error.strerror}") from None
+    store = ResultStore(folder / STORE, owner)
+    try:
         yield store
     finally:
-        if store is not None and (store.is_done_with or (store.is_new and not store.was_written)):
+        is_over = store.is_done_with or not len(store)
+        store.close()
+        if is_over:
             _remove(folder)
-        if store is not None:
-            store.close()
-        _remove_empty(made)
+        with suppress(OSError):  # there is something in it
+            for each in made:
+                each.rmdir()
 
 
 def forget(folder: Path) -> None:
     """Remove the store of a folder, whatever it is of, if there is one. Raises HeldError where another process holds
     it, InputError where it cannot be removed."""
-    if not (folder / STORE).is_file() or (folder / STORE).is_symlink():
-        return _remove(folder)
-    store = None
-    try:
-        store = ResultStore(folder / STORE)
-    except HeldError:
-        raise
-    except InputError:  # of another version, or no store
-        pass
+    if (folder / STORE).is_file():
+        try:
+            ResultStore(folder / STORE).close()
+        except HeldError:
+            raise
+        except InputError:  # of another version, or no store
+            pass
     _remove(folder)
-    if store is not None:
-        store.close()
 
 
 def _remove(folder: Path) -> None:
-    for end in ("", "-journal"):
-        path = folder / f"{STORE}{end}"
+    for path in (folder / STORE, folder / f"{STORE}-journal"):
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise InputError(f"cannot be removed: {error.strerror}", where=str(path)) from None
-
-
-def _remove_empty(folders: list[Path]) -> None:
-    for folder in folders:
-        try:
-            folder.rmdir()
-        except OSError:  # there is something in it
-            return

@@ -13,7 +13,6 @@ import numpy as np
 from simfrontier.answers.sweep.form import (
     SWEEP_POINTS,
     AxisTable,
-    LogRangeTable,
     Method,
     RangeTable,
     SamplesTable,
@@ -27,14 +26,21 @@ from simfrontier.base.limits import LARGEST
 from simfrontier.inputs.scenario import path_of, scenario_of
 
 ENDS: Final = 2.0**-53  # of a share: at 0 and 1 a normal distribution has no value
-NEEDED: Final = {
-    "uniform": ("low", "high"),
-    "log-uniform": ("low", "high"),
-    "normal": ("mean", "sd"),
-    "log-normal": ("median", "sd"),
-    "triangular": ("low", "mode", "high"),
+PARAMETERS: Final[
+    Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+] = {  # those needed, and those that may be there
+    "uniform": (("low", "high"), ()),
+    "log-uniform": (("low", "high"), ()),
+    "normal": (("mean", "sd"), ("low", "high")),
+    "log-normal": (("median", "sd"), ("low", "high")),
+    "triangular": (("low", "mode", "high"), ()),
 }
-CUT: Final = {"normal": ("low", "high"), "log-normal": ("low", "high")}
+WAYS: Final = ("values", "range", "log_range", "samples", "between", "among", "rows")  # an axis has one of them
+DIGITS: Final = 12  # of a number that is computed here: more of them differ between systems' logarithms
+MOST_TRIED: Final = 64  # values of an axis that are all tried; of more numbers the ends, between which all are alike
+
+
+# ── distributions ──
 
 
 def quantiles(table: SamplesTable, shares: Sequence[float] | Floats) -> Floats:
@@ -63,22 +69,17 @@ def _frozen(table: SamplesTable, is_log: bool) -> Any:
 
 def refuse_parameters(table: SamplesTable) -> None:
     """Raise InputError for parameters that are missing, of another distribution, or in a wrong order."""
-    name = table.distribution
-    needed, may = NEEDED[name], (*NEEDED[name], *CUT.get(name, ()))
-    for parameter in ("low", "high", "mean", "sd", "median", "mode"):
-        given = getattr(table, parameter) is not None
-        if given and parameter not in may:
-            raise InputError(f"a {name} distribution has none; allowed: {', '.join(may)}", key=(parameter,))
-        if not given and parameter in needed:
-            raise InputError(f"missing; a {name} distribution needs {', '.join(needed)}", key=(parameter,))
-    low, high, mode = table.low, table.high, table.mode
-    if low is not None and high is not None and not low < high:
-        raise InputError(f"got {high:g}, allowed: above low, which is {low:g}", key=("high",))
-    if mode is not None and low is not None and high is not None and not low <= mode <= high:
-        raise InputError(f"got {mode:g}, allowed: {low:g} to {high:g}", key=("mode",))
-    for parameter, end in (("low", low), ("high", high)):
-        if name.startswith("log-") and end is not None and end <= 0:
-            raise InputError(f"got {end:g}, allowed: above 0, as its logarithm is taken", key=(parameter,))
+    needed, may = PARAMETERS[table.distribution]
+    given = [name for name in ("low", "mode", "high", "mean", "sd", "median") if getattr(table, name) is not None]
+    if not {*needed} <= {*given} <= {*needed, *may}:
+        also = f", and may have {', '.join(may)}" if may else ""
+        text = f"got {', '.join(given)}; a {table.distribution} distribution needs {', '.join(needed)}{also}"
+        raise InputError(text, key=("distribution",))
+    ends = [end for end in (table.low, table.mode, table.high) if end is not None]
+    if ends != sorted(ends) or (len(ends) > 1 and ends[0] == ends[-1]):
+        raise InputError(f"got {', '.join(f'{end:g}' for end in ends)}; allowed: low, mode and high in this order")
+    if table.distribution.startswith("log-") and ends and ends[0] <= 0:
+        raise InputError(f"got {ends[0]:g}, allowed: above 0, as its logarithm is taken", key=("low",))
 
 
 def shares(method: Method, count: int, num_axes: int, seed: int) -> Floats:
@@ -89,22 +90,19 @@ def shares(method: Method, count: int, num_axes: int, seed: int) -> Floats:
         from simfrontier.answers.sweep.indices import design
 
         return design(num_axes, count, seed).reshape(-1, num_axes)
-    import numpy as np
-
+    draws = np.random.default_rng(seed)
     if method == "random":
-        return np.random.default_rng(seed).random((count, num_axes))
+        return draws.random((count, num_axes))
     from scipy.stats import qmc
 
     kind = qmc.LatinHypercube if method == "latin-hypercube" else qmc.Sobol
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of Sobol' where the count is no power of two: it is the user's
-        made: Floats = kind(num_axes, rng=np.random.default_rng(seed)).random(count)
+        made: Floats = kind(num_axes, rng=draws).random(count)
     return made
 
 
-AXIS_KEYS: Final = ("values", "range", "log_range", "samples", "between", "among")  # an axis of one key has one of them
-WAYS: Final = (*AXIS_KEYS, "rows")
-DIGITS: Final = 12  # of a number that is computed here: more of them differ between systems' logarithms
+# ── axes ──
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,23 +172,19 @@ def searched_axes(tables: Sequence[AxisTable]) -> tuple[SampledAxis, ...]:
 
 def axes_of(tables: Sequence[AxisTable], sampling: SamplingTable | None) -> tuple[Axis, ...]:
     """The axes of a study, those sampled together as one at the place of the first of them. Raises InputError."""
+    made = list(_each(tables))
+    together = [axis for axis, _ in made if isinstance(axis, SampledAxis)]
+    if together and sampling is None:
+        text = "is sampled, and nothing says how often; allowed: samples.count, or a table sampling = { count }"
+        raise InputError(text, key=("axes", together[0].number))
+    if sampling is not None and not together:
+        raise InputError("no axis is sampled; allowed: with axes that have between, or samples", key=("sampling",))
     axes: list[Axis] = []
-    together: list[SampledAxis] = []
-    place = 0
-    for made, number in _each(tables):
-        if isinstance(made, Axis):
-            axes.append(made)
-            continue
-        if sampling is None:
-            text = "is sampled, and nothing says how often; allowed: samples.count, or a table sampling = { count }"
-            raise InputError(text, key=("axes", number))
-        place = place if together else len(axes)
-        together.append(made)
-    if together and sampling is not None:
-        axes.insert(place, _sampled(together, sampling.method, sampling.count, sampling.seed))
-    elif sampling is not None:
-        text = "no axis is sampled; allowed: with axes that have between, or samples without count"
-        raise InputError(text, key=("sampling",))
+    for axis, _ in made:
+        if isinstance(axis, Axis):
+            axes.append(axis)
+        elif sampling is not None and axis is together[0]:
+            axes.append(_sampled(together, sampling.method, sampling.count, sampling.seed))
     return tuple(axes)
 
 
@@ -198,12 +192,11 @@ def _each(tables: Sequence[AxisTable]) -> Iterator[tuple[Axis | SampledAxis, int
     """The axis of each table, and its number. Raises InputError, also for a key that stands twice."""
     seen: set[str] = set()
     for number, table in enumerate(tables):
-        for key in table.keys or [table.key or ""]:
-            if key in seen:
-                text = f'key "{key}" stands twice; allowed: every key on one axis'
-                raise InputError(text, key=("axes", number))
-            seen.add(key)
         try:
+            for key in table.keys or [table.key or ""]:
+                if key in seen:
+                    raise InputError(f'key "{key}" stands twice; allowed: every key on one axis')
+                seen.add(key)
             yield _axis(table, number), number
         except InputError as error:
             raise error.within(key=("axes", number)) from None
@@ -211,82 +204,77 @@ def _each(tables: Sequence[AxisTable]) -> Iterator[tuple[Axis | SampledAxis, int
 
 def _axis(table: AxisTable, number: int) -> Axis | SampledAxis:
     ways = [way for way in WAYS if getattr(table, way) is not None]
-    if len(ways) != 1:
-        raise InputError(f"got {' and '.join(ways) or 'none'} of {', '.join(WAYS)}; allowed: one of these")
+    if len(ways) != 1 or (table.key is None) == (table.keys is None) or (table.keys is None) != (table.rows is None):
+        text = (
+            f"got {' and '.join(ways) or 'none'} of {', '.join(WAYS)}; allowed: key with one of these, keys with rows"
+        )
+        raise InputError(text)
     if table.scale is not None and table.between is None:
         raise InputError("got scale without between; allowed: with between", key=("scale",))
-    if (table.key is None) == (table.keys is None) or (table.keys is None) != (table.rows is None):
-        raise InputError("allowed: key, or keys with rows")
-    if table.keys is not None and table.rows is not None:
-        return _zipped(table.keys, table.rows, number)
-    assert table.key is not None, "of one key"
     try:
+        if table.keys is not None and table.rows is not None:
+            return _zipped(table.keys, table.rows, number)
+        assert table.key is not None, "of one key"
         return _of_one_key(table, table.key, number)
     except InputError as error:
         raise error.within(key=(ways[0],)) from None
 
 
+def _zipped(keys: Sequence[str], rows: Sequence[Sequence[Value]], number: int) -> Axis:
+    for place, row in enumerate(rows):
+        if len(row) != len(keys):
+            raise InputError(f"got a list of {len(row)}, allowed: of {len(keys)}, as many as keys", key=(place,))
+    return Axis(keys=tuple(keys), rows=[tuple(row) for row in rows], number=number)
+
+
 def _of_one_key(table: AxisTable, key: str, number: int) -> Axis | SampledAxis:
     if table.values is not None:
         return _listed(key, table.values, number)
-    if table.range is not None:
-        return _range(table.range, key, number)
-    if table.log_range is not None:
-        return _log_range(table.log_range, key, number)
     if table.among is not None:
         return SampledAxis(key=key, number=number, among=tuple(table.among))
     if table.between is not None:
-        low, high = table.between
-        return _between(key, number, low, high, table.scale == "log")
-    assert table.samples is not None, "the only other way"
-    return _samples(table.samples, key, number)
+        return _between(key, number, table.between, table.scale == "log")
+    if table.samples is not None:
+        return _samples(table.samples, key, number)
+    values = [number_of(each, is_whole(key)) for each in _numbers(table).tolist()]
+    return _listed(key, dict.fromkeys(values) if is_whole(key) else values, number)  # equal when rounded: one
+
+
+def _numbers(table: AxisTable) -> Floats:
+    """The numbers of a range, at equal distances or ratios."""
+    if table.range is not None:
+        return _range(table.range)
+    assert table.log_range is not None, "the only other way"
+    found: Floats = np.geomspace(getattr(table.log_range, "from"), table.log_range.to, table.log_range.count)
+    return found
 
 
 def _listed(key: str, values: Iterable[Value], number: int) -> Axis:
     return Axis(keys=(key,), rows=[(value,) for value in values], number=number)
 
 
-def _zipped(keys: Sequence[str], rows: Sequence[Sequence[Value]], number: int) -> Axis:
-    for place, row in enumerate(rows):
-        if len(row) != len(keys):
-            raise InputError(f"got a list of {len(row)}, allowed: of {len(keys)}, as many as keys", key=("rows", place))
-    return Axis(keys=tuple(keys), rows=[tuple(row) for row in rows], number=number)
-
-
-def _range(table: RangeTable, key: str, number: int) -> Axis:
+def _range(table: RangeTable) -> Floats:
     first, to, step = getattr(table, "from"), table.to, table.step
-    if table.count is not None and step is None:
-        return _numbers(np.linspace(first, to, table.count), key, number)
-    if step is None or table.count is not None:
+    if (step is None) == (table.count is None):
         raise InputError("allowed: step, or count")
+    if table.count is not None:
+        return np.linspace(first, to, table.count)
+    assert step is not None, "as there is no count"
     if to < first:
         raise InputError(f"got {to:g}, allowed: at least from, which is {first:g}", key=("to",))
     count = 1 + math.floor(min((to - first) / step * (1 + 1e-12) + 1e-9, LARGEST))
     if fault := SWEEP_POINTS.fault(count):
         raise InputError(fault, key=("step",))
-    return _numbers(first + step * np.arange(count), key, number)
+    numbers: Floats = first + step * np.arange(count)
+    return numbers
 
 
-def _log_range(table: LogRangeTable, key: str, number: int) -> Axis:
-    return _numbers(np.geomspace(getattr(table, "from"), table.to, table.count), key, number)
-
-
-def _numbers(numbers: Floats, key: str, number: int) -> Axis:
-    """An axis of numbers; rounded to whole ones, those that are equal then are one."""
-    whole = is_whole(key)
-    values = [number_of(each, whole) for each in numbers.tolist()]
-    return _listed(key, dict.fromkeys(values) if whole else values, number)
-
-
-def _between(key: str, number: int, low: float, high: float, is_log: bool) -> SampledAxis:
+def _between(key: str, number: int, between: Sequence[float], is_log: bool) -> SampledAxis:
     """Equally likely between two numbers, or their logarithms; whole numbers each with what is rounded to them."""
+    low, high = between
     ends, margin = (low, high), 0.0
     if is_whole(key):
         ends, margin = (math.ceil(low), math.floor(high)), 0.5
-        if ends[0] > ends[1]:
-            raise InputError(f"no whole number from {low:g} to {high:g}; allowed: ends with one between them")
-    if is_log and ends[0] <= 0:
-        raise InputError(f"got {ends[0]:g}, allowed: above 0, as its logarithm is taken")
     table = SamplesTable(
         distribution="log-uniform" if is_log else "uniform", low=ends[0] - margin, high=ends[1] + margin
     )
@@ -314,7 +302,7 @@ def _sampled(axes: Sequence[SampledAxis], method: Method, count: int, seed: int,
     return Axis(keys=tuple(axis.key for axis in axes), rows=list(zip(*columns, strict=True)), number=number)
 
 
-MOST_TRIED: Final = 64  # values of an axis that are all tried; of more numbers the ends, between which all are alike
+# ── values that a scenario cannot have ──
 
 
 def refuse_values(axes: Sequence[Axis], document: Mapping[str, Any], where: str, settings: Settings) -> None:

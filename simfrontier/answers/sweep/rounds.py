@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final, Self
 
-from simfrontier.answers.experiments import Digests, Keyed, Row, RowRunner, question_digests, simulate
+from simfrontier.answers.experiments import Row, RowRunner, question_digests, simulate
 from simfrontier.answers.forecast import CASE_S, forecast_run
-from simfrontier.answers.study import NotKeptError, ResultStore, store_in
+from simfrontier.answers.study import Digests, Keyed, ResultStore, store_in
 from simfrontier.answers.sweep.dataset import Counts, refuse_folder, write_dataset
 from simfrontier.answers.sweep.keys import put
 from simfrontier.answers.sweep.study import Source, SweepStudy
@@ -109,15 +109,13 @@ class Rounds:
             simulate(
                 new, len(left), self._store_of(study), self._workers, self._runner, count, replay=study.file.replay
             )
-        except (KeyboardInterrupt, LostError, NotKeptError) as error:
+        except (KeyboardInterrupt, LostError) as error:
             store = self._store_of(study)
-            kept = f"{sum(digest in store for digest in digests):,} of {len(digests):,} points are kept"
-            goes_on = f"{kept}: the same command resumes"
+            kept = sum(digest in store for digest in digests)
+            goes_on = f"{kept:,} of {len(digests):,} points are kept: the same command resumes"
             if isinstance(error, KeyboardInterrupt):
                 raise StoppedError(f"stopped; {goes_on}", error) from None
-            if isinstance(error, LostError):
-                raise type(error)(f"{error}; {goes_on}") from None
-            raise NotKeptError(f"{error.what} ({kept})", where=error.where) from None
+            raise type(error)(f"{error}; {goes_on}") from None
 
 
 def _digests(study: SweepStudy) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from simfrontier.answers.experiments import Setting
+from simfrontier.answers.study import Setting
 from simfrontier.answers.sweep.axes import Axis, SampledAxis, axes_of, refuse_values, searched_axes
 from simfrontier.answers.sweep.form import SWEEP_POINTS, StudyFile, Value
 from simfrontier.answers.sweep.goal import refuse_goal, refuse_plans

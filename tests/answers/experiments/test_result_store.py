@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.answers.experiments import Setting
-from simfrontier.answers.experiments.settings import MOST_TOGETHER, batches_of
-from simfrontier.answers.study import STORE, HeldError, ResultStore, store_in
+from simfrontier.answers.study import STORE, HeldError, ResultStore, Setting, store_in
+from simfrontier.answers.study.settings import MOST_OF_BATCH, batches_of
 from tests.answers.sweep.studies import MICRO
 from tests.invoke import ROOT
 
@@ -82,11 +81,4 @@ def test_every_setting_is_in_one_batch(sizes: list[int], num_workers: int) -> No
     made = batches(sizes, num_workers)
     numbers = [int(digest) for batch in made for digest, _ in batch]
     assert sorted(numbers) == list(range(sum(sizes)))
-    assert all(1 <= len(batch) <= MOST_TOGETHER for batch in made)
-
-
-def test_settings_of_the_same_schedules_are_one_batch() -> None:
-    """Sixteen schedules of twelve settings each on two workers: only the last are cut."""
-    made = batches([12] * 16, 2)
-    whole = [each for each in made if len(each) == 12 and len({setting.changes[MICRO] for _, setting in each}) == 1]
-    assert len(whole) >= 14
+    assert all(1 <= len(batch) <= MOST_OF_BATCH for batch in made)

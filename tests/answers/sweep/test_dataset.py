@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from simfrontier.answers.experiments import Digests, RowRunner, Setting
-from simfrontier.answers.study import COLUMNS, STORE, run_study
+from simfrontier.answers.experiments import RowRunner
+from simfrontier.answers.study import COLUMNS, STORE, Digests, Setting, run_study
 from simfrontier.answers.sweep import Counts, SweepOutcome, SweepStudy, best_rows, load_study, read_rows, run_sweep
 from simfrontier.base.workers import Local
 from simfrontier.inputs.scenario import load_scenario
