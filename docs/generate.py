@@ -33,7 +33,7 @@ def start() -> str:
 
 def commands() -> str:
     """Every verb of both command lines, with its arguments and options."""
-    from simfrontier.interfaces.cli.typer_app import app_of
+    from simfrontier.interfaces.cli.program import app_of
     from simfrontier_real.cli import app as real
 
     parts = ["# Commands\n"]

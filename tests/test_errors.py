@@ -182,7 +182,7 @@ def test_a_study_that_fails_ends_with_1_and_one_line(monkeypatch: pytest.MonkeyP
     def stuck(*_: object) -> None:
         raise SimfrontierError("the step is stuck:\nrank class 0 waits")
 
-    monkeypatch.setattr("simfrontier.interfaces.api.views.run_study", stuck)
+    monkeypatch.setattr("simfrontier.interfaces.api.comparison.run_study", stuck)
     ran = invoke("run", TOY, "--out", tmp_path / "out")
     assert (ran.code, ran.out, ran.err) == (1, "", "simfrontier: the step is stuck: rank class 0 waits\n")
     assert not (tmp_path / "out").exists()

@@ -12,7 +12,7 @@ from simfrontier.core import collectives, machine
 from simfrontier.core.machine import stack
 from simfrontier.core.plan import FAMILIES
 from simfrontier.inputs.scenario import plan_keys
-from simfrontier.interfaces.cli.json_schema import SCHEMAS, file_name, json_schema, schema_text
+from simfrontier.interfaces.cli.verbs.schema import SCHEMAS, file_name, json_schema, schema_text
 from tests.invoke import invoke, refusal
 from tests.scenario_files import SCENARIOS, STUDIES
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.base.errors import near
-from simfrontier.base.not_modelled import not_modelled
+from simfrontier.base.errors import near, not_modelled
 from simfrontier.core.plan import FAMILIES
 from simfrontier.core.workload import MODELS
 from tests.invoke import TOY, invoke, refusal

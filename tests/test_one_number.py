@@ -12,7 +12,7 @@ import simfrontier as sf
 from simfrontier.inputs.scenario import Scenario, load_scenario
 from simfrontier.interfaces.live.answer import Answerer
 from simfrontier.interfaces.live.state import LiveState
-from simfrontier.interfaces.report import number
+from simfrontier.interfaces.report.phrases import number
 from tests.invoke import ROOT, invoke
 
 QUICK = ("toy",)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.inputs.scenario import load_scenario
-from simfrontier.interfaces.report import number
+from simfrontier.interfaces.report.phrases import number
 from tests.interfaces.report.test_page import Page
 from tests.invoke import TOY, invoke
 from tests.scenario_files import SCENARIOS, small_settings

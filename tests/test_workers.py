@@ -19,7 +19,7 @@ import pytest
 from simfrontier.answers.search import rows, tune
 from simfrontier.base.workers import Local
 from simfrontier.inputs.scenario import load_scenario, scenario_of
-from simfrontier.interfaces.api.views import num_simulations, view_of
+from simfrontier.interfaces.api.comparison import num_simulations, view_of
 from tests.invoke import ROOT, TOY
 from tests.processes import are_gone, children, workers_of
 

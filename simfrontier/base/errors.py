@@ -8,15 +8,42 @@ A message is one line, `FILE: path.to.key: got X, allowed: Y; did you mean "Z"?`
 Anything else that comes up (AssertionError, ...) is a defect of simfrontier, not of its input.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterable, Mapping
 from copy import copy
 from difflib import get_close_matches
 from itertools import accumulate
-from typing import Self
+from typing import Final, Self
 
-from simfrontier.base.not_modelled import not_modelled
+MOST_CHARACTERS: Final = 100  # of a name that is looked at
+_NOT_MODELLED: Final = (  # patterns of lower-case names with "_" between their words; the first that is found holds
+    (r"(^|_)e(t?)p(_(size|degree|rank))?$|(^|_)experts?_(\w+_)?parallel|(^|_)expert$", "expert parallelism"),
+    (
+        r"(^|_)cp(_(size|degree|comm_type))?$|(^|_)context_comm_type$|(^|_)context_parallel|(^|_)ring_(self_)?att(entio)?n(_|$)"
+        r"|(^|_)ring_degree$|(^|_)ulysses(_|$)|(^|_)usp(_|$)",
+        "context parallelism",
+    ),
+    (
+        r"(^|_)(moe|experts?|mixture_of_experts|top_?k|capacity_factor|router_(topk|aux_\w+))(_|$)",
+        "mixtures of experts",
+    ),
+    (  # models: by name, or by the counts in it, as in 8x7b, 30b-a3b and 17b-16e
+        r"mixtral|deepseek_?(v[2-9]|r1)|dbrx|(^|_)grok|snowflake_arctic|switch_(base|large|xxl|c|transformer)(_|$)"
+        r"|(^|_)glam(_|$)|gshard|llama_?4|gpt_oss|kimi_k\d|moe(_|$)|(^|_)\d+x\d+(_\d+)?[bm](_|$)"
+        r"|(^|_)\d+b_(a\d+(_\d+)?b|\d+e)(_|$)",
+        "mixtures of experts",
+    ),
+)
+
+
+def not_modelled(name: str) -> str | None:
+    """Say that what a name stands for is not modelled yet; None for any other name."""
+    plain = re.sub(r"[^a-z0-9]+", "_", name[:MOST_CHARACTERS].lower()).strip("_")
+    return next((f"not modelled yet: {words}" for pattern, words in _NOT_MODELLED if re.search(pattern, plain)), None)
+
 
 Key = tuple[str | int, ...]  # a path in a document: names of tables, positions in lists
 

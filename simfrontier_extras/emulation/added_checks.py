@@ -17,7 +17,8 @@ from simfrontier.core.trace import (
     TracePaths,
     load_links,
 )
-from simfrontier.interfaces.report import percent, said, signed
+from simfrontier.interfaces.report.phrases import percent, signed
+from simfrontier.interfaces.report.render import said
 from simfrontier_extras.emulation.crosscheck import TEMPLATES
 from simfrontier_extras.emulation.crosscheck.limits import (
     EMULATED,

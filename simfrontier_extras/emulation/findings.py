@@ -18,7 +18,8 @@ from simfrontier.core.trace import (
     read_perfetto,
     step_times,
 )
-from simfrontier.interfaces.cli import crosscheck_document, print_check, print_json
+from simfrontier.interfaces.cli.console import print_json
+from simfrontier.interfaces.cli.verbs.crosscheck import crosscheck_document, print_check
 from simfrontier_extras.emulation.added_checks import EmulatedCheck
 from simfrontier_extras.emulation.changed import CHANGED, MadeChange, load_changes
 from simfrontier_extras.emulation.crosscheck.limits import (
@@ -47,7 +48,7 @@ MIN_BYTES, TOLERANCE = 1 << 20, 0.15
 
 def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
     """Compare what was simulated with what was run, write the page and print the result; whether all limits hold."""
-    from simfrontier.interfaces.report import crosscheck_page
+    from simfrontier.interfaces.report.crosscheck import crosscheck_page
 
     real, link = out / PLANS / "real", f"node 0 {settings.slow_wire}"
     sweep = (*_points(out, LOWERED, "lowered"), *_points(out, NATIVE, "native"))

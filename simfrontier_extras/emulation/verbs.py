@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from simfrontier.base.extras import Verb
-from simfrontier.interfaces.cli import Plans, Settings, byte_sizes, load
+from simfrontier.interfaces.cli.options import Plans, Settings, byte_sizes, load
 
 
 def emulate(

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from simfrontier.interfaces.cli import print_json
+from simfrontier.interfaces.cli.console import print_json
 from simfrontier_extras.losses.curves import NUM_SD, LossCurves, read_losses
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from simfrontier.interfaces.report import CompressedPlan, StudyView, compressed_plans
-from simfrontier.interfaces.report.view import rate
+from simfrontier.interfaces.report.compression import CompressedPlan, compressed_plans
+from simfrontier.interfaces.report.view import StudyView, rate
 from simfrontier_extras.losses.curves import LossCurves
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from simfrontier.interfaces.report import Section, StudyView
 from simfrontier.interfaces.report.render import render
+from simfrontier.interfaces.report.results import Section
 from simfrontier.interfaces.report.theme import marks
+from simfrontier.interfaces.report.view import StudyView
 from simfrontier_extras.losses.curves import NUM_SD, LossCurves, policy_of
 from simfrontier_extras.losses.figures import GainLossPoint, curves, trade_off
 from simfrontier_extras.losses.findings import StudyLosses, study_losses

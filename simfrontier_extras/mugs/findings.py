@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from simfrontier.answers.step import Gathers
-from simfrontier.interfaces.report import StudyView
-from simfrontier.interfaces.report.view import step_s
+from simfrontier.interfaces.report.view import StudyView, step_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

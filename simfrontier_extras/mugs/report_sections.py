@@ -7,9 +7,10 @@ from html import escape as text
 from pathlib import Path
 from typing import Final
 
-from simfrontier.interfaces.report import Section, StudyView
 from simfrontier.interfaces.report.render import render
+from simfrontier.interfaces.report.results import Section
 from simfrontier.interfaces.report.theme import Figure, axis, figure, scatter
+from simfrontier.interfaces.report.view import StudyView
 from simfrontier_extras.mugs.findings import StudyGathers, study_gathers
 
 NAMES: Final[Mapping[str, str]] = {

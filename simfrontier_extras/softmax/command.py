@@ -8,8 +8,9 @@ from typing import Any
 import typer
 
 from simfrontier.base.wholefile import MANIFEST, ensure_writable, filled, write_whole
-from simfrontier.interfaces.cli import plain, print_json
-from simfrontier.interfaces.report import rows_csv, said
+from simfrontier.interfaces.cli.console import plain, print_json
+from simfrontier.interfaces.report.render import said
+from simfrontier.interfaces.report.results import rows_csv
 from simfrontier_extras.softmax.findings import SoftmaxRatesFindings, softmax_rates_findings
 from simfrontier_extras.softmax.page import TEMPLATES, write_softmax_rates_page
 from simfrontier_extras.softmax.rates import IN_MEMORY, OTHERS, Rates, read_rates

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simfrontier.interfaces.report import Section, StudyView
 from simfrontier.interfaces.report.render import render
+from simfrontier.interfaces.report.results import Section
+from simfrontier.interfaces.report.view import StudyView
 from simfrontier_extras.softmax.study_findings import StudySoftmaxes, softmax_bars, study_softmaxes
 
 _TEMPLATES = Path(__file__).parent / "templates"

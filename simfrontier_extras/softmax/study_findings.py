@@ -10,7 +10,6 @@ from typing import Final
 from simfrontier.answers.step import Softmaxes
 from simfrontier.core.program import KERNELS, MemoryPasses
 from simfrontier.core.workload import Attention
-from simfrontier.interfaces.report import StudyView
 from simfrontier.interfaces.report.theme import (
     COMPUTE,
     LEVEL_COLOURS,
@@ -22,7 +21,7 @@ from simfrontier.interfaces.report.theme import (
     figure,
     rows,
 )
-from simfrontier.interfaces.report.view import step_s
+from simfrontier.interfaces.report.view import StudyView, step_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

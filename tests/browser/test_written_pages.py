@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from simfrontier.answers.sweep import read_rows
-from simfrontier.interfaces.report import StudyView, findings_of, write_page, write_sweep_page
+from simfrontier.interfaces.report.results import findings_of
+from simfrontier.interfaces.report.study_page import write_page
+from simfrontier.interfaces.report.sweep_page import write_sweep_page
+from simfrontier.interfaces.report.view import StudyView
 from tests.browser.chromium import browser, complaints_of, wait_for
 from tests.interfaces.report.studies import full, piped
 from tests.interfaces.report.sweeps import goal, indices, refused, sampled, toy_sweep, write

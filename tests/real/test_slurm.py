@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from simfrontier.core.program.store import digest, load
 from simfrontier.core.trace import read_perfetto
-from simfrontier.interfaces.cli import app_of
+from simfrontier.interfaces.cli.program import app_of
 from simfrontier_real.cli import app as simfrontier_real
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,9 +13,8 @@ from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from simfrontier.base.errors import InputError, Key, near, shown, unknown_key, wrong
-from simfrontier.base.io.bounds import SOURCED_KEYS, Derived, Kind, Names, Sourced
-from simfrontier.base.not_modelled import not_modelled
+from simfrontier.base.errors import InputError, Key, near, not_modelled, shown, unknown_key, wrong
+from simfrontier.base.io.forms import SOURCED_KEYS, Derived, Kind, Names, Sourced
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError

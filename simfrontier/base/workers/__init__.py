@@ -1,6 +1,5 @@
 """Doing many things at once: calls on worker processes, here or on other machines, by Dask."""
 
-from simfrontier.base.workers.per_process import PerProcess as PerProcess
 from simfrontier.base.workers.place import (
     HERE as HERE,
     PROCESSES as PROCESSES,
@@ -9,6 +8,6 @@ from simfrontier.base.workers.place import (
     RunningScheduler as RunningScheduler,
     SlurmJobs as SlurmJobs,
     for_calls as for_calls,
+    load_slurm as load_slurm,
 )
-from simfrontier.base.workers.slurm_settings import load_slurm as load_slurm
-from simfrontier.base.workers.workers import LostError as LostError, Workers as Workers
+from simfrontier.base.workers.workers import LostError as LostError, PerProcess as PerProcess, Workers as Workers

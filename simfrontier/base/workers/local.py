@@ -1,7 +1,9 @@
-"""Worker processes of this machine."""
+"""Worker processes of this machine, what Dask loads into each (a preload), and schedulers that others started."""
 
 from __future__ import annotations
 
+import gc
+import logging
 import os
 import signal
 import sys
@@ -11,9 +13,10 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from simfrontier.base.errors import InputError
+from simfrontier.base.version import __version__
 from simfrontier.base.workers.place import Local
 
-PRELOAD: Final = "simfrontier.base.workers.preload"
+PRELOAD: Final = "simfrontier.base.workers.local"
 ENVIRONMENT: Final = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -77,3 +80,66 @@ def _end(cluster: Any) -> None:
                 os.kill(nanny.pid, signal.SIGKILL)
     with suppress(Exception):
         cluster.close(timeout=10)
+
+
+SELDOM: Final = (100_000, 20, 20)  # schedules are many objects and few cycles: by default a third of the time is gc's
+
+
+def dask_setup(_: object) -> None:
+    """Prepare a worker process; Dask calls this before the process takes calls."""
+    gc.set_threshold(*SELDOM)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # which the starting thread held back (without_stops)
+    silence()
+
+
+def silence() -> None:
+    """Turn Dask's log off in this process: whoever uses workers reports what matters."""
+    named = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in ("distributed", "tornado")]
+    for name in ("distributed", "tornado", "asyncio", *named):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+CONNECT_S: Final = 5.0
+EXAMPLE: Final = "allowed: the address that `dask scheduler` prints, e.g. tcp://10.0.0.1:8786"
+
+
+def connected(address: str) -> Any:
+    """Return a client of a running scheduler. Raises InputError where none answers, or its workers cannot run
+    simfrontier's calls."""
+    import distributed
+
+    dask: Any = distributed
+    try:
+        client = dask.Client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, TimeoutError):
+        raise _refused_scheduler(f"no scheduler answers at {address} within {CONNECT_S:g} s; {EXAMPLE}") from None
+    except (ValueError, TypeError):
+        raise _refused_scheduler(f"got {address!r}; {EXAMPLE}") from None
+    try:
+        _check(client, address)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def _check(client: Any, address: str) -> None:
+    """Raise InputError unless there are workers, each of one thread, with the versions of this process."""
+    needed = f"allowed: workers of one thread (`dask worker {address} --nthreads 1 --nworkers N`)"
+    threads: dict[str, int] = client.nthreads()
+    if not threads:
+        raise _refused_scheduler(f"the scheduler at {address} has no workers; {needed}")
+    for worker, count in threads.items():
+        if count != 1:
+            raise _refused_scheduler(f"the worker at {worker} has {count} threads; {needed}")
+    for worker, versions in client.get_versions(packages=["simfrontier"])["workers"].items():
+        version = versions["packages"].get("simfrontier")
+        if version != __version__:
+            raise _refused_scheduler(
+                f"the worker at {worker} has simfrontier {version}, this process {__version__}; allowed: the same "
+                "version everywhere"
+            )
+
+
+def _refused_scheduler(what: str) -> InputError:
+    return InputError(what, where="--scheduler")

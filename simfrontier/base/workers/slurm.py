@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from simfrontier.base.errors import InputError
 from simfrontier.base.workers.local import ENVIRONMENT, PRELOAD, without_stops
-from simfrontier.base.workers.slurm_settings import SlurmSettings
+from simfrontier.base.workers.place import SlurmSettings
 
 LOOK_S: Final = 5.0  # between two looks at which jobs have workers
 LOST_S: Final = 60.0  # a job whose workers have been away for so long is asked for anew

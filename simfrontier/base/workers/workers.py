@@ -1,4 +1,4 @@
-"""Calls of functions on workers: in order, or as they are done."""
+"""Calls of functions on workers: in order, or as they are done; values that each process makes for itself."""
 
 from __future__ import annotations
 
@@ -6,18 +6,58 @@ import pickle
 import sys
 import time
 import uuid
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, suppress
 from itertools import count
 from queue import SimpleQueue
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
+from uuid import uuid4
 
 from simfrontier.base.errors import SimfrontierError
+from simfrontier.base.workers.local import SETTINGS, connected, local_cluster, resource_of, silence, without_stops
 from simfrontier.base.workers.place import Local, Place, RunningScheduler, SlurmJobs
+from simfrontier.base.workers.slurm import slurm_cluster
 
 T = TypeVar("T")
+MOST_KEPT: Final = 8  # of a worker, which may live longer than those that it works for
+_kept: OrderedDict[str, PerProcess[Any]] = OrderedDict()  # of a worker process, by name
+
+
+class PerProcess(Generic[T]):
+    """A value among a call's arguments that is not sent: `make(*given)`, made by each process when a call there first
+    asks for it, and kept for the calls that follow. `here`: what this process has already.
+
+    Results must not depend on what is kept: it is a matter of time alone.
+    """
+
+    def __init__(self, make: Callable[..., T], *given: Any, here: T | None = None, name: str = "") -> None:
+        self._make, self._given, self._here = make, given, here
+        self._name = name or uuid4().hex
+
+    @property
+    def here(self) -> T:
+        """The value of this process."""
+        if self._here is None:
+            self._here = self._make(*self._given)
+        return self._here
+
+    def __reduce__(self) -> tuple[Callable[..., PerProcess[T]], tuple[Any, ...]]:
+        return _arrived, (self._name, self._make, *self._given)
+
+
+def _arrived(name: str, make: Callable[..., T], *given: Any) -> PerProcess[T]:
+    """In a worker: the one that came with an earlier call, or a new one."""
+    known = _kept.get(name)
+    if known is None:
+        known = _kept[name] = PerProcess(make, *given, name=name)
+    _kept.move_to_end(name)
+    if len(_kept) > MOST_KEPT:
+        _kept.popitem(last=False)
+    return known
+
+
 AHEAD = 3  # calls for each worker that are handed out before their results are asked for
 
 
@@ -70,8 +110,6 @@ class Workers:
         machine, that does it."""
         if self._client is None:
             return _done_here(work, given)
-        from simfrontier.base.workers.local import resource_of
-
         chosen = {} if worker is None else {"resources": {resource_of(worker): 1}}
         executor = self._client.get_executor(pure=False, **chosen)
         # Pickled here, so that Dask does not look through the arguments; a key of two parts is one group to it.
@@ -111,11 +149,6 @@ class Workers:
         """Return a client of the workers at the place, which end with `opened`."""
         import dask
         import distributed
-
-        from simfrontier.base.workers.local import SETTINGS, local_cluster, without_stops
-        from simfrontier.base.workers.preload import silence
-        from simfrontier.base.workers.running import connected
-        from simfrontier.base.workers.slurm import slurm_cluster
 
         opened.enter_context(dask.config.set(SETTINGS))
         silence()

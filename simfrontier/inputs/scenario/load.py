@@ -12,10 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from simfrontier.base.errors import InputError, Key, near, nearest, shown, unknown_key, wrong
+from simfrontier.base.errors import InputError, Key, near, nearest, not_modelled, shown, unknown_key, wrong
 from simfrontier.base.io import read_toml, typed
 from simfrontier.base.limits import Limit
-from simfrontier.base.not_modelled import not_modelled
 from simfrontier.core.collectives import Library, load_calibration, load_library, machine_numbers, with_algorithms
 from simfrontier.core.machine import Machine, Perturbation, catalog, load_machine
 from simfrontier.core.machine.stack import NONE as NO_STACK, load_stack

@@ -1,22 +1,120 @@
-"""Check, export, search, explanation and validation from Python."""
+"""Steps, checks, exports, searches, explanations and validation from Python."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from simfrontier.base.errors import InputError, wrong
+from simfrontier.answers.accuracy import Validation, validate_files, validate_shipped
+from simfrontier.answers.explain import Explanation, explain as explanation
+from simfrontier.answers.search import GridSearcher, TuningOutcome, Value, tune as search
+from simfrontier.answers.study import schedule_of, simulated
+from simfrontier.base.errors import InputError, nearest, wrong
+from simfrontier.base.workers import Local, Workers
+from simfrontier.core.engine import Fidelity, SimulatedStep
+from simfrontier.core.plan import own_families
+from simfrontier.core.program import Finding, check as check_schedule, save
+from simfrontier.inputs.measured import Setup
 from simfrontier.inputs.scenario import Scenario
-from simfrontier.interfaces.api import given
-from simfrontier.interfaces.api.steps import case_named, read_scenario
+from simfrontier.interfaces.api import scenarios as given
+from simfrontier.interfaces.api.comparison import Comparison, view_of
+from simfrontier.interfaces.api.scenarios import USUAL_PLANS, Plans, Settings, load, new_scenario
 
-if TYPE_CHECKING:
-    from simfrontier.answers.accuracy import Validation
-    from simfrontier.answers.explain import Explanation
-    from simfrontier.answers.search import TuningOutcome, Value
-    from simfrontier.core.engine import Fidelity
-    from simfrontier.core.program import Finding
+
+def simulate(
+    scenario: Scenario | str | Path,
+    plan: str | None = None,
+    *,
+    devices: int | None = None,
+    fidelity: Fidelity | None = None,
+    exact: bool = False,
+) -> SimulatedStep:
+    """Build, check and simulate one step of a plan (default: the scenario's first) at a size (default: its largest).
+
+    `scenario`: of `load` or `new_scenario`, or the path of a file. `fidelity`: analytic, flow or chunk (default: the
+    scenario's). `exact`: simulate every rank, without folding. `step_s` and `compute_s` of the
+    step are in seconds; the step is nominal: without variation between devices or errors of models. A plan that
+    leaves options open is searched first. Raises InputError for an invalid plan, size or fidelity, NothingFitsError
+    if no candidate of a search fits into memory, SimfrontierError if the check of the schedule fails.
+    """
+    chosen = given.fidelity(fidelity)
+    read = read_scenario(scenario)
+    name, size = case_named(read, plan, devices)
+    searcher = GridSearcher()
+    read = searcher.resolved(read, (size,), (name,))
+    built = searcher.schedule_cache.get(read, name, size)
+    return simulated(read.of(name, size), built, chosen or read.file.run.fidelity, exact)
+
+
+def compare(
+    scenario: Scenario | str | Path,
+    model: str | Mapping[str, Any] | None = None,
+    plans: Plans | None = None,
+    *,
+    devices: int | Sequence[int] = (),
+    settings: Settings | None = None,
+    fidelity: Fidelity | None = None,
+    exact: bool = False,
+    vary: bool = False,
+    jobs: int = 1,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Simulate every plan at every size; displays a table and a chart in a notebook.
+
+    Takes a scenario (of `load` or `new_scenario`, or the path of a file, whose `plans`, `devices` and `settings`
+    may be replaced here), or a machine, a model, plans and sizes, as `new_scenario` does. `fidelity` and `exact` as in
+    `simulate`. `vary`: also simulate the scenario's variations of unknown settings and degraded components.
+    `jobs`: number of processes. `progress` is called with a short text after each case. Raises as `simulate` does.
+
+    >>> compare("frontier", "gpt-13b", ["zero3", "zero-topo"], devices=[8, 64, 384])
+    """
+    sizes, chosen = given.sizes(devices), given.fidelity(fidelity)
+    if model is None:
+        read = _read(scenario, plans, sizes, settings)
+    else:
+        if not isinstance(scenario, str):
+            raise InputError("model: got one beside a scenario; allowed: beside the name of a machine")
+        if not sizes:
+            raise InputError("devices: got none; allowed: sizes, e.g. devices=[8, 64, 384]")
+        read = new_scenario(scenario, model, USUAL_PLANS if plans is None else plans, devices=sizes, settings=settings)
+    processes = given.jobs(jobs)
+    _refuse_jobs(read, processes)
+    return Comparison(view=view_of(read, chosen, exact, vary, Local(jobs=processes), progress, trouble=vary))
+
+
+def read_scenario(scenario: Scenario | str | Path) -> Scenario:
+    """The scenario, read where it is the path of a file."""
+    return scenario if isinstance(scenario, Scenario) else load(scenario)
+
+
+def case_named(scenario: Scenario, plan: str | None, devices: int | None) -> tuple[str, int]:
+    """A plan and a size, by default the scenario's first and its largest. Raises InputError for a plan it has not."""
+    name = given.name(plan) or next(iter(scenario.plans))
+    size = given.size(devices)
+    if name not in scenario.plans:
+        raise InputError(f"plan {name!r}: {nearest(name, tuple(scenario.plans))}")
+    return name, max(scenario.file.run.devices) if size is None else size
+
+
+def _read(
+    scenario: Scenario | str | Path, plans: Plans | None, devices: tuple[int, ...], settings: Settings | None
+) -> Scenario:
+    if isinstance(plans, Mapping):
+        raise InputError("plans: got tables beside a scenario; allowed: names of its plans, or of families")
+    names = given.names(plans or ())
+    if not isinstance(scenario, Scenario):
+        return load(scenario, settings, names, devices)
+    if names or devices or settings:
+        raise InputError("plans, devices and settings are the scenario's own; allowed: give them to load()")
+    return scenario
+
+
+def _refuse_jobs(scenario: Scenario, jobs: int) -> None:
+    """Families that were made in this process are not known to others."""
+    own = [name for name, options in scenario.plans.items() if options.family in own_families()]
+    if jobs > 1 and own:
+        raise InputError(f"jobs: got {jobs}, but plan {own[0]!r} is of a family of this process; allowed: 1")
 
 
 def check(
@@ -25,9 +123,6 @@ def check(
     """Return the findings of the check of a plan's schedule (default: the scenario's first plan and largest size):
     placements, weight versions, sums, order, deadlock and, with `memory`, the peak against the machine's capacity.
     Empty if the check passes."""
-    from simfrontier.answers.study import schedule_of
-    from simfrontier.core.program import check as check_schedule
-
     read = read_scenario(scenario)
     name, size = case_named(read, plan, devices)
     capacity = int(read.of(name, size).machine.device.hbm_bytes) if memory else None
@@ -39,9 +134,6 @@ def export(
 ) -> Path:
     """Write a plan's schedule (default: the scenario's first plan and largest size) as the JSON file that `simfrontier
     check` and `simfrontier-real` read, and return its path. Raises InputError if it cannot be written."""
-    from simfrontier.answers.study import schedule_of
-    from simfrontier.core.program import save
-
     read = read_scenario(scenario)
     name, size = case_named(read, plan, devices)
     path = Path(out)
@@ -63,9 +155,6 @@ def tune(
     """Search for the fastest plans for a scenario's machine, model and batch at a size (default: its largest). The
     result has `.best`, `.why` and `.frame()`. Other arguments as for `simfrontier.answers.search.tune`, which can also
     resume a stopped search."""
-    from simfrontier.answers.search import tune as search
-    from simfrontier.base.workers import Local
-
     if pins is not None and not isinstance(pins, Mapping):
         raise InputError(wrong(pins, 'a dict of dimensions, e.g. {"tensor": [4, 8]}'), where="pins")
     return search(
@@ -94,9 +183,6 @@ def explain(
     """Explain a plan's step time: `.frame()` has its parts, `.changes_frame()` the simulated improvements, `.against`
     the comparison with the best of the others (or another plan); without a plan `.ranking` compares all. Other
     arguments as for `simfrontier.answers.explain.explain`."""
-    from simfrontier.answers.explain import explain as explanation
-    from simfrontier.base.workers import Local
-
     return explanation(
         read_scenario(scenario),
         given.name(plan),
@@ -120,10 +206,6 @@ def validate(
     predict them that have not seen their number of devices (a minute; `jobs`: processes). Raises InputError for a file
     that cannot be read, or of which nothing can be predicted.
     """
-    from simfrontier.answers.accuracy import validate_files, validate_shipped
-    from simfrontier.base.workers import Local, Workers
-    from simfrontier.inputs.measured import Setup
-
     if not files:
         if machine is not None or library is not None:
             raise InputError("machine and library: are of files of your own; allowed: beside these")

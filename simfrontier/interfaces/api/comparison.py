@@ -1,19 +1,105 @@
-"""Comparison of plans in Python: table, charts, page, and a summary with a chart in a notebook."""
+"""Comparison of plans in Python: all simulations of a scenario, with table, charts, page and summary."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
-from simfrontier.answers.study import PlanOutcome, Study
+from simfrontier.answers.experiments import Environment, RowRunner, Sensitivity
+from simfrontier.answers.search import GridSearcher, TriedGrid
+from simfrontier.answers.slowdown import Slowdown, num_slowdowns
+from simfrontier.answers.study import PlanOutcome, ScheduleCache, Study, run_study
 from simfrontier.base.errors import InputError, nearest
-from simfrontier.inputs.scenario import Scenario
-from simfrontier.interfaces.report import Findings, StudyView, findings_of, headline_of
+from simfrontier.base.workers import HERE, PerProcess, Place, Workers, for_calls
+from simfrontier.core.engine import Fidelity
+from simfrontier.inputs.scenario import Scenario, refuse_variations
+from simfrontier.interfaces.report.drawing import scaling_drawing
+from simfrontier.interfaces.report.headline import headline_of
+from simfrontier.interfaces.report.results import Findings, findings_of
+from simfrontier.interfaces.report.study_page import study_page
+from simfrontier.interfaces.report.summary import chart, summary_html, summary_text, verdict
+from simfrontier.interfaces.report.view import StudyView
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
+
+
+def num_simulations(scenario: Scenario, vary: bool, trouble: bool = True) -> int:
+    """How often `view_of` calls its `progress`."""
+    sizes, table = scenario.file.run.devices, scenario.file.sensitivity
+    total = len(scenario.plans) * len(sizes) + sum(len(scenario.at(size).searches) for size in sizes)
+    total += _num_slowdowns(scenario, trouble)
+    if not vary:
+        return total
+    return total + _num_varied(scenario) + (len(table.required) if table else 0) + 1  # other environments
+
+
+def _num_slowdowns(scenario: Scenario, trouble: bool) -> int:
+    if not trouble or scenario.file.slowdown is None:
+        return 0
+    return num_slowdowns(scenario)
+
+
+def _num_varied(scenario: Scenario) -> int:
+    table = scenario.file.sensitivity
+    return len(table.sizes) * sum(len(each.values) for each in table.vary) if table else 0
+
+
+def _most_at_once(scenario: Scenario, vary: bool, trouble: bool) -> int:
+    """How many simulations do not have to wait for each other."""
+    cases = len(scenario.plans) * len(scenario.file.run.devices)
+    varied = _num_varied(scenario) if vary else 0
+    return max(cases, varied, _num_slowdowns(scenario, trouble))
+
+
+def _runner(schedules: PerProcess[ScheduleCache]) -> RowRunner:
+    return RowRunner(searcher=GridSearcher(schedule_cache=schedules.here))
+
+
+def view_of(
+    scenario: Scenario,
+    fidelity: Fidelity | None = None,
+    exact: bool = False,
+    vary: bool = True,
+    place: Place = HERE,
+    progress: Callable[[str], None] = lambda _: None,
+    trouble: bool = True,
+) -> StudyView:
+    """All plans at all sizes, simulated; `vary`: also the scenario's variations of what is unknown, and what other
+    environments would change; `trouble`: also what the troubles of its table `slowdown` cost. `progress` is called
+    with a short text as each simulation ends. Raises as `api.simulate`."""
+    if vary:
+        refuse_variations(scenario)
+    sizes = scenario.file.run.devices
+    schedules = PerProcess(ScheduleCache)
+    runner = PerProcess(_runner, schedules)
+    tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = {}
+    if any(scenario.at(size).searches for size in sizes):
+        searcher = GridSearcher(schedule_cache=schedules.here)
+        scenario, tried = searcher.complete(scenario, progress), searcher.tried
+    sensitivity: Sensitivity | None = None
+    environment: Environment | None = None
+    slowdown: Slowdown | None = None
+    with Workers(for_calls(place, _most_at_once(scenario, vary, trouble))) as workers:
+        study = run_study(scenario, fidelity, exact, progress, workers, schedules)
+        if vary and scenario.file.sensitivity is not None:
+            from simfrontier.answers.experiments import run_sensitivity
+
+            sensitivity = run_sensitivity(scenario, study.fidelity, progress, workers, runner)
+        if vary:
+            from simfrontier.answers.experiments import environment_of
+
+            environment = environment_of(scenario, max(sizes), study.fidelity, workers, runner)
+            progress("other environments")
+        if trouble and scenario.file.slowdown is not None:
+            from simfrontier.answers.slowdown import run_slowdown
+
+            slowdown = run_slowdown(scenario, study.fidelity, progress, workers, schedules)
+    return StudyView(study=study, sensitivity=sensitivity, environment=environment, slowdown=slowdown, searches=tried)
+
 
 Kind = Literal["rate", "step_time", "efficiency", "breakdown", "traffic", "memory", "timeline"]
 
@@ -47,8 +133,6 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """One sentence: the fastest plan at the largest size and its lead, or that it is too close to call."""
-        from simfrontier.interfaces.report import verdict
-
         return verdict(headline_of(self.view))
 
     def frame(self) -> pd.DataFrame:
@@ -65,8 +149,6 @@ class Comparison:
         """
         import plotly.graph_objects as go
 
-        from simfrontier.interfaces.report import chart
-
         if kind not in get_args(Kind):
             raise InputError(f"figure {kind!r}: {nearest(kind, get_args(Kind))}")
         return go.Figure(chart(self.view, kind, self._drawn(plan)), layout_template="plotly_white")
@@ -77,25 +159,17 @@ class Comparison:
 
     def to_html(self) -> str:
         """Return the whole page, as index.html of `simfrontier run` (some 4 MB; needs no network)."""
-        from simfrontier.interfaces.report import study_page
-
         return study_page(self.findings, self.view)
 
     def to_svg(self) -> str:
         """Return the chart of rates as SVG on white."""
-        from simfrontier.interfaces.report import scaling_drawing
-
         view = self.view
         return scaling_drawing(view.rows, view.marks, view.device, view.rate_unit, paper="#ffffff")
 
     def __repr__(self) -> str:
-        from simfrontier.interfaces.report import summary_text
-
         return summary_text(headline_of(self.view), self.view)
 
     def _repr_html_(self) -> str:
-        from simfrontier.interfaces.report import summary_html
-
         return summary_html(headline_of(self.view), self.view)
 
     def _drawn(self, plan: str | None) -> PlanOutcome:

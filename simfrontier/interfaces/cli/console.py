@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
+from simfrontier.base.wholefile import filled, write_whole
+from simfrontier.interfaces.report.render import said
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -57,8 +60,6 @@ def grid(
 
 def say(verb: str, name: str, *found: object, before: str = "", style: str = "", soft_wrap: bool = True) -> None:
     """Print the sentences that a macro of the verb's templates renders from findings."""
-    from simfrontier.interfaces.report import said
-
     for sentence in said(verb, name, *found):
         console().print(before + sentence, style=style, soft_wrap=soft_wrap)
 
@@ -71,8 +72,6 @@ def say_written(out: Path | None) -> None:
 
 def write_page(folder: Path, verb: str, files: Mapping[str, str]) -> None:
     """Write the page of a verb, and what is beside it, by name. Raises InputError where that cannot be done."""
-    from simfrontier.base.wholefile import filled, write_whole
-
     with filled(folder) as new:
         for name, text in files.items():
             write_whole(new / name, text)

@@ -6,16 +6,15 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from simfrontier.answers.forecast import MOST_BYTES, MOST_S, Forecast
 from simfrontier.base.errors import InputError
-from simfrontier.base.workers import PROCESSES
-
-if TYPE_CHECKING:
-    from simfrontier.base.workers import Place
-    from simfrontier.inputs.scenario import Scenario
+from simfrontier.base.units import bytes_of
+from simfrontier.base.workers import PROCESSES, Local, Place, RunningScheduler, SlurmJobs, load_slurm
+from simfrontier.inputs.scenario import Scenario, load_scenario, parse_setting
 
 MAX_DIGITS = 9  # of a number of devices
 
@@ -68,8 +67,6 @@ def cores() -> int:
 
 def place_of(jobs: int | None, scheduler: str | None, slurm: str | None, dashboard: bool, usual_jobs: int = 1) -> Place:
     """Return the place of the workers that the options select. Raises InputError, also for two places at once."""
-    from simfrontier.base.workers import Local, RunningScheduler, SlurmJobs, load_slurm
-
     chosen = {"--jobs": jobs, "--scheduler": scheduler, "--slurm": slurm}
     given = [option for option, value in chosen.items() if value is not None]
     if len(given) > 1:
@@ -91,8 +88,6 @@ def load(
 ) -> Scenario:
     """Load a scenario with the settings of the command line; `laid_out` as in `scenario.load_scenario`. Raises
     InputError."""
-    from simfrontier.inputs.scenario import load_scenario, parse_setting
-
     names = names_of("--plans", plans, "zero3,zero-topo")
     return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, sizes_of(devices), laid_out)
 
@@ -133,8 +128,6 @@ def sizes_of(given: str | int | None) -> tuple[int, ...]:
 
 def num_bytes(option: str, text: str) -> int:
     """Parse a number of bytes such as 4096, 64kB or 1MiB."""
-    from simfrontier.base.units import bytes_of
-
     try:
         return bytes_of(text)
     except ValueError:
@@ -147,3 +140,15 @@ def byte_sizes(option: str, text: str) -> tuple[int, ...]:
     if min(sizes) < 1:
         raise InputError(f"got {text!r}; allowed: sizes of at least 1 byte, e.g. 1MiB,4MiB", where=option)
     return tuple(sorted(sizes))
+
+
+def announce(forecast: Forecast, where: str, agreed: bool) -> None:
+    """Print one line on standard error if a job is large. Raises InputError if it is too large and the user has not
+    `agreed` (--yes-large)."""
+    if forecast.is_too_large and not agreed:
+        most = f"{MOST_S / 60:.0f} minutes and {MOST_BYTES / 1e9:.0f} GB"
+        raise InputError(
+            f"would take about {forecast}; allowed: up to {most}, or any size with --yes-large", where=where
+        )
+    if forecast.is_large:
+        typer.echo(f"simfrontier: {where}: will take about {forecast}", err=True)

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +15,8 @@ from simfrontier.base.errors import InputError, SimfrontierError, Terminated
 from simfrontier.inputs.scenario import Scenario
 from simfrontier.interfaces.live.answer import Answerer
 from simfrontier.interfaces.live.state import scenario_file, shown
-from simfrontier.interfaces.report import live_page
+from simfrontier.interfaces.report.drawing import STOPS
+from simfrontier.interfaces.report.render import render
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -110,3 +111,18 @@ def _announce(server: Any, announce: Callable[[str], None], address: str) -> Non
     while not server.started:
         time.sleep(0.02)
     announce(address)
+
+
+def live_page(scenario: Scenario, controls: Sequence[Any], moves: Mapping[str, Sequence[str]]) -> str:
+    """The page of a scenario, which loads nothing from anywhere. `controls`: `live.state.Control`; `moves`: texts of
+    a control's values in a link."""
+    return render(
+        "pages/live.html.j2",
+        title=scenario.file.title,
+        scenario=scenario.where,
+        given=scenario.settings,
+        device=scenario.machine.device_word,
+        controls=controls,
+        moves=moves,
+        stops=STOPS,
+    )

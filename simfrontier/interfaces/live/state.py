@@ -11,7 +11,7 @@ from simfrontier.base.io import comment, toml_document
 from simfrontier.core.collectives import environments_of
 from simfrontier.core.machine.stack import NONE, stacks_of
 from simfrontier.inputs.scenario import Scenario, path_of, scenario_of, without_comparisons
-from simfrontier.interfaces.report import quantity
+from simfrontier.interfaces.report.phrases import quantity
 
 DEVICES: Final = "run.devices"
 SLOW: Final = "perturbation.slow"

@@ -15,8 +15,8 @@ from simfrontier.base.errors import SimfrontierError
 from simfrontier.base.units import counted, times
 from simfrontier.core.workload import sizes_of
 from simfrontier.interfaces.report import phrases
-from simfrontier.interfaces.report.findings.rows import row_name
-from simfrontier.interfaces.report.troubles import spread_sources, troubles_in_short
+from simfrontier.interfaces.report.phrases import spread_sources, troubles_in_short
+from simfrontier.interfaces.report.rows import row_name
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from simfrontier.answers.study import PlanOutcome
+from simfrontier.interfaces.report import parts, scaling, timeline
 from simfrontier.interfaces.report.drawing import scaling_drawing
-from simfrontier.interfaces.report.figures import breakdown, memory, scaling, timeline, traffic
-from simfrontier.interfaces.report.findings.headline import Headline
+from simfrontier.interfaces.report.headline import Headline
 from simfrontier.interfaces.report.phrases import NOTHING, number
 from simfrontier.interfaces.report.render import render, said
 from simfrontier.interfaces.report.theme import Figure
@@ -68,9 +68,9 @@ def chart(view: StudyView, kind: str, outcome: PlanOutcome) -> Figure:
         "rate": lambda: scaling.rates(view),
         "step_time": lambda: scaling.step_times(view),
         "efficiency": lambda: scaling.efficiencies(view),
-        "breakdown": lambda: breakdown.step_bars(rows),
-        "traffic": lambda: traffic.traffic_bars(rows, view.device),
-        "memory": lambda: memory.areas(_kept(outcome.memory), view.capacity_bytes(outcome)),
+        "breakdown": lambda: parts.step_bars(rows),
+        "traffic": lambda: parts.traffic_bars(rows, view.device),
+        "memory": lambda: parts.areas(_kept(outcome.memory), view.capacity_bytes(outcome)),
         "timeline": lambda: timeline.bars(_kept(outcome.trace)),
     }
     return made[kind]()

@@ -1,75 +1,326 @@
-"""The page of a sweep, made from its folder alone: the data set is read, and nothing is run."""
+"""Findings of a sweep: its columns in words, the best row of each plan and size, the Pareto front, the goal."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from simfrontier.answers.experiments import OFF_BY, REPLAY
-from simfrontier.answers.study import versions
-from simfrontier.answers.sweep import GOAL, ROWS, measure_next
-from simfrontier.base.wholefile import write_whole
-from simfrontier.interfaces.report.figures.sweep import front_charts, heat_maps, parallel_coordinates
-from simfrontier.interfaces.report.figures.sweep_goal import samples_figure, search_figure, shares_figure
-from simfrontier.interfaces.report.findings.sweep import RATE, SweepFindings, SweptAxis, sweep_findings
-from simfrontier.interfaces.report.findings.sweep_goal import SweptGoal
-from simfrontier.interfaces.report.render import page_of
-from simfrontier.interfaces.report.theme import Figure, marks
+from simfrontier.answers.experiments import REPLAY
+from simfrontier.answers.study import RESULTS, Column, Unit
+from simfrontier.answers.sweep import (
+    AXIS,
+    GOAL,
+    ROWS,
+    GoalAnswer,
+    is_goal_of,
+    is_of_plan,
+    manifest_of,
+    read_goal,
+    read_rows,
+)
+from simfrontier.base.errors import InputError, shown
+from simfrontier.base.units import has_multiples, unit_of
+from simfrontier.inputs.scenario import ScenarioKey, scenario_keys
+from simfrontier.interfaces.report.phrases import NOTHING, exactly, in_unit, setting
 
-PAGE: Final = "index.html"
-FEW_NUMBERS, FEW_TEXTS = 6, 12  # values of an axis that are all listed
+if TYPE_CHECKING:
+    import pandas as pd
+
+ERROR: Final = "error"  # why a row was refused
+EXPOSED_SHARE: Final = "exposed_share"  # worked out here, of the step's time
+_GENERAL: Final = ("machine.overrides.", "library.overrides.", "training.", "engine.", "run.", "model.", "plans.*.")
+_UNITS: Final = (".bytes.per.s", ".flops.per.s", ".per.s", ".bytes", ".flops", ".s")  # ends of keys, _ as .
 
 
-def write_sweep_page(folder: Path) -> str:
-    """Write index.html into the folder of a sweep, from the rows that are there. Returns what is left out of it, in a
-    line; empty: nothing. Raises InputError where the folder holds no data set that can be read, or the page cannot be
-    written."""
-    found = sweep_findings(folder)
-    write_whole(folder / PAGE, sweep_page(found))
-    left_out = found.goal.left_out if found.goal else ""
-    return left_out and f"{folder / GOAL}: {left_out}: left out of the page; running the sweep again rewrites it"
+def _column(name: str, title: str, unit: Unit, meaning: str = "") -> Column:
+    return Column(name=name, title=title, unit=unit, meaning=meaning, of=None)
 
 
-def sweep_page(found: SweepFindings) -> str:
-    """The page as text; the same findings give the same text."""
-    best, drawn, mark = found.best.to_dict("records"), found.rows_to_draw(), marks(found.values_of("plan"))
-    return page_of(
-        "sweep",
-        found=found,
-        axis_values=axis_values,
-        best=best,
-        lead=max(best, key=lambda row: row[RATE], default=None),
-        fronts={found.size_name(size): front.to_dict("records") for size, front in found.fronts.items()},
-        parallel=parallel_coordinates(found, drawn, mark),
-        num_drawn=len(drawn),
-        heat=heat_maps(found),
-        front_charts=front_charts(found, drawn, mark),
-        goal_figure=goal_figure(found.goal),
-        measure_next=measure_next,
-        marks=mark,
-        replay=REPLAY,
-        off_by=OFF_BY,
-        rows_file=ROWS,
-        versions=versions(),
+QUANTITIES: Final[Mapping[str, Column]] = {
+    **{column.name: column for column in RESULTS},
+    EXPOSED_SHARE: _column(EXPOSED_SHARE, "exposed, share of the step", "share"),
+    ERROR: _column(ERROR, "why it was refused", "text"),
+}
+
+
+def axis_quantities(keys: Iterable[str], kinds: Mapping[str, Unit]) -> dict[str, Column]:
+    """Axes in words, by key: the end of the key, or all of it where two axes end alike. `kinds`: of axes that are no
+    numbers, text or truth."""
+    keys = list(keys)
+    short = [_words(next((key.removeprefix(head) for head in _GENERAL if key.startswith(head)), key)) for key in keys]
+    titles = [words if short.count(words) == 1 else _words(key) for key, words in zip(keys, short, strict=True)]
+    return {
+        key: _column(key, title, kinds.get(key) or _unit(key), _meaning(key))
+        for key, title in zip(keys, titles, strict=True)
+    }
+
+
+def _meaning(key: str) -> str:
+    """Return the meaning of a key of a scenario; of numbers of machines and libraries, where they are told."""
+    parts = key.split(".")
+    if parts[0] == "at" and len(parts) > 2:
+        parts = parts[2:]
+    if parts[0] == "plans" and len(parts) > 2:
+        parts = ["plans", "NAME", *parts[2:]]
+    known = _forms().get(".".join(parts))
+    if known is not None:
+        return known.sentence
+    is_override = parts[0] in ("machine", "library") and parts[1:2] == ["overrides"]
+    return f"a number of the {parts[0]}'s file" if is_override else ""
+
+
+@cache
+def _forms() -> Mapping[str, ScenarioKey]:
+    return {each.name: each for each in scenario_keys()}
+
+
+def _words(key: str) -> str:
+    """`host.hook_s` is "host hook": the unit is said apart."""
+    dotted = key.replace("_", ".")
+    end = next((end for end in _UNITS if dotted.endswith(end) and dotted != end[1:]), "")
+    return key[: len(key) - len(end)].replace("plans.", "").replace(".", " ").replace("_", " ")
+
+
+def _unit(key: str) -> Unit:
+    return unit_of(key) or "number"  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptGoal:
+    """`answer`: what goal.json holds, or None where it is left out, and then `left_out` says why. `title` and `unit`:
+    of its values; `words`: what the goal is; `names`: of unknowns by their keys."""
+
+    answer: GoalAnswer | None
+    title: str = ""
+    unit: Unit = "number"
+    words: str = ""
+    names: Mapping[str, str]
+    left_out: str = ""
+
+    def in_words(self, value: float) -> str:
+        """A value of the goal in words."""
+        return in_unit(value, self.unit)
+
+    @property
+    def steps(self) -> Iterator[tuple[int, float, float | None]]:
+        """Return the successive best points: point, value, and improvement as a share of the previous best."""
+        before = None
+        for point, best in enumerate(self.answer.so_far if self.answer else ()):
+            if best is not None and best != before:
+                yield point, best, abs(best / before - 1.0) if before else None
+                before = best
+
+
+def swept_goal(
+    folder: Path, manifest: Mapping[str, Any], num_points: int, axes: Mapping[str, Column]
+) -> SweptGoal | None:
+    """The goal of the data set in a folder; None where it has none. `axes`: what its axes are, by key. One that cannot
+    be read, or is of other points, is left out: the same sweep makes it anew."""
+    try:
+        answer = read_goal(folder)
+    except InputError as error:
+        return _without(f"cannot be read: {error.outside(str(folder / GOAL))}")
+    if answer is None:
+        return None
+    if not is_goal_of(answer, manifest, num_points):
+        return _without("is of other points than the data set")
+    keys = [each.key for each in answer.indices.unknowns] if answer.indices else []
+    for key in keys:
+        if key not in axes or keys.count(key) > 1:
+            return _without(
+                f"cannot be read: indices: got the unknown {shown(key)}; allowed: each axis of the data set once"
+            )
+    column = QUANTITIES[answer.column]
+    return SweptGoal(
+        answer=answer,
+        title="ratio of two plans" if answer.is_ratio else column.title,
+        unit="number" if answer.is_ratio else column.unit,
+        words=column.title + answer.words.removeprefix(answer.column),
+        names=_names(keys, axes),
     )
 
 
-def axis_values(axis: SweptAxis) -> str:
-    """The values of an axis in words: all of a few, the first of many texts, the ends of many numbers."""
-    count = len(axis.values)
-    if axis.quantity.is_number and count > FEW_NUMBERS:
-        return f"{axis.in_words(axis.values[0])} to {axis.in_words(axis.values[-1])}: {count:,} values"
-    listed = ", ".join(map(axis.in_words, axis.values[:FEW_TEXTS]))
-    return f"{listed} and {count - FEW_TEXTS:,} more" if count > FEW_TEXTS else listed
+def _without(why: str) -> SweptGoal:
+    return SweptGoal(answer=None, names={}, left_out=why)
 
 
-def goal_figure(goal: SweptGoal | None) -> Figure | None:
-    """The chart of the goal; None where it has none, or nothing to draw."""
-    if goal is None or goal.answer is None or goal.answer.best is None:
-        return None
-    answer = goal.answer
-    if answer.indices is not None:
-        return shares_figure(answer.indices, goal.names) if answer.indices.sd else None
-    if answer.kind == "search":
-        return search_figure(goal, answer)
-    return samples_figure(goal, answer) if answer.kind == "samples" else None
+def _names(keys: Sequence[str], axes: Mapping[str, Column]) -> dict[str, str]:
+    """Return the titles of unknowns; their keys where two have the same title."""
+    words = {key: axes[key].title for key in keys}
+    return words if len(set(words.values())) == len(words) else {key: key for key in keys}
+
+
+SWEEP_DRAWN: Final = 2_000  # more hide each other; without a GPU these take seconds
+
+Row = Mapping[str, Any]  # cells by the names of their columns
+STEP: Final = "step_time_s"
+RATE: Final = "tokens_per_s"  # what plans are ranked by: an axis may change the work of a step
+MEMORY: Final = "peak_memory_bytes"
+TFLOPS: Final = "tflops_per_device"
+RESULTS_SHOWN: Final = (STEP, RATE, TFLOPS, EXPOSED_SHARE, MEMORY)
+_EXPOSED: Final = "exposed_comm_s"
+_OF_ROW: Final = ("point", "scenario", "plan", "devices", "fits", "fidelity", ERROR)
+_OF_SIZE: Final = ["scenario", "devices"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptAxis:
+    """An axis of the study: its key in a scenario, what it is, and the different values of its points, ascending."""
+
+    key: str
+    quantity: Column
+    values: tuple[str | bool | int | float, ...]
+
+    @property
+    def column(self) -> str:
+        return AXIS + self.key
+
+    def in_words(self, value: Any) -> str:
+        """One of its values in words: 25 GB/s, 4,096, yes."""
+        if value != value:  # NaN: a row that has none
+            return NOTHING
+        if has_multiples(self.quantity.unit):
+            return exactly(value, self.quantity.unit)
+        if isinstance(value, float):
+            value = f"{value:,.0f}" if value.is_integer() else f"{value:,.6g}"
+        return f"{setting(value)}\u00a01/s" if self.quantity.unit == "1/s" else setting(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SweepFindings:
+    """A sweep as its page shows it. `settings`: of every point; `rows`: all rows, of which `ran` have a rate.
+
+    `best`: of each scenario, plan and size the row with the highest rate, by size, the best first. `fronts`: the Pareto
+    front of memory and rate by scenario and size, the least memory first. `refused`: by reason, how many rows
+    (`num_rows`) and the numbers of their `points`.
+    """
+
+    title: str
+    settings: Mapping[str, Any]
+    axes: tuple[SweptAxis, ...]
+    rows: pd.DataFrame
+    ran: pd.DataFrame
+    best: pd.DataFrame
+    fronts: Mapping[tuple[str, int], pd.DataFrame]
+    refused: tuple[Row, ...]
+    goal: SweptGoal | None
+
+    @property
+    def varied(self) -> list[SweptAxis]:
+        """Axes on which points differ."""
+        return [axis for axis in self.axes if len(axis.values) > 1]
+
+    @property
+    def num_points(self) -> int:
+        return int(self.rows["point"].nunique())
+
+    @property
+    def num_refused(self) -> int:
+        """Points all of whose rows were refused."""
+        return int(self.rows[ERROR].notna().groupby(self.rows["point"]).all().sum())
+
+    @property
+    def num_unfit(self) -> int:
+        return int(self.rows["fits"].eq(False).sum())
+
+    @property
+    def num_replayed(self) -> int:
+        return int(self.rows["fidelity"].eq(REPLAY).sum())
+
+    def values_of(self, column: str) -> list[Any]:
+        """The different values of a column in the order of the rows that ran."""
+        return list(self.ran[column].unique().tolist())
+
+    def size_name(self, size: tuple[str, int]) -> str:
+        """A scenario and its number of devices in words; the scenario where there are several."""
+        scenario, devices = size
+        return f"{scenario}, {devices:,} devices" if len(self.values_of("scenario")) > 1 else f"{devices:,} devices"
+
+    def rows_to_draw(self, most: int = SWEEP_DRAWN) -> pd.DataFrame:
+        """Rows that charts show: the best, those on a front, and `most` of all at random, the same every time."""
+        some = self.ran.sample(most, random_state=0) if len(self.ran) > most else self.ran
+        kept = some.index.union(self.best.index)
+        for front in self.fronts.values():
+            kept = kept.union(front.index)
+        return self.ran.loc[kept]
+
+    def settings_of(self, row: Row, plan: str | None = None) -> list[str]:
+        """Return the settings of a row's point, of axes on which points differ: `micro batch 4`. `plan`: without
+        settings of other plans."""
+        axes = [axis for axis in self.varied if plan is None or is_of_plan(axis.key, plan)]
+        return [f"{axis.quantity.title} {axis.in_words(row[axis.column])}" for axis in axes]
+
+    def settings_at(self, point: int) -> list[str]:
+        """Return the settings of a point, of axes on which points differ."""
+        rows = self.rows[self.rows["point"] == point].head(1).to_dict("records")
+        return self.settings_of(rows[0]) if rows else []
+
+
+def sweep_findings(folder: Path) -> SweepFindings:
+    """Return what is found in the folder of a sweep. Raises InputError where its rows cannot be read."""
+    manifest, rows = manifest_of(folder), _swept_rows(folder)
+    axes = _axes(rows)
+    ran = rows[rows["fits"].eq(True) & rows[RATE].notna()].astype({"devices": int})
+    best = ran.loc[ran.groupby([*_OF_SIZE, "plan"])[RATE].idxmax()]
+    given = manifest.get("set")
+    return SweepFindings(
+        title=str(manifest.get("title") or manifest["study"]),
+        settings=given if isinstance(given, dict) else {},
+        axes=axes,
+        rows=rows,
+        ran=ran,
+        best=best.sort_values([*_OF_SIZE, RATE], ascending=[True, True, False], kind="stable"),
+        fronts={size: pareto_front(own) for size, own in ran.dropna(subset=[MEMORY]).groupby(_OF_SIZE)},
+        refused=_refused(rows),
+        goal=swept_goal(folder, manifest, rows["point"].nunique(), {axis.key: axis.quantity for axis in axes}),
+    )
+
+
+def pareto_front(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows than which no other needs less memory or has a higher rate, and is no worse in the other; of
+    equal rows the first. The least memory comes first."""
+    ordered = rows.sort_values([MEMORY, RATE], ascending=[True, False], kind="stable")
+    best_before = ordered[RATE].cummax().shift()
+    return ordered[best_before.isna() | (ordered[RATE] > best_before)]
+
+
+def _axes(rows: pd.DataFrame) -> tuple[SweptAxis, ...]:
+    values = {
+        name.removeprefix(AXIS): tuple(sorted(rows[name].dropna().unique().tolist()))
+        for name in rows.columns
+        if name.startswith(AXIS)
+    }
+    kinds: dict[str, Literal["text", "truth"]] = {
+        key: "text" if isinstance(some[0], str) else "truth"
+        for key, some in values.items()
+        if some and isinstance(some[0], str | bool)
+    }
+    quantities = axis_quantities(values, kinds)
+    return tuple(SweptAxis(key=key, quantity=quantities[key], values=some) for key, some in values.items())
+
+
+def _refused(rows: pd.DataFrame) -> tuple[Row, ...]:
+    """Return refused rows by reason, the most frequent first."""
+    made = [
+        {"reason": str(reason), "num_rows": len(own), "points": tuple(own["point"].unique().tolist())}
+        for reason, own in rows.groupby(ERROR)
+    ]
+    return tuple(sorted(made, key=lambda each: (-each["num_rows"], each["reason"])))
+
+
+def _swept_rows(folder: Path) -> pd.DataFrame:
+    """Return the rows of a data set in the order of its points: their point and plan, a column for each axis, and
+    `RESULTS_SHOWN`; NaN or None where a row has no value. Raises InputError where there are none, or they cannot be
+    read."""
+    import numpy as np
+
+    rows = read_rows(folder, (*_OF_ROW, STEP, RATE, TFLOPS, _EXPOSED, MEMORY)).to_pandas()
+    if rows.empty:
+        raise InputError("has no rows; allowed: a folder of simfrontier sweep", where=str(folder / ROWS))
+    floats = rows.select_dtypes("float")
+    rows[floats.columns] = floats.where(np.isfinite(floats))
+    rows[EXPOSED_SHARE] = rows[_EXPOSED] / rows[STEP]
+    return rows.drop(columns=_EXPOSED)

@@ -1,76 +1,153 @@
-"""The page of a search and its files: the table of all plans, the best as a scenario, the manifest."""
+"""A search: what became of all plans, its page, and its files."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from simfrontier.answers.search import COLUMNS, DIMENSIONS, SLACK, TuningOutcome, Value, best_toml, rows, written
-from simfrontier.answers.step import spread_of
+from simfrontier.answers.accuracy import mean_step_error
+from simfrontier.answers.search import Candidate, OwnPlan, SimulatedPlan, TunedPlan, TuningOutcome, rows
 from simfrontier.answers.study import inputs, versions
-from simfrontier.base.wholefile import MANIFEST, write_whole
-from simfrontier.core.workload import sizes_of
-from simfrontier.interfaces.report.figures.breakdown import PARTS
-from simfrontier.interfaces.report.figures.explanation import colours_of, parts_figure
-from simfrontier.interfaces.report.figures.tuning import COLOURS, against_estimates, order, parts, scatter
-from simfrontier.interfaces.report.findings.explanation import shown_parts
-from simfrontier.interfaces.report.findings.setup import fitted_elsewhere, numbers_of
-from simfrontier.interfaces.report.findings.tuning import TuningFindings, kind_of
-from simfrontier.interfaces.report.phrases import fitted_words
-from simfrontier.interfaces.report.render import page_of
-from simfrontier.interfaces.report.table import rows_csv
+from simfrontier.base.wholefile import MANIFEST
+from simfrontier.interfaces.report.headline import too_close
+
+CLOSE = 1e-3  # of a step: plans nearer than that are as fast
+KINDS: tuple[str, ...] = (  # of layouts: a colour each
+    "whole weights, no grid",
+    "weights shared inside a node",
+    "weights shared by all",
+    "Megatron: tensor",
+    "Megatron: stages",
+    "Megatron: tensor × stages",
+    "AxoNN",
+    "AxoNN with stages",
+)
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningFindings:
+    """A search and what follows from it."""
+
+    outcome: TuningOutcome
+
+    @property
+    def model(self) -> str:
+        return self.outcome.scenario.at(self.outcome.devices).shape.name
+
+    @property
+    def device_word(self) -> str:
+        return self.outcome.scenario.machine.device_word
+
+    @property
+    def capacity_bytes(self) -> float:
+        return self.outcome.best.candidate.capacity_bytes
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Return whether rates are in tokens: samples of the model are sequences."""
+        return self.outcome.scenario.at(self.outcome.devices).sequence != 1
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Rate of the best plan over all devices; samples of a model without a sequence."""
+        sequence = self.outcome.scenario.at(self.outcome.devices).sequence
+        return self.outcome.batch * sequence / self.outcome.best.step_s
+
+    @property
+    def num_samples(self) -> int:
+        simulated = self.outcome.best.simulated
+        return len(simulated.samples_s) if simulated else 0
+
+    @cached_property
+    def lead(self) -> float | None:
+        """Return by what share the best is faster than the next simulated plan; None where there is none."""
+        best, *others = self.outcome.simulated
+        return others[0].step_s / best.step_s - 1.0 if others else None
+
+    @cached_property
+    def fates(self) -> dict[str, int]:
+        """Count the plans of the space that do not fit into memory, the library cannot run, cannot be faster than the
+        best, were only estimated, and were simulated; they sum to all."""
+        it = self.outcome
+        counts = {"too_big": it.too_big + len(it.misfits), "faulty": it.faulty, "ruled_out": it.ruled_out}
+        left = it.total - sum(counts.values()) - len(it.simulated)
+        return counts | {"estimated": left, "simulated": len(it.simulated)}
+
+    @property
+    def step_errors(self) -> Range:
+        """The least and the most by which simulated steps are above their estimates, as shares (-0.1: 10 % below)."""
+        return _ends(one.nominal_s / plan.estimate.step_s for plan, one in self._both)
+
+    @property
+    def peak_errors(self) -> Range:
+        """Return the same for memory."""
+        return _ends(one.peak_bytes / plan.estimate.peak_bytes for plan, one in self._both)
+
+    @property
+    def _both(self) -> list[tuple[TunedPlan, SimulatedPlan]]:
+        return [(plan, plan.simulated) for plan in self.outcome.simulated if plan.simulated]
+
+    @property
+    def num_open(self) -> int:
+        """Plans that were not simulated and that no floor rules out."""
+        return sum(plan.estimate.floor_s <= self.outcome.best.nominal_s for plan in self.outcome.estimated)
+
+    @property
+    def faster_own(self) -> list[OwnPlan]:
+        """Plans of the scenario that are faster than the best."""
+        return [own for own in self.outcome.own if own.fits and (self.behind(own) or 0.0) < 0.0]
+
+    @property
+    def chance(self) -> float | None:
+        """The share of the samples in which the best is the fastest of the simulated plans; None without samples."""
+        return self.outcome.chances[0]
+
+    @property
+    def step_error(self) -> float:
+        """The model's own error of a step (0.05: 5 %): a lead below it is too close to call."""
+        return mean_step_error()
+
+    @property
+    def is_sure(self) -> bool:
+        """Return whether the best is the fastest by more than is too close to call."""
+        return self.lead is not None and not too_close(1.0 + self.lead, self.chance)
+
+    @property
+    def leads(self) -> bool:
+        """Return whether the best is faster than the next by more than what counts as equal."""
+        return self.lead is not None and self.lead >= CLOSE
+
+    def behind(self, own: OwnPlan) -> float | None:
+        """Return by what share a plan of the scenario takes longer than the best (negative: shorter); 0 where they are
+        as fast, None where it was not simulated."""
+        if own.simulated is None:
+            return None
+        apart = own.simulated.step_s / self.outcome.best.step_s - 1.0
+        return apart if abs(apart) >= CLOSE else 0.0
+
+
+def kind_of(candidate: Candidate) -> str:
+    """Return the kind of a plan's layout, one of `KINDS`."""
+    piped = int(candidate.value("pipeline")) > 1
+    match candidate.family:
+        case "axonn":
+            return KINDS[7] if piped else KINDS[6]
+        case "megatron":
+            return KINDS[4 if int(candidate.value("tensor")) == 1 else 5] if piped else KINDS[3]
+    return KINDS[{"none": 0, "all": 2}.get(candidate.states.weight, 1)]
+
+
+def _ends(ratios: Iterable[float]) -> Range:
+    shares = [ratio - 1.0 for ratio in ratios]
+    return min(shares), max(shares)
+
 
 BEST = "best.toml"
 TUNING_FILES = ("results.csv", BEST, "index.html", MANIFEST)
-
-
-def tuning_page(outcome: TuningOutcome) -> str:
-    """The page as text; the same outcome gives the same text."""
-    found, scenario = TuningFindings(outcome=outcome), outcome.scenario.at(outcome.devices)
-    known = [plan.candidate for plan in (*outcome.plans, *outcome.misfits)]
-    known += [plan.candidate for plan in outcome.passed_over]
-    values = {name: sorted({each.value(name) for each in known}, key=_numbers_first) for name in DIMENSIONS}
-    return page_of(
-        "tune",
-        found=found,
-        figures={
-            "front": scatter(found),
-            "order": order(found),
-            "estimates": against_estimates(found),
-            "time": parts(found),
-            "best": parts_figure({"best": outcome.time}, colours_of([outcome.time])),
-        },
-        colours=COLOURS,
-        kind_of=kind_of,
-        parts=[(part.short, part.colour) for part in PARTS.values()],
-        best_parts=shown_parts(outcome.time.parts),
-        dimensions=DIMENSIONS,
-        values={name: list(map(written, own)) for name, own in values.items()},
-        spread=spread_of(scenario.machine, scenario.library),
-        slack=SLACK - 1,
-        elsewhere=fitted_words(scenario.library.name, fitted_elsewhere(scenario), scenario.machine.name),
-        sizes=[f"{name} {getattr(scenario.shape, name):,}" for name in sizes_of(scenario.shape)],
-        numbers=numbers_of(scenario),
-        engine=asdict(scenario.file.engine),
-        versions=versions(),
-    )
-
-
-def _numbers_first(value: Value) -> tuple[int, int, str]:
-    return (0, value, "") if isinstance(value, int) else (1, 0, str(value))
-
-
-def write_tuning(outcome: TuningOutcome, new: Path, folder: Path, page: bool) -> None:
-    """Write everything into `new`, of which the files will go into `folder`. Raises InputError where that cannot be
-    done."""
-    write_whole(new / "results.csv", rows_csv(COLUMNS, rows(outcome)))
-    write_whole(new / BEST, best_toml(outcome, folder))
-    text = json.dumps(_manifest(outcome), indent=1, default=str, ensure_ascii=False)
-    write_whole(new / MANIFEST, text + "\n")
-    if page:
-        write_whole(new / "index.html", tuning_page(outcome))
 
 
 def _asked(outcome: TuningOutcome) -> dict[str, Any]:
@@ -85,7 +162,7 @@ def _asked(outcome: TuningOutcome) -> dict[str, Any]:
     }
 
 
-def _manifest(outcome: TuningOutcome) -> dict[str, Any]:
+def tuning_manifest(outcome: TuningOutcome) -> dict[str, Any]:
     """The inputs of a search as digests, what was asked of it, and the versions that answered; no times, and no
     absolute paths."""
     scenario = outcome.scenario

@@ -13,9 +13,9 @@ import pytest
 
 from simfrontier.answers.study import Study, run_study
 from simfrontier.inputs.scenario import Scenario, scenario_of
-from simfrontier.interfaces.report import StudyView
-from simfrontier.interfaces.report.page import page
+from simfrontier.interfaces.report.study_page import page
 from simfrontier.interfaces.report.theme import PlanMark
+from simfrontier.interfaces.report.view import StudyView
 from simfrontier_extras.losses.curves import LossCurves, policy_of
 from simfrontier_extras.losses.figures import GainLossPoint, trade_off
 from simfrontier_extras.losses.findings import PlanLoss, StudyLosses, study_losses

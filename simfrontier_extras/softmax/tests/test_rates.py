@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.interfaces.report import said
+from simfrontier.interfaces.report.render import said
 from simfrontier_extras.softmax.findings import softmax_rates_findings
 from simfrontier_extras.softmax.page import TEMPLATES, softmax_rates_page
 from simfrontier_extras.softmax.rates import IN_MEMORY, bytes_per_element, limit_of, read_rates

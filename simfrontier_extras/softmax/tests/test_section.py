@@ -11,10 +11,9 @@ import pytest
 from simfrontier.answers.study import Study, run_study
 from simfrontier.core.workload import CrossEntropy, Softmax
 from simfrontier.inputs.scenario import scenario_of
-from simfrontier.interfaces.report import StudyView
-from simfrontier.interfaces.report.page import page
 from simfrontier.interfaces.report.phrases import quantity, signed
-from simfrontier.interfaces.report.view import step_s
+from simfrontier.interfaces.report.study_page import page
+from simfrontier.interfaces.report.view import StudyView, step_s
 from simfrontier_extras.softmax.report_sections import ADDS, softmax_section
 from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
 from tests.interfaces.report.studies import scenario_path, study

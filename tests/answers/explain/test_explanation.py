@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from simfrontier.answers.explain import DoesNotFitError, Explanation, TriedChange, explain
 from simfrontier.answers.explain.changes import setting_text
 from simfrontier.inputs.scenario import load_scenario, parse_setting
-from simfrontier.interfaces.report.pages import explanation_page
+from simfrontier.interfaces.report.explanation import explanation_page
 from tests.answers.explain.toys import of_toy, ran, toy
 from tests.interfaces.report.test_page import Page
 from tests.invoke import TOY, Ran, invoke

@@ -25,7 +25,7 @@ from simfrontier.core.program import digest
 from simfrontier.core.trace import TraceFile, read_perfetto, write_perfetto
 from simfrontier.core.trace.perfetto import MICROSECOND
 from simfrontier.inputs.scenario import Scenario, scenario_of
-from simfrontier.interfaces.report.figures.timeline import bars
+from simfrontier.interfaces.report.timeline import bars
 from tests.core.engine.steps import frontier_mesh, schedule, step
 from tests.core.trace.events import Joined, arrows, counted, events_of, held_at, lowest_ranks, of_kind
 from tests.invoke import TOY

@@ -12,7 +12,7 @@ from simfrontier.answers.study import run_study
 from simfrontier.core.workload import GptShape
 from simfrontier.inputs.scenario import Scenario, load_scenario, scenario_of
 from simfrontier.inputs.scenario.case import Case
-from simfrontier.interfaces.report import StudyView
+from simfrontier.interfaces.report.view import StudyView
 from tests.invoke import TOY
 
 # The toy scenario's model: tiny, 2 layers, hidden 64, 4 heads, vocabulary 256, sequence 32; nodes of 4 devices.

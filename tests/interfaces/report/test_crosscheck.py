@@ -12,8 +12,7 @@ from simfrontier.core.trace import Trace
 from simfrontier.core.trace.comparison import compare
 from simfrontier.core.trace.crosscheck import CrossCheck
 from simfrontier.core.trace.verdict import judge
-from simfrontier.interfaces.report.findings.crosscheck import crosscheck_findings
-from simfrontier.interfaces.report.pages import crosscheck_page
+from simfrontier.interfaces.report.crosscheck import crosscheck_findings, crosscheck_page
 from simfrontier.interfaces.report.render import said
 from tests.core.trace.fakes import measured, span, trace
 from tests.facts import says

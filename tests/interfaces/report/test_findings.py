@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from simfrontier.answers.experiments import Sensitivity, VariedRates
-from simfrontier.interfaces.report import write_findings
-from simfrontier.interfaces.report.figures.breakdown import PARTS
-from simfrontier.interfaces.report.figures.pipeline import IDLE_NAME, NAMES, lanes
-from simfrontier.interfaces.report.findings.headline import headline_of, pairs_of
-from simfrontier.interfaces.report.findings.published import PublishedFigure, published_of
-from simfrontier.interfaces.report.findings.study import findings_of
+from simfrontier.interfaces.report.headline import headline_of, pairs_of
+from simfrontier.interfaces.report.parts import PARTS
+from simfrontier.interfaces.report.published import PublishedFigure, published_of
+from simfrontier.interfaces.report.results import findings_of, write_findings
+from simfrontier.interfaces.report.timeline import IDLE_NAME, STAGE_NAMES as NAMES, lanes
 from simfrontier.interfaces.report.view import StudyView, published_tflops, rate
 from tests.interfaces.report.studies import piped, study
 from tests.some import some

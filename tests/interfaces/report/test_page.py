@@ -13,8 +13,9 @@ import pytest
 
 from simfrontier.answers.experiments import Sensitivity
 from simfrontier.answers.study import Study
-from simfrontier.interfaces.report import StudyView, findings_of, write_page
-from simfrontier.interfaces.report.page import SECTIONS, page
+from simfrontier.interfaces.report.results import findings_of
+from simfrontier.interfaces.report.study_page import SECTIONS, page, write_page
+from simfrontier.interfaces.report.view import StudyView
 from tests.interfaces.report.studies import full, mlp, piped, study
 
 LITTLE, NOTHING = 2e6, 1e3  # bytes of memory in which ddp does not fit, in which no plan does

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from simfrontier.core.machine import load_machine
-from simfrontier.interfaces.report.node import layout
+from simfrontier.interfaces.report.links import layout
 from simfrontier.interfaces.report.phrases import number
 
 

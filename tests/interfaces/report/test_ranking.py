@@ -14,11 +14,11 @@ import pytest
 from simfrontier.answers.accuracy import mean_step_error
 from simfrontier.answers.study import PlanOutcome, Study, run_study
 from simfrontier.inputs.scenario import scenario_of
-from simfrontier.interfaces.report.figures.scaling import rates, step_times
-from simfrontier.interfaces.report.findings.headline import Ranking, headline_of, ranking_of
-from simfrontier.interfaces.report.findings.study import findings_of
-from simfrontier.interfaces.report.page import section
+from simfrontier.interfaces.report.headline import Ranking, headline_of, ranking_of
 from simfrontier.interfaces.report.phrases import percent
+from simfrontier.interfaces.report.results import findings_of
+from simfrontier.interfaces.report.scaling import rates, step_times
+from simfrontier.interfaces.report.study_page import section
 from simfrontier.interfaces.report.summary import verdict
 from simfrontier.interfaces.report.theme import Figure
 from simfrontier.interfaces.report.view import RATE, StudyView, rate, step_s

@@ -13,9 +13,8 @@ from hypothesis import given, strategies as st
 from simfrontier.answers.sweep import goal_answer, load_study, read_goal, read_rows, run_sweep, write_goal
 from simfrontier.base.errors import InputError
 from simfrontier.base.workers import Local
-from simfrontier.interfaces.report import write_sweep_page
-from simfrontier.interfaces.report.findings.sweep import MEMORY, RATE, pareto_front, sweep_findings
-from simfrontier.interfaces.report.sweep import goal_figure
+from simfrontier.interfaces.report.sweep import MEMORY, RATE, pareto_front, sweep_findings
+from simfrontier.interfaces.report.sweep_page import goal_figure, write_sweep_page
 from tests.interfaces.report.sweeps import (
     NIC,
     SCENARIO,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simfrontier.interfaces.report.tuning import tuning_page
+from simfrontier.interfaces.report.tuning_page import tuning_page
 from tests.answers.search.toys import toy_tuning
 from tests.interfaces.report.test_page import Page
 

@@ -9,8 +9,7 @@ import pytest
 
 from simfrontier.answers.accuracy.validation import ErrorBound, Validation, validate
 from simfrontier.inputs.measured import Pathology
-from simfrontier.interfaces.report.figures.residuals import agreement_figure
-from simfrontier.interfaces.report.pages import validation_page
+from simfrontier.interfaces.report.measured import agreement_figure, validation_page
 from simfrontier.interfaces.report.render import said
 from tests.answers.accuracy.standins import models, table, training
 from tests.interfaces.report.test_page import Page

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
+from simfrontier.core.collectives import Algorithm, all_algorithms
+from simfrontier.core.program import ALGORITHMS, CollectiveKind
 from simfrontier.interfaces.cli.console import print_json
-
-if TYPE_CHECKING:
-    from simfrontier.core.collectives import Algorithm
-    from simfrontier.core.program import CollectiveKind
 
 COLUMNS: Final = ("library", "plan", "flow", "chunk", "lowered", "real")
 LEGEND: Final = """\
@@ -22,8 +20,6 @@ lowered, real: its transfers are proved, and executed by simfrontier-real --coll
 
 def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matrix as JSON")] = False) -> None:
     """List the algorithms of every collective and where they are supported: libraries, plans, simulation, real runs."""
-    from simfrontier.core.collectives import all_algorithms
-
     rows = [(by, kind) for by in all_algorithms() for kind in by.collectives]
     if json:
         print_json(
@@ -67,7 +63,5 @@ def _cell(value: str | bool) -> str:
 
 
 def _line(algorithm: str, collective: str, cells: tuple[str, ...]) -> str:
-    from simfrontier.core.program import ALGORITHMS
-
     width = max(map(len, ALGORITHMS)) + 2
     return f"{algorithm:<{width}}{collective:<16}" + "".join(f"{cell:<12}" for cell in cells).rstrip()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from simfrontier.answers.search import GridSearcher
+from simfrontier.answers.study import schedule_of
+from simfrontier.core.program import Schedule, check as findings_of, digest
+from simfrontier.core.trace import SHOWN_DIGITS
+from simfrontier.inputs.scenario import Scenario
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import print_json
-from simfrontier.interfaces.cli.large import announce
-
-if TYPE_CHECKING:
-    from simfrontier.core.program import Schedule
-    from simfrontier.inputs.scenario import Scenario
+from simfrontier.interfaces.cli.options import announce
 
 Case = tuple[str, "Schedule", float | None]  # a schedule, what it is called, and the bytes that a device has
 
@@ -48,9 +49,6 @@ def check(
 
 def _cases(scenario: Scenario, capacity: float | None) -> list[Case]:
     """Yield every plan at every size, by default with the memory of the machine."""
-    from simfrontier.answers.search import GridSearcher
-    from simfrontier.answers.study import schedule_of
-
     scenario = GridSearcher().complete(scenario)
     return [
         (
@@ -65,9 +63,6 @@ def _cases(scenario: Scenario, capacity: float | None) -> list[Case]:
 
 def _report(cases: list[Case], as_json: bool) -> int:
     """Print the findings and return their number."""
-    from simfrontier.core.program import check as findings_of, digest
-    from simfrontier.core.trace import SHOWN_DIGITS
-
     total, rows = 0, []
     for name, schedule, capacity in cases:
         findings = findings_of(schedule, None if capacity is None else int(capacity)).findings

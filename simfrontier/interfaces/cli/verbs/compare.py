@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from simfrontier.base.errors import InputError
+from simfrontier.inputs.scenario import Scenario, parse_setting
+from simfrontier.interfaces.api import USUAL_PLANS, new_scenario
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.verbs.run import run_scenario
-
-if TYPE_CHECKING:
-    from simfrontier.inputs.scenario import Scenario
 
 MAIN: Final = Path(__file__).parents[4] / "scenarios" / "frontier-20b.toml"
 
@@ -45,9 +44,6 @@ def _scenario(
     devices: str | None,
     settings: list[str] | None,
 ) -> Scenario:
-    from simfrontier.inputs.scenario import parse_setting
-    from simfrontier.interfaces.api import USUAL_PLANS, new_scenario
-
     if machine is None and model is None:
         if scenario is None and not MAIN.is_file():
             raise InputError("got no scenario; allowed: a scenario file, or --machine, --model and --devices")

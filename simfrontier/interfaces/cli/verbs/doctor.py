@@ -13,6 +13,10 @@ import typer
 
 import simfrontier
 from simfrontier.base.errors import SimfrontierError
+from simfrontier.base.extras import Check, added
+from simfrontier.core.collectives import libraries, load_library
+from simfrontier.core.machine import catalog, load_machine
+from simfrontier.interfaces.api import compare
 from simfrontier.interfaces.cli.console import print_json
 
 NEEDED = ("numpy", "simpy", "pydantic", "typer", "rich", "plotly", "pandas")
@@ -21,10 +25,6 @@ OPTIONAL = ("torch",)
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="print the findings as JSON")] = False) -> None:
     """Check the installation: what is installed and what works."""
-    from simfrontier.base.extras import Check, added
-    from simfrontier.core.collectives import libraries, load_library
-    from simfrontier.core.machine import catalog, load_machine
-
     rows: list[tuple[str, bool, str]] = [("python", True, platform.python_version())]
     rows.append(("simfrontier", True, simfrontier.__version__))
     rows += [_package(name, needed=True) for name in NEEDED]
@@ -58,8 +58,6 @@ def _checked(what: str, attempt: Callable[[], str]) -> tuple[str, bool, str]:
 
 
 def _simulate() -> str:
-    from simfrontier.interfaces.api import compare
-
     settings = {"engine.persistence_elements": 0}
     (outcome,) = compare("toy-pair", "tiny", ["zero3"], devices=2, settings=settings).outcomes
     return f"one step of a tiny model on 2 devices takes {float(outcome.row['step_time_s']) * 1e3:.3f} ms"

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from simfrontier.answers.explain import Explanation, PlanComparison, explain as explanation_of
+from simfrontier.answers.forecast import forecast_explain
+from simfrontier.base.wholefile import ensure_writable
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import print_json, progress, write_page
-from simfrontier.interfaces.cli.large import announce
+from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say, say_written, write_page
+from simfrontier.interfaces.cli.options import announce
+from simfrontier.interfaces.report.explanation import (
+    EQUAL,
+    LITTLE,
+    explanation_page,
+    first_that_fits,
+    shares_of,
+    shown_differences,
+    shown_parts,
+)
+from simfrontier.interfaces.report.phrases import options as set_options, percent, quantity, signed, signed_seconds
 
 
 def explain(
@@ -34,12 +48,6 @@ def explain(
 ) -> None:
     """Explain a plan's step time: where it goes, what would help most (each change simulated), and how it differs from
     the next best or another plan. Exit code 1 if the plan does not fit into memory."""
-    from simfrontier.answers.explain import explain as explanation_of
-    from simfrontier.answers.forecast import forecast_explain
-    from simfrontier.base.wholefile import ensure_writable
-    from simfrontier.interfaces.cli.terminal.explain import explanation_document, print_explanation
-    from simfrontier.interfaces.report import explanation_page
-
     plan, against = options.one_plan("--plan", plan), options.one_plan("--against", against)
     place = options.place_of(jobs, scheduler, slurm, dashboard)
     loaded = options.load(scenario, set_, None, devices, laid_out=False)
@@ -63,3 +71,136 @@ def explain(
         print_json(explanation_document(explanation))
     else:
         print_explanation(explanation, out)
+
+
+# ── for a program ──
+
+
+def explanation_document(explanation: Explanation) -> dict[str, Any]:
+    """Return the whole explanation under the names of its fields; `links` are those of the critical path."""
+    plainly = ("title", "scenario", "plan", "devices", "fidelity", "machine", "step_s", "samples", "given", "kept")
+    return {
+        **{name: getattr(explanation, name) for name in plainly},
+        "parts": [asdict(part) for part in explanation.time.parts],
+        "changes": [asdict(change) for change in explanation.changes],
+        "against": _comparison(explanation.against),
+        "ranking": [
+            {
+                "plan": each.plan,
+                "step_s": each.time.step_s,
+                "samples": each.samples,
+                "parts": [asdict(part) for part in each.time.parts],
+                "next": _comparison(each.next),
+            }
+            for each in explanation.ranking
+        ],
+        "left_out": dict(explanation.left_out),
+        "waits": asdict(explanation.waits),
+        "note": explanation.note,
+        "links": [asdict(link) for link in explanation.path.links],
+    }
+
+
+def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
+    if other is None:
+        return None
+    return {
+        "plan": other.plan,
+        "step_s": other.step_s,
+        "samples": other.samples,
+        "sentence": other.sentence,
+        "parts": [asdict(part) for part in other.time.parts],
+        "differences": [{**asdict(each), "seconds": each.seconds} for each in other.differences],
+    }
+
+
+# ── for a person ──
+
+
+def print_explanation(it: Explanation, out: Path | None) -> None:
+    """Print tables and sentences."""
+    screen = console()
+    say("explain", "headline", it, shares_of(it.time), before=f"{it.title} ({it.fidelity}). ")
+    if it.kept:
+        screen.print(f"Found by its search and kept in all changes: {set_options(it.kept)}", soft_wrap=True)
+    _print_parts(it)
+    _print_waits(it)
+    if it.changes:
+        _print_changes(it)
+    if it.against is not None:
+        _print_differences(it, it.against)
+    if len(it.ranking) > 1:
+        _print_ranking(it)
+    say("explain", "against", it)
+    say("explain", "left_out", it, style="dim")
+    say_written(out)
+
+
+def _print_parts(it: Explanation) -> None:
+    rows = []
+    for part in shown_parts(it.time.parts):
+        num_ops = f"{part.calls:,}" if part.calls else ""
+        rows.append((part.words, quantity(part.seconds, "s"), percent(part.seconds / it.step_s), num_ops))
+    styles = [*[""] * len(rows), "bold"]
+    rows.append(("the step", quantity(it.step_s, "s"), percent(1.0), ""))
+    heads = ("what", "time", "of the step", "ops")
+    console().print(grid(f"Where a step of {it.plan} goes", heads, rows, words=("what",), styles=styles))
+
+
+def _print_waits(it: Explanation) -> None:
+    screen = console()
+    if it.waits.pairs and it.waits.longest_s >= LITTLE * it.step_s:
+        heads = ("waiting", "for", "each", "no kernel", "calls", "in")
+        rows = []
+        for pair in it.waits.pairs:
+            each = (quantity(pair.seconds, "s"), quantity(pair.exposed_s, "s"), f"{pair.calls:,}")
+            rows.append((pair.waiting, pair.late, *each, pair.names[0]))
+        screen.print(grid("Who waited for whom to arrive", heads, rows, words=("waiting", "for", "in")))
+        if it.waits.left_out:
+            screen.print(f"And {it.waits.left_out:,} other pairs.", style="dim")
+    screen.print(f"{it.waits.sentence}.", soft_wrap=True)
+    if it.note:
+        screen.print(f"Simplified: {it.note}.", style="dim", soft_wrap=True)
+
+
+def _print_changes(it: Explanation) -> None:
+    screen = console()
+    shown = [change for change in it.changes if abs(change.share) >= LITTLE]
+    still = ", ".join(change.label for change in it.changes if abs(change.share) < LITTLE)
+    if shown:
+        rows = []
+        for number, one in enumerate(shown, start=1):
+            cells = (quantity(one.step_s, "s"), signed_seconds(one.saved_s), signed(one.share))
+            rows.append((f"{number}", one.label, *cells, one.note))
+        styles = ["" if one.fits and one.saved_s > 0.0 else "dim" for one in shown]
+        heads, title = ("", "change", "step", "saved", "of the step", "note"), "Possible improvements, each simulated"
+        screen.print(grid(title, heads, rows, words=("change", "note"), styles=styles))
+    best = first_that_fits(it.changes)
+    say("explain", "help", it, best, best is not None and best.share >= LITTLE, style="bold")
+    if still:
+        screen.print(f"Less than 0.1 % either way: {still}.", style="dim", soft_wrap=True)
+    if shown:
+        screen.print("To repeat one, pass its settings to `simfrontier run`:", style="dim")
+    for number, change in enumerate(shown, start=1):
+        screen.print(f"{number:>3}  {set_options(change.settings)}", style="dim", soft_wrap=True)
+
+
+def _print_differences(it: Explanation, other: PlanComparison) -> None:
+    shown = [
+        (each.words, each.a_s, each.b_s, EQUAL if each.is_equal else signed_seconds(each.seconds))
+        for each in shown_differences(other.differences)
+    ]
+    shown.append(("the step", it.step_s, other.step_s, signed_seconds(it.step_s - other.step_s)))
+    rows = [(words, quantity(a_s, "s"), quantity(b_s, "s"), apart) for words, a_s, b_s, apart in shown]
+    title, heads = f"{it.plan} against {other.plan}: where their steps go", ("what", it.plan, other.plan, "difference")
+    console().print(grid(title, heads, rows, words=("what",), styles=[*[""] * (len(rows) - 1), "bold"]))
+
+
+def _print_ranking(it: Explanation) -> None:
+    rows = []
+    for each in it.ranking:
+        step_s, compute_s = each.time.step_s, each.time.compute_s
+        difference = "" if each.next is None else signed_seconds(step_s - each.next.step_s)
+        rows.append((each.plan, *(quantity(s, "s") for s in (step_s, compute_s, step_s - compute_s)), difference))
+    heads = ("plan", "step", "compute", "exposed", "than the next")
+    console().print(grid(f"The {len(it.ranking)} plans, each against the next best", heads, rows, words=("plan",)))

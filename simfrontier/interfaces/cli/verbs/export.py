@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
+from simfrontier.answers.forecast import forecast_export
+from simfrontier.answers.search import GridSearcher
+from simfrontier.answers.study import ExportFormat, simulated, write_simulated
 from simfrontier.base.errors import InputError, nearest, shown
+from simfrontier.base.extras import added
+from simfrontier.base.units import counted, written
+from simfrontier.base.wholefile import ensure_writable, filled
+from simfrontier.core.program import Schedule
+from simfrontier.core.trace import SHOWN_DIGITS
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.large import announce
-
-if TYPE_CHECKING:
-    from simfrontier.answers.study import ExportFormat
-    from simfrontier.core.program import Schedule
+from simfrontier.interfaces.cli.options import announce
+from simfrontier.interfaces.exports.kineto.export import KINETO
 
 OWN: Final = "simfrontier"  # the format of schedules and traces that the other verbs read
 
@@ -37,13 +42,6 @@ def export(
 ) -> None:
     """Write the schedule of every plan at one size and the trace of its simulated step with all ranks; with --fidelity
     chunk also the lowered collectives and the bytes of every link."""
-    from simfrontier.answers.forecast import forecast_export
-    from simfrontier.answers.search import GridSearcher
-    from simfrontier.answers.study import simulated, write_simulated
-    from simfrontier.base.units import counted, written
-    from simfrontier.base.wholefile import ensure_writable, filled
-    from simfrontier.core.trace import SHOWN_DIGITS
-
     asked = options.load(scenario, set_, plans, devices)
     announce(forecast_export(asked, fidelity, exact), str(scenario), yes_large)
     chosen_format = _format_of(format_)
@@ -77,10 +75,6 @@ def export(
 
 def _format_of(name: str) -> ExportFormat | None:
     """Return the format of that name, None for simfrontier's own. Raises InputError for an unknown one."""
-    from simfrontier.answers.study import ExportFormat
-    from simfrontier.base.extras import added
-    from simfrontier.interfaces.exports.kineto.export import KINETO
-
     formats = {each.name: each for each in (KINETO, *added("export_formats", ExportFormat))}
     if name != OWN and name not in formats:
         raise InputError(f"got {shown(name)}; {nearest(name, (OWN, *formats))}", where="--format")

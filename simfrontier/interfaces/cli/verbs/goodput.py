@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from simfrontier.answers.forecast import forecast_run
+from simfrontier.answers.goodput import Goodput, find_goodput, goodput_rows
+from simfrontier.base.wholefile import ensure_writable
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say, say_written, write_page
-from simfrontier.interfaces.cli.large import announce
-
-if TYPE_CHECKING:
-    from simfrontier.answers.goodput import Goodput
+from simfrontier.interfaces.cli.options import announce
+from simfrontier.interfaces.report.goodput import goodput_csv, goodput_page
+from simfrontier.interfaces.report.phrases import quantity
 
 
 def goodput(
@@ -28,11 +30,6 @@ def goodput(
     """Predict the goodput of a long training with failures, checkpoints, restarts and spare nodes: useful steps and
     tokens per day of every plan at every size, and the best size. The scenario's table `goodput` describes the
     failures."""
-    from simfrontier.answers.forecast import forecast_run
-    from simfrontier.answers.goodput import find_goodput, goodput_rows
-    from simfrontier.base.wholefile import ensure_writable
-    from simfrontier.interfaces.report import goodput_csv, goodput_page
-
     loaded = options.load(scenario, set_, plans, devices)
     announce(forecast_run(loaded, fidelity, False, False), str(scenario), yes_large)
     if out is not None:
@@ -60,8 +57,6 @@ def goodput(
 
 
 def _print(found: Goodput) -> None:
-    from simfrontier.interfaces.report import quantity
-
     heads = ["plan", "devices", "step", "fails", "saved", "useful", "played", "steps", "tokens"]
     title = f"{found.scenario.file.title}: goodput ({found.fidelity}); time between failures (h) and saves (min),\n"
     title += "useful time by the closed form and played at random (%), useful steps and tokens (1e9) a day"

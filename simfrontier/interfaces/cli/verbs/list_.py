@@ -8,6 +8,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from simfrontier.base.io import read_toml
+from simfrontier.core.collectives import CATALOG as LIBRARIES
+from simfrontier.core.machine import CATALOG as MACHINES
+from simfrontier.core.machine.stack import CATALOG as STACKS
+from simfrontier.core.workload import known_models, sizes_of
+from simfrontier.inputs.scenario import plan_sentences, scenario_keys
 from simfrontier.interfaces.cli.console import console, print_json
 
 Kind = Literal["models", "plans", "machines", "libraries", "stacks", "keys"]
@@ -39,11 +45,6 @@ def _told(one: Named) -> str:
 
 
 def _named(what: Kind) -> Iterator[Named]:
-    from simfrontier.core.collectives import CATALOG as LIBRARIES
-    from simfrontier.core.machine import CATALOG as MACHINES
-    from simfrontier.core.machine.stack import CATALOG as STACKS
-    from simfrontier.inputs.scenario import plan_sentences, scenario_keys
-
     match what:
         case "models":
             yield from _models()
@@ -62,8 +63,6 @@ def _named(what: Kind) -> Iterator[Named]:
 
 
 def _models() -> Iterator[Named]:
-    from simfrontier.core.workload import known_models, sizes_of
-
     for shape in known_models():
         parts = [f"{shape.num_parameters / 1e9:,.3g} billion parameters", f"{shape.num_layers} layers"]
         parts += [f"width {shape.hidden:,}"] if "hidden" in sizes_of(shape) else []
@@ -71,8 +70,6 @@ def _models() -> Iterator[Named]:
 
 
 def _titles(folder: Path) -> Iterator[Named]:
-    from simfrontier.base.io import read_toml
-
     for path in sorted(folder.glob("*.toml")):
         document = read_toml(path, "file")
         if "title" in document:

@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simfrontier.answers.experiments import Environment
+from simfrontier.answers.forecast import forecast_run
+from simfrontier.base.units import times
+from simfrontier.base.wholefile import MANIFEST, ensure_writable, filled
+from simfrontier.base.workers import Place
+from simfrontier.core.engine import Fidelity
+from simfrontier.core.trace import write_perfetto
+from simfrontier.inputs.scenario import Scenario
+from simfrontier.interfaces.api import num_simulations, view_of
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import print_json, progress
-from simfrontier.interfaces.cli.large import announce
+from simfrontier.interfaces.cli.console import console, grid, print_json, progress
+from simfrontier.interfaces.cli.options import announce
+from simfrontier.interfaces.report.phrases import (
+    NOT_RUN,
+    NOTHING,
+    distance,
+    fitted_words,
+    number,
+    percent,
+    percent_between,
+    quantity,
+    troubles_in_short,
+)
+from simfrontier.interfaces.report.published import PublishedFigure
+from simfrontier.interfaces.report.results import (
+    SLOWDOWN_FILE,
+    Findings,
+    findings_of,
+    write_findings,
+    write_manifest,
+    write_results,
+    write_slowdown,
+)
+from simfrontier.interfaces.report.slowdown import slowdown_rows, worst_rows
+from simfrontier.interfaces.report.summary import assumed, rate_cells, verdict
+from simfrontier.interfaces.report.view import StudyView
 
 if TYPE_CHECKING:
-    from simfrontier.base.workers import Place
-    from simfrontier.core.engine import Fidelity
-    from simfrontier.inputs.scenario import Scenario
-    from simfrontier.interfaces.report import Findings, StudyView
+    from rich.table import Table
 
 
 def run(
@@ -56,12 +87,6 @@ def run_scenario(
     yes_large: bool = False,
 ) -> None:
     """Run everything, then write everything: a failed run leaves the folder unchanged."""
-    from simfrontier.answers.forecast import forecast_run
-    from simfrontier.base.wholefile import MANIFEST, ensure_writable, filled
-    from simfrontier.interfaces.api import num_simulations, view_of
-    from simfrontier.interfaces.cli.terminal.run import print_run
-    from simfrontier.interfaces.report import findings_of, slowdown_rows
-
     announce(forecast_run(scenario, fidelity, exact, vary, trouble), where, yes_large)
     folder = out or Path("reports") / scenario.name
     ensure_writable(folder)
@@ -80,15 +105,6 @@ def run_scenario(
 
 
 def _write(found: Findings, view: StudyView, folder: Path, page: bool) -> None:
-    from simfrontier.core.trace import write_perfetto
-    from simfrontier.interfaces.report import (
-        SLOWDOWN_FILE,
-        write_findings,
-        write_manifest,
-        write_results,
-        write_slowdown,
-    )
-
     for outcome in view.study.outcomes:
         if outcome.trace is not None:
             write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
@@ -98,6 +114,181 @@ def _write(found: Findings, view: StudyView, folder: Path, page: bool) -> None:
     write_findings(found, view, folder / "findings.json")
     write_manifest(view.study, folder)
     if page:
-        from simfrontier.interfaces.report import write_page
+        from simfrontier.interfaces.report.study_page import write_page
 
         write_page(found, view, folder / "index.html")
+
+
+def print_run(found: Findings, view: StudyView, folder: Path, page: bool) -> None:
+    """Print the results of a run written to `folder`."""
+    screen, scenario = console(), view.scenario
+    screen.print(_rates(found, view))
+    screen.print(verdict(found["headline"]), soft_wrap=True)
+    for line in (*_setup(found, view), *_grids(found), *_bands(found, view)):
+        screen.print(line, soft_wrap=True)
+    if fitted := fitted_words(found["setup"]["library"], found["setup"]["fitted_on"], found["setup"]["machine"]):
+        screen.print(f"{fitted}.", soft_wrap=True)
+    for line in _misfits(view):
+        screen.print(line, style="dim", soft_wrap=True)
+    for plan, words in found["headline"].advice.items():
+        screen.print(f"– {plan}: {words}.", style="dim", soft_wrap=True)
+    varied, slowdown = found["sensitivity"], found["slowdown"]
+    for at in reversed(varied["sizes"] if varied else ()):
+        screen.print(_varied(varied, at))
+        screen.print(at["strongest"] + ".")
+    for sentence in varied["required"] if varied else ():
+        screen.print(sentence + ".")
+    if slowdown:
+        _print_slowdown(slowdown, view.device)
+    for line in _environments(found["environment"]) if found["environment"] else ():
+        screen.print(line, soft_wrap=True)
+    figures = scenario.file.published
+    lacks_plans = figures is not None and not {*figures.ratios} <= {*scenario.plans}
+    if varied is None and scenario.file.sensitivity is None and lacks_plans:
+        screen.print("Sensitivity is left out: it needs all plans that the scenario compares.")
+    for line in _published(found, bool(scenario.machine.device.speed_sd)):
+        screen.print(line, soft_wrap=True)
+    text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
+    more = f"{SLOWDOWN_FILE}, " if slowdown else ""
+    screen.print(f"{text}results.csv, {more}findings.json, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
+
+
+def _rates(found: Findings, view: StudyView) -> Table:
+    title = f"{view.scenario.file.title}: {view.rate_unit} ({view.study.fidelity})"
+    rows = [(plan, found["setup"]["stacks"][plan], *cells) for plan, cells in rate_cells(view).items()]
+    return grid(title, ("plan", "stack", *map(str, view.sizes)), rows, left=("plan", "stack"), gap=2)
+
+
+def _setup(found: Findings, view: StudyView) -> Iterator[str]:
+    setup, scenario = found["setup"], view.scenario
+    yield f"Assumed: {assumed(setup)}."
+    if not setup["nodes"].is_usual:
+        yield f"Nodes: {setup['nodes'].words(view.largest)}."
+    if wrong := scenario.file.perturbation:
+        yield f"Degraded components: {troubles_in_short(wrong, view.device)}."
+    if words := scenario.beside_words:
+        yield f"Beside this job: {words}."
+
+
+def _grids(found: Findings) -> Iterator[str]:
+    """A line per search: the grid that it found, and among how many."""
+    for search in found["ranks"]["searches"] if found["ranks"] else ():
+        grid = ", ".join(f"{name.lower()} {value}" for name, value in search["taken"].items())
+        yield f"{search['plan']} on {search['devices']:,}: {grid} (best of {len(search['candidates']):,})"
+
+
+def _bands(found: Findings, view: StudyView) -> Iterator[str]:
+    """At the largest size, the median of each plan's rate, its 90 % interval and the nominal value; nothing without
+    samples."""
+    rate = "tokens_per_s_per_device"
+    sampled = [row for row in view.rows_at(view.largest) if row[f"{rate}_p05"]]
+    if sampled:
+        yield f"{view.rate_unit} on {view.largest:,}: median, 90 % interval, nominal (no variation, no model errors):"
+    width = max((len(row["plan"]) for row in sampled), default=0)
+    for row in sampled:
+        median, low, high, nominal = (number(row[f"{rate}{end}"]) for end in ("", "_p05", "_p95", "_nominal"))
+        waits = found["waiting"].get(row["plan"])
+        waiting = f"; {quantity(waits['in_step_s'][1], 's')} of the step is waiting for stragglers" if waits else ""
+        yield f"  {row['plan']:<{width}}  {median} ({low} to {high}), nominal {nominal}{waiting}"
+
+
+def _misfits(view: StudyView) -> Iterator[str]:
+    for plan, rows in view.rows.items():
+        if big := [row for row in rows if not row["fits"]]:
+            sizes = ", ".join(str(row["devices"]) for row in big)
+            yield f"– {plan} does not fit on {sizes}; on {big[-1]['devices']} it {big[-1]['note']}."
+
+
+def _varied(found: Mapping[str, Any], at: Mapping[str, Any]) -> Table:
+    """Ratios of the compared plans to the first under every variation; rates where one plan is looked at."""
+    plans, is_one = found["plans"], len(found["plans"]) == 1
+    title = "Tokens/s per device" if is_one else f"Relative to {plans[0]}"
+
+    def cell(value: float | None) -> str:
+        return "too big" if value is None else number(value) if is_one else f"{value:.3f}"
+
+    rows = [("the documented defaults", *map(cell, at["default"]["compared"].values()))]
+    if at["published"]:
+        rows.append(("published", *(cell(at["published"][plan]) if plan in at["published"] else "" for plan in plans)))
+    rows += [(f"{one['setting']} = {one['value']}", *map(cell, one["compared"].values())) for one in at["varied"]]
+    title = f"{title} at {at['devices']} devices ({found['fidelity']})"
+    return grid(title, ("setting", *plans), rows, words=("setting",), gap=2, styles=["bold"])
+
+
+def _print_slowdown(found: Mapping[str, Any], device: str) -> None:
+    screen = console()
+    screen.print(_slowed(found, device))
+    for sentence in found["sentences"]:
+        screen.print(f"{sentence}.", soft_wrap=True)
+    if found["verdict"]:
+        screen.print(f"{found['verdict']}.", style="bold", soft_wrap=True)
+    if found["left_out"]:
+        text = f"{found['left_out']:,} kinds of {device}s and links, those with the fewest members, were not simulated."
+        screen.print(text, style="dim")
+
+
+def _slowed(found: Mapping[str, Any], device: str) -> Table:
+    """Slowdown by plan: each case, then any one device, then any one link of each class, at its worst."""
+    plans = found["plans"]
+    rows = [("a healthy step", *(quantity(found["healthy"][plan].step_s, "s") for plan in plans))]
+    for row in found["cases"]:
+        rows.append((row["label"], *(NOTHING if value is None else times(value) for value in row["slowdown"].values())))
+    rows += [(label, *(of.get(plan, NOTHING) for plan in plans)) for label, of in worst_rows(found, device)]
+    title = f"A step with trouble over a healthy one, at {found['num_devices']} devices ({found['fidelity']})"
+    return grid(title, ("trouble", *plans), rows, words=("trouble",), gap=2, styles=["bold"])
+
+
+def _environments(found: Environment) -> Iterator[str]:
+    """Yield by plan the step time with other stacks and states of the library, relative to those assumed."""
+    where = f'With another stack, or library "{found.library}" in another state'
+    yield f"{where}, step time on {found.devices:,} relative to the assumed one:"
+    width = max(map(len, found.bands))
+    keys = dict.fromkeys(each.key for each in found.alternatives)
+    for plan in found.bands:
+        parts = [part for key in keys if (part := _between(found, key, plan))]
+        yield f"  {plan:<{width}}  {'; '.join(parts) or NOTHING}"
+
+
+def _between(found: Environment, key: str, plan: str) -> str:
+    """Return the range of the step time over the values of a key, and values with which the plan does not fit; empty if
+    there are none."""
+    tried = [(one.factors[plan], one.value) for one in found.alternatives if one.key == key and plan in one.factors]
+    known = [(factor, value) for factor, value in tried if factor is not None]
+    ends = dict.fromkeys((min(known), max(known))) if known else ()
+    words = " to ".join(f"{factor:.2f} ({value})" for factor, value in ends)
+    too_big = ", ".join(value for factor, value in tried if factor is None)
+    parts = [words, f"does not fit with {too_big}" if too_big else ""]
+    name = "stack" if key == "stack" else "library"
+    return f"{name} {', '.join(filter(None, parts))}" if tried else ""
+
+
+def _published(found: Findings, differ: bool) -> Iterator[str]:
+    """A line per published share of the peak and per ratio, with the prediction and its range."""
+    published = found["published"]
+    if published is None or not published["judged"]:
+        return
+    for share in published["shares"]:
+        message = f"{share.plan} on {share.devices:,}: published {100 * share.published:g}\u00a0% of the peak"
+        if share.predicted is None:
+            yield f"{message}, {share.state}"
+            continue
+        slowest = f" with the slowest of {share.devices:,}" if differ else ""
+        sampled = f", 90 % interval {percent_between(*share.sampled)}{slowest}" if share.sampled else ""
+        unknown = f", {percent_between(*share.unknown)} over unknown settings" if share.unknown else ""
+        yield f"{message}, predicted {percent(share.predicted)}{sampled}{unknown}"
+    called = "prediction with these settings" if published["changed_settings"] else "default prediction"
+    for ratio in published["ratios"][1:]:
+        yield _ratio(ratio, published["ratios"][0], called)
+
+
+def _ratio(ratio: PublishedFigure, first: PublishedFigure, called: str) -> str:
+    name = f"{ratio.plan} : {first.plan}"
+    if ratio.predicted is None:
+        states = [(one.plan, f"{'was ' if one.state == NOT_RUN else ''}{one.state}") for one in (ratio, first)]
+        why = " and ".join(f"{plan} {state}" for plan, state in states if state)
+        return f"{name} was published as {ratio.published:g}; there is no prediction, because {why}."
+    ranges = {"90 % interval": ratio.sampled, "over unknown settings": ratio.unknown}
+    parts = "; ".join(f"{what} {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
+    far, within = distance(ratio.predicted, ratio.published), f" ({parts})" if parts else ""
+    far += " to" if far.startswith("equal") else ""
+    return f"The {called} of {name} is {ratio.predicted:.3f}{within}, {far} the published {ratio.published:g}."

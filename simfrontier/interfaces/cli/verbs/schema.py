@@ -1,11 +1,201 @@
-"""`simfrontier schema`: JSON Schema of the TOML files that simfrontier reads, for editors."""
+"""`simfrontier schema`: JSON Schema (draft 2020-12) of the TOML files that simfrontier reads, for editors."""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import PydanticSerializationError, core_schema
+
+from simfrontier.answers.sweep import StudyFile
+from simfrontier.base.errors import InputError, unknown
+from simfrontier.base.wholefile import filled, write_whole
+from simfrontier.core.codecs import Codec
+from simfrontier.core.collectives import Calibration, LibraryFile, TwoLevelFile, libraries
+from simfrontier.core.machine import MachineFile, catalog
+from simfrontier.core.machine.stack import NONE, Stack, stacks
+from simfrontier.core.plan import FAMILIES
+from simfrontier.core.workload import known_models
+from simfrontier.inputs.scenario import FileForm, SearchTable, plan_keys, plan_sentences, scenario_keys
+
+Schema = dict[str, Any]  # a node of JSON Schema
+SCHEMAS: Final[Mapping[str, str]] = {
+    "scenario": "scenario files: machine, model, sizes, plans",
+    "machine": "files of machines",
+    "library": "files of collective libraries",
+    "stack": "files of software stacks",
+    "calibration": "files of measured numbers and times",
+    "study": "studies: scenarios, axes, filters",
+}
+_FORMS: Final[Mapping[str, Any]] = {
+    "scenario": FileForm,
+    "machine": MachineFile,
+    "library": LibraryFile | TwoLevelFile,
+    "stack": Stack,
+    "calibration": Calibration,
+    "study": StudyFile,
+}
+_OWN_FILE: Final = r"/|\.toml$"  # in a name: the path of a file of one's own
+
+
+class TomlSchema(GenerateJsonSchema):
+    """pydantic's generator, for TOML: there is no null, and a codec is written as text."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def is_instance_schema(self, schema: core_schema.IsInstanceSchema) -> JsonSchemaValue:
+        return {"type": "string"} if schema["cls"] is Codec else super().is_instance_schema(schema)
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Return False: a title says no more than the key."""
+        return False
+
+    def encode_default(self, dft: Any) -> Any:
+        """Return a default as a file would write it. Raises PydanticSerializationError where it cannot."""
+        if isinstance(dft, Codec):
+            return str(dft)
+        if isinstance(dft, bool | int | str | list | tuple) or (isinstance(dft, float) and math.isfinite(dft)):
+            return super().encode_default(dft)
+        raise PydanticSerializationError("not a value of TOML")
+
+
+def schema_text(name: str) -> str:
+    """Return the schema of that name as the text of a file. Raises InputError."""
+    return json.dumps(json_schema(name), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def file_name(name: str) -> str:
+    """Return the name of a schema's file."""
+    return f"simfrontier-{name}.schema.json"
+
+
+def json_schema(name: str) -> Schema:
+    """Return the schema of that name: what files of that kind may hold, tables and plans of installed extras included.
+    Raises InputError."""
+    if name not in _FORMS:
+        raise InputError(unknown(name, _FORMS), where="schema")
+    schema = _generated(_FORMS[name])
+    match name:
+        case "scenario":
+            _complete_scenario(schema)
+        case "machine" | "stack" | "library":
+            _allow_base(schema, {"machine": catalog, "stack": stacks, "library": libraries}[name]())
+    head = {"$schema": GenerateJsonSchema.schema_dialect, "$id": f"urn:simfrontier:{name}"}
+    return {**head, **schema, "title": f"{name} of simfrontier"}
+
+
+def _generated(form: Any) -> Schema:
+    return TypeAdapter(form).json_schema(schema_generator=TomlSchema)
+
+
+def _allow_base(schema: Schema, names: Iterable[str]) -> None:
+    """Let a file leave everything to its `base`: then no key is required, in no table that is merged with the base's
+    (a number with its source is taken as a whole)."""
+    base = {**_name_or_file(names), "description": "the file of which this one says what differs"}
+    forms = [schema] if "properties" in schema else list(map(schema["$defs"].get, ("LibraryFile", "TwoLevelFile")))
+    tables = [*forms, *schema["$defs"].values()]
+    for form in forms:
+        form["properties"]["base"] = base
+        form |= {"if": {"required": ["base"]}, "else": {"required": form["required"]}}
+    for table in tables:
+        if "source" not in table.get("properties", {}) or table in forms:
+            table.pop("required", None)
+
+
+# ── scenarios ──
+
+
+def _complete_scenario(schema: Schema) -> None:
+    """Add to the form of scenarios the names of the catalogs, the sentence of every key, and the plans' keys."""
+    names = {
+        "machine.name": _name_or_file(catalog()),
+        "library.name": _name_or_file(libraries()),
+        "stack": _name_or_file((NONE, *stacks())),
+        "model.name": {"type": "string", **_offered({"enum": [shape.name for shape in known_models()]})},
+    }
+    for key in scenario_keys():
+        if not key.families:
+            node = _property(schema, key.name)
+            node |= {**names.get(key.name, {}), "description": key.sentence}
+    definitions = schema["$defs"]
+    for family, table in _tables_of_plans(definitions):
+        definitions[family] = table
+    every = {key: part for family in FAMILIES for key, part in definitions[family]["properties"].items()}
+    definitions["plan"] = {
+        "type": "object",
+        "properties": {"family": {"enum": sorted(FAMILIES)}},
+        "required": ["family"],
+        "allOf": [
+            {"if": {"properties": {"family": {"const": family}}, "required": ["family"]}, "then": _reference(family)}
+            for family in FAMILIES
+        ],
+        **_offered({"properties": {**every, "family": {"enum": sorted(FAMILIES)}}}),
+    }
+    schema["properties"]["plans"] |= {
+        "properties": {family: _named_after(family) for family in FAMILIES},
+        "additionalProperties": _reference("plan"),
+    }
+
+
+def _tables_of_plans(definitions: dict[str, Schema]) -> Iterator[tuple[str, Schema]]:
+    """Yield the table of each family of plans; the definitions that it refers to are added to `definitions`."""
+    sentences = {key.name.rpartition(".")[2]: key.sentence for key in scenario_keys() if key.families}
+    for family, (form, _) in FAMILIES.items():
+        table = _generated(form)
+        definitions |= table.pop("$defs", {})
+        own = {**{key: table["properties"][key] for key in plan_keys(family)}, "family": {"const": family}}
+        for key in own.keys() & {"data", "compression"}:
+            own[key] = {"type": ["string", "object"]}  # read by functions of their own
+        search = _generated(SearchTable)
+        definitions |= search.pop("$defs", {})
+        own["search"] = search
+        table["properties"] = {key: {**part, "description": sentences.get(key, "")} for key, part in own.items()}
+        table["required"] = [key for key in table.get("required", ()) if key != "family"]
+        yield family, {**table, "description": plan_sentences()[family]}
+
+
+def _named_after(family: str) -> Schema:
+    """Return the schema of a plan that is called like a family, of which it is unless it names another."""
+    own = _reference(family)
+    return {"if": {"required": ["family"]}, "then": _reference("plan"), "else": own, **_offered(own)}
+
+
+def _property(schema: Schema, name: str) -> Schema:
+    """Return the node of a dotted key, whose tables are definitions."""
+    node = schema
+    *tables, last = name.split(".")
+    for table in tables:
+        part = node["properties"][table]
+        node = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+    found: Schema = node["properties"][last]
+    return found
+
+
+def _reference(name: str) -> Schema:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _offered(schema: Schema) -> Schema:
+    """Return keywords that allow everything and show an editor what to offer: Taplo completes by what it finds in
+    `properties` and `anyOf`, not by `if`, `then` and `else`."""
+    return {"anyOf": [schema, True]}
+
+
+def _name_or_file(names: Iterable[str]) -> Schema:
+    """Return keywords of a text that is one of the names, or the path of a file of one's own."""
+    known = {"enum": list(names)}
+    return {"type": "string", **_offered(known), "if": {"pattern": _OWN_FILE}, "else": known}
 
 
 def schema(
@@ -19,9 +209,6 @@ def schema(
     ] = None,
 ) -> None:
     """Print the JSON Schema of a file format, for completion and checks in editors."""
-    from simfrontier.base.wholefile import write_whole
-    from simfrontier.interfaces.cli.json_schema import SCHEMAS, schema_text
-
     if what is None and out is not None:
         _write_all(out)
     elif what is None:
@@ -37,9 +224,6 @@ def schema(
 
 def _write_all(folder: Path) -> None:
     """Write every schema into a folder. Raises InputError."""
-    from simfrontier.base.wholefile import filled
-    from simfrontier.interfaces.cli.json_schema import SCHEMAS, file_name, schema_text
-
     with filled(folder) as new:
         for name in SCHEMAS:
             (new / file_name(name)).write_text(schema_text(name), encoding="utf-8")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from simfrontier.interfaces.cli import options
+from simfrontier.interfaces.live import serve as serve_page
 
 
 def serve(
@@ -18,8 +19,6 @@ def serve(
     open_: Annotated[bool, typer.Option("--open/--no-open", help="open the page in a browser")] = True,
 ) -> None:
     """Serve a live page of a scenario on localhost: sliders for unknown settings, and a timeline of the step."""
-    from simfrontier.interfaces.live import serve as serve_page
-
     loaded = options.load(scenario, set_, plans, devices)
 
     def announce(address: str) -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from simfrontier.answers.search import GridSearcher
+from simfrontier.answers.step import MoveBytes, moves_of
+from simfrontier.answers.study import schedule_of, simulated
 from simfrontier.base.errors import InputError
+from simfrontier.base.units import counted, written
+from simfrontier.core.machine import Machine
+from simfrontier.core.network import RouteTable, route_table, save_routes
+from simfrontier.core.program import Schedule, check, load, render, save
+from simfrontier.inputs.scenario import Scenario
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.large import announce
-
-if TYPE_CHECKING:
-    from simfrontier.answers.step import MoveBytes
-    from simfrontier.core.network import RouteTable
-    from simfrontier.core.program import Schedule
-    from simfrontier.inputs.scenario import Scenario
+from simfrontier.interfaces.cli.console import console, grid
+from simfrontier.interfaces.cli.options import announce
 
 
 def show(
@@ -35,7 +38,6 @@ def show(
     yes_large: options.YesLarge = False,
 ) -> None:
     """Print a schedule as text, or the machine's links or routes, or the bytes of each move."""
-    from simfrontier.interfaces.cli.terminal.show import print_links, print_routes, print_volumes
 
     chosen = [name for name, given in (("--links", links), ("--routes", routes), ("--volumes", volumes)) if given]
     if len(chosen) > 1:
@@ -65,8 +67,6 @@ def show(
 
 def _of_file(path: Path, large: bool) -> Schedule:
     """Return the schedule of a file, also of a `large` one. Raises InputError if it is inconsistent."""
-    from simfrontier.core.program import check, load
-
     schedule = load(path, large)
     report = check(schedule)
     if report.peak is None:
@@ -76,15 +76,10 @@ def _of_file(path: Path, large: bool) -> Schedule:
 
 def _of_plan(scenario: Scenario, plan: str, size: int) -> Schedule:
     """Return the schedule of a plan at a size, with the options that its search finds."""
-    from simfrontier.answers.search import GridSearcher
-    from simfrontier.answers.study import schedule_of
-
     return schedule_of(GridSearcher().resolved(scenario, (size,), (plan,)), plan, size)
 
 
 def _show(schedule: Schedule, target: Path | None) -> None:
-    from simfrontier.core.program import render, save
-
     if target is not None:
         save(schedule, target)
     typer.echo(render(schedule))
@@ -92,10 +87,6 @@ def _show(schedule: Schedule, target: Path | None) -> None:
 
 def _volumes(scenario: Scenario, plan: str, size: int) -> Sequence[MoveBytes]:
     """Return the bytes that each kind of move of a plan's step brings into a node."""
-    from simfrontier.answers.search import GridSearcher
-    from simfrontier.answers.step import moves_of
-    from simfrontier.answers.study import simulated
-
     searcher = GridSearcher()
     scenario = searcher.resolved(scenario, (size,), (plan,))
     return moves_of(simulated(scenario.of(plan, size), searcher.schedule_cache.get(scenario, plan, size), "analytic"))
@@ -103,10 +94,64 @@ def _volumes(scenario: Scenario, plan: str, size: int) -> Sequence[MoveBytes]:
 
 def _routes(scenario: Scenario, target: Path | None) -> RouteTable:
     """Print the routes on the nodes of the scenario's smallest size, and write them to `target` if given."""
-    from simfrontier.core.network import route_table, save_routes
-
     machine, size = scenario.machine, min(scenario.file.run.devices)
     table = route_table(machine, -(-size // machine.devices_per_node))
     if target is not None:
         save_routes(table, target)
     return table
+
+
+LEAST_WIDTH = 120  # names of moves and sizes are no use in pieces
+MOST_NODES = 16  # whose groups are printed
+
+
+def print_volumes(plan: str, devices: int, moves: Sequence[MoveBytes]) -> None:
+    """Print the bytes that each kind of move needs to bring into a node in a step, and those that the algorithm
+    brings."""
+    heads = ("move", "kind", "over", "codec", "by", "calls", "messages", "need", "link")
+    rows = []
+    for moved in moves:
+        sizes = (moved.message_bytes, moved.need, moved.link)
+        cells = (moved.name, moved.kind, "+".join(moved.axes), moved.codec, moved.algorithm, f"{moved.calls}")
+        rows.append((*cells, *("–" if size is None else written(float(size), "bytes") for size in sizes)))
+    table = grid(f"{plan} on {devices}: bytes per step into each node", heads, rows, left=heads[:5])
+    screen = console()
+    screen.width = max(screen.width, LEAST_WIDTH)
+    screen.print(table)
+    typer.echo("need: what any algorithm must bring in; link: what this one brings in (scales and padding included).")
+
+
+def print_links(machine: Machine) -> None:
+    """Print every link of a node by the name that `perturbation.links` takes."""
+    typer.echo(
+        f"{machine.title}: directed links of one node; nominal bandwidth, and the share that a plain copy achieves"
+    )
+    for link in machine.node.links:
+        share = machine.link_classes[link.link_class].share
+        typer.echo(f"  {link.name:<14} {link.link_class:<8} {written(link.bytes_per_s, 'bytes/s'):>10}  {share:.3f}")
+
+
+def print_routes(machine: Machine, table: RouteTable) -> None:
+    """Print the links on the route between each pair of devices of a node, and of the network between nodes."""
+    within_node = {f"{a}>{b}": way for a, row in enumerate(table.within_node) for b, way in enumerate(row) if a != b}
+    out = {f"{a}>net": way for a, way in enumerate(table.to_network)}
+    back = {f"net>{b}": way for b, way in enumerate(table.from_network)}
+    typer.echo(f"{machine.title}: links that a message passes on {counted(table.num_nodes, 'node')}, in order")
+    for title, part in (("within a node", within_node), ("to the network", out), ("from the network", back)):
+        if part:
+            typer.echo(f"{title}:")
+        for pair, way in part.items():
+            typer.echo(f"  {pair:<8} {', '.join(way)}")
+    between = table.between
+    if between is not None:
+        groups = f"{between.num_groups} groups of {between.nodes_per_group} nodes, {{a}} and {{b}}"
+        typer.echo(f"between the two, where the nodes are in two of {groups}:")
+        typer.echo(f"  {'{a}>{b}':<8} {', '.join(between.route)} ({written(between.bytes_per_s, 'bytes/s')} each)")
+        if between.group_of_node is not None:
+            some = ", ".join(map(str, between.group_of_node[:MOST_NODES]))
+            more = ", ... (all: --save FILE)" if table.num_nodes > MOST_NODES else ""
+            typer.echo(f"  nodes 0 to {table.num_nodes - 1} are in groups {some}{more}")
+        if between.nonminimal_share:
+            typer.echo(
+                f"  of traffic at fidelity flow, a share of {between.nonminimal_share:g} by way of a third group"
+            )

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from simfrontier.answers.study import forget
+from simfrontier.answers.sweep import (
+    SWEEP_POINTS,
+    BestRow,
+    GoalAnswer,
+    Progress,
+    SweepOutcome,
+    SweepStudy,
+    Until,
+    best_rows,
+    goal_answer,
+    goal_document,
+    is_of_plan,
+    load_study,
+    measure_next,
+    parse_until,
+    refuse_folder,
+    refuse_until,
+    run_sweep,
+    seconds_of,
+    write_goal,
+)
 from simfrontier.base.errors import InputError
 from simfrontier.base.units import counted, time_words
+from simfrontier.base.workers import Local, Place, SlurmJobs
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, print_json, progress
+from simfrontier.interfaces.cli.console import console, grid, print_json, progress
+from simfrontier.interfaces.report.phrases import number, quantity
+from simfrontier.interfaces.report.sweep_page import write_sweep_page
 
 if TYPE_CHECKING:
-    from simfrontier.answers.sweep import Progress, SweepStudy
-    from simfrontier.base.workers import Place
+    from rich.table import Table
 
 TOLD_POINTS: Final = 2_000  # from so many on their number and their time are said before the first
 
@@ -46,8 +71,6 @@ def sweep(
 ) -> None:
     """Simulate a study: scenarios with every combination of its axes' values, as one Parquet table. Points already
     simulated are reused. Exit code 1 if every point is refused."""
-    from simfrontier.answers.sweep import load_study
-
     if page:
         if out or jobs or scheduler or slurm or dashboard or dry_run or until or fresh or json:
             raise InputError("--page: goes with no other option; allowed: simfrontier sweep FOLDER --page")
@@ -65,9 +88,6 @@ def sweep(
 def _describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) -> None:
     """Print the number of points of a study (the maximum for a search or with --until), its axes and the expected time;
     simulate nothing."""
-    from simfrontier.answers.sweep import SWEEP_POINTS, parse_until, refuse_until, seconds_of
-    from simfrontier.interfaces.cli.terminal.sweep import print_study, study_document
-
     enough = None if until is None else parse_until(until)
     if enough is not None:
         refuse_until(study, enough)
@@ -86,10 +106,6 @@ def _describe(study: SweepStudy, place: Place, until: str | None, as_json: bool)
 
 def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, fresh: bool, as_json: bool) -> bool:
     """Run a study, print its results, and return whether any point was not refused. Raises as `run_sweep`."""
-    from simfrontier.answers.study import forget
-    from simfrontier.answers.sweep import goal_answer, parse_until, refuse_folder, run_sweep, seconds_of, write_goal
-    from simfrontier.interfaces.cli.terminal.sweep import print_sweep, sweep_document
-
     enough = None if until is None else parse_until(until)
     study.refuse_many(lambda: f"; it would take {_time(seconds_of(study), place)}")
     folder = out or Path("reports") / f"sweep-{study.name}"
@@ -129,16 +145,12 @@ def _has_page(folder: Path) -> bool:
 
 
 def _write_page(folder: Path) -> None:
-    from simfrontier.interfaces.report import write_sweep_page
-
     if left_out := write_sweep_page(folder):
         typer.echo(f"simfrontier: {left_out}", err=True)
 
 
 def _time(seconds: float, place: Place) -> str:
     """Return the expected CPU time, and the wall time if the number of processes is known beforehand."""
-    from simfrontier.base.workers import Local, SlurmJobs
-
     match place:
         case Local(jobs=processes):
             pass
@@ -148,3 +160,150 @@ def _time(seconds: float, place: Place) -> str:
             return f"about {time_words(seconds)} of CPU time, shared by the scheduler's workers"
     on = f", {time_words(seconds / processes)} on {counted(processes, 'process', 'processes')}" if processes > 1 else ""
     return f"about {time_words(seconds)} of CPU time{on}"
+
+
+MANY: Final = 4  # values of axes that are shown of a row
+
+
+# ── for a program ──
+
+
+def study_document(study: SweepStudy, points: int, seconds: float) -> dict[str, Any]:
+    """Return the axes and points of a study that is not run, and the expected CPU time."""
+    return {
+        "study": study.name,
+        "title": study.file.title,
+        "scenarios": [source.scenario.name for source in study.sources.values()],
+        "axes": [{"keys": list(axis.keys), "count": None if study.searched else axis.count} for axis in study.axes],
+        "points": points,
+        "before_filters": study.count,
+        "cpu_s": seconds,
+    }
+
+
+def sweep_document(outcome: SweepOutcome, answer: GoalAnswer | None) -> dict[str, Any]:
+    """Return counts, the best of each plan, and the answer to the goal."""
+    counts = outcome.counts
+    return {
+        "study": outcome.study.name,
+        "folder": str(outcome.folder),
+        "points": counts.points,
+        "rows": counts.rows,
+        "known": outcome.known,
+        "refused": counts.refused,
+        "refused_whole": counts.refused_whole,
+        "best": [{"scenario": best.scenario, "plan": best.plan, **best.row} for best in best_rows(outcome.folder)],
+        "goal": None if answer is None else goal_document(answer),
+        "ended": outcome.ended,
+    }
+
+
+# ── for a person ──
+
+
+def print_study(study: SweepStudy, points: int, until: str | None, enough: Until | None, time: str) -> None:
+    """Print the number of points of a study (the maximum for a search or with --until), its axes, and the expected
+    time."""
+    screen = console()
+    left = f", of {study.count:,} before its filters" if study.filters and points < study.count else ""
+    most = "" if enough is None or (enough.points is None and not study.searched) else "at most "
+    screen.print(f"{study.file.title}: {most}{counted(points, 'point')}{left}", soft_wrap=True)
+    screen.print(f"  scenarios: {', '.join(source.scenario.name for source in study.sources.values())}", soft_wrap=True)
+    for axis in study.axes:
+        times = "searched over:" if study.searched else f"{axis.count:,} ×"
+        screen.print(f"  {times} {', '.join(axis.keys)}", soft_wrap=True)
+    if enough is not None and enough.points is None:
+        screen.print(f"  and more, until {until}", soft_wrap=True)
+    screen.print(f"{time} (forecast from sizes, within a factor of five)", soft_wrap=True)
+    if study.count > SWEEP_POINTS.most:
+        screen.print(f"More than are run: {SWEEP_POINTS.fault(points)}", soft_wrap=True)
+
+
+def print_sweep(outcome: SweepOutcome, answer: GoalAnswer | None, has_page: bool) -> None:
+    """Print the best of each plan, the number of points, and the answer to the goal."""
+    study, counts, screen = outcome.study, outcome.counts, console()
+    best = best_rows(outcome.folder)
+    if best:
+        named = len(study.sources) > 1
+        heads = (*(["scenario"] if named else ()), "plan", "devices", "tokens/s", "step", "point")
+        rows = [(*([each.scenario] if named else ()), *_cells(each)) for each in best]
+        screen.print(grid(f"{study.file.title}: the best of each plan", heads, rows, left=("scenario", "plan"), gap=2))
+    written = f"{outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')})"
+    page = ", index.html (open it in a browser)" if has_page else ""
+    goal = _goal(study, answer) if answer is not None else ()
+    for line in (*_settings(study, best), *_sentences(outcome), f"Written: {written}, manifest.json{page}", *goal):
+        screen.print(line, soft_wrap=True)
+    if outcome.ended:
+        screen.print(f"{outcome.ended}.", soft_wrap=True)
+
+
+def _cells(best: BestRow) -> tuple[str, ...]:
+    row = best.row
+    rate, step = number(row["tokens_per_s"]), quantity(row["step_time_s"], "s")
+    return best.plan, f"{row['devices']:,}", rate, step, f"{row['point']:,}"
+
+
+def _settings(study: SweepStudy, best: Sequence[BestRow]) -> Iterator[str]:
+    """Yield the values of the axes at the points of the best rows, without those of other plans."""
+    plans: dict[int, list[str]] = {}
+    rows: dict[int, dict[str, Any]] = {}
+    for each in best:
+        rows[each.row["point"]] = each.row
+        plans.setdefault(each.row["point"], []).append(each.plan)
+    for point, row in sorted(rows.items()):
+        keys = [key for key in study.keys if any(is_of_plan(key, plan) for plan in plans[point])]
+        values = {key: row[f"axis:{key}"] for key in keys}
+        words = [f"{key} = {f'{each:.4g}' if isinstance(each, float) else each}" for key, each in values.items()]
+        more = f" and {len(words) - MANY} more" if len(words) > MANY else ""
+        if words:
+            yield f"Point {point:,}: {', '.join(words[:MANY])}{more}."
+
+
+def _sentences(outcome: SweepOutcome) -> Iterator[str]:
+    counts = outcome.counts
+    known = f", {outcome.known:,} of them reused" if outcome.known else ""
+    yield f"{counted(counts.points, 'point')}{known}."
+    if counts.refused_whole == counts.points:
+        yield "Every point was refused; the column error says why."
+    elif counts.refused:
+        were = "points were" if counts.refused > 1 else "point was"
+        whole = f"{counts.refused_whole:,} of them at every plan and size"
+        yield f"{counts.refused:,} {were} refused, {whole}; the column error says why."
+
+
+def _goal(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
+    """Yield the best point of a search, the mean over samples, or a table of the indices."""
+    if answer.best is None or answer.best_point is None or answer.mean is None or answer.sd is None:
+        yield f"No point has the goal, {answer.words}."
+        return
+    if answer.indices is not None:
+        found = answer.indices
+        rows = [
+            (each.key, _share(each.first, each.first_interval), _share(each.total, each.total_interval))
+            for each in found.unknowns
+        ]
+        title = f"Shares of the variance of {answer.words}, with 90 % intervals in brackets"
+        yield grid(title, ("unknown", "by itself", "with all others known"), rows, words=("unknown",), gap=2)
+        left = "" if found.num_rounds == found.num_planned else f" of {found.num_planned:,}"
+        yield (
+            f"{answer.words}: mean {number(found.mean)}, standard deviation {number(found.sd)} over unknown settings "
+            f"({found.num_rounds:,}{left} rounds)."
+        )
+        yield f"{measure_next(found)}."
+        return
+    if answer.why_not:
+        yield f"No indices: {answer.why_not}."
+    if answer.kind != "samples":
+        settings = next(each for each in study.points() if each.number == answer.best_point).settings
+        words = ", ".join(f"{key} = {settings[key]}" for key in study.keys)
+        yield f"The best of {answer.words}: {number(answer.best)} at point {answer.best_point:,}, with {words}."
+    else:
+        yield (
+            f"{answer.words}: mean {number(answer.mean)}, standard deviation {number(answer.sd)} over "
+            f"{answer.num_known:,} samples."
+        )
+
+
+def _share(share: float, ends: tuple[float, float]) -> str:
+    low, middle, high = (round(100 * each) + 0 for each in (ends[0], share, ends[1]))  # no -0
+    return f"{middle} % ({low} to {high})"

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
+from simfrontier.answers.accuracy import (
+    BoundedRate,
+    Errors,
+    JudgedBound,
+    PredictedRun,
+    Residual,
+    Run,
+    RunsValidation,
+    Summary,
+    Validation,
+    is_of_runs,
+    read_runs,
+    validate_files,
+    validate_runs,
+    validate_shipped,
+    validate_shipped_runs,
+)
 from simfrontier.base.errors import InputError
+from simfrontier.base.units import counted
+from simfrontier.base.wholefile import ensure_writable
+from simfrontier.base.workers import Place, Workers, for_calls
+from simfrontier.core.machine import load_machine
+from simfrontier.inputs.measured import Row, Setup
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import print_json, write_page
-
-if TYPE_CHECKING:
-    from simfrontier.answers.accuracy import RunsValidation, Validation
-    from simfrontier.base.workers import Place
-    from simfrontier.inputs.measured import Setup
+from simfrontier.interfaces.cli.console import console, grid, print_json, say, say_written, write_page
+from simfrontier.interfaces.report.measured import runs_page, validation_page
+from simfrontier.interfaces.report.phrases import NOTHING, percent, signed
+from simfrontier.interfaces.report.render import said
 
 
 def validate(
@@ -58,17 +78,6 @@ def validate(
 ) -> None:
     """Compare the shipped models with measured tables and published training runs. Exit code 1 if a table exceeds its
     stated bound."""
-    from simfrontier.base.wholefile import ensure_writable
-    from simfrontier.core.machine import load_machine
-    from simfrontier.inputs.measured import Setup
-    from simfrontier.interfaces.cli.terminal.validate import (
-        print_runs,
-        print_validation,
-        runs_document,
-        tables_document,
-    )
-    from simfrontier.interfaces.report import runs_page, validation_page
-
     place = options.place_of(jobs, scheduler, slurm, dashboard)
     if machine is not None and machine.endswith(".toml"):
         load_machine(machine)
@@ -105,16 +114,6 @@ def _validated(
     place: Place,
 ) -> tuple[Validation | None, RunsValidation | None]:
     """Compare the tables and training runs of the user's files, or all shipped ones."""
-    from simfrontier.answers.accuracy import (
-        is_of_runs,
-        read_runs,
-        validate_files,
-        validate_runs,
-        validate_shipped,
-        validate_shipped_runs,
-    )
-    from simfrontier.base.workers import Workers, for_calls
-
     if any(map(is_of_runs, own)):
         _refuse_times(own, of_times)
         runs = [run for path in own for run in read_runs(path)]
@@ -142,9 +141,223 @@ def _refuse_options(own: Sequence[Path], of_files: Mapping[str, object], cross: 
 
 def _refuse_times(own: Sequence[Path], of_times: Mapping[str, object]) -> None:
     """Raise InputError for tables of times, or their options, together with tables of training runs."""
-    from simfrontier.answers.accuracy import is_of_runs
-
     for path in own:
         if not is_of_runs(path):
             raise InputError(f"{path}: times beside a table of training runs; allowed: files of one sort")
     options.refuse(of_times, "beside training runs, whose columns say all; allowed: without")
+
+
+_BOUNDS_HEAD = ("series", "which", "rows", "mean", "allowed", "90th pct", "allowed")
+_HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in 90 %")
+_RUNS_HEAD = ("runs", "count", "mean", "median", "bias", "in 90 %", "± width")
+_WORST = ("run", "unit", "measured", "predicted", "error")
+_RUN = ("machine", "system", "model_shape", "plan", "devices", "unit")
+
+# ── for a program ──
+
+
+def tables_document(done: Validation) -> dict[str, Any]:
+    """Return every row with its prediction, the errors of every table, and the bounds."""
+    by_name = {summary.name: summary for summary in done.summaries}
+    return {
+        "holds": done.holds,
+        "said": [text for name in ("lead", "findings") for text in said("validate", name, done)],
+        "notes": [*done.notes, *said("validate", "notes", done)],
+        "overall": _summary(done.overall),
+        "tables": {
+            table.name: {
+                "title": table.title,
+                "citation": table.citation,
+                "method": table.method,
+                "caveats": table.caveats,
+                **_summary(by_name[table.name]),
+            }
+            for table in done.tables
+        },
+        "not_predicted": [{"why": why, "rows": len(rows)} for why, rows in done.unpredicted.items()],
+        "bounds": [_bound(each) for each in done.judged_bounds],
+        "training": [_training(each) for each in done.bounded],
+        "rows": [_measured_row(row) for row in done.rows],
+    }
+
+
+def runs_document(done: RunsValidation) -> dict[str, Any]:
+    """Return every run with its prediction in its own unit, or the reason why there is none, and the errors."""
+    return {
+        "title": done.title,
+        "num_rows": len(done.rows),
+        "num_expressed": len(done.predicted),
+        "overall": _run_errors("all", done.overall),
+        "by_machine": _all_run_errors(done.by("machine")),
+        "by_system": _all_run_errors(done.by("system")),
+        "by_size": _all_run_errors(done.by_size()),
+        "memory": _run_errors("memory", done.memory),
+        "rows": [_run_row(row) for row in done.rows],
+    }
+
+
+def _measured_row(row: Residual[Row]) -> dict[str, Any]:
+    """Return a row under the names of its file's columns, with its prediction."""
+    made = row.prediction
+    return {
+        "table": row.table,
+        **_columns(row.row),
+        "time_s": row.measured,
+        "predicted_s": made and made.value,
+        "low_s": made and made.low,
+        "high_s": made and made.high,
+        "error": row.error,
+        "harness_s": made and made.harness_s,
+        "use": row.use,
+        "why": row.reason,
+    }
+
+
+def _columns(row: Row) -> dict[str, Any]:
+    names = {"num_bytes": "bytes", "seconds": "time_s"}
+    row_json = asdict(row) | {"place": str(row.place)}
+    return {names.get(name, name): value for name, value in row_json.items()}
+
+
+def _summary(summary: Summary) -> dict[str, Any]:
+    return {
+        "num_rows": summary.num_rows,
+        "num_pathologies": summary.num_pathologies,
+        "num_not_predicted": summary.num_unknown,
+        "errors": _errors(summary.errors),
+        "unseen": _errors(summary.unseen),
+        "by_use": {use: _errors(errors) for use, errors in summary.by_use.items()},
+    }
+
+
+def _errors(errors: Errors | None) -> dict[str, Any] | None:
+    if errors is None:
+        return None
+    numbers = {name: getattr(errors, name) for name in ("count", "median", "mean_abs", "p90_abs", "covered")}
+    return {**numbers, "worst": _measured_row(errors.worst)}
+
+
+def _bound(judged: JudgedBound) -> dict[str, Any]:
+    return {**asdict(judged.bound), "holds": judged.holds, "rows": judged.uses, "errors": _errors(judged.errors)}
+
+
+def _training(bounded: BoundedRate) -> dict[str, Any]:
+    return {
+        **_columns(bounded.row),
+        "published_flops_per_s": bounded.published_flops_per_s,
+        "bound_flops_per_s": bounded.bound_flops_per_s,
+        "holds": bounded.holds,
+    }
+
+
+def _all_run_errors(errors: Mapping[str, Errors]) -> list[dict[str, Any] | None]:
+    return [_run_errors(name, each) for name, each in errors.items()]
+
+
+def _run_errors(name: str, errors: Errors | None) -> dict[str, Any] | None:
+    if errors is None:
+        return None
+    return {
+        "name": name,
+        "count": errors.count,
+        "mean": errors.mean_abs,
+        "median": errors.median_abs,
+        "bias": errors.bias,
+        "covered": errors.covered,
+        "width": errors.width,
+    }
+
+
+def _run_row(row: Residual[Run]) -> dict[str, Any]:
+    run, made = row.row, row.prediction
+    named = {"row": run.number, "where": run.where, **{name: run[name] for name in _RUN}, "value": run.value}
+    predicted = {"predicted": made and made.value, "low": made and made.low, "high": made and made.high}
+    if not isinstance(row, PredictedRun):
+        return {**named, **predicted, "why": row.why}
+    return {
+        **named,
+        **predicted,
+        "error": row.error,
+        "inside": row.is_covered,
+        "use": row.use,
+        "left_out": row.without,
+        "step_s": row.step_s,
+        "memory_bytes": row.step.peak_bytes,
+        "stated_memory_bytes": row.job.stated_bytes,
+        "stack": row.job.scenario.file.stack,
+        "simulated_on": row.job.scenario.machine.name,
+        "assumed": [each.text for each in row.job.unknown],
+        "why": row.why,
+    }
+
+
+# ── for a person ──
+
+
+def print_validation(done: Validation, out: Path | None) -> None:
+    """Print the table of errors and the summary."""
+    rows, styles = [], []
+    for summary in done.summaries:
+        for place, (words, errors) in enumerate(summary.lines):
+            rows.append(("" if place else summary.name, words.replace(" + ", "\n+ ") or NOTHING, *_cells(errors)))
+            styles.append("dim" if words == "fitted" else "bold" if "+" in words else "")
+    title = "predicted / measured − 1, all sizes"
+    console().print(grid(title, _HEAD, rows, words=("table",), left=("which",), gap=0, styles=styles))
+    if done.judged_bounds:
+        rows = [(each.bound.series, *_bound_cells(each)) for each in done.judged_bounds]
+        styles = ["" if each.holds else "bold red" for each in done.judged_bounds]
+        title = "what tables are held to"
+        console().print(grid(title, _BOUNDS_HEAD, rows, words=("series",), left=("which",), gap=0, styles=styles))
+    say("validate", "lead", done, style="bold", soft_wrap=False)
+    say("validate", "findings", done, before="– ", soft_wrap=False)
+    say_written(out)
+
+
+def print_runs(done: RunsValidation, out: Path | None) -> None:
+    """Print the tables of errors, the worst runs, and those without a prediction."""
+    screen = console()
+    if done.overall is not None:
+        rows = [("all", *_run_cells(done.overall)), *_run_rows(done)]
+        title = f"{done.title}: predicted / measured − 1"
+        screen.print(grid(title, _RUNS_HEAD, rows, words=("runs",), styles=["bold"]))
+        worst = [
+            (each.row.title, each.row.unit, f"{each.measured:.4g}", f"{each.prediction.value:.4g}", signed(each.error))
+            for each in done.worst()
+        ]
+        screen.print(grid("the farthest off", _WORST, worst, words=("run", "unit")))
+    if done.memory is not None:
+        off = done.memory
+        memory = f"Memory of {counted(off.count, 'run')} that state it: {percent(off.mean_abs)} off on average"
+        screen.print(f"{memory}, median {percent(off.median_abs)}.")
+    expressed = f"{len(done.predicted)} of {counted(len(done.rows), 'run')} have a prediction."
+    screen.print(expressed, style="bold")
+    for why, numbers in done.reasons().items():
+        line = f"– {counted(len(numbers), 'run')} (row {', '.join(map(str, numbers[:5]))}): {why}"
+        screen.print(line, soft_wrap=True)
+    say_written(out)
+
+
+def _bound_cells(judged: JudgedBound) -> tuple[str, ...]:
+    bound, errors = judged.bound, judged.errors
+    means = (percent(errors.mean_abs) if errors else NOTHING, percent(bound.mean_abs))
+    p90s = (percent(errors.p90_abs) if errors else NOTHING, percent(bound.p90_abs)) if bound.p90_abs else ("", "")
+    return (", ".join(judged.uses), f"{errors.count if errors else 0:,}", *means, *p90s)
+
+
+def _cells(errors: Errors | None) -> tuple[str, ...]:
+    if errors is None:
+        return ("0", *[NOTHING] * 5)
+    off = (signed(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), signed(errors.worst.error))
+    return (f"{errors.count:,}", *off, percent(errors.covered))
+
+
+def _run_rows(done: RunsValidation) -> Iterator[tuple[str, ...]]:
+    """Return the table of errors of all runs, and by machine, system and size if there are several."""
+    for what, group in (("machine", done.by("machine")), ("system", done.by("system")), ("size", done.by_size())):
+        for place, (name, errors) in enumerate(group.items() if len(group) > 1 else ()):
+            yield f"{name} ({what})" if place == 0 else name, *_run_cells(errors)
+
+
+def _run_cells(errors: Errors) -> tuple[str, ...]:
+    off = (percent(errors.mean_abs), percent(errors.median_abs), signed(errors.bias))
+    return (f"{errors.count:,}", *off, percent(errors.covered), percent(errors.width))

@@ -1,0 +1,315 @@
+"""Text files as documents: TOML, JSON and logs, read within limits; documents written as TOML; files on a base."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import json
+import os
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Never
+
+from simfrontier.base.errors import InputError, nearest, shown, wrong
+from simfrontier.base.limits import DEPTH, FILE
+
+DEEP: Final = "nested too deeply"
+
+
+def read_toml(path: Path, title: str) -> dict[str, Any]:
+    """The document in a file; `title`, what it should be, is for the message. Raises InputError."""
+    return toml_of(text_of(path, title, "TOML file"), str(path))
+
+
+def read_json(path: Path, title: str) -> Any:
+    """The value in a file; `title`, what it should be, is for the message. Raises InputError."""
+    return json_of(text_of(path, title), str(path), title)
+
+
+def toml_of(text: str, where: str) -> dict[str, Any]:
+    """The document that a text of the file `where` describes. Raises InputError."""
+    try:
+        return copy.deepcopy(_toml(text))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not a TOML file: {_reason(error)}", where=where) from None
+
+
+@lru_cache(maxsize=8)  # variations of a scenario read the same machine and library
+def _toml(text: str) -> dict[str, Any]:
+    """The document, which is nobody's own. Raises ValueError or RecursionError."""
+    document = tomllib.loads(text)
+    refuse_unfit(document)
+    return document
+
+
+def json_of(text: str, where: str, title: str, number: Callable[[str], object] | None = None) -> Any:
+    """The same of JSON; `number` parses a number with a fraction or an exponent (default: a float), and may raise
+    ValueError. NaN and Infinity are no numbers of JSON."""
+    try:
+        return json.loads(text, parse_float=number, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise InputError(f"line {error.lineno} column {error.colno}: not JSON: {error.msg}", where=where) from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not a {title}: {_reason(error)}", where=where) from None
+
+
+def _reason(error: Exception) -> str:
+    return DEEP if isinstance(error, RecursionError) else str(error)
+
+
+def no_fraction(text: str) -> Never:
+    """For `json_of`: of a file that holds whole numbers only."""
+    raise ValueError(f"got {text[:60]}, allowed: whole numbers alone (a trace has others)")
+
+
+def refuse_unfit(value: object) -> None:
+    """Raise ValueError for too deep a nesting, and for a date, which no file here has."""
+    waiting = [(value, 0)]
+    while waiting:
+        each, depth = waiting.pop()
+        if depth > DEPTH:
+            raise ValueError(f"{DEEP}; allowed: {DEPTH} levels")
+        if isinstance(each, dict):
+            waiting += [(inner, depth + 1) for inner in each.values()]
+        elif isinstance(each, list):
+            waiting += [(inner, depth + 1) for inner in each]
+        elif isinstance(each, datetime.date | datetime.time):
+            raise ValueError(f"got the date or time {each}, allowed: texts, numbers, true and false")
+
+
+@contextmanager
+def reading(path: Path, title: str) -> Iterator[None]:
+    """Raise InputError where a file cannot be read meanwhile; `title`, what it should be, is for the message."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot read this {title}: {error.strerror or error}", where=str(path)) from None
+
+
+def text_of(path: Path, title: str, form: str = "") -> str:
+    """All of a file; `title`, what it should be, and `form`, of what kind (default: the title), are for the message.
+    Raises InputError."""
+    try:
+        with reading(path, title):
+            return FILE.text(path)
+    except UnicodeDecodeError as error:
+        text = f"not a {form or title}: byte {error.start} is not UTF-8 text"
+        raise InputError(text, where=str(path)) from None
+    except ValueError as error:  # too large
+        raise InputError(f"not a {form or title}: {error}", where=str(path)) from None
+
+
+def _no_constant(text: str) -> Never:
+    raise ValueError(f"{text} is not a number")
+
+
+def frozen(document: object) -> Hashable:
+    """A document as a value that can be a key: tables as sets of pairs, lists as tuples, and others with their types,
+    so that 1, 1.0 and true stay apart."""
+    if isinstance(document, Mapping):
+        return frozenset((name, frozen(value)) for name, value in document.items())
+    if isinstance(document, list | tuple):
+        return tuple(map(frozen, document))
+    assert isinstance(document, Hashable), f"{type(document).__name__} is nothing that a document has"
+    return type(document), document
+
+
+def headed(value: Any, title: str, form: str, version: int, where: str) -> dict[str, Any]:
+    """The other keys of a document that is of this form and version. Raises InputError."""
+    if not isinstance(value, dict):
+        raise InputError(f"not a {title}: {wrong(value, 'a table')}", where=where)
+    if value.get("format") != form:
+        raise InputError(f"{wrong(value.get('format'), shown(form))}, of a {title}", where=where, key=("format",))
+    got = value.get("version")
+    if got != version or isinstance(got, bool):
+        raise InputError(wrong(got, f"{version}, which this simfrontier reads"), where=where, key=("version",))
+    return {name: part for name, part in value.items() if name not in ("format", "version")}
+
+
+Document = dict[str, Any]
+
+
+def _as_merged(merged: Document, own: Document) -> Document:
+    return merged
+
+
+def on_base(
+    document: Document,
+    catalog: Path,
+    names: Collection[str],
+    what: str,
+    *,
+    folder: Path | None = None,
+    settle: Callable[[Document, Document], Document] = _as_merged,
+    above: tuple[str, ...] = (),
+) -> Document:
+    """A document with all that it leaves to its `base`, one of the `names` of a catalog of `what`s: table by table;
+    what has a source is taken as a whole, with its own source. Raises InputError.
+
+    `folder`: of the file, from which a base may also be a file of one's own, by a path that ends in .toml. `settle`
+    makes of a merged document, and of the one that is on the base, what is taken. `above`: files that are on this one.
+    """
+    if "base" not in document:
+        return document
+    own = {key: part for key, part in document.items() if key != "base"}
+    base = document["base"]
+    path = catalog / f"{base}.toml"
+    if folder is not None and isinstance(base, str) and base.endswith(".toml"):
+        path = folder / base
+    elif base not in names:
+        text = f"got {shown(base)}, which is no {what} of the catalog; {nearest(str(base), names)}"
+        raise InputError(text, key=("base",))
+    if os.path.realpath(path) in above:
+        raise InputError(f"got {shown(base)}, which is based on this file; allowed: another one", key=("base",))
+    below = read_toml(path, f"{what} file")
+    try:
+        below = on_base(
+            below,
+            catalog,
+            names,
+            what,
+            folder=folder and path.parent,
+            settle=settle,
+            above=(*above, os.path.realpath(path)),
+        )
+    except InputError as error:
+        raise error.within(str(path)) from None
+    return settle(_merged(below, own), own)
+
+
+def _merged(base: Document, own: Document) -> Document:
+    merged = dict(base)
+    for key, part in own.items():
+        tables = [each for each in (base.get(key), part) if isinstance(each, dict) and "source" not in each]
+        merged[key] = _merged(base[key], part) if len(tables) == 2 else part
+    return merged
+
+
+LONGEST_PREFIX: Final = (
+    200  # characters before a line, e.g. [prterun-frontier00001-12345@1,0][frontier00001:678]<stdout>:
+)
+MOST_PREFIXES: Final = 256  # of one log: each is tried at every line
+# Lines that benchmarks and DeepSpeed print from their first column on.
+_AT_START: Final = re.compile(
+    r"#[ \t]*(?:OSU |Size |Using devices|nThread |Rank +[0-9]|size +count |nccl-tests |Collective test )"
+    r"|Comm\. Op +Message Size"
+)
+_OF_A_ROW: Final = re.compile(r"\s*[0-9]+(?:\s+[0-9.]|[0-9.\s]*$)")  # which another line was glued to
+_NUMBER: Final = re.compile(r"(?:\\ )*[0-9]+")  # of an escaped text, with the blanks that align it
+
+# Escape sequences of terminals, and control characters other than tabs and ends of lines.
+_CONTROL: Final = re.compile(
+    "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\-_])|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+
+
+def log_text(path: Path, what: str) -> str:
+    """Return the text of a log without what launchers and terminals add to it; bytes that are no UTF-8 become signs
+    that stand for them. Raises InputError where it cannot be read; `what` it is, is for the message."""
+    try:
+        with reading(path, what):
+            data = FILE.read(path)
+    except ValueError as error:  # of its size
+        raise InputError(f"cannot read this {what}: {error}", where=str(path)) from None
+    return plain_log(data.decode("utf-8-sig", errors="replace"))
+
+
+def plain_log(text: str) -> str:
+    """Return a log without escape sequences, control characters and the prefixes that launchers write before every
+    line: `[1,0]<stdout>:` (Open MPI, PRRTE), `0: ` (srun -l), `[0] ` (Hydra), a host's name, a time of day.
+
+    Prefixes are found, not listed: what stands before a line that a benchmark prints from its first column on. The
+    numbers in it (rank, time) may differ from line to line.
+    """
+    text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    prefixes = (_before(text, match.start()) for match in _AT_START.finditer(text))
+    found = [pattern for pattern, _ in Counter(map(_prefix_pattern, filter(None, prefixes))).most_common(MOST_PREFIXES)]
+    return re.sub(f"^(?:{'|'.join(sorted(found, reverse=True))})", "", text, flags=re.MULTILINE) if found else text
+
+
+def _before(text: str, at: int) -> str:
+    """What stands before a place in its line; empty where that is blank, too long for a prefix, or a row of numbers."""
+    prefix = text[text.rfind("\n", 0, at) + 1 : at]
+    return prefix if prefix.strip() and len(prefix) <= LONGEST_PREFIX and not _OF_A_ROW.match(prefix) else ""
+
+
+def _prefix_pattern(prefix: str) -> str:
+    """A regular expression for a prefix with any numbers; possessive, so that it takes linear time."""
+    return _NUMBER.sub(lambda _: r" *+[0-9]++", re.escape(prefix))
+
+
+def left_out(counts: Mapping[str, int], noun: str = "record") -> tuple[str, ...]:
+    """Say how many records are left out, a sentence for each reason; `of ...` follows the noun without a colon."""
+    return tuple(
+        f"Left out: {count:,} {noun if count == 1 else noun + 's'}{' ' if why.startswith('of ') else ': '}{why}."
+        for why, count in sorted(counts.items())
+    )
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_key(name: str) -> str:
+    """A key, in quotation marks where it needs them."""
+    return name if _BARE.fullmatch(name) else _quoted(name)
+
+
+def toml_number(value: float) -> str:
+    """A number that is not whole, or is meant as one."""
+    return repr(float(value))  # the shortest text that reads back as the same number: 1e-05, 0.012
+
+
+def toml_value(value: Any) -> str:
+    """A value on one line: numbers exactly, tables inline. Raises TypeError for what TOML does not have."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return toml_number(value)
+        case str():
+            return _quoted(value)
+        case Mapping():
+            inside = ", ".join(f"{toml_key(name)} = {toml_value(part)}" for name, part in value.items())
+            return f"{{ {inside} }}" if inside else "{}"
+        case Sequence():
+            return f"[{', '.join(map(toml_value, value))}]"
+    raise TypeError(f"TOML has no {type(value).__name__}")
+
+
+def _quoted(value: str) -> str:
+    # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def toml_document(document: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:
+    """The document as text. `remarks`: comments above tables, by dotted name. Raises TypeError for what TOML does not
+    have, such as None."""
+    return "\n".join(_table_lines(document, (), remarks or {})).strip("\n") + "\n"
+
+
+def comment(words: str) -> str:
+    """Words as lines of a comment, whatever is in them."""
+    return "\n".join(
+        f"# {line}".rstrip() for line in re.sub(r"[^\S\n]|[\x00-\x09\x0b-\x1f\x7f]", " ", words).split("\n")
+    )
+
+
+def _table_lines(table: Mapping[str, Any], path: tuple[str, ...], remarks: Mapping[str, str]) -> Iterator[str]:
+    plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+    tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+    if path and (plain or not tables):
+        yield ""
+        if remark := remarks.get(".".join(path)):
+            yield comment(remark)
+        yield f"[{'.'.join(map(toml_key, path))}]"
+    for key, value in plain.items():
+        yield f"{toml_key(key)} = {toml_value(value)}"
+    for key, value in tables.items():
+        yield from _table_lines(value, (*path, key), remarks)

@@ -1,1 +1,0 @@
-"""Output of the verbs: tables and sentences for people, and the documents of --json."""

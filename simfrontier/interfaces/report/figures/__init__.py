@@ -1,1 +1,0 @@
-"""Charts of findings, as plotly figures."""

@@ -1,0 +1,202 @@
+"""Links of a node: a drawing coloured by utilisation, their use over a step, and their load by class."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from simfrontier.answers.step import LinkLoad, LinkUse, NodeLinks, by_class, shares_of_node
+from simfrontier.core.machine import BUS, SWITCH, Machine
+from simfrontier.interfaces.report.drawing import STOPS, DrawnLine, Label, Point, across, colour
+from simfrontier.interfaces.report.phrases import percent, quantity, short_percent
+from simfrontier.interfaces.report.render import render
+from simfrontier.interfaces.report.theme import SECONDS, Figure, axis, figure, packed, scatter
+
+_CENTRE_X, _CENTRE_Y = _CENTRE = 560, 330
+_NET_Y = (22, 638)
+_NIC_Y = (98.0, 562.0)
+NIC_WIDTH, NIC_HEIGHT = 76, 36
+_WIDER = 2.5
+_BARE = 100  # less above and below a node without NICs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLayout:
+    """Positions of the devices and NICs of a node in the drawing, and the radius of a device. `packages`: their
+    devices, where they have several; `network`: the heights of its bars; `has_switch`: a switch of the node stands at
+    the centre."""
+
+    devices: tuple[Point, ...]
+    nics: tuple[Point, ...]
+    packages: tuple[tuple[Point, ...], ...]
+    network: tuple[int, ...]
+    radius: float
+    has_switch: bool = False
+    nic_width: int = NIC_WIDTH
+    nic_height: int = NIC_HEIGHT
+    width: int = 2 * _CENTRE_X
+    top: int = 0
+    height: int = 2 * _CENTRE_Y
+    centre: tuple[int, int] = _CENTRE
+
+    def line(self, a: str, b: str) -> tuple[Point, Point]:
+        """The ends of a link; the network is straight beyond the NIC."""
+        if "net" not in (a, b):
+            return self._at(a), self._at(b)
+        nic = self._at(b if a == "net" else a)
+        return nic, (nic[0], float(_beyond(nic)))
+
+    def _at(self, end: str) -> Point:
+        if end == SWITCH:
+            return self.centre
+        return self.nics[int(end.removeprefix("nic"))] if end.startswith("nic") else self.devices[int(end)]
+
+
+def layout(machine: Machine) -> NodeLayout:
+    """Packages around an ellipse, from the top left clockwise. Two devices of a package lie on its radius, the first
+    outside, where there are three packages or more and the middle is free, otherwise along the ellipse. NICs are above
+    or below."""
+    packages, per = machine.packages_per_node, machine.devices_per_package
+    on_radius = packages > 2 and per == 2 and not machine.node.has_switch
+    ring = 165.0 if packages > 1 else 0.0
+    radius = 29.0 if machine.devices_per_node <= 8 else 20.0
+    spread = 100.0 if per == 2 and (on_radius or packages <= 2) else 2.3 * radius
+    points: list[Point] = []
+    for package in range(packages):
+        angle = math.radians(-90.0 + 360.0 * (package - 0.5) / max(packages, 2))
+        out, along = (math.cos(angle), math.sin(angle)), (-math.sin(angle), math.cos(angle))
+        for device in range(per):
+            shift = spread * ((per - 1) / 2 - device)
+            direction = out if on_radius else (-along[0], -along[1])
+            x, y = _WIDER * (ring * out[0] + shift * direction[0]), ring * out[1] + shift * direction[1]
+            points.append((round(_CENTRE_X + x, 1), round(_CENTRE_Y + y, 1)))
+    nics = _nics(machine, points)
+    return NodeLayout(
+        devices=tuple(points),
+        nics=nics,
+        packages=tuple(tuple(points[at : at + per]) for at in range(0, len(points), per)) if per > 1 else (),
+        network=tuple(sorted({_beyond(nic) for nic in nics})),
+        radius=radius,
+        has_switch=machine.node.has_switch,
+        top=0 if nics else _BARE,
+        height=2 * (_CENTRE_Y - (0 if nics else _BARE)),
+    )
+
+
+def _nics(machine: Machine, points: list[Point]) -> tuple[Point, ...]:
+    used: Counter[int] = Counter()
+    placed = []
+    for device in machine.node.nic_device:
+        x, y = points[device]
+        placed.append((x + (NIC_WIDTH + 8.0) * used[device], _NIC_Y[0] if y <= _CENTRE_Y else _NIC_Y[1]))
+        used[device] += 1
+    return tuple(placed)
+
+
+def node_drawing(machine: Machine, loads: NodeLinks, full: float, title: str) -> str:
+    """The SVG of one node. `full` is the utilisation at the dark end of the colour scale."""
+    where, bus = layout(machine), dict[str, Any]()  # what all devices share: a box in the middle
+    pairs: dict[tuple[str, str], list[LinkLoad]] = {}
+    for load in loads.links:
+        pairs.setdefault((min(load.src, load.dst), max(load.src, load.dst)), []).append(load)
+    widest = max((link.bytes_per_s for link in machine.node.links), default=1.0)
+    widths = {link.link_class: 3.0 + 7.0 * math.sqrt(link.bytes_per_s / widest) for link in machine.node.links}
+    links, labels = [], []
+    for (a, b), both in pairs.items():
+        width = widths[both[0].link_class]
+        if a == BUS:
+            load = both[0]
+            look = {"colour": _shade(load, full), "width": width, "words": _words(load)}
+            bus = {"name": load.name, "utilisation": load.utilisation, **look}
+            continue
+        start, end = where.line(a, b)
+        for number, load in enumerate(both):
+            x, y = across(start, end, (number - (len(both) - 1) / 2) * (width + 1.6))
+            links.append(
+                DrawnLine(
+                    start=(start[0] + x, start[1] + y),
+                    end=(end[0] + x, end[1] + y),
+                    colour=_shade(load, full),
+                    width=width,
+                    words=_words(load),
+                    name=load.name,
+                )
+            )
+        labels.append(_label(both, start, end))
+    return render("drawings/node.svg.j2", title=title, where=where, links=links, labels=labels, bus=bus)
+
+
+def _shade(load: LinkLoad, full: float) -> str:
+    return colour(load.utilisation / full if full else 0.0)
+
+
+def _words(load: LinkLoad) -> str:
+    carried = f"{quantity(load.num_bytes, 'bytes')} per step, {percent(load.utilisation)} of its capacity"
+    return f"{load.name} ({load.link_class}): {carried}"
+
+
+def _label(both: list[LinkLoad], start: Point, end: Point) -> Label:
+    """The busier direction's utilisation; off the middle where lines cross: on diagonals, and on long routes to a
+    NIC."""
+    to_nic = both[0].link_class == "pcie" and math.dist(start, end) > 100
+    diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 250
+    share = 0.3 if diagonal or to_nic else 0.5
+    at = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
+    names = tuple(load.name for load in both)
+    return Label(at=at, words=short_percent(max(load.utilisation for load in both)), names=names)
+
+
+def _beyond(nic: Point) -> int:
+    """The height of the bar of the network that a NIC is next to."""
+    return _NET_Y[0] if nic[1] < _CENTRE_Y else _NET_Y[1]
+
+
+WHOLE: Final = 10_000  # what a share of 1 is in `drawn_use`
+_ENDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+_COLOUR = "#B4532A"
+_ROW, _TITLE = 38, 24  # pixels of a row, and of its title above it
+
+
+def drawn_use(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, list[int]]:
+    """The share of its capacity that each link of an average node uses in each part of a step, 1 as WHOLE."""
+    shares = shares_of_node(use, machine, num_nodes)
+    return {name: np.rint(WHOLE * share).astype(int).tolist() for name, share in shares.items()}
+
+
+def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]], full: float) -> Figure:
+    """The share of its capacity that each class of links uses, a row with its own scale each. `node`: by link
+    (`drawn_use`), for the drawing, whose scale of colours ends at `full` where it shows a part of the step."""
+    step_s = len(use.times_s) * use.part_s
+    classes = by_class(use, machine)
+    height = max(1, len(classes.num_bytes)) * (_ROW + _TITLE)
+    times = packed(np.append(use.times_s, step_s))
+    traces, rows, titles = [], {}, []
+    for number, name in enumerate(classes.num_bytes):
+        share = classes.share(name)
+        place = "" if number == 0 else str(number + 1)
+        look = {"line": {"shape": "hv", "width": 1, "color": _COLOUR}, "fill": "tozeroy", "fillcolor": _COLOUR}
+        hover = f"{name}: %{{y:.1%}}<extra></extra>"
+        area = scatter(name, (), (), "lines", yaxis=f"y{place}", showlegend=False, hovertemplate=hover, **look)
+        traces.append(area | {"x": times, "y": packed(np.append(share, 0.0))})
+        top = 1.0 - (number * (_ROW + _TITLE) + _TITLE) / height
+        end = scale_end(float(share.max()))
+        ends = {"range": [0, end], "tickvals": [0, end / 2, end], "ticktext": ["0", "", f"{100 * end:g} %"]}
+        rows[f"yaxis{place}"] = axis("", domain=[max(top - _ROW / height, 0.0), top], fixedrange=True, **ends)
+        mean, most = percent(float(share.mean())), percent(float(share.max()))
+        at = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom"}
+        words = f"<b>{name}</b>: {mean} on average, {most} at most"
+        titles.append({"text": words, "showarrow": False, "align": "left", **at})
+    x = axis("time since the start of the step", range=[0, step_s], hoverformat=".4~s", anchor="free", **SECONDS)
+    meta = {"links": node, "whole": WHOLE, "step": step_s, "full": full, "stops": STOPS}
+    more = {"annotations": titles, "meta": meta, "hovermode": "x unified", "hoversubplots": "axis", "dragmode": "zoom"}
+    return figure(traces, x | {"position": 0.0}, rows.pop("yaxis"), height + 70, **rows, **more)
+
+
+def scale_end(highest: float) -> float:
+    """Return the end of a scale of shares that holds this one."""
+    return next((end for end in _ENDS if highest <= end), max(highest, 1.0))

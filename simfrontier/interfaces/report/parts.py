@@ -1,0 +1,130 @@
+"""Charts of the parts of a step: time, bytes sent, and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from simfrontier.base.arrays import Floats
+from simfrontier.core.engine import MemoryTimeline
+from simfrontier.interfaces.report.theme import (
+    BYTES,
+    CODEC,
+    COMPUTE,
+    IDLE,
+    INK,
+    LEVEL_COLOURS,
+    LEVEL_NAMES,
+    MEMORY_COLOURS,
+    SECONDS,
+    Figure,
+    PlotTrace,
+    axis,
+    bars,
+    capacity,
+    figure,
+    packed,
+    plan_labels,
+    rows as row_axis,
+    scatter,
+)
+from simfrontier.interfaces.report.view import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPart:
+    """A part of a nominal step: its column in rows of results, its name in a legend, in a narrow column, and its
+    colour."""
+
+    column: str
+    name: str
+    short: str
+    colour: str
+
+
+PARTS: dict[str, StepPart] = {  # by the fields of `answers.step.Exposure`
+    "compute": StepPart(column="compute_time_s", name="compute", short="compute", colour=COMPUTE),
+    **{
+        level: StepPart(
+            column=f"exposed_{level}_s", name=f"exposed, {LEVEL_NAMES[level]}", short=LEVEL_NAMES[level], colour=colour
+        )
+        for level, colour in LEVEL_COLOURS.items()
+    },
+    "codec": StepPart(
+        column="exposed_codec_s", name="codec and reordering", short="codec and reordering", colour=CODEC
+    ),
+    "idle": StepPart(column="exposed_idle_s", name="idle", short="idle", colour=IDLE),
+}
+
+
+def step_bars(rows: Sequence[Row]) -> Figure:
+    """Stacked horizontal bars of rows of one size, the first on top, with a mark at the lower bound."""
+    labels = plan_labels(rows)
+    traces = [bars(part.name, labels, [row[part.column] for row in rows], part.colour, "s") for part in PARTS.values()]
+    mark = {"symbol": "line-ns-open", "size": 22, "color": INK, "line": {"width": 2.5, "color": INK}}
+    hover = "<b>%{y}</b><br>lower bound: %{x:.4~s}s<extra></extra>"
+    traces.append(scatter("lower bound", [row["bound_s"] for row in rows], labels, marker=mark, hovertemplate=hover))
+    x, y = axis("time of one nominal step", **SECONDS), axis("", **row_axis(labels))
+    return figure(traces, x, y, 150 + 46 * len(rows), barmode="stack", bargap=0.35)
+
+
+TRAFFIC_PARTS = {  # of columns bytes_PART, in the order of the stack: name and colour
+    **{level: (LEVEL_NAMES[level], LEVEL_COLOURS[level]) for level in ("package", "intra_node", "inter_node")},
+    "scales": ("scales of codecs", "#8E6BBF"),
+    "padding": ("padding", "#B9B9B3"),
+    "fallback": ("gradients that fell back", "#5E8C9A"),
+    "persisted": ("weights kept whole", "#3F5A66"),
+}
+
+
+def traffic_bars(rows: Sequence[Row], device: str) -> Figure:
+    """Stacked horizontal bars of bytes per device, in the levels' colours, of rows of one size."""
+    labels = plan_labels(rows)
+    traces = [
+        bars(name, labels, [row[f"bytes_{part}"] / row["devices"] for row in rows], colour, "B")
+        for part, (name, colour) in TRAFFIC_PARTS.items()
+        if any(row[f"bytes_{part}"] for row in rows)
+    ]
+    x, y = axis(f"sent per {device} and step", **BYTES), axis("", **row_axis(labels))
+    return figure(traces, x, y, 150 + 46 * len(rows), barmode="stack", bargap=0.35)
+
+
+MOST_CHANGES: Final = 2000  # of what is held, that are drawn; it is more than there are pixels
+
+
+def drawn_memory(held: MemoryTimeline) -> tuple[Floats, Mapping[str, Floats]]:
+    """Return what is held from each time to the next, by kind; of more changes than are drawn, the one of each stretch
+    at which the most is held."""
+    if len(held.times) <= MOST_CHANGES:
+        return held.times, held.held
+    total = np.sum(list(held.held.values()), axis=0)
+    edges = np.linspace(0, len(total), MOST_CHANGES + 1).astype(int).tolist()
+    fullest = [first + int(total[first:after].argmax()) for first, after in pairwise(edges)]
+    return held.times[edges[:-1]], {kind: values[fullest] for kind, values in held.held.items()}
+
+
+def areas(held: MemoryTimeline, capacity_bytes: float) -> Figure:
+    """Stacked areas, the lasting kinds at the bottom; numbers travel as packed 32-bit floats."""
+    last = float(held.times[-1])
+    drawn_s, by_kind = drawn_memory(held)
+    times = packed(drawn_s)
+    traces: list[PlotTrace] = []
+    for kind in [*MEMORY_COLOURS, *sorted(set(held.held) - set(MEMORY_COLOURS))]:
+        values = by_kind.get(kind)
+        if values is None or not values.any():
+            continue
+        colour = MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"])
+        hover = f"{kind}: %{{y:.4~s}}B<extra></extra>"
+        look = {"line": {"shape": "hv", "width": 0, "color": colour}, "fillcolor": colour, "hovertemplate": hover}
+        area = scatter(kind, (), (), "lines", stackgroup="held", **look)
+        traces.append(area | {"x": times, "y": packed(values)})
+    traces.append(capacity([0, last], capacity_bytes))
+    mark = {"symbol": "circle-open", "size": 11, "color": INK, "line": {"width": 2}}
+    hover = "peak: %{y:.4~s}B<extra></extra>"
+    traces.append(scatter("peak", [held.peak_s], [held.peak_bytes], marker=mark, hovertemplate=hover))
+    x = axis("time since the start of the step", range=[0, last], hoverformat=".4~s", **SECONDS)
+    return figure(traces, x, axis("memory", rangemode="tozero", **BYTES), 440, hovermode="x unified")

@@ -1,0 +1,191 @@
+"""Findings of a study, and its files: results.csv, slowdown.csv, findings.json, manifest.json."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from simfrontier.answers.slowdown import Slowdown
+from simfrontier.answers.step import LinkLoad, NodeLinks, band_of
+from simfrontier.answers.study import COLUMNS, Cell, Study, inputs, versions
+from simfrontier.base.extras import added
+from simfrontier.base.wholefile import write_whole
+from simfrontier.core.machine import Machine
+from simfrontier.interfaces.report.headline import headline_of, ranking_of
+from simfrontier.interfaces.report.published import published_of
+from simfrontier.interfaces.report.sensitivity import variations_of
+from simfrontier.interfaces.report.setup import assumptions_of, rank_grids, setup_of
+from simfrontier.interfaces.report.slowdown import COLUMNS as SLOWDOWN_COLUMNS, slowdown_of, slowdown_rows
+from simfrontier.interfaces.report.view import StudyView
+
+Found = TypeVar("Found")
+SLOWDOWN_FILE: Final = "slowdown.csv"
+
+
+def results_csv(study: Study) -> str:
+    """The table as text: floats in full (`repr`), truth as true or false, empty where a plan does not fit."""
+    return rows_csv(COLUMNS, (outcome.row for outcome in study.outcomes))
+
+
+def rows_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:
+    """Rows as text, with a heading; cells as in `results_csv`."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_text(row[column]) for column in columns])
+    return out.getvalue()
+
+
+def write_results(study: Study, path: Path) -> None:
+    """Write results.csv. Raises InputError where the file cannot be written."""
+    write_whole(path, results_csv(study))
+
+
+def write_slowdown(slowdown: Slowdown, path: Path) -> None:
+    """Write slowdown.csv. Raises InputError where the file cannot be written."""
+    write_whole(path, rows_csv(SLOWDOWN_COLUMNS, slowdown_rows(slowdown)))
+
+
+def _text(cell: Cell) -> str:
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return repr(cell) if isinstance(cell, int | float) else cell
+
+
+def manifest(study: Study) -> dict[str, Any]:
+    """The inputs (the scenario's document with all settings, and the numbers of machine and library), the versions that
+    computed with them, and the digest of every schedule by plan and size."""
+    scenario = study.scenario
+    schedules: dict[str, dict[str, str]] = {}
+    for outcome in study.outcomes:
+        schedules.setdefault(outcome.plan, {})[str(outcome.devices)] = str(outcome.row["schedule_digest"])
+    return {
+        "scenario": scenario.name,
+        "file": Path(scenario.where).name,
+        "fidelity": study.fidelity,
+        "inputs": inputs(scenario),
+        "settings": scenario.document,
+        "versions": versions(),
+        "schedules": schedules,
+    }
+
+
+def write_manifest(study: Study, directory: Path) -> None:
+    """Write manifest.json into a folder. Raises InputError where it cannot be written."""
+    text = json.dumps(manifest(study), indent=1, default=str, ensure_ascii=False)
+    write_whole(directory / "manifest.json", text + "\n")
+
+
+def waiting_of(view: StudyView) -> dict[str, dict[str, Any]]:
+    """Waiting in a step by plan, expected over the samples, in seconds, at the largest size; empty where devices are
+    not known to differ. `in_step_s`: by how much it makes the step longer (90 % interval, with the median);
+    `in_calls_s`: how long a rank on average waits in calls of a name, beside kernels or not, the longest first."""
+    found = {}
+    for outcome in view.drawn:
+        if outcome.waits is not None:
+            means = {name: float(each.mean()) for name, each in outcome.waits.in_calls_s.items()}
+            in_calls = dict(sorted(means.items(), key=lambda each: -each[1]))
+            found[outcome.plan] = {"in_step_s": band_of(outcome.waits.in_step_s), "in_calls_s": in_calls}
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkClassLoad:
+    """The directed links of one class in an average node: how many (0: the links between groups of nodes), their
+    nominal rate, bytes per step and utilisation (0 to 1) on average, idle links too, and the busiest."""
+
+    link_class: str
+    num_links: int
+    bytes_per_s: float
+    mean_bytes: float
+    mean_utilisation: float
+    busiest: LinkLoad | None
+
+
+def link_loads(view: StudyView) -> dict[str, tuple[LinkClassLoad, ...]]:
+    """The links of a node by class, of each plan that fits."""
+    machine = view.scenario.machine
+    return {
+        o.plan: tuple(each for name in machine.link_classes if (each := _load(machine, name, o.links)))
+        for o in view.drawn
+        if o.links is not None and o.row["fits"]
+    }
+
+
+def _load(machine: Machine, name: str, loads: NodeLinks) -> LinkClassLoad | None:
+    links = [link for link in loads.links if link.link_class == name]
+    if not links and name not in loads.by_class:
+        return None
+    carried, busy = loads.by_class.get(name, (0.0, 0.0))
+    if links:
+        carried = sum(link.num_bytes for link in links) / len(links)
+        busy = sum(link.utilisation for link in links) / len(links)
+    return LinkClassLoad(
+        link_class=name,
+        num_links=len(links),
+        bytes_per_s=machine.link_classes[name].bytes_per_s,
+        mean_bytes=carried,
+        mean_utilisation=busy,
+        busiest=max(links, key=lambda link: link.utilisation, default=None),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section(Generic[Found]):
+    """A section of an extra, by its module `report_sections`.
+
+    `name`: its anchor in the page, and its key in findings.json; `title`: in the contents; `after`: the name of the
+    section that it follows; `found`: what it says of a study, a dataclass of finite numbers, or None where that is
+    nothing; `html`: the section with these findings.
+    """
+
+    name: str
+    title: str
+    after: str
+    found: Callable[[StudyView], Found | None]
+    html: Callable[[StudyView, Found], str]
+
+
+def sections_found(view: StudyView) -> list[tuple[Section[Any], Any]]:
+    """The sections of extras that have something to say of a study, and what."""
+    found = [(section, section.found(view)) for section in added("report_sections", Section)]
+    return [(section, what) for section, what in found if what is not None]
+
+
+Findings: TypeAlias = Mapping[str, Any]
+"""Findings of a study by the names of its page's sections, None where there are none: `setup`, what was
+simulated; `rows`, the rows of results by plan; and what is worked out from them."""
+
+
+def findings_of(view: StudyView) -> Findings:
+    """The findings of a study: the values that its page is made from."""
+    return {
+        "setup": setup_of(view),
+        "rows": view.rows,
+        "headline": headline_of(view),
+        "probability": ranking_of(view),
+        "waiting": waiting_of(view),
+        "links": link_loads(view),
+        "memory": {o.plan: {kind: held for kind, held in o.at_peak.items() if held} for o in view.drawn},
+        "assumptions": assumptions_of(view),
+        "published": published_of(view),
+        "ranks": rank_grids(view),
+        "sensitivity": variations_of(view),
+        "slowdown": slowdown_of(view.slowdown),
+        "environment": view.environment,
+    }
+
+
+def write_findings(found: Findings, view: StudyView, path: Path) -> None:
+    """Write a study's findings as JSON, in the units that their names say, those of extras' sections by their names;
+    sizes that are keys are text there. Raises InputError where the file cannot be written."""
+    document = {**found, **{section.name: one for section, one in sections_found(view)}}
+    if found["slowdown"] is None:  # of a scenario that does not ask for it there is no word
+        del document["slowdown"]
+    write_whole(path, json.dumps(document, default=asdict, separators=(",", ":"), allow_nan=False) + "\n")

@@ -1,0 +1,284 @@
+"""The timeline of a step: of one rank by lane, and of a pipeline by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from simfrontier.answers.step import OUTSIDE, Stages, StageSpan
+from simfrontier.core.program import is_product
+from simfrontier.core.trace import Mark, Span, TraceFile
+from simfrontier.interfaces.report.phrases import quantity
+from simfrontier.interfaces.report.theme import (
+    BYTES,
+    CODEC,
+    COMPUTE,
+    IDLE,
+    LEVEL_COLOURS,
+    LEVEL_NAMES,
+    MEMORY_COLOURS,
+    SECONDS,
+    Figure,
+    PlotTrace,
+    axis,
+    capacity,
+    faint,
+    figure,
+    lanes_axis,
+    spans,
+)
+
+WAIT = "waiting for other ranks"
+SPAN_COLOURS = {
+    "matrix products": COMPUTE,
+    "other kernels": "#A9BACB",
+    "codec and reordering": CODEC,
+    **{f"communication {LEVEL_NAMES[level]}": colour for level, colour in LEVEL_COLOURS.items()},
+    "host": "#8C6D4F",
+    WAIT: "#D9D9D9",
+}
+MOST = 6000  # operations that a browser draws without delay; of more, short ones are joined
+SHORT = 1 / 2000  # of the step: half a pixel
+_LANES = ("host", "compute", "gather", "reduce")
+
+
+def kind_of(span: Span) -> str:
+    """Return the key of an operation's colour."""
+    if span.level:
+        return f"communication {LEVEL_NAMES[span.level]}"
+    if span.lane == "host":
+        return "host"
+    if span.lane != "compute":
+        return "codec and reordering"
+    return "matrix products" if is_product(span.kind) else "other kernels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnBar:
+    """An operation, a wait, or several joined ones of one kind; `until_s`: where the last of these ends."""
+
+    spans: tuple[Span, ...]
+    kind: str
+    start_s: float
+    end_s: float
+    until_s: float
+
+    @property
+    def words(self) -> str:
+        """Return the text at the pointer."""
+        if len(self.spans) == 1:
+            return describe(self.spans[0], self.start_s, self.end_s)
+        took = f"{quantity(self.end_s - self.start_s, 's')} in all"
+        when = f"between {quantity(self.start_s, 's')} and {quantity(self.until_s, 's')}"
+        return f"<b>{len(self.spans)} short ones, joined</b><br>{took}<br>{when}"
+
+
+def bars(file: TraceFile) -> Figure:
+    """The first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait. Of more
+    than MOST, those that are too short to be seen are joined. A line across all lanes for each mark."""
+    ops = file.first.spans[0]
+    longest = max((span.end_s for span in ops), default=0.0)
+    lanes, drawn = lanes_of(ops), bars_of(ops, kind_of)
+    if len(ops) > MOST:
+        by_lane = ([each for each in drawn if each.spans[0].lane == lane] for lane in lanes)
+        drawn = [each for mine in by_lane for each in joined(mine, SHORT * longest)]
+    traces = list(lane_bars(drawn, lanes, SPAN_COLOURS).values())
+    x = axis("time since the start of the step", range=[0, longest], **SECONDS)
+    height = 150 + 72 * len(lanes)
+    more = _marks(file.marks) if file.marks else {}
+    return figure(traces, x, lanes_axis("", lanes), height, barmode="overlay", bargap=0.2, dragmode="zoom", **more)
+
+
+def _marks(marks: Sequence[Mark]) -> dict[str, Any]:
+    """Lines at the times of marks, and what happens there beside them, one below the other."""
+    times = [mark.time_s for mark in marks]
+    return {
+        "shapes": [
+            {"type": "line", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": {"width": 1, "dash": "dash"}}
+            for x in times
+        ],
+        "annotations": [
+            {"x": x, "y": 1, "yref": "paper", "yanchor": "top", "yshift": -16 * number, "xanchor": "left"}
+            | {"text": mark.text, "showarrow": False, "bgcolor": "rgba(255,255,255,0.85)"}
+            for number, (x, mark) in enumerate(zip(times, marks, strict=True))
+        ],
+    }
+
+
+def joined(drawn: Sequence[DrawnBar], short_s: float) -> list[DrawnBar]:
+    """Bars of a lane, of which those shorter than `short_s` that begin within so long of the first are joined by kind:
+    each as long as its own together, one behind the other from where the first begins."""
+    out: list[DrawnBar] = []
+    short: list[DrawnBar] = []
+    for each in sorted(drawn, key=lambda each: each.start_s):
+        if each.end_s - each.start_s >= short_s:
+            out.append(each)
+            continue
+        if short and each.start_s - short[0].start_s >= short_s:
+            out += _by_kind(short)
+            short = []
+        short.append(each)
+    return sorted([*out, *_by_kind(short)], key=lambda each: each.start_s)
+
+
+def _by_kind(short: Sequence[DrawnBar]) -> Iterator[DrawnBar]:
+    if len(short) <= 1:
+        yield from short
+        return
+    at_s = short[0].start_s
+    for kind in dict.fromkeys(each.kind for each in short):
+        mine = [each for each in short if each.kind == kind]
+        end_s = at_s + sum(each.end_s - each.start_s for each in mine)
+        whole = tuple(span for each in mine for span in each.spans)
+        yield DrawnBar(spans=whole, kind=kind, start_s=at_s, end_s=end_s, until_s=max(each.until_s for each in mine))
+        at_s = end_s
+
+
+def lanes_of(ops: Iterable[Span]) -> list[str]:
+    """The lanes that ops are on, in the order in which they are drawn."""
+    there = {span.lane for span in ops}
+    lanes = [lane for lane in _LANES if lane in there]
+    return lanes + sorted(there - set(lanes))
+
+
+def bars_of(ops: Iterable[Span], kind: Callable[[Span], str]) -> list[DrawnBar]:
+    """A bar for each span, and one for each wait before it."""
+    made = []
+
+    def add(kind: str, span: Span, start_s: float, end_s: float) -> None:
+        made.append(DrawnBar(spans=(span,), kind=kind, start_s=start_s, end_s=end_s, until_s=end_s))
+
+    for span in ops:
+        if span.level and span.start_s - span.ready_s > 1e-12:
+            add(WAIT, span, span.ready_s, span.start_s)
+        add(kind(span), span, span.start_s, span.end_s)
+    return made
+
+
+def lane_bars(drawn: Iterable[DrawnBar], lanes: Sequence[str], colours: Mapping[str, str]) -> dict[str, PlotTrace]:
+    """Bars from start to end in rows of lanes, by colour."""
+    parts: dict[str, list[DrawnBar]] = {name: [] for name in colours}
+    for each in drawn:
+        parts[each.kind].append(each)
+    row = {lane: number for number, lane in enumerate(lanes)}
+    # A touch short of opaque: Plotly widens opaque bars to a whole pixel, so that thousands of short ones would hide
+    # what is between them.
+    return {
+        name: spans(
+            name,
+            [row[each.spans[0].lane] for each in mine],
+            [each.start_s for each in mine],
+            [each.end_s for each in mine],
+            faint(colours[name], 0.99),
+            width=0.78,
+            offset=-0.39,
+            hovertext=[each.words for each in mine],
+            hovertemplate=f"%{{hovertext}}<extra>{name}</extra>",
+        )
+        for name, mine in parts.items()
+        if mine
+    }
+
+
+def op_name(span: Span) -> str:
+    """An operation's kind and name."""
+    return span.name if span.name.startswith(span.kind) else f"{span.kind} {span.name}"
+
+
+def describe(span: Span, start_s: float, end_s: float) -> str:
+    """Return the text of an operation at the pointer: name, call, layer, micro-batch, time and bytes."""
+    axes = f" over {span.axes}" if span.axes else ""
+    return (
+        f"<b>{op_name(span)}</b>{axes}<br>{span.call}, layer {span.layer}, micro-batch {span.micro}"
+        f"<br>{quantity(end_s - start_s, 's')} from {quantity(start_s, 's')}<br>{quantity(span.num_bytes, 'bytes')}"
+    )
+
+
+IDLE_NAME = "idle (bubble)"
+STAGE_COLOURS = {"forward": "#3D7EA6", "backward": "#C66B3D", "exchange": "#8E1230", "end": "#7D8B96"}
+STAGE_NAMES = {
+    "forward": "forward",
+    "backward": "backward, recomputation included",
+    "exchange": "exchange with a neighbour",
+    "end": "reductions and optimizer",
+}
+_OUTSIDE_COLOUR = "#6B5B95"
+_BAR, _BESIDE = (0.84, -0.42), (0.16, 0.26)  # width and offset in a lane; exchanges that run beside lie at its foot
+
+
+def lanes(stages: Stages) -> Figure:
+    """A row per stage, one trace per colour; behind them the pipeline's time, grey where nothing covers it."""
+    rows = [stage.stage for stage in stages.stages]
+    whole = _trace(IDLE_NAME, IDLE, _BAR, rows, [0.0] * len(rows), [stages.pipeline_s] * len(rows))
+    traces = [whole | {"hoverinfo": "skip"}, *_stage_bars(stages)]
+    x = axis("time since the start of the step", range=[0, stages.step_s], **SECONDS)
+    height = 150 + max(22, min(46, 480 // len(rows))) * len(rows)
+    more = {"barmode": "overlay", "dragmode": "zoom", "uniformtext": {"minsize": 8, "mode": "hide"}}
+    return figure(traces, x, lanes_axis("", [f"stage {row}" for row in rows]), height, **more)
+
+
+def _stage_bars(stages: Stages) -> Iterator[PlotTrace]:
+    for kind, name in STAGE_NAMES.items():
+        for beside in (False, True):
+            found = [
+                (stage.stage, span)
+                for stage in stages.stages
+                for span in stage.spans
+                if span.kind == kind and span.beside == beside and span.end_s > span.start_s
+            ]
+            if not found:
+                continue
+            words: PlotTrace = {"hovertext": [_stage_words(*each) for each in found]}
+            words["hovertemplate"] = f"%{{hovertext}}<extra>{name}</extra>"
+            if kind in ("forward", "backward"):
+                words |= {"text": [str(span.micro) for _, span in found], "textposition": "inside"}
+            title, place = (f"{name}, beside the rest", _BESIDE) if beside else (name, _BAR)
+            rows, starts = [stage for stage, _ in found], [span.start_s for _, span in found]
+            yield _trace(title, STAGE_COLOURS[kind], place, rows, starts, [span.end_s for _, span in found]) | words
+
+
+def _trace(
+    name: str,
+    colour: str,
+    place: tuple[float, float],
+    rows: Sequence[int],
+    starts: Sequence[float],
+    ends: Sequence[float],
+) -> PlotTrace:
+    """Bars of stages."""
+    look = {"insidetextanchor": "middle", "textangle": 0, "textfont": {"color": "#ffffff", "size": 11}}
+    return spans(name, rows, starts, ends, colour, width=place[0], offset=place[1], **look)
+
+
+def _stage_words(stage: int, span: StageSpan) -> str:
+    first, last = span.layers
+    of = f", micro-batch {span.micro}" if span.kind != "end" else ""
+    layers = ""
+    if span.kind in ("forward", "backward"):
+        layers = f"<br>layer {first}" if first == last else f"<br>layers {first} to {last}"
+    return f"stage {stage}{of}{layers}<br>{quantity(span.end_s - span.start_s, 's')} from {quantity(span.start_s, 's')}"
+
+
+def memory_bars(stages: Stages, capacity_bytes: float) -> Figure:
+    """A bar per stage, stacked by kind; what is not of a layer on top, below the line of the capacity."""
+    most = max(stage.peak_bytes for stage in stages.stages)
+    labels = [f"{stage.stage}" for stage in stages.stages]
+    colours = {**MEMORY_COLOURS, OUTSIDE: _OUTSIDE_COLOUR}
+    traces: list[PlotTrace] = [
+        {
+            "type": "bar",
+            "name": kind,
+            "x": labels,
+            "y": [stage.held.get(kind, 0) for stage in stages.stages],
+            "marker": {"color": colour},
+            "hovertemplate": f"<b>stage %{{x}}</b><br>{escape(kind)}: %{{y:.4~s}}B<extra></extra>",
+        }
+        for kind, colour in colours.items()
+        if any(stage.held.get(kind) for stage in stages.stages)
+    ]
+    if capacity_bytes <= 3 * most:  # a line far above the bars would only make them small
+        traces.append(capacity(labels, capacity_bytes))
+    x = axis("stage", type="category")
+    return figure(traces, x, axis("memory at the peak", rangemode="tozero", **BYTES), 420, barmode="stack", bargap=0.3)
