@@ -10,7 +10,7 @@ import typer
 from simfrontier.base.command_line import program, run_to_end
 from simfrontier.base.errors import InputError
 from simfrontier.base.extras import Verb, added
-from simfrontier_real.cli_options import (
+from simfrontier_real.options import (
     BackendOption,
     CollectivesOption,
     Device,
@@ -21,7 +21,14 @@ from simfrontier_real.cli_options import (
     Schedules,
     TimeoutOption,
     Unchecked,
+    device_kind,
     launch_ranks,
+    parse_sizes,
+    refuse_checkpoints,
+    refuse_number,
+    refuse_places,
+    refuse_waits,
+    refuse_without_torch,
 )
 
 SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
@@ -65,8 +72,6 @@ def replay(
 ) -> None:
     """Execute schedules with messages of the right sizes (with real compute also their codecs) and write a trace of
     each."""
-    from simfrontier_real.options import device_kind, refuse_places, refuse_waits
-
     refuse_waits(compute, waits)
     refuse_places(out, None)
     if profile is not None:
@@ -135,8 +140,6 @@ def train(
     """Train a small real model by schedules and compare the gradients of every step, losses and weights with the
     unsharded model. Exit code 1 if they differ by more than rounding, or more than the schedule's codecs and types
     explain."""
-    from simfrontier_real.options import device_kind, refuse_checkpoints, refuse_number, refuse_places
-
     refuse_number("--learning-rate", learning_rate)
     refuse_number("--epsilon", epsilon)
     refuse_number("--clip", clip)
@@ -147,7 +150,7 @@ def train(
     device_kind(backend, device)
     launch_ranks(ranks, schedules)
     from simfrontier_real.ranks.session import session
-    from simfrontier_real.train.checkpoints.resume import CheckpointSettings
+    from simfrontier_real.train.checkpoints.run import CheckpointSettings
     from simfrontier_real.train.train_session import train_all
     from simfrontier_real.train.training_settings import Adam, TrainingSettings
 
@@ -179,8 +182,6 @@ def measure(
     """Measure collectives by kind, group and size, and local compute, and write a calibration for the simulator."""
     import datetime
     import sys
-
-    from simfrontier_real.options import device_kind, parse_sizes, refuse_places
 
     if out.suffix != ".toml":
         raise InputError(f"--out: got {str(out)!r}; allowed: a name that ends in .toml")
@@ -226,8 +227,6 @@ def rates(
     timed."""
     import datetime
 
-    from simfrontier_real.options import device_kind, refuse_places, refuse_without_torch
-
     kind = device_kind("gloo", device)
     refuse_places(out, None)
     refuse_without_torch()
@@ -248,7 +247,6 @@ def device(
 
     from simfrontier.base.wholefile import write_whole
     from simfrontier_real.measure.device_facts import device_facts, lines_of
-    from simfrontier_real.options import refuse_places
 
     refuse_places(None, out)
     facts = device_facts()

@@ -16,14 +16,9 @@ from simfrontier.core.collectives import LoweredSchedule
 from simfrontier.core.plan import build, make_plan
 from simfrontier.core.program import Ref, Schedule, digest
 from simfrontier.core.workload import gpt
-from simfrontier_real.ops.arrays import numpy_backend
 from simfrontier_real.ops.codecs.encoded import Encoded, octets
-from simfrontier_real.ops.executor import inline, run_together
 from simfrontier_real.ops.programs import programs_of
-from simfrontier_real.ranks.loopback import LoopbackWorld
-from simfrontier_real.ranks.lowered import LoweredTransport
 from simfrontier_real.ranks.session import LoadedSchedule
-from simfrontier_real.train.checkpoints.chunks import ChunkSavePlanner, HeldTensor
 from simfrontier_real.train.checkpoints.manifest import (
     MANIFEST,
     Manifest,
@@ -32,14 +27,13 @@ from simfrontier_real.train.checkpoints.manifest import (
     saved_file,
     step_folder,
 )
-from simfrontier_real.train.checkpoints.resume import FoundCheckpoint
-from simfrontier_real.train.checkpoints.states import held_states, state_dict
-from simfrontier_real.train.checkpoints.writer import manifest_of
+from simfrontier_real.train.checkpoints.run import FoundCheckpoint, manifest_of
+from simfrontier_real.train.checkpoints.states import ChunkSavePlanner, HeldTensor, held_states, state_dict
 from simfrontier_real.train.states import Weights, assembled
-from simfrontier_real.train.train import TrainingRank
 from simfrontier_real.train.training_settings import TrainingSettings
 from tests.core.program.builders import mesh_of, options_of
 from tests.real.schedules import GPT, PLAIN, Sizes
+from tests.real.together import Training
 
 STEPS = 4  # of a whole run; checkpoints are after two
 SETTINGS = TrainingSettings(steps=STEPS)
@@ -84,24 +78,15 @@ class Run:
             self.before = read_manifest(start)
             point = FoundCheckpoint(folder=start, manifest=self.before).start(self.loaded.digest)
         self.start = point
-        world, backend = LoopbackWorld(schedule.mesh), numpy_backend()
-        self.ranks = []
-        for rank in range(schedule.mesh.num_ranks):
-            transport: Any = world.transport(rank)
-            if lowered is not None:
-                transport = LoweredTransport(schedule, lowered, rank, world.wires(rank), transport)
-            program = self.loaded.programs.of(rank)
-            self.ranks.append(TrainingRank(schedule, program, backend, rank, transport, training, point))
-        self._executors = [inline(each.step) for each in self.ranks]
+        self._together = Training(schedule, training, lowered, point)
+        self.ranks = self._together.ranks
         self.first = 0 if point is None else point.steps
         self.steps = self.first
 
     def train(self, steps: int) -> Run:
         """Train until so many steps are done."""
         for number in range(self.steps, steps):
-            for rank in self.ranks:
-                rank.load(number)
-            run_together(self._executors)
+            self._together.train_step(number)
             for rank in self.ranks:
                 rank.record_step()
         self.steps = steps

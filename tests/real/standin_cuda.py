@@ -16,10 +16,11 @@ import torch
 from simfrontier_real import options
 from simfrontier_real.cli import main
 from simfrontier_real.measure import measure
-from simfrontier_real.ops import lane_streams
+from simfrontier_real.ops import lanes
 from simfrontier_real.ops.arrays import Backend, torch_backend
 from simfrontier_real.ranks import session
-from simfrontier_real.ranks.through_host import HostTransport
+from simfrontier_real.ranks.processes import TorchTransport
+from simfrontier_real.ranks.world import World
 
 NUMBERS = itertools.count()
 
@@ -76,11 +77,11 @@ def stream(chosen: Stream) -> Iterator[None]:
         CURRENT.streams.pop()
 
 
-class OrderedStreams(lane_streams.LaneStreams):
+class OrderedStreams(lanes.StreamThreadLanes):
     """At the end of a step every op must come after all that it waits for, by events."""
 
     def times(self) -> dict[int, tuple[float, float]]:
-        program = self._step.program
+        program = self.step.program
         for index, (begin, _) in self._events.items():
             late = [other for other in program.before[index] if self._events[other][1].number not in begin.before]
             assert not late, f"op {index} does not wait for ops {late}"
@@ -93,23 +94,21 @@ def plain_backend(device: str = "cpu") -> Backend:
     return torch_backend()
 
 
-def through_host(plain: Any, device: str) -> HostTransport:
-    assert device == "cuda:0"
-    return HostTransport(plain, "cpu")
+def staged(world: World, timeout_s: float, staged_for: str | None) -> TorchTransport:
+    assert staged_for == "cuda:0"
+    return TorchTransport(world, timeout_s, "cpu")
 
 
 def set_up() -> None:
     """Put the stand-in in the place of torch.cuda, and the host's memory in that of the device's."""
-    from simfrontier_real.ops import lanes
-
     cuda: Any = torch.cuda
     cuda.Stream, cuda.Event, cuda.stream = Stream, Event, stream
     cuda.device = lambda name: nullcontext()
     cuda.is_available, cuda.device_count = (lambda: True), (lambda: 1)
     cuda.synchronize = cuda.set_device = lambda name: None
     torch.Tensor.record_stream = lambda tensor, stream: None  # type: ignore[method-assign,assignment]
-    lanes.LaneStreams = OrderedStreams  # type: ignore[misc]
-    session.torch_backend, session.HostTransport = plain_backend, through_host  # type: ignore[assignment,misc]
+    session.StreamThreadLanes = OrderedStreams  # type: ignore[misc]
+    session.torch_backend, session.TorchTransport = plain_backend, staged  # type: ignore[assignment,misc]
     measure.ON_DEVICE = measure.ON_HOST  # products that a host can make
     assert options.has_gpu()
 

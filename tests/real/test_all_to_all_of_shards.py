@@ -4,7 +4,6 @@ block of the new placement."""
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,8 @@ from hypothesis import given, strategies as st
 
 from simfrontier.core.codecs import Codec, Plain, Quantised
 from simfrontier.core.program import Call, Collective, Compute, Mesh, Op, Placement, Ref, Role, Schedule, Tensor
-from simfrontier_real.ops.arrays import numpy_backend
-from simfrontier_real.ops.executor import inline, run_together
-from simfrontier_real.ops.lane_step import LaneStep
-from simfrontier_real.ops.layout import block_of, coordinates, layouts_of
 from simfrontier_real.ops.local import LOCAL_KERNELS
-from simfrontier_real.ops.op_runner import RealOpRunner
-from simfrontier_real.ops.programs import programs_of, rank_context_of
-from simfrontier_real.ranks.loopback import LoopbackWorld
+from tests.real.together import block, contexts_of, executing
 
 
 def value(name: str, shape: tuple[int, ...], placement: Placement, codec: Codec | None = None) -> Tensor:
@@ -61,21 +54,11 @@ def exchanged(mesh: Mesh, shape: tuple[int, ...], src: Placement, dst: Placement
 
 def blocks_after(made: Schedule, whole: Any) -> list[Any]:
     """What each rank holds at the end, if the value before is `whole`."""
-    program, world, backend = programs_of(made).of_roles[0], LoopbackWorld(made.mesh), numpy_backend()
-    contexts, executors = [], []
-    for rank in range(made.mesh.num_ranks):
-        context = rank_context_of(made, program, layouts_of(made, program), backend, rank)
-        context.buffers.by_ref[Ref("before")] = block(made, "before", whole, rank).copy()
-        work = RealOpRunner(context, dict(LOCAL_KERNELS))
-        executors.append(inline(LaneStep(program, made.mesh, work, world.transport(rank), time.monotonic)))
-        contexts.append(context)
-    run_together(executors)
+    contexts = contexts_of(made)
+    for context in contexts:
+        context.buffers.by_ref[Ref("before")] = block(made, "before", whole, context.rank).copy()
+    executing(contexts, LOCAL_KERNELS).run_step()
     return [context.buffers[Ref("after")] for context in contexts]
-
-
-def block(made: Schedule, name: str, whole: Any, rank: int) -> Any:
-    at, tensor = coordinates(made.mesh, rank), made.tensors[name]
-    return whole[block_of(tensor.shape, tensor.placement, made.mesh, at, name)]
 
 
 @st.composite

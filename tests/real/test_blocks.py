@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from typing import Any
 
 import numpy as np
@@ -16,22 +15,10 @@ from simfrontier.core.program import Call, Collective, Mesh, Ref, Role, Schedule
 from simfrontier.core.program.ir import CollectiveKind
 from simfrontier.core.program.placement import PartialOp, Placement
 from simfrontier_real.ops.arrays import Backend, numpy_backend, torch_backend
-from simfrontier_real.ops.executor import inline, run_together
-from simfrontier_real.ops.lane_step import LaneStep
-from simfrontier_real.ops.layout import (
-    block_of,
-    coordinates,
-    first_index,
-    layouts_of,
-    local_shape,
-    side_by_side,
-    taken_apart,
-)
-from simfrontier_real.ops.op_runner import RealOpRunner
-from simfrontier_real.ops.programs import RankContext, programs_of, rank_context_of
-from simfrontier_real.ranks.loopback import LoopbackWorld
-from simfrontier_real.ranks.lowered import LoweredTransport
+from simfrontier_real.ops.layout import coordinates, first_index, layouts_of, local_shape, side_by_side, taken_apart
+from simfrontier_real.ops.programs import RankContext, programs_of
 from tests.real.lowerings import lowered_of
+from tests.real.together import block, contexts_of, executing
 from tests.some import some
 
 AXES = ("p", "q", "r")
@@ -56,26 +43,13 @@ def one_call(kind: CollectiveKind, axes: tuple[str, ...], before: Placement, aft
     return Schedule(mesh=MESH, tensors=tensors, roles=(role,), pools={}, meta={})
 
 
-def done(made: Schedule, parts: list[dict[Ref, Any]], backend: Backend, lowered: bool = False) -> list[RankContext]:
+def done(made: Schedule, parts: list[dict[Ref, Any]], lowered: bool = False) -> list[RankContext]:
     """The ranks after a step that began with these buffers."""
-    program, world = programs_of(made).of_roles[0], LoopbackWorld(made.mesh)
-    contexts = [
-        rank_context_of(made, program, layouts_of(made, program), backend, rank) for rank in range(made.mesh.num_ranks)
-    ]
-    executors = []
+    contexts = contexts_of(made)
     for context, mine in zip(contexts, parts, strict=True):
         context.buffers.by_ref.update(mine)
-        transport: Any = world.transport(context.rank)
-        if lowered:
-            transport = LoweredTransport(made, lowered_of(made), context.rank, world.wires(context.rank), transport)
-        step = LaneStep(program, made.mesh, RealOpRunner(context, {}), transport, time.monotonic)
-        executors.append(inline(step))
-    run_together(executors)
+    executing(contexts, {}, lowered_of(made) if lowered else None).run_step()
     return contexts
-
-
-def block(values: Any, tensor: Tensor, rank: int) -> Any:
-    return values[block_of(tensor.shape, tensor.placement, MESH, coordinates(MESH, rank), tensor.name)]
 
 
 @st.composite
@@ -101,12 +75,12 @@ def test_an_all_gather_of_blocks_puts_pieces_side_by_side(
     made = one_call("all_gather", axes, Placement((*kept, *inner)), Placement(kept), num)
     whole = [np.random.default_rng(number).normal(size=SHAPE) for number in range(num)]
     parts = [
-        {Ref(f"src{n}"): block(whole[n], made.tensors[f"src{n}"], rank).copy() for n in range(num)}
+        {Ref(f"src{n}"): block(made, f"src{n}", whole[n], rank).copy() for n in range(num)}
         for rank in range(MESH.num_ranks)
     ]
-    for context in some(done(made, parts, numpy_backend())):
+    for context in some(done(made, parts)):
         for n in range(num):
-            own = block(whole[n], made.tensors[f"dst{n}"], context.rank)
+            own = block(made, f"dst{n}", whole[n], context.rank)
             assert np.array_equal(context.buffers[Ref(f"dst{n}")], own)
 
 
@@ -141,16 +115,16 @@ def test_reductions_of_blocks_combine_what_the_ranks_have(
     for rank in range(MESH.num_ranks):
         digits = tuple(coordinates(MESH, rank)[axis] for axis in axes)
         parts.append(
-            {Ref(f"src{n}"): block(contributions[n, *digits], made.tensors[f"src{n}"], rank).copy() for n in range(num)}
+            {Ref(f"src{n}"): block(made, f"src{n}", contributions[n, *digits], rank).copy() for n in range(num)}
         )
     combine = np.maximum if how == "max" else np.add
-    for context in some(done(made, parts, numpy_backend(), lowered)):
+    for context in some(done(made, parts, lowered)):
         for n in range(num):
             mine = [values for key, values in contributions.items() if key[0] == n]
             expected = mine[0]
             for values in mine[1:]:
                 expected = combine(expected, values)
-            own = block(expected, made.tensors[f"dst{n}"], context.rank)
+            own = block(made, f"dst{n}", expected, context.rank)
             assert np.array_equal(context.buffers[Ref(f"dst{n}")], own)
 
 

@@ -11,12 +11,9 @@ from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.program import Call, Compute, ExpandedProgram, Mesh, Ref, Role, Schedule, Tensor, expand
 from simfrontier.core.program.placement import REPLICATE
 from simfrontier.core.workload import Checkpointing
-from simfrontier_real.ops.arrays import numpy_backend
-from simfrontier_real.ops.buffers import Buffers
-from simfrontier_real.ops.executor import inline, run_together
-from simfrontier_real.ranks.loopback import LoopbackWorld
-from simfrontier_real.train.train import TrainingRank
+from simfrontier_real.ops.programs import Buffers
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule, training
+from tests.real.together import Training
 
 PLANS = {**EXACT, **QUANTISED}
 
@@ -64,20 +61,18 @@ def test_what_is_held_after_each_op_is_what_is_touched_again_before_it_is_writte
 @pytest.mark.parametrize("plan", ["zero3", "zero-topo", "copy of each forward", "ddp"])
 def test_only_what_is_persistent_is_left_after_a_step_of_training(plan: str) -> None:
     made = schedule(EXACT[plan], (2, 1, 2), grad_accum=2)
-    program, world, how = expand(made, made.roles[0]), LoopbackWorld(made.mesh), training(2)
-    ranks = [TrainingRank(made, program, numpy_backend(), rank, world.transport(rank), how) for rank in range(4)]
+    together = Training(made, training(2))
     kept = {tensor.name for tensor in made.tensors.values() if tensor.persistent}
     counts = []
     for number in range(2):
-        for rank in ranks:
-            rank.load(number)
-        run_together([inline(rank.step) for rank in ranks])
-        for rank in ranks:
+        together.train_step(number)
+        for rank in together.ranks:
             assert {ref.name for ref in rank.context.buffers.by_ref} <= kept
             assert rank.context.buffers.bundled == {}
-        counts.append([len(rank.context.buffers.by_ref) for rank in ranks])
+        counts.append([len(rank.context.buffers.by_ref) for rank in together.ranks])
     assert counts[0] == counts[1]
-    assert world.waiting == {} and world.results == {}
+    world = together.world
+    assert world.waiting == world.results == world.mail == {}
 
 
 # ── by hand ──

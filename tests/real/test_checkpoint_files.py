@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from simfrontier.base.errors import InputError
-from simfrontier_real.train.checkpoints.chunks import ChunkReader
 from simfrontier_real.train.checkpoints.manifest import MANIFEST, prune, refuse_others, steps_in
-from simfrontier_real.train.checkpoints.resume import CheckpointSettings, found_checkpoint
+from simfrontier_real.train.checkpoints.run import CheckpointSettings, found_checkpoint
+from simfrontier_real.train.checkpoints.states import ChunkReader
 from simfrontier_real.train.training_settings import TrainingSettings
 from tests.real.checkpointed import OneRank, Run, loaded, one_line, same_batch
 from tests.real.schedules import EXACT

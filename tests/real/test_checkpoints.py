@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.core.program import REPLICATE, Mesh, Schedule, Tensor
-from simfrontier_real.train.checkpoints.chunks import ChunkReader, part
+from simfrontier_real.train.checkpoints.states import ChunkReader, part
 from tests.real.checkpointed import STEPS, Run, far, same_batch
 from tests.real.grids import axonn, megatron
 from tests.real.lowerings import lowered_of

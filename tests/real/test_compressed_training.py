@@ -17,19 +17,17 @@ from simfrontier.core.collectives import message_bytes
 from simfrontier.core.program import Collective, Exchange, Schedule, check, expand
 from simfrontier_real.ops.arrays import numpy_backend
 from simfrontier_real.ops.codecs import decode, encode
-from simfrontier_real.ops.executor import Executor, run_together
-from simfrontier_real.ops.lanes import InlineLanes
+from simfrontier_real.ops.codecs.per_hop import PerHopCoder
 from simfrontier_real.ops.local import in_range
-from simfrontier_real.ops.per_hop import PerHopCoder
 from simfrontier_real.ops.programs import programs_of
-from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.ranks.session import LoadedSchedule
-from simfrontier_real.train.train import TrainingRank, run_in_one_process, train_in_one_process
+from simfrontier_real.train.train import run_in_one_process, train_in_one_process
 from simfrontier_real.train.training_settings import Adam, TrainingResult
 from simfrontier_real.verify.verdict import verdict_of, why_inexact
 from tests.real.grids import megatron
 from tests.real.lowerings import lowered_of
 from tests.real.schedules import distance, loss_distance, training, unsharded
+from tests.real.together import Training
 
 STEPS = 2
 INT = "dp=int8:64, tp=int8:64, pp=int4:64, zero=int8:64"
@@ -76,11 +74,9 @@ def test_lossy_compression_ends_as_far_off_as_its_codecs_are(compression: str) -
 @pytest.mark.parametrize("compression", ["naive-mpc", "naive-zfp:16", INT])
 def test_messages_are_as_long_as_the_schedule_says_or_as_their_values(compression: str) -> None:
     schedule = made(compression, compress_from=1024)
-    ranks = _ranks(schedule)
-    for each in ranks:
-        each.load(0)
-    run_together([_inline(each) for each in ranks])
-    for each in ranks:
+    together = Training(schedule, training(1))
+    together.train_step(0)
+    for each in together.ranks:
         program, tensors, mesh = each.context.program, schedule.tensors, schedule.mesh
         for index, result in each.step.message_bytes.items():
             op = program.ops[index]
@@ -169,13 +165,14 @@ def test_what_codes_per_hop_needs_explicit_transfers_and_a_codec_of_known_length
 def test_what_is_not_finite_never_spoils_a_message(compression: str, bad: float) -> None:
     """An infinity in one weight becomes one in the activations that are sent: nobody gets them."""
     schedule = made(compression)
-    ranks = _ranks(schedule)
-    for each in ranks:
+    together = Training(schedule, training(1))
+    for each in together.ranks:
         each.load(0)
-    first = next(ref for ref in ranks[0].context.buffers.by_ref if ref.name.endswith("4h_to_h.weight"))
-    ranks[0].context.buffers[first][0] = bad
+    buffers = together.ranks[0].context.buffers
+    first = next(ref for ref in buffers.by_ref if ref.name.endswith("4h_to_h.weight"))
+    buffers[first][0] = bad
     with pytest.raises(SimfrontierError, match=r"codec (zfp:16|int8:64): \d+ of \d+ numbers are not finite in"):
-        run_together([_inline(each) for each in ranks])
+        together.run_step()
 
 
 def test_numbers_at_the_top_of_their_range_stay_finite() -> None:
@@ -194,15 +191,3 @@ def test_stages_code_what_they_exchange_both_ways() -> None:
     assert {str(op.codec) for op in ops if isinstance(op, Collective)} == {"fp32"}
     ours, theirs = trained(schedule), unsharded(schedule, training(STEPS), "fp32")
     assert 1e-7 < distance(ours.weights, theirs.weights) < 1e-2
-
-
-def _ranks(schedule: Schedule) -> list[TrainingRank]:
-    world, programs = LoopbackWorld(schedule.mesh), programs_of(schedule)
-    return [
-        TrainingRank(schedule, programs.of(rank), numpy_backend(), rank, world.transport(rank), training(1))
-        for rank in range(schedule.mesh.num_ranks)
-    ]
-
-
-def _inline(rank: TrainingRank) -> Executor:
-    return Executor(rank.step, InlineLanes(rank.step))

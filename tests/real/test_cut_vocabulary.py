@@ -3,7 +3,6 @@ whatever the logits are."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -28,15 +27,9 @@ from simfrontier.core.program import (
 from simfrontier.core.program.placement import PartialOp, partial
 from simfrontier.core.workload import CrossEntropy
 from simfrontier_real.ops import losses
-from simfrontier_real.ops.arrays import numpy_backend
-from simfrontier_real.ops.executor import inline, run_together
-from simfrontier_real.ops.lane_step import LaneStep
-from simfrontier_real.ops.layout import layouts_of
 from simfrontier_real.ops.local import LOCAL_KERNELS
-from simfrontier_real.ops.op_runner import RealOpRunner
-from simfrontier_real.ops.programs import programs_of, rank_context_of
-from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.train.training_settings import Adam, TrainingState
+from tests.real.together import contexts_of, executing
 
 CLASSES = 6
 LABELS = np.array([[0, 5]])  # one sample of two positions
@@ -134,19 +127,14 @@ class _Losing:
 def losses_of(num_ranks: int, logits: Any, way: CrossEntropy, dtype: str = "fp64") -> tuple[list[float], Any]:
     """(what each rank says the loss is, the gradient of all logits)."""
     made = losing(num_ranks, way, dtype)
-    program, world = programs_of(made).of_roles[0], LoopbackWorld(made.mesh)
-    backend = numpy_backend()
-    sites, training_states, executors = [], [], []
-    for rank in range(num_ranks):
-        site = rank_context_of(made, program, layouts_of(made, program), backend, rank)
-        training_state = TrainingState(Adam(), grad_accum=1, labels={0: backend.array(LABELS, "int64")})
-        site.buffers.by_ref[Ref("logits")] = backend.array(np.split(logits, num_ranks, axis=-1)[rank], dtype)
-        work = RealOpRunner(site, {**LOCAL_KERNELS, **losses.CrossEntropy(training_state).kernels()})
-        executors.append(inline(LaneStep(program, made.mesh, work, world.transport(rank), time.monotonic)))
-        sites.append(site)
-        training_states.append(training_state)
-    run_together(executors)
-    gradient = np.concatenate([backend.numpy(site.buffers[Ref("d.logits")]) for site in sites], axis=-1)
+    contexts, training_states = contexts_of(made), []
+    for context, part in zip(contexts, np.split(logits, num_ranks, axis=-1), strict=True):
+        backend = context.backend
+        training_states.append(TrainingState(Adam(), grad_accum=1, labels={0: backend.array(LABELS, "int64")}))
+        context.buffers.by_ref[Ref("logits")] = backend.array(part, dtype)
+    kernels = [{**LOCAL_KERNELS, **losses.CrossEntropy(each).kernels()} for each in training_states]
+    executing(contexts, kernels).run_step()
+    gradient = np.concatenate([each.backend.numpy(each.buffers[Ref("d.logits")]) for each in contexts], axis=-1)
     return [sum(map(float, training_state.losses.values())) for training_state in training_states], gradient
 
 

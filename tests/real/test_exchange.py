@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,20 +11,15 @@ from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.codecs import Plain
 from simfrontier.core.program import Call, Compute, Exchange, Mesh, Op, Ref, Role, Schedule, Tensor
 from simfrontier.core.program.placement import Placement
-from simfrontier_real.ops.arrays import numpy_backend
-from simfrontier_real.ops.executor import inline, run_together
+from simfrontier_real.ops.executor import StepTimes
 from simfrontier_real.ops.kernels import MODEL_KERNELS
-from simfrontier_real.ops.lane_step import LaneStep
-from simfrontier_real.ops.layout import layouts_of
 from simfrontier_real.ops.local import LOCAL_KERNELS
-from simfrontier_real.ops.op_runner import RealOpRunner
-from simfrontier_real.ops.programs import RankContext, programs_of, rank_context_of
-from simfrontier_real.ranks.loopback import LoopbackWorld
-from simfrontier_real.ranks.lowered import LoweredTransport
+from simfrontier_real.ops.programs import RankContext, programs_of
+from simfrontier_real.ranks.loopback import RanksInOneProcess
 from simfrontier_real.replay.record import aligned, clocked, trace_of
-from simfrontier_real.replay.step_times import StepTimes
 from simfrontier_real.verify.verdict import scheduled_bytes
 from tests.real.lowerings import lowered_of
+from tests.real.together import bytes_sent, contexts_of, executing
 
 MICRO = 2
 MESH = Mesh((("stage", 2), ("data", 2)))
@@ -74,14 +68,6 @@ def swapping(first: tuple[Op, ...] = (), last: tuple[Op, ...] = ()) -> Schedule:
     return Schedule(mesh=MESH, tensors=tensors, roles=roles, pools={}, meta={})
 
 
-def sites_of(made: Schedule) -> list[RankContext]:
-    programs = programs_of(made)
-    return [
-        rank_context_of(made, programs.of(rank), layouts_of(made, programs.of(rank)), numpy_backend(), rank)
-        for rank in range(made.mesh.num_ranks)
-    ]
-
-
 def fill(sites: list[RankContext]) -> dict[Ref, np.ndarray]:
     """Whole values of what is held, of which every rank gets its half of the samples."""
     numbers = np.random.default_rng(0)
@@ -92,25 +78,19 @@ def fill(sites: list[RankContext]) -> dict[Ref, np.ndarray]:
     return whole
 
 
-def steps_of(made: Schedule, sites: list[RankContext], lowered: bool = False) -> list[LaneStep]:
-    world = LoopbackWorld(made.mesh)
-    out = []
-    for site in sites:
-        plain = world.transport(site.rank)
-        mine = LoweredTransport(made, lowered_of(made), site.rank, world.wires(site.rank), plain) if lowered else plain
-        work = RealOpRunner(site, {**LOCAL_KERNELS, **MODEL_KERNELS})
-        out.append(LaneStep(site.program, made.mesh, work, mine, time.monotonic))
-    return out
+def ranks_of(
+    made: Schedule, lowered: bool = False
+) -> tuple[RanksInOneProcess, list[RankContext], dict[Ref, np.ndarray]]:
+    sites = contexts_of(made)
+    whole = fill(sites)
+    return executing(sites, {**LOCAL_KERNELS, **MODEL_KERNELS}, lowered_of(made) if lowered else None), sites, whole
 
 
 @pytest.mark.parametrize("lowered", [False, True], ids=["native", "lowered"])
 def test_what_is_sent_arrives_at_the_partner_with_the_same_other_coordinates(lowered: bool) -> None:
-    made = swapping()
-    sites = sites_of(made)
-    whole = fill(sites)
-    executors = [inline(step) for step in steps_of(made, sites, lowered)]
+    together, sites, whole = ranks_of(swapping(), lowered)
     for _ in range(2):  # nothing of the first step is left that could serve the second
-        run_together(executors)
+        together.run_step()
         for site in sites:
             name = ("out.first", "out.last")[site.at["stage"]]
             half = slice(2 * site.at["data"], 2 * site.at["data"] + 2)
@@ -122,14 +102,12 @@ def test_what_is_sent_arrives_at_the_partner_with_the_same_other_coordinates(low
 def test_two_exchanges_in_crossed_order_get_stuck() -> None:
     """Each stage waits in the exchange in which the other one is not yet; the table of what runs names both."""
     back = replace(exchange("back", back_src=("w",), back_dst=("w.in",)), comm="back")
-    made = swapping(first=(FORWARD, back), last=(back, FORWARD))
-    sites = sites_of(made)
-    fill(sites)
+    together, _, _ = ranks_of(swapping(first=(FORWARD, back), last=(back, FORWARD)))
     with pytest.raises(
         SimfrontierError,
         match=r"^stuck: rank 0, .* of stage 0, .*exchange forward.*; rank 2, .* of stage 1, .*exchange back",
     ):
-        run_together([inline(step) for step in steps_of(made, sites)])
+        together.run_step()
 
 
 def test_only_the_ends_that_send_count_bytes() -> None:
@@ -138,11 +116,9 @@ def test_only_the_ends_that_send_count_bytes() -> None:
     programs = programs_of(made)
     expected = [MICRO * 3 * 48, MICRO * 48]
     assert [scheduled_bytes(made, program) for program in programs.of_roles] == expected
-    sites = sites_of(made)
-    fill(sites)
-    steps = steps_of(made, sites)
-    run_together([inline(step) for step in steps])
-    assert [sum(step.message_bytes.values()) for step in steps] == [expected[0]] * 2 + [expected[1]] * 2
+    together, _, _ = ranks_of(made)
+    together.run_step()
+    assert bytes_sent(together) == [expected[0]] * 2 + [expected[1]] * 2
 
 
 def test_a_trace_starts_an_exchange_when_both_ends_are_ready() -> None:

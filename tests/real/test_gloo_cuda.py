@@ -6,20 +6,16 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.collectives.lowering.store import save_lowered
-from simfrontier.core.program import Schedule, load, save
+from simfrontier.core.program import load, save
 from simfrontier.core.trace import read_perfetto
 from simfrontier_real.options import device_kind
-from simfrontier_real.ranks.through_host import HostTransport
-from simfrontier_real.ranks.transport import Pending
 from tests.real.grids import axonn, megatron
 from tests.real.lowerings import lowered_of
 from tests.real.ranks import ROOT, Ended, run_ranks
@@ -113,47 +109,3 @@ def test_without_a_gpu_four_ranks_are_refused_in_one_line(files: Path, tmp_path:
     said = "simfrontier-real: --device cuda: this machine has no GPU that torch can use; allowed: cpu\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", said)
     assert not out.exists()
-
-
-# ── the transport by itself ──
-
-
-@dataclass
-class Recorder:
-    """Stands for gloo: keeps what it is given, and gives it back as what has arrived."""
-
-    given: list[Any] = field(default_factory=list)
-
-    def prepare(self, made: Schedule) -> None:
-        self.given.append(made)
-
-    def begin(self, op: Any, message: Any, reduction: str) -> Pending:
-        self.given.append(message)
-        return Arrived(message)
-
-    def exchange(self, op: Any, message: Any, room: Any) -> Pending:
-        self.given += [message, room]
-        return Arrived(None if room is None else room.fill_(7.0))
-
-
-@dataclass
-class Arrived:
-    value: Any
-
-    def is_done(self) -> bool:
-        return False
-
-    def wait(self) -> Any:
-        return self.value
-
-
-def test_gloo_gets_copies_in_the_hosts_memory_and_results_go_to_the_device() -> None:
-    """torch's device `meta` holds no values: it stands for the one that results belong on."""
-    gloo, op = Recorder(), object()
-    transport = HostTransport(gloo, "meta")  # type: ignore[arg-type]
-    message = torch.arange(6.0).reshape(3, 2)
-    result = transport.begin(op, message.T, "sum").wait()  # type: ignore[arg-type]
-    (sent,) = gloo.given
-    assert sent.device.type == "cpu" and torch.equal(sent, message.T) and sent.is_contiguous()
-    assert sent.data_ptr() != message.data_ptr()
-    assert result.device.type == "meta" and result.shape == (2, 3)

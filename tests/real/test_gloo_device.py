@@ -14,7 +14,7 @@ import os, sys
 from contextlib import nullcontext
 from datetime import timedelta
 import torch, torch.distributed as dist
-from simfrontier_real.ranks.gloo_device import shared_device
+from simfrontier_real.ranks.world import shared_device
 
 def tasks():
     return len(os.listdir("/proc/self/task"))

@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from simfrontier.base.errors import InputError
-from simfrontier_real.measure.gpu import LIMIT_S, SUMMARY, GpuRun, make_room, run_and_summarise, steps_of
-from simfrontier_real.replay.steps import CheckStep
+from simfrontier_real.measure.gpu import LIMIT_S, SUMMARY, CheckStep, GpuRun, make_room, run_and_summarise, steps_of
 from tests.real.ranks import ROOT
 
 HAS_GPU = torch.cuda.is_available()

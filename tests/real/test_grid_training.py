@@ -8,20 +8,16 @@ import numpy as np
 import pytest
 
 from simfrontier.core.program import check
-from simfrontier_real.ops.arrays import numpy_backend
-from simfrontier_real.ops.executor import inline, run_together
-from simfrontier_real.ops.layout import layouts_of
-from simfrontier_real.ops.programs import programs_of, rank_context_of
-from simfrontier_real.ranks.loopback import LoopbackWorld
-from simfrontier_real.replay.replay import ReplayRunner, StandInKernels
+from simfrontier_real.ops.programs import programs_of
 from simfrontier_real.train.initial_states import initial_weights
 from simfrontier_real.train.states import assembled, final_states
-from simfrontier_real.train.train import TrainingRank, train_in_one_process
+from simfrontier_real.train.train import train_in_one_process
 from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings
 from simfrontier_real.verify.verdict import scheduled_bytes, why_inexact
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.lowerings import MIXED, lowered_of
 from tests.real.schedules import distance, loss_distance, training, unsharded as reference
+from tests.real.together import Training, bytes_sent, replaying
 from tests.some import some
 
 EQUAL = {"fp64": 1e-10, "fp32": 1e-5}  # as the verdict allows
@@ -174,19 +170,10 @@ def test_clipping_works_on_the_norm_of_all_stages_and_shards() -> None:
 # ── what ranks hold, get and send ──
 
 
-def ranks_of(grid: Grid) -> list[TrainingRank]:
-    made = grid.schedule
-    programs, world = programs_of(made), LoopbackWorld(made.mesh)
-    return [
-        TrainingRank(made, programs.of(rank), numpy_backend(), rank, world.transport(rank), training(1))
-        for rank in range(made.mesh.num_ranks)
-    ]
-
-
 @pytest.mark.parametrize("grid", [axonn(2, 2, 2, 2), megatron(2, 2, 2, data="zero3", shape="tied")], ids=str)
 def test_what_is_placed_is_put_together_again(grid: Grid) -> None:
     made = grid.schedule
-    back = assembled(made, [final_states(rank.context) for rank in ranks_of(grid)])
+    back = assembled(made, [final_states(rank.context) for rank in Training(made, training(1)).ranks])
     for key, values in some(initial_weights(made, 0).items()):
         assert np.array_equal(back[key], values), key
 
@@ -197,20 +184,12 @@ def test_training_and_replay_move_the_bytes_that_the_schedule_says(grid: Grid) -
     programs = programs_of(made)
     expected = [scheduled_bytes(made, programs.of(rank)) for rank in range(made.mesh.num_ranks)]
     assert all(expected)
-    ranks = ranks_of(grid)
-    for rank in ranks:
-        rank.load(0)
-    run_together([inline(rank.step) for rank in ranks])
-    assert [sum(rank.step.message_bytes.values()) for rank in ranks] == expected
-    assert sum(rank.loss() > 0 for rank in ranks) == made.mesh.size(
+    trained = Training(made, training(1))
+    trained.train_step(0)
+    assert bytes_sent(trained) == expected
+    assert sum(rank.loss() > 0 for rank in trained.ranks) == made.mesh.size(
         ("data", "z") if grid.family == "axonn" else ("data",)
     )
-    world = LoopbackWorld(made.mesh)
-    for rank in ranks:
-        program = programs.of(rank.context.rank)
-        site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank.context.rank)
-        rank.step.op_runner = ReplayRunner(site, StandInKernels("none"))
-        rank.step.transport = world.transport(rank.context.rank)
-        rank.step.message_bytes.clear()
-    run_together([inline(rank.step) for rank in ranks])
-    assert [sum(rank.step.message_bytes.values()) for rank in ranks] == expected
+    replayed = replaying(made, "none")
+    replayed.run_step()
+    assert bytes_sent(replayed) == expected

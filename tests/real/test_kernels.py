@@ -15,16 +15,15 @@ from torch.nn import functional
 from simfrontier.core.program import GRADIENT_ROLES, Compute, Schedule, Tensor, expand
 from simfrontier.core.workload import Checkpointing
 from simfrontier_real.ops.arrays import Backend, numpy_backend, torch_backend
-from simfrontier_real.ops.executor import inline, run_together
 from simfrontier_real.ops.kernels import NORM_EPSILON
 from simfrontier_real.ops.op_runner import RealOpRunner
 from simfrontier_real.ops.programs import RankContext
-from simfrontier_real.ranks.loopback import LoopbackWorld
-from simfrontier_real.train.data import batch
 from simfrontier_real.train.initial_states import initial_weights, place
+from simfrontier_real.train.models import batch
 from simfrontier_real.train.reference import train_unsharded
-from simfrontier_real.train.train import TrainingRank, train_in_one_process
+from simfrontier_real.train.train import train_in_one_process
 from tests.real.schedules import FAMILIES, distance, schedule, training
+from tests.real.together import Training
 
 MODELS = ("gpt", "mlp")
 
@@ -39,8 +38,8 @@ class Seen:
 
 def watched(made: Schedule, backend: Backend) -> Seen:
     """One step of one rank, with all that its kernels saw."""
-    program, how = expand(made, made.roles[0]), training(1)
-    rank = TrainingRank(made, program, backend, 0, LoopbackWorld(made.mesh).transport(0), how)
+    program, together = expand(made, made.roles[0]), Training(made, training(1), backend=backend)
+    (rank,) = together.ranks
     seen = Seen()
     work = rank.step.op_runner
     assert isinstance(work, RealOpRunner)
@@ -64,8 +63,7 @@ def watched(made: Schedule, backend: Backend) -> Seen:
         return run
 
     work.kernels = {kind: watching(kernel) for kind, kernel in work.kernels.items()}
-    rank.load(0)
-    run_together([inline(rank.step)])
+    together.train_step(0)
     return seen
 
 
@@ -116,14 +114,12 @@ def test_gradients_of_a_step_are_those_of_finite_differences(model: str, checkpo
 
 def loss_at(made: Schedule, key: tuple[str, int], change: Any) -> float:
     """The loss of the first step with one weight moved, by the schedule's own forward kernels."""
-    rank = TrainingRank(
-        made, expand(made, made.roles[0]), numpy_backend(), 0, LoopbackWorld(made.mesh).transport(0), training(1)
-    )
+    together = Training(made, training(1))
+    (rank,) = together.ranks
     weights = initial_weights(made, 0)
     weights[key] = weights[key] + change
     place(rank.context, weights)
-    rank.load(0)
-    run_together([inline(rank.step)])
+    together.train_step(0)
     return rank.loss()
 
 

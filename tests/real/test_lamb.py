@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.core.program import Schedule, check, expand
+from simfrontier.core.program import Schedule, check
 from simfrontier_real.ops.arrays import torch_backend
-from simfrontier_real.ops.executor import inline, run_together
-from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.train.initial_states import initial_weights
 from simfrontier_real.train.reference import ReferenceOptimizer
-from simfrontier_real.train.train import TrainingRank, train_in_one_process
+from simfrontier_real.train.train import train_in_one_process
 from simfrontier_real.train.training_settings import Adam, TrainingSettings
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.schedules import ENGINES, EXACT, FAMILIES, distance, loss_distance, schedule, training, unsharded
 from tests.real.test_grid_training import agrees as agrees_on_a_grid
 from tests.real.test_loopback_training import agrees
+from tests.real.together import Training
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -65,16 +64,15 @@ def test_a_step_whose_gradients_overflow_moves_nothing() -> None:
 # ── states of 16 bits ──
 
 
-def only_rank(made: Schedule, adam: Adam) -> TrainingRank:
+def only_rank(made: Schedule, adam: Adam) -> Training:
     """The one rank of a schedule, ready to train."""
-    program, transport = expand(made, made.roles[0]), LoopbackWorld(made.mesh).transport(0)
-    return TrainingRank(made, program, torch_backend(), 0, transport, TrainingSettings(adam=adam))
+    return Training(made, TrainingSettings(adam=adam), backend=torch_backend())
 
 
-def error_of_step(rank: TrainingRank, number: int) -> float:
+def error_of_step(together: Training, number: int) -> float:
     """How far the step of that number moves a master from where the check of updates would have it."""
-    rank.load(number)
-    run_together([inline(rank.step)])
+    (rank,) = together.ranks
+    together.train_step(number)
     rank.record_step()
     return rank.report().gradients[-1].update[0]
 
@@ -114,7 +112,7 @@ def test_the_check_of_updates_sees_a_wrong_step_in_narrow_states() -> None:
     made = bf16("zero1", master="bf16", moments="bf16")
     for factor, least, most in ((1.0, 0.0, 0.01), (2.0, 0.5, 2.0)):
         adam = Adam(learning_rate=1e-2, epsilon=1e-5)
-        rank = only_rank(made, adam)
-        rank.training_state.adam = replace(adam, learning_rate=factor * 1e-2)
-        seen = [error_of_step(rank, number) for number in range(3)]
+        together = only_rank(made, adam)
+        together.ranks[0].training_state.adam = replace(adam, learning_rate=factor * 1e-2)
+        seen = [error_of_step(together, number) for number in range(3)]
         assert least <= max(seen) <= most, (factor, seen)

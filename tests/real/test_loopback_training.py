@@ -12,13 +12,11 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.program import Schedule, check, expand
 from simfrontier.core.workload import Checkpointing
-from simfrontier_real.ops.arrays import numpy_backend, torch_backend
-from simfrontier_real.ops.executor import inline, run_together
-from simfrontier_real.ranks.loopback import LoopbackWorld
-from simfrontier_real.train.data import batch
+from simfrontier_real.ops.arrays import torch_backend
 from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.models import batch
 from simfrontier_real.train.states import assembled, final_states
-from simfrontier_real.train.train import TrainingRank, train_in_one_process
+from simfrontier_real.train.train import train_in_one_process
 from simfrontier_real.train.training_settings import Adam, TrainingSettings
 from simfrontier_real.verify.verdict import scheduled_bytes, why_inexact
 from tests.real.schedules import (
@@ -35,6 +33,7 @@ from tests.real.schedules import (
     training,
     unsharded,
 )
+from tests.real.together import Training, bytes_sent
 from tests.some import some
 
 Lines = Mapping[tuple[str, int], Any]
@@ -122,13 +121,11 @@ def test_quantised_moves_cost_a_little_accuracy(plan: str) -> None:
 @pytest.mark.parametrize("plan", [*EXACT, *QUANTISED])
 def test_messages_have_the_bytes_that_the_schedule_says(plan: str, sizes: tuple[int, int, int]) -> None:
     made = schedule({**EXACT, **QUANTISED}[plan], sizes, grad_accum=2, precision="fp32", model="mlp")
-    ranks = ranks_of(made, training(1))
-    for rank in ranks:
-        rank.load(0)
-    run_together([inline(rank.step) for rank in ranks])
+    together = Training(made, training(1))
+    together.train_step(0)
     expected = scheduled_bytes(made, expand(made, made.roles[0]))
     assert expected > 0
-    assert [sum(rank.step.message_bytes.values()) for rank in ranks] == [expected] * made.mesh.num_ranks
+    assert bytes_sent(together) == [expected] * made.mesh.num_ranks
 
 
 # ── precisions ──
@@ -175,21 +172,12 @@ def test_an_overflow_skips_the_step_on_every_rank() -> None:
 # ── states and data ──
 
 
-def ranks_of(made: Schedule, how: TrainingSettings) -> list[TrainingRank]:
-    """All ranks of a schedule over one loopback world."""
-    program, world = expand(made, made.roles[0]), LoopbackWorld(made.mesh)
-    return [
-        TrainingRank(made, program, numpy_backend(), rank, world.transport(rank), how)
-        for rank in range(made.mesh.num_ranks)
-    ]
-
-
 @pytest.mark.parametrize("model", ["gpt", "mlp"])
 @pytest.mark.parametrize("plan", EXACT)
 def test_what_is_placed_is_put_together_again(plan: str, model: str) -> None:
     made = schedule(EXACT[plan], (2, 2, 2), model=model)
     weights = initial_weights(made, 3)
-    lines: list[Lines] = [final_states(rank.context) for rank in ranks_of(made, TrainingSettings(steps=1, seed=3))]
+    lines: list[Lines] = [final_states(rank.context) for rank in Training(made, TrainingSettings(seed=3)).ranks]
     back = assembled(made, lines)
     assert back.keys() == weights.keys()
     for key, values in weights.items():
@@ -198,7 +186,7 @@ def test_what_is_placed_is_put_together_again(plan: str, model: str) -> None:
 
 def test_copies_that_have_parted_are_refused() -> None:
     made = schedule(FAMILIES["hsdp"], (2, 1, 2))
-    ranks = ranks_of(made, TrainingSettings(steps=1))
+    ranks = Training(made, TrainingSettings()).ranks
     lines: list[Lines] = [final_states(rank.context) for rank in ranks]
     name = ("qkv.weight", 1)
     lines[2] = {**lines[2], name: lines[2][name] + 1}  # rank 2 holds what rank 0 holds, on the other node
@@ -208,7 +196,7 @@ def test_copies_that_have_parted_are_refused() -> None:
 
 def test_ranks_split_the_batch_and_no_sample_is_seen_twice() -> None:
     made = schedule(FAMILIES["zero3"], (2, 2, 2), grad_accum=2)
-    ranks = ranks_of(made, training(1))
+    ranks = Training(made, training(1)).ranks
     for rank in ranks:
         rank.load(5)
     for micro in range(2):

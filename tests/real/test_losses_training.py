@@ -15,18 +15,13 @@ import pytest
 from simfrontier.core.program import digest, save
 from simfrontier.core.program.ir import Compute
 from simfrontier.core.workload import CrossEntropy, Softmax
-from simfrontier_real.ops.arrays import numpy_backend
-from simfrontier_real.ops.executor import inline, run_together
-from simfrontier_real.ops.layout import layouts_of
-from simfrontier_real.ops.programs import programs_of, rank_context_of
-from simfrontier_real.ranks.loopback import LoopbackWorld
-from simfrontier_real.replay.replay import ReplayRunner, StandInKernels
-from simfrontier_real.train.train import TrainingRank
+from simfrontier_real.ops.programs import programs_of
 from simfrontier_real.verify.verdict import scheduled_bytes
 from tests.real.grids import Grid, axonn, megatron
 from tests.real.ranks import trained
 from tests.real.schedules import training
 from tests.real.test_grid_training import agrees
+from tests.real.together import Training, bytes_sent, replaying
 
 WAYS = get_args(CrossEntropy)
 KERNELS = get_args(Softmax)
@@ -65,18 +60,12 @@ def test_bytes_of_training_and_replay_are_those_of_the_schedule(way: str) -> Non
     made = megatron(2, 2, 2, cross_entropy=way, shape="tied").schedule
     programs = programs_of(made)
     expected = [scheduled_bytes(made, programs.of(rank)) for rank in range(made.mesh.num_ranks)]
-    for stand in (None, "none", "real"):
-        world, ranks = LoopbackWorld(made.mesh), []
-        for rank in range(made.mesh.num_ranks):
-            program = programs.of(rank)
-            one = TrainingRank(made, program, numpy_backend(), rank, world.transport(rank), training(1))
-            one.load(0)
-            if stand is not None:
-                site = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
-                one.step.op_runner = ReplayRunner(site, StandInKernels(stand))  # type: ignore[arg-type]
-            ranks.append(one)
-        run_together([inline(rank.step) for rank in ranks])
-        assert [sum(rank.step.message_bytes.values()) for rank in ranks] == expected, stand
+    trained_ranks = Training(made, training(1))
+    trained_ranks.train_step(0)
+    assert bytes_sent(trained_ranks) == expected
+    replayed = replaying(made, "real")
+    replayed.run_step()
+    assert bytes_sent(replayed) == expected
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -12,14 +12,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.core.collectives import all_algorithms
-from simfrontier.core.collectives.lowering import Lowered, Transfer, lower
+from simfrontier.core.collectives.lowering import Lowered, Recipe, Transfer, lower
+from simfrontier.core.program import Mesh
 from simfrontier.core.program.ir import CollectiveKind
 from simfrontier_real.ops.arrays import Array
-from simfrontier_real.ranks.lowered import LoweredPending
-from simfrontier_real.ranks.moves import MemberPart, part_of
-from simfrontier_real.ranks.wire import Mailboxes, PendingMessage, Wire, WireMessage
+from simfrontier_real.ranks.loopback import LoopbackWorld
+from simfrontier_real.ranks.lowered import LoweredPending, Route
+from simfrontier_real.ranks.transfers import MemberPart, part_of
+from simfrontier_real.ranks.transport import Channel, Wire, WireMessage
 from tests.real.lowerings import recipe_of, shuffled
 
+CHANNEL = Channel("c", "lane", ("p",))
 PAIRS = [(each.name, kind) for each in all_algorithms() for kind in each.collectives]
 
 
@@ -50,10 +53,10 @@ def wanted(kind: CollectiveKind, messages: list[Array]) -> list[Array]:
 
 
 def pendings_over(
-    wires: Sequence[Wire], kind: CollectiveKind, parts: list[MemberPart], messages: list[Array], rounds: bool
+    wires: Sequence[Wire], kind: CollectiveKind, recipe: Recipe, parts: list[MemberPart], messages: list[Array]
 ) -> list[LoweredPending]:
     return [
-        LoweredPending(wire, kind, member, part, message, "sum", rounds, None)
+        LoweredPending(Route(CHANNEL, wire, kind, recipe, member), part, message, "sum")
         for member, (wire, part, message) in enumerate(zip(wires, parts, messages, strict=True))
     ]
 
@@ -67,9 +70,8 @@ def check_results(kind: CollectiveKind, results: list[Array], messages: list[Arr
 # ── all in one process ──
 
 
-@pytest.mark.parametrize("rounds", [False, True], ids=["one by one", "in rounds"])
 @pytest.mark.parametrize(("algorithm", "kind"), PAIRS)
-def test_every_algorithm_gives_what_the_library_gives(algorithm: str, kind: CollectiveKind, rounds: bool) -> None:
+def test_every_algorithm_gives_what_the_library_gives(algorithm: str, kind: CollectiveKind) -> None:
     """Groups of 1 to 9, pieces that do not divide evenly, down to chunks that are empty; messages stay as they were."""
     for size in range(1, 10):
         per_node = size // 2 if size % 2 == 0 else size
@@ -77,14 +79,16 @@ def test_every_algorithm_gives_what_the_library_gives(algorithm: str, kind: Coll
             recipe = recipe_of(algorithm, size, channels=1 + size % 2, slices=1 + elements % 3, per_node=per_node)
             messages = messages_of(kind, size, elements)
             given_ = [message.copy() for message in messages]
-            boxes, group = Mailboxes(), tuple(range(size))
-            parts = [part_of(lower(kind, recipe), member, elements, rounds) for member in range(size)]
-            pendings = pendings_over([boxes.wire(rank, group) for rank in group], kind, parts, given_, rounds)
-            for pending in pendings:
-                pending.wire.watch(pending.advance)
-            assert all(pending.is_done() for pending in pendings), (size, elements)
+            world = LoopbackWorld(Mesh((("p", size),)))
+            wires = [world.transport(rank).wire(CHANNEL) for rank in range(size)]
+            parts = [part_of(lower(kind, recipe), member, elements) for member in range(size)]
+            pendings = pendings_over(wires, kind, recipe, parts, given_)
+            before = -1
+            while world.num_started != before:
+                before, over = world.num_started, [pending.is_done() for pending in pendings]
+            assert all(over), (size, elements)
             check_results(kind, [pending.wait() for pending in pendings], messages)
-            assert boxes.sent == {} and boxes.watched == []
+            assert world.mail == {}
             if kind != "all_reduce":
                 assert all(np.array_equal(a, b) for a, b in zip(given_, messages, strict=True))
 
@@ -93,16 +97,16 @@ def test_every_algorithm_gives_what_the_library_gives(algorithm: str, kind: Coll
 
 
 @dataclass
-class Ended:
-    """A message that has or has not been handed over."""
+class Batch:
+    """Messages of which so many have not been handed over."""
 
-    done: bool = False
+    left: int
 
     def is_done(self) -> bool:
-        return self.done
+        return self.left == 0
 
     def wait(self) -> None:
-        assert self.done, "this would block for ever"
+        assert self.is_done(), "this would block for ever"
 
 
 @dataclass
@@ -110,7 +114,7 @@ class Rendezvous:
     """A network that hands a message over only when both ends have called, at any later moment, one at a time: it reads
     what is there then, and writes there then. Between two members messages go in order."""
 
-    calls: dict[tuple[int, int, bool], list[tuple[Ended, Array]]] = field(default_factory=lambda: defaultdict(list))
+    calls: dict[tuple[int, int, bool], list[tuple[Batch, Array]]] = field(default_factory=lambda: defaultdict(list))
     handed: int = 0
 
     def ready(self) -> list[tuple[int, int]]:
@@ -120,7 +124,8 @@ class Rendezvous:
     def hand_over(self, pair: tuple[int, int]) -> None:
         (sending, values), (receiving, into) = (self.calls[(*pair, sent)].pop(0) for sent in (True, False))
         into[...] = values
-        sending.done = receiving.done = True
+        sending.left -= 1
+        receiving.left -= 1
         self.handed += 1
 
 
@@ -131,44 +136,33 @@ class RendezvousWire:
     net: Rendezvous
     member: int
 
-    def send(self, peer: int, values: Array) -> PendingMessage:
-        return self._call(self.member, peer, True, values)
-
-    def receive(self, peer: int, values: Array) -> PendingMessage:
-        return self._call(peer, self.member, False, values)
-
-    def _call(self, source: int, target: int, sent: bool, values: Array) -> Ended:
-        ended = Ended()
-        self.net.calls[source, target, sent].append((ended, values))
-        return ended
-
-    def exchange(self, moves: Sequence[WireMessage]) -> list[PendingMessage]:
-        return [(self.send if move.is_send else self.receive)(move.peer, move.values) for move in moves]
-
-    def watch(self, advance: Callable[[], bool]) -> None: ...
-
-    def settle(self) -> None: ...
+    def exchange(self, moves: Sequence[WireMessage]) -> Batch:
+        batch = Batch(len(moves))
+        for move in moves:
+            ends = (self.member, move.peer) if move.is_send else (move.peer, self.member)
+            self.net.calls[(*ends, move.is_send)].append((batch, move.values))
+        return batch
 
 
 class DeadlockError(Exception):
     """Nothing can move any more."""
 
 
-def raced(kind: CollectiveKind, parts: list[MemberPart], messages: list[Array], rounds: bool, seed: int) -> list[Array]:
+def raced(kind: CollectiveKind, parts: list[MemberPart], messages: list[Array], seed: int) -> list[Array]:
     """Members and messages go on in any order. A member that is looked at stops exactly where it would block."""
     numbers, net = random.Random(seed), Rendezvous()
     pendings = pendings_over(
         [RendezvousWire(net, member) for member in range(len(parts))],
         kind,
+        recipe_of("ring", len(parts)),
         parts,
         [message.copy() for message in messages],
-        rounds,
     )
     eager = numbers.random()  # how often members get a turn before the network does
     while True:
         before = net.handed
         for pending in numbers.sample(pendings, len(pendings)):
-            pending.advance()
+            pending.is_done()
             while numbers.random() > eager and (pairs := net.ready()):
                 net.hand_over(numbers.choice(pairs))
         if all(pending.is_over for pending in pendings):
@@ -188,7 +182,6 @@ def raced(kind: CollectiveKind, parts: list[MemberPart], messages: list[Array], 
     channels=st.integers(1, 3),
     slices=st.integers(1, 3),
     elements=st.integers(1, 40),
-    rounds=st.booleans(),
     seed=st.integers(0, 2**32),
 )
 def test_whatever_the_network_does_the_result_is_exact(
@@ -198,7 +191,6 @@ def test_whatever_the_network_does_the_result_is_exact(
     channels: int,
     slices: int,
     elements: int,
-    rounds: bool,
     seed: int,
 ) -> None:
     algorithm, kind = pair
@@ -207,8 +199,8 @@ def test_whatever_the_network_does_the_result_is_exact(
     else:
         recipe = recipe_of(algorithm, size, channels, slices, size // nodes if size % nodes == 0 else size)
     messages = messages_of(kind, size, elements, seed % 100)
-    parts = [part_of(lower(kind, recipe), member, elements, rounds) for member in range(size)]
-    check_results(kind, raced(kind, parts, messages, rounds, seed), messages)
+    parts = [part_of(lower(kind, recipe), member, elements) for member in range(size)]
+    check_results(kind, raced(kind, parts, messages, seed), messages)
 
 
 # ── faults that these tests must see ──
@@ -216,14 +208,15 @@ def test_whatever_the_network_does_the_result_is_exact(
 
 def sent_too_early(part: MemberPart) -> MemberPart:
     """Everything is sent at once, whether it is there or not."""
-    first, *others = part.stages
-    every = tuple(send for stage in part.stages for send in stage.sends)
-    return replace(part, stages=(replace(first, sends=every), *(replace(each, sends=()) for each in others)))
+    first = part.rounds[0]
+    every = tuple(send for each in part.rounds for send in each.sends)
+    receives = tuple(write for each in part.rounds for write in each.writes)
+    return replace(part, rounds=(replace(first, sends=every, writes=receives),))
 
 
 def copied_not_added(part: MemberPart) -> MemberPart:
-    stages = (replace(each, writes=tuple(w._replace(add=False) for w in each.writes)) for each in part.stages)
-    return replace(part, stages=tuple(stages))
+    rounds = (replace(each, writes=tuple(w._replace(add=False) for w in each.writes)) for each in part.rounds)
+    return replace(part, rounds=tuple(rounds))
 
 
 @pytest.mark.parametrize(("mutant", "kind"), [(sent_too_early, "all_gather"), (copied_not_added, "reduce_scatter")])
@@ -234,7 +227,7 @@ def test_faults_show(mutant: Callable[[MemberPart], MemberPart], kind: Collectiv
     def fails(parts: list[MemberPart], seed: int) -> bool:
         messages = messages_of(kind, 5, 20, seed)  # fresh memory may hold what the race before left
         try:
-            check_results(kind, raced(kind, parts, messages, False, seed), messages)
+            check_results(kind, raced(kind, parts, messages, seed), messages)
         except (AssertionError, DeadlockError):
             return True
         return False
@@ -249,7 +242,7 @@ def test_what_has_not_left_yet_is_sent_as_it_was() -> None:
     lowered = Lowered(kind="all_to_all", size=2, parts=1, transfers=there_and_back)
     parts = [part_of(lowered, member, 3) for member in range(2)]
     messages = messages_of("all_to_all", 2, 3)
-    got = [raced("all_to_all", parts, messages, False, seed)[1][0] for seed in range(10)]
+    got = [raced("all_to_all", parts, messages, seed)[1][0] for seed in range(10)]
     assert all(np.array_equal(each, messages[0][0]) for each in got)
 
 
@@ -260,16 +253,16 @@ def test_a_ring_of_three_by_hand() -> None:
     """Pieces of 4 in 3 members: member 1 sends its own piece, then member 0's on, and writes two pieces."""
     part = part_of(lower("all_gather", recipe_of("ring", 3)), 1, 4)
     assert part.sizes == (12, 0, 0)
-    assert [stage.sends for stage in part.stages] == [((2, (0, 4, 8)),), ((2, (0, 0, 4)),), ()]
-    written = [(write.peer, tuple(write.place), write.add) for stage in part.stages for write in stage.writes]
+    assert [each.sends for each in part.rounds] == [((2, (0, 4, 8)),), ((2, (0, 0, 4)),)]
+    written = [(write.peer, tuple(write.place), write.add) for each in part.rounds for write in each.writes]
     assert written == [(0, (0, 0, 4), False), (0, (0, 8, 12), False)]
 
 
 def test_empty_chunks_are_sent_by_nobody() -> None:
     """A message of 2 numbers in 5 chunks: only the first two chunks travel."""
     lowered = lower("all_reduce", recipe_of("ring", 5))
-    stages = [stage for member in range(5) for stage in part_of(lowered, member, 2).stages]
-    assert sum(len(each.sends) for each in stages) == sum(len(each.writes) for each in stages) == 2 * 2 * 4
+    rounds = [each for member in range(5) for each in part_of(lowered, member, 2).rounds]
+    assert sum(len(each.sends) for each in rounds) == sum(len(each.writes) for each in rounds) == 2 * 2 * 4
 
 
 def test_an_all_to_all_leaves_the_message_where_it_is() -> None:
@@ -281,6 +274,6 @@ def test_an_all_to_all_leaves_the_message_where_it_is() -> None:
 def test_rounds_hold_what_does_not_wait_for_each_other() -> None:
     """A ring's step is a round, whatever its channels; both ends of a message are in the same one."""
     lowered = lower("all_reduce", recipe_of("ring", 4, channels=2))
-    parts = [part_of(lowered, member, 16, in_rounds=True) for member in range(4)]
-    assert {len(part.stages) for part in parts} == {6}
-    assert {(len(each.sends), len(each.writes)) for part in parts for each in part.stages} == {(2, 2)}
+    parts = [part_of(lowered, member, 16) for member in range(4)]
+    assert {len(part.rounds) for part in parts} == {6}
+    assert {(len(each.sends), len(each.writes)) for part in parts for each in part.rounds} == {(2, 2)}

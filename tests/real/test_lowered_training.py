@@ -10,11 +10,10 @@ import pytest
 
 from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier.core.collectives.lowering.store import save_lowered
-from simfrontier.core.program import Collective, Schedule, digest, load, save
+from simfrontier.core.program import Schedule, digest, load, save
 from simfrontier.core.program.ir import CollectiveKind
-from simfrontier.core.program.placement import PartialOp
-from simfrontier_real.ranks.lowered import LoweredTransport, described, lowered_path, read_lowered
-from simfrontier_real.ranks.moves import MemberPart
+from simfrontier_real.ranks.lowered import Route, described, lowered_path, read_lowered
+from simfrontier_real.ranks.transfers import MemberPart
 from simfrontier_real.ranks.transport import collectives_of
 from simfrontier_real.train.train import train_in_one_process
 from tests.real.lowerings import MIXED, RINGS, lowered_of
@@ -72,24 +71,22 @@ def test_data_and_scales_travel_one_after_the_other() -> None:
 
 def test_a_transfer_that_is_missing_on_one_rank_is_stuck_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     made = schedule(EXACT["zero3"], (2, 1, 2))
-    kept = LoweredTransport.begin
+    kept = Route.part
 
-    def lame(self: LoweredTransport, op: Collective, message: object, reduction: PartialOp) -> object:
-        pending = kept(self, op, message, reduction)
-        if op.kind == "all_reduce" and pending.member == 1:
-            pending.part = without_last_send(pending.part)
-        return pending
+    def lame(self: Route, elements: int) -> MemberPart:
+        part = kept(self, elements)
+        return without_last_send(part) if self.kind == "all_reduce" and self.member == 1 else part
 
-    monkeypatch.setattr(LoweredTransport, "begin", lame)
+    monkeypatch.setattr(Route, "part", lame)
     with pytest.raises(SimfrontierError, match=r"^stuck: rank \d, .*running op \d+, .*: all_reduce "):
         train_in_one_process(made, training(1), lowered=lowered_of(made))
 
 
 def without_last_send(part: MemberPart) -> MemberPart:
-    last = max(number for number, stage in enumerate(part.stages) if stage.sends)
-    stages = list(part.stages)
-    stages[last] = replace(stages[last], sends=stages[last].sends[:-1])
-    return replace(part, stages=tuple(stages))
+    last = max(number for number, each in enumerate(part.rounds) if each.sends)
+    rounds = list(part.rounds)
+    rounds[last] = replace(rounds[last], sends=rounds[last].sends[:-1])
+    return replace(part, rounds=tuple(rounds))
 
 
 # ── the file ──

@@ -13,9 +13,8 @@ from simfrontier.core.program import Schedule, Tensor
 from simfrontier_real.ops.losses import LossTargets
 from simfrontier_real.ops.programs import Kernel
 from simfrontier_real.train import models
-from simfrontier_real.train.data import batch, input_names
 from simfrontier_real.train.initial_states import initial_weights
-from simfrontier_real.train.models import RealModel, model_of
+from simfrontier_real.train.models import RealModel, batch, input_names, model_of
 from simfrontier_real.train.reference import train_unsharded
 from simfrontier_real.train.train import train_in_one_process
 from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings

@@ -18,7 +18,7 @@ from simfrontier.core.plan import build, make_plan
 from simfrontier.core.program import Compute, Schedule, expand, save, traffic_bytes
 from simfrontier.core.trace import Trace, read_perfetto
 from simfrontier.core.workload import gpt
-from simfrontier_real.measure.device_timer import DeviceTimer
+from simfrontier_real.measure.rates import DeviceTimer
 from tests.core.program.builders import mesh_of, options_of
 from tests.real.ranks import ROOT
 from tests.real.schedules import EXACT, GPT, PLAIN, schedule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier_real.ranks.others import ProcessorTime, others_share
+from simfrontier_real.ranks.hosts import ProcessorTime, others_share
 
 
 def test_the_share_by_hand() -> None:

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from simfrontier.inputs.measured import KernelRow, RateRow, read_of_device
-from simfrontier_real.measure.kernel_cases import KernelCase, kernel_cases
-from simfrontier_real.measure.product_cases import ProductShape, shapes_of
+from simfrontier_real.measure.cases import KernelCase, ProductShape, kernel_cases, shapes_of
 from simfrontier_real.measure.rates import KERNELS, PRODUCTS, RateCases, RateSettings, measure_rates
 from tests.invoke import invoke
 

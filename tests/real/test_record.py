@@ -10,9 +10,9 @@ from simfrontier.core.codecs import Plain
 from simfrontier.core.program import Call, Collective, Compute, Mesh, Ref, Role, Schedule, Tensor, digest as digest_of
 from simfrontier.core.program.placement import REPLICATE, flat
 from simfrontier.core.trace import file_of
+from simfrontier_real.ops.executor import StepTimes
 from simfrontier_real.ops.programs import programs_of
 from simfrontier_real.replay.record import aligned, arrows_of, clocked, held_ranks, trace_of
-from simfrontier_real.replay.step_times import StepTimes
 
 
 def two_collectives() -> Schedule:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from simfrontier_real.replay.steps import CheckStep, StepResult, run_steps
+from simfrontier_real.measure.gpu import CheckStep, StepResult, run_steps
 
 
 def step(name: str, text: str, *more: str, limit_s: float = 60.0, needs: tuple[str, ...] = ()) -> CheckStep:

@@ -9,22 +9,21 @@ import numpy as np
 import pytest
 
 from simfrontier.base.errors import InputError, SimfrontierError
-from simfrontier.core.program import Collective, Issuer, Mesh, Schedule, expand
-from simfrontier.core.program.placement import PartialOp
+from simfrontier.core.program import Collective, Issuer, Mesh, expand
+from simfrontier.core.program.sweep_calls import SweepCall, sweep
 from simfrontier.core.trace import Span, Trace
-from simfrontier_real.ops.arrays import Array, Backend, numpy_backend
-from simfrontier_real.ops.executor import Executor, run_together
-from simfrontier_real.ops.lane_step import LaneStep
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.executor import Executor
 from simfrontier_real.ops.lanes import InlineLanes
-from simfrontier_real.ops.layout import layouts_of
-from simfrontier_real.ops.programs import rank_context_of
+from simfrontier_real.ops.op_runner import LaneStep, OpRunner
 from simfrontier_real.options import parse_sizes
 from simfrontier_real.ranks.loopback import LoopbackWorld
 from simfrontier_real.ranks.transport import Channel
 from simfrontier_real.ranks.world import RankAddress, place_of
-from simfrontier_real.replay.replay import ComputeMode, ReplayRunner, StandInKernels, waits_of
+from simfrontier_real.replay.replay import ComputeMode, waits_of
 from simfrontier_real.verify.verdict import scheduled_bytes
 from tests.real.schedules import ENGINES, EXACT, FAMILIES, QUANTISED, schedule
+from tests.real.together import bytes_sent, replaying
 from tests.some import some
 
 # ── sizes and places ──
@@ -75,7 +74,7 @@ def test_half_a_place_is_refused(environment: dict[str, str], message: str) -> N
 
 
 @dataclass
-class NoWork:
+class NoWork(OpRunner):
     """Ops that do nothing but leave their number, and messages of one number."""
 
     done_ops: list[int] = field(default_factory=list)
@@ -83,24 +82,8 @@ class NoWork:
     def begin_step(self) -> None:
         self.done_ops.clear()
 
-    def run(self, index: int, ready_s: float) -> None: ...
-
     def outgoing(self, index: int) -> tuple[Array, ...]:
         return (np.zeros(1),)
-
-    def reduction(self, index: int) -> PartialOp:
-        return "sum"
-
-    def room(self, index: int) -> Array | None:
-        return None
-
-    def incoming(self, index: int, results: tuple[Array, ...]) -> None: ...
-
-    def measures(self, index: int) -> Backend | None:
-        return None
-
-    def read_by(self, index: int) -> list[Array]:
-        return []
 
     def done(self, index: int) -> None:
         self.done_ops.append(index)
@@ -111,7 +94,7 @@ def test_the_executor_follows_the_issuer_and_ends_with_every_op(engine: str) -> 
     """On one rank every op ends once, after all that the schedule makes it wait for."""
     made = schedule(FAMILIES["zero3"], (1, 1, 1), 2, engine=ENGINES[engine])
     program, work = expand(made, made.roles[0]), NoWork()
-    step = LaneStep(program, made.mesh, work, LoopbackWorld(made.mesh).transport(0), lambda: 0.0)
+    step = LaneStep(program, made.mesh, work, LoopbackWorld(made.mesh).transport(0))
     executor = Executor(step, InlineLanes(step))
     for _ in range(2):
         executor.run_step(0.0)
@@ -127,9 +110,7 @@ def test_the_executor_follows_the_issuer_and_ends_with_every_op(engine: str) -> 
 @pytest.mark.parametrize("plan", ["zero3", "zero-topo", "three hops"])
 def test_ranks_together_do_each_op_once(plan: str) -> None:
     made = schedule(EXACT[plan], (2, 1, 2), 2, engine=ENGINES["tight"])
-    program, world = expand(made, made.roles[0]), LoopbackWorld(made.mesh)
-    ranks = replaying(made, world, "none")
-    run_together([executor for executor, _ in ranks])
+    program, times = expand(made, made.roles[0]), replaying(made, "none").run_step()
     alone = Issuer(program)
     order = []
     while not alone.is_finished:
@@ -137,16 +118,16 @@ def test_ranks_together_do_each_op_once(plan: str) -> None:
         for index in now:
             alone.finish(index)
     assert sorted(order) == list(range(program.num_ops))
-    times = [executor.end() for executor, _ in ranks]
     for each in times:
         assert all(0 < ready <= end for ready, end in zip(each.ready_s, each.end_s, strict=True))
 
 
 def test_stuck_ranks_in_one_process_raise_their_table() -> None:
     made = schedule(EXACT["zero3"], (1, 1, 2))
-    (first, _), _ = replaying(made, LoopbackWorld(made.mesh), "none")
+    together = replaying(made, "none")
+    together.executors = together.executors[:1]
     with pytest.raises(SimfrontierError, match=r"^stuck: rank 0, .*gather: running op \d+, .*all_gather"):
-        run_together([first])
+        together.run_step()
 
 
 def test_members_meet_call_by_call_in_the_order_of_the_axes() -> None:
@@ -170,33 +151,28 @@ def test_members_meet_call_by_call_in_the_order_of_the_axes() -> None:
 # ── replay ──
 
 
-def replaying(
-    made: Schedule, world: LoopbackWorld, mode: ComputeMode, waits: list[float] | None = None
-) -> list[tuple[Executor, LaneStep]]:
-    import time
-
-    program = expand(made, made.roles[0])
-    out = []
-    for rank in range(made.mesh.num_ranks):
-        context = rank_context_of(made, program, layouts_of(made, program), numpy_backend(), rank)
-        work = ReplayRunner(context, StandInKernels(mode, waits))
-        step = LaneStep(program, made.mesh, work, world.transport(rank), time.monotonic)
-        out.append((Executor(step, InlineLanes(step)), step))
-    return out
-
-
 @pytest.mark.parametrize("mode", ["real", "wait", "none"])
 @pytest.mark.parametrize("plan", [*FAMILIES, *QUANTISED])
 def test_replayed_messages_have_the_bytes_of_the_schedule(plan: str, mode: ComputeMode) -> None:
     made = schedule({**FAMILIES, **QUANTISED}[plan], (2, 2, 2), 2, precision="fp16")
     program = expand(made, made.roles[0])
-    ranks = replaying(made, LoopbackWorld(made.mesh), mode, [0.0] * program.num_ops if mode == "wait" else None)
+    together = replaying(made, mode, [0.0] * program.num_ops if mode == "wait" else None)
     for _ in range(2):
-        run_together([executor for executor, _ in ranks])
-        expected = scheduled_bytes(made, program)
-        assert [sum(step.message_bytes.values()) for _, step in ranks] == [expected] * 8
+        together.run_step()
+        assert bytes_sent(together) == [scheduled_bytes(made, program)] * 8
     collectives = {index for index, op in enumerate(program.ops) if isinstance(op, Collective)}
-    assert set(ranks[0][1].message_bytes) == collectives
+    assert set(together.steps[0].message_bytes) == collectives
+
+
+def test_a_sweep_hands_over_the_messages_asked_for_step_after_step() -> None:
+    mesh = Mesh((("node", 2), ("package", 1), ("gcd", 2)))
+    kinds = ("all_gather", "reduce_scatter", "all_reduce")
+    together = replaying(
+        sweep(mesh, [SweepCall(kind=kind, axes=("node", "gcd"), num_bytes=4096) for kind in kinds]), "none"
+    )
+    for _ in range(2):
+        together.run_step()
+        assert [step.message_bytes for step in together.steps] == [{0: 4096, 1: 4096, 2: 4096}] * 4
 
 
 def test_waiting_ops_last_as_long_as_they_are_told() -> None:
@@ -204,8 +180,7 @@ def test_waiting_ops_last_as_long_as_they_are_told() -> None:
     made = schedule(FAMILIES["ddp"], (1, 1, 1), model="mlp")
     program = expand(made, made.roles[0])
     waits = [0.002] * program.num_ops
-    ((executor, _),) = replaying(made, LoopbackWorld(made.mesh), "wait", waits)
-    times = executor.run_step(0.0)
+    (times,) = replaying(made, "wait", waits).run_step()
     for ready, end in some(zip(times.ready_s, times.end_s, strict=True)):
         assert end - ready >= 0.002
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import platform
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,14 +22,13 @@ from simfrontier.core.program import (
     Compute,
     Mesh,
     Op,
-    PartialOp,
     Ref,
     Role,
     Schedule,
     Tensor,
 )
-from simfrontier_real.ops.arrays import Array, Backend
-from simfrontier_real.ops.lane_step import LaneStep
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.op_runner import LaneStep, OpRunner
 from simfrontier_real.ops.programs import programs_of
 from simfrontier_real.ranks.session import Session
 from simfrontier_real.replay.record import RankTimes, aligned
@@ -182,14 +180,11 @@ def _schedule(mesh: Mesh, probes: list[TimedOp]) -> Schedule:
 
 
 @dataclass
-class TimedOpRunner:
+class TimedOpRunner(OpRunner):
     """The probes' work: messages of zeros, products and copies on scratch memory."""
 
-    probes: list[TimedOp]
     messages: list[Array | None]
     local: list[Callable[[], object]]
-
-    def begin_step(self) -> None: ...
 
     def run(self, index: int, ready_s: float) -> None:
         self.local[index]()
@@ -197,22 +192,9 @@ class TimedOpRunner:
     def outgoing(self, index: int) -> tuple[Array, ...]:
         return (self.messages[index],)
 
-    def reduction(self, index: int) -> PartialOp:
-        return "sum"
-
-    def room(self, index: int) -> Array | None:
-        return None
-
-    def incoming(self, index: int, results: tuple[Array, ...]) -> None: ...
-
-    def measures(self, index: int) -> Backend | None:
-        return None
-
     def read_by(self, index: int) -> list[Array]:
         message = self.messages[index]
         return [] if message is None else [message]
-
-    def done(self, index: int) -> None: ...
 
 
 def _op_runner(session: Session, mesh: Mesh, probes: list[TimedOp], precision: str) -> TimedOpRunner:
@@ -238,7 +220,7 @@ def _op_runner(session: Session, mesh: Mesh, probes: list[TimedOp], precision: s
             run = _repeated(partial(xp.asarray, copy=True), NUM_COPIES, backend.zeros((probe.size,), "uint8"))
         messages.append(message)
         local.append(run)
-    return TimedOpRunner(probes, messages, local)
+    return TimedOpRunner(messages, local)
 
 
 def _piece(size: int, members: int) -> int:
@@ -274,7 +256,6 @@ def _pass(
         mesh,
         _op_runner(session, mesh, probes, settings.precision),
         session.transport,
-        time.monotonic,
     )
     what = f"measuring {len(probes)} probes, {title}"
     ranks, _ = timed_steps(session, step, settings.iterations, what, settings.warmup)

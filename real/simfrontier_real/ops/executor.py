@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.program import ExpandedProgram, Issuer, title_of
-from simfrontier_real.ops.lane_step import LaneStep
-from simfrontier_real.ops.lanes import InlineLanes, Lanes
+from simfrontier_real.ops.lanes import Lanes
+from simfrontier_real.ops.op_runner import LaneStep
 from simfrontier_real.ranks.world import LostRankError
-from simfrontier_real.replay.step_times import StepTimes
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """When each op of one step was ready on this rank and when it ended, in seconds of the executor's clock.
+
+    Ready is the moment at which the last op that it waited for ended: what issuing costs is part of the op's time.
+    """
+
+    begin_s: float
+    ready_s: tuple[float, ...]
+    end_s: tuple[float, ...]
+
 
 GONE = "the connection to another rank broke (it ended or was killed)"
 _BROKEN = re.compile(r"[Cc]onnection (reset|closed|refused)|Read error|Broken pipe|writev")
@@ -54,8 +67,8 @@ class Executor:
         self._begin_s = self._step.clock()
 
     def advance(self, timeout_s: float) -> bool:
-        """Start all that may start, then take what has ended; whether anything did, or went on at least."""
-        moved, measured = False, self._step.num_measured
+        """Start all that may start, then take what has ended; whether anything did."""
+        moved = False
         for index in self._issuer.startable():
             self._ready[index] = self._running[index] = self._enabled_s(index)
             self._lanes.start(index, self._ready[index])
@@ -70,7 +83,7 @@ class Executor:
             self._step.op_runner.done(index)
             self._issuer.finish(index)
             moved = True
-        return moved or self._step.num_measured > measured
+        return moved
 
     def _enabled_s(self, index: int) -> float:
         """When the last op ended that an op waited for, those before it on its lane included."""
@@ -84,7 +97,7 @@ class Executor:
         return StepTimes(self._begin_s, tuple(ready), tuple(end))
 
     def close(self) -> None:
-        """Give back the lanes' threads and streams."""
+        """Give back the lanes' threads."""
         self._lanes.close()
 
     @property
@@ -99,24 +112,6 @@ class Executor:
             waits = ", ".join(f"{lane} {done} of {needed} ops" for lane, done, needed in lacking)
             lines.append(f"{lane_of(program, index)}: {title(program, index)} waits for {waits}")
         return lines
-
-
-def inline(step: LaneStep) -> Executor:
-    """An executor that runs every op where it is started."""
-    return Executor(step, InlineLanes(step))
-
-
-def run_together(executors: list[Executor]) -> None:
-    """One step of all ranks in one thread, in turn. Raises SimfrontierError where none can go on."""
-    for executor in executors:
-        executor.begin()
-    waiting = list(enumerate(executors))
-    while waiting:
-        moved = [executor.advance(0.0) for _, executor in waiting]
-        waiting = [(rank, executor) for rank, executor in waiting if not executor.is_finished]
-        if waiting and not any(moved):
-            lines = [f"rank {rank}, {line}" for rank, executor in waiting for line in executor.table()]
-            raise SimfrontierError("stuck: " + "; ".join(lines[:8]))
 
 
 def _explained(error: Exception, op_title: str) -> Exception:

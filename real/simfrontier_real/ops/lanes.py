@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import queue
 import threading
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+import time
+from typing import Any, NamedTuple
 
 from simfrontier.core.program import Compute
-from simfrontier_real.ops.lane_step import LaneStep
-from simfrontier_real.ops.lane_streams import LaneStreams
+from simfrontier_real.ops.op_runner import LaneStep
 from simfrontier_real.ranks.transport import Pending
+
+POLL_S = 1e-4
 
 
 class FinishedOp(NamedTuple):
@@ -21,71 +22,66 @@ class FinishedOp(NamedTuple):
     error: Exception | None = None
 
 
-class Lanes(Protocol):
+class Lanes:
     """Runs ops that the issuer handed out, one at a time on each lane, lanes beside each other."""
+
+    def __init__(self, step: LaneStep) -> None:
+        self.step = step
 
     def begin_step(self) -> None:
         """A new step begins; all of the one before has ended."""
 
     def start(self, index: int, ready_s: float) -> None:
         """Begin an op; never blocks for another rank."""
+        raise NotImplementedError
 
     def finished(self, timeout_s: float) -> list[FinishedOp]:
         """Ops that have ended since the last call; waits up to `timeout_s` for the first (0: only looks)."""
+        raise NotImplementedError
 
     def left(self, timeout_s: float) -> list[int]:
         """Ops that count as finished and have not ended when nothing has ended for so long (none: all have)."""
+        return []
 
     def times(self) -> dict[int, tuple[float, float]]:
         """When ops of the step began and ended, by the executor's clock, where the lanes know better than the
         executor."""
-
-    def close(self) -> None:
-        """Give back threads and streams."""
-
-
-@dataclass
-class InlineLanes:
-    """Ops run where they are started; communication is looked at until it is done. For the loopback."""
-
-    step: LaneStep
-    ended: list[FinishedOp] = field(default_factory=list)
-    pending: list[tuple[int, list[Pending]]] = field(default_factory=list)
-
-    def begin_step(self) -> None:
-        """Nothing is left of the step before."""
-
-    def start(self, index: int, ready_s: float) -> None:
-        op = self.step.program.ops[index]
-        if not isinstance(op, Compute):
-            self.pending.append((index, self.step.call(index, op)))
-        else:
-            self.step.op_runner.run(index, ready_s)
-            self.ended.append(FinishedOp(index, self.step.clock()))
-
-    def finished(self, timeout_s: float) -> list[FinishedOp]:
-        waiting = []
-        for index, pendings in self.pending:
-            if all(pending.is_done() for pending in pendings):
-                self.step.op_runner.incoming(index, tuple(pending.wait() for pending in pendings))
-                self.ended.append(FinishedOp(index, self.step.clock()))
-            else:
-                waiting.append((index, pendings))
-        self.pending = waiting
-        ended, self.ended = self.ended, []
-        return ended
-
-    def left(self, timeout_s: float) -> list[int]:
-        return []
-
-    def times(self) -> dict[int, tuple[float, float]]:
         return {}
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Give back threads."""
 
 
-class ThreadLanes:
+class InlineLanes(Lanes):
+    """Ops run where they are started; communication is looked at until it is done. For the loopback."""
+
+    def __init__(self, step: LaneStep) -> None:
+        super().__init__(step)
+        self._ended: list[FinishedOp] = []
+        self._pending: list[tuple[int, list[Pending]]] = []
+
+    def start(self, index: int, ready_s: float) -> None:
+        op = self.step.program.ops[index]
+        if isinstance(op, Compute):
+            self.step.run(index, ready_s)
+            self._ended.append(FinishedOp(index, self.step.clock()))
+        else:
+            self._pending.append((index, self.step.begin(index, op)))
+
+    def finished(self, timeout_s: float) -> list[FinishedOp]:
+        waiting = []
+        for index, pendings in self._pending:
+            if all(pending.is_done() for pending in pendings):
+                self.step.op_runner.incoming(index, tuple(pending.wait() for pending in pendings))
+                self._ended.append(FinishedOp(index, self.step.clock()))
+            else:
+                waiting.append((index, pendings))
+        self._pending = waiting
+        ended, self._ended = self._ended, []
+        return ended
+
+
+class ThreadLanes(Lanes):
     """One thread per lane, which waits for its collectives while the others go on. For gloo.
 
     Every collective that may start has been started before any is waited for, because no lane waits for another: gloo's
@@ -93,23 +89,20 @@ class ThreadLanes:
     """
 
     def __init__(self, step: LaneStep) -> None:
-        self._step = step
+        super().__init__(step)
         self._ended: queue.SimpleQueue[FinishedOp] = queue.SimpleQueue()
         self._queues: list[queue.SimpleQueue[tuple[int, float] | None]] = [
             queue.SimpleQueue() for _ in step.program.lanes
         ]
         self._threads = [
-            threading.Thread(target=self._run, args=(waiting,), name=lane, daemon=True)
+            threading.Thread(target=self._run_all, args=(waiting,), name=lane, daemon=True)
             for lane, waiting in zip(step.program.lanes, self._queues, strict=True)
         ]
         for thread in self._threads:
             thread.start()
 
-    def begin_step(self) -> None:
-        """Nothing is left of the step before."""
-
     def start(self, index: int, ready_s: float) -> None:
-        self._queues[self._step.program.lane[index]].put((index, ready_s))
+        self._queues[self.step.program.lane[index]].put((index, ready_s))
 
     def finished(self, timeout_s: float) -> list[FinishedOp]:
         out: list[FinishedOp] = []
@@ -120,100 +113,111 @@ class ThreadLanes:
         except queue.Empty:
             return out
 
-    def left(self, timeout_s: float) -> list[int]:
-        return []
-
-    def times(self) -> dict[int, tuple[float, float]]:
-        return {}
-
     def close(self) -> None:
         for waiting in self._queues:
             waiting.put(None)
         for thread in self._threads:
             thread.join(timeout=1.0)
 
-    def _run(self, waiting: queue.SimpleQueue[tuple[int, float] | None]) -> None:
+    def _run_all(self, waiting: queue.SimpleQueue[tuple[int, float] | None]) -> None:
         while (given := waiting.get()) is not None:
             index, ready_s = given
             error = None
             try:
-                with self._step.annotated(index):
-                    self._execute(index, ready_s)
+                with self.step.annotated(index):
+                    self._run(index, ready_s)
             except Exception as raised:  # whatever it is: a thread cannot end the run, the rank's main thread does
                 error = raised
-            self._ended.put(FinishedOp(index, self._step.clock(), error))
+            self._ended.put(FinishedOp(index, self.step.clock(), error))
 
-    def _execute(self, index: int, ready_s: float) -> None:
-        op = self._step.program.ops[index]
-        if not isinstance(op, Compute):
-            self._step.call_and_wait(index, op)
-        else:
-            self._step.op_runner.run(index, ready_s)
+    def _run(self, index: int, ready_s: float) -> None:
+        self.step.run(index, ready_s)
 
 
-class StreamLanes:
-    """One stream of the device per lane, filled by the executor's own thread, so the host runs ahead. For nccl.
+class OnStreams(Lanes):
+    """One stream of the device per lane: ops wait for each other by events, which also give their times.
 
-    An op counts as finished for the issuer when it is on its stream: the streams then keep the order that the
-    issuer's waits ask for. Times are taken from events on the device, and read when the step has ended.
+    An op counts as finished for the issuer when it is on its stream: the streams then keep the order that the issuer's
+    waits ask for. Ops of one lane come from one thread.
     """
 
     def __init__(self, step: LaneStep, device: str) -> None:
-        self._streams = LaneStreams(step, device)
-        self._ended: list[FinishedOp] = []
+        import torch
+
+        self._torch, self._device = torch, device
+        self._streams = [torch.cuda.Stream(device) for _ in step.program.lanes]  # type: ignore[no-untyped-call]
+        super().__init__(step)
 
     def begin_step(self) -> None:
-        """Forget the events of the step before."""
-        self._streams.begin_step()
+        """Forget the events of the step before, wait for what other streams do, and take the moment that times count
+        from."""
+        self._done: list[list[Any]] = [[] for _ in self._streams]
+        self._events: dict[int, tuple[Any, Any]] = {}
+        torch, stream = self._torch, self._streams[0]
+        with torch.cuda.device(self._device), torch.cuda.stream(stream):
+            torch.cuda.synchronize(self._device)
+            event = torch.cuda.Event(enable_timing=True)
+            event.record(stream)
+            self._origin = (self.step.clock(), event)
+
+    def put(self, index: int, ready_s: float) -> None:
+        """Put an op on the stream of its lane, behind what it waits for, all of which has been put on its stream."""
+        torch, program = self._torch, self.step.program
+        lane, op = program.lane[index], program.ops[index]
+        stream = self._streams[lane]
+        with torch.cuda.device(self._device), torch.cuda.stream(stream):
+            for other, count in program.waits[index]:
+                stream.wait_event(self._done[other][count - 1])
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record(stream)
+            used = self.step.op_runner.read_by(index)
+            self.step.run(index, ready_s)
+            for array in used:
+                array.record_stream(stream)  # its memory is not reused before this stream has done with it
+            end.record(stream)
+            if op.lane == "host" or getattr(op, "blocking", False):
+                end.synchronize()
+        self._done[lane].append(end)
+        self._events[index] = (begin, end)
+
+    def left(self, timeout_s: float) -> list[int]:
+        waited, moved_s = list(self._events), self.step.clock()
+        while waited and self.step.clock() - moved_s < timeout_s:
+            still = [index for index in waited if not self._events[index][1].query()]
+            if len(still) < len(waited):
+                waited, moved_s = still, self.step.clock()
+            else:
+                time.sleep(POLL_S)
+        return waited
+
+    def times(self) -> dict[int, tuple[float, float]]:
+        at_s, origin = self._origin
+        return {
+            index: (at_s + origin.elapsed_time(begin) / 1e3, at_s + origin.elapsed_time(end) / 1e3)
+            for index, (begin, end) in self._events.items()
+        }
+
+
+class StreamLanes(OnStreams):
+    """Streams that the executor's own thread fills, so the host runs ahead. For nccl."""
+
+    def __init__(self, step: LaneStep, device: str) -> None:
+        super().__init__(step, device)
+        self._ended: list[FinishedOp] = []
 
     def start(self, index: int, ready_s: float) -> None:
-        self._streams.set_out()
-        self._streams.run(index, ready_s)
+        self.put(index, ready_s)
         self._ended.append(FinishedOp(index, ready_s))
 
     def finished(self, timeout_s: float) -> list[FinishedOp]:
         ended, self._ended = self._ended, []
         return ended
 
-    def left(self, timeout_s: float) -> list[int]:
-        """Ops that are on their streams and have not ended when nothing has ended there for so long."""
-        return self._streams.left(timeout_s)
 
-    def times(self) -> dict[int, tuple[float, float]]:
-        """When each op ran on the device, by the executor's clock; the step has ended."""
-        return self._streams.times()
+class StreamThreadLanes(OnStreams, ThreadLanes):
+    """Streams that a thread per lane fills, which waits for its messages while the others go on. For gloo with buffers
+    on a device: the host has a part in every message, which counts as finished when what it brought is on its way to
+    the device."""
 
-    def close(self) -> None:
-        """Streams go with the process."""
-
-
-class StreamThreadLanes(ThreadLanes):
-    """One stream of the device per lane, filled by a thread per lane, which waits for its messages while the others go
-    on. For gloo with buffers on a device: the host has a part in every message.
-
-    An op counts as finished for the issuer when it is on its stream, a message when what it brought is on its way to
-    the device. Times are the device's.
-    """
-
-    def __init__(self, step: LaneStep, device: str) -> None:
-        self._streams = LaneStreams(step, device)
-        super().__init__(step)
-
-    def begin_step(self) -> None:
-        """Forget the events of the step before."""
-        self._streams.begin_step()
-
-    def start(self, index: int, ready_s: float) -> None:
-        self._streams.set_out()
-        super().start(index, ready_s)
-
-    def left(self, timeout_s: float) -> list[int]:
-        """Ops that are on their streams and have not ended when nothing has ended there for so long."""
-        return self._streams.left(timeout_s)
-
-    def times(self) -> dict[int, tuple[float, float]]:
-        """When each op ran on the device, by the executor's clock; the step has ended."""
-        return self._streams.times()
-
-    def _execute(self, index: int, ready_s: float) -> None:
-        self._streams.run(index, ready_s)
+    def _run(self, index: int, ready_s: float) -> None:
+        self.put(index, ready_s)

@@ -20,7 +20,7 @@ from simfrontier_real.ops.layout import (
     side_by_side,
     taken_apart,
 )
-from simfrontier_real.ops.pieces import put, shape_of, taken
+from simfrontier_real.ops.operands import put, shape_of, taken
 from simfrontier_real.ops.programs import RankContext
 
 DIVIDED: Final = ("reduce_scatter", "all_to_all")  # a member sends each of the others something else

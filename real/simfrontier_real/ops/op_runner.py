@@ -1,45 +1,62 @@
-"""What the ops of a schedule mean on one rank's real buffers; the executor decides when, this module what."""
+"""What the ops of a schedule mean on one rank's real buffers, and how their messages are begun and waited for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
 
 from simfrontier.base.errors import InputError, nearest
-from simfrontier.core.program import Collective, Compute, Exchange, PartialOp
+from simfrontier.core.program import Collective, Compute, Exchange, ExpandedProgram, Mesh, PartialOp
 from simfrontier_real.ops import messages
-from simfrontier_real.ops.arrays import Array, Backend
+from simfrontier_real.ops.arrays import Array, Backend, num_bytes
+from simfrontier_real.ops.codecs.mpc import stream_bytes
 from simfrontier_real.ops.programs import Kernel, RankContext
+from simfrontier_real.ranks.transport import Pending, Transport
 from simfrontier_real.verify.arrivals import MessageDigests
 from simfrontier_real.verify.updates import WeightCodes
 
 
-class OpRunner(Protocol):
-    """What a rank does for each op. `run` takes the moment (of the executor's clock) at which the op was ready;
-    `reduction` is how a collective combines, `room` the memory for what an exchange brings (None: nothing). Where the
-    length of a message depends on its values, `measures` is the library of its arrays."""
+class OpRunner:
+    """What a rank does for each op: this one does nothing, and sends nothing."""
 
-    def begin_step(self) -> None: ...
+    def begin_step(self) -> None:
+        """A new step begins."""
 
-    def run(self, index: int, ready_s: float) -> None: ...
+    def run(self, index: int, ready_s: float) -> None:
+        """Compute an op that was ready at this moment of the executor's clock."""
 
-    def outgoing(self, index: int) -> tuple[Array, ...]: ...
+    def outgoing(self, index: int) -> tuple[Array, ...]:
+        """The messages of a collective or an exchange."""
+        return ()
 
-    def reduction(self, index: int) -> PartialOp: ...
+    def reduction(self, index: int) -> PartialOp:
+        """How a collective combines contributions."""
+        return "sum"
 
-    def room(self, index: int) -> Array | None: ...
+    def room(self, index: int) -> Array | None:
+        """Memory for what an exchange brings; None: it brings nothing."""
+        return None
 
-    def incoming(self, index: int, results: tuple[Array, ...]) -> None: ...
+    def incoming(self, index: int, results: tuple[Array, ...]) -> None:
+        """Take in what a collective or an exchange brought."""
 
-    def measures(self, index: int) -> Backend | None: ...
+    def measures(self, index: int) -> Backend | None:
+        """The library of an op's messages where their lengths depend on their values."""
+        return None
 
-    def read_by(self, index: int) -> list[Array]: ...
+    def read_by(self, index: int) -> list[Array]:
+        """The arrays that an op reads or adds to."""
+        return []
 
-    def done(self, index: int) -> None: ...
+    def done(self, index: int) -> None:
+        """An op has ended."""
 
 
 @dataclass
-class RealOpRunner:
+class RealOpRunner(OpRunner):
     """Every op computed for real: local moves of data by this package, the model's ops by `kernels`, by kind of op.
     `digests` records what is sent and received, `weight_codes` the codes of weights that are sent (None: not
     recorded)."""
@@ -89,8 +106,6 @@ class RealOpRunner:
         return next((by_axis[axis] for axis in op.axes if axis in by_axis), "sum")
 
     def room(self, index: int) -> Array | None:
-        op = self.context.program.ops[index]
-        assert isinstance(op, Exchange)
         return messages.room(self.context, index)
 
     def incoming(self, index: int, results: tuple[Array, ...]) -> None:
@@ -99,21 +114,116 @@ class RealOpRunner:
             self.digests.record_received(index, op, results)
         if isinstance(op, Exchange):
             messages.received(self.context, index, results[0])
-            return
-        assert isinstance(op, Collective)
-        messages.incoming(self.context, index, op, results)
+        elif isinstance(op, Collective):
+            messages.incoming(self.context, index, op, results)
 
     def measures(self, index: int) -> Backend | None:
-        """The library of the messages of an op that is sent in a codec of variable length."""
         op = self.context.program.ops[index]
         assert not isinstance(op, Compute)
         return self.context.backend if op.codec.is_measured else None
 
     def read_by(self, index: int) -> list[Array]:
-        """The arrays that an op reads or adds to."""
         program = self.context.program
         held = [self.context.buffers.by_ref.get(ref) for ref in (*program.reads[index], *program.accumulates[index])]
         return [part for each in held if each is not None for part in getattr(each, "parts", (each,))]
 
     def done(self, index: int) -> None:
         self.context.buffers.used_by(index)
+
+
+@dataclass
+class LaneStep:
+    """A rank's step as its lanes see it."""
+
+    program: ExpandedProgram
+    mesh: Mesh
+    op_runner: OpRunner
+    transport: Transport
+    clock: Callable[[], float] = time.monotonic
+    message_bytes: dict[int, int] = field(default_factory=dict)  # whole messages that were really handed over, per op
+    annotated: Callable[[int], AbstractContextManager[Any]] = nullcontext  # what an op runs in: the profiler's mark
+
+    def run(self, index: int, ready_s: float) -> None:
+        """Run an op to its end; of a collective its messages one after the other, as they run on one communicator."""
+        op = self.program.ops[index]
+        if isinstance(op, Compute):
+            self.op_runner.run(index, ready_s)
+        else:
+            self.op_runner.incoming(index, tuple(pending.wait() for pending in self._begun(index, op)))
+
+    def begin(self, index: int, op: Collective | Exchange) -> list[Pending]:
+        """Begin the messages of a collective or an exchange, all at once."""
+        return list(self._begun(index, op))
+
+    def _begun(self, index: int, op: Collective | Exchange) -> Iterator[Pending]:
+        outgoing, backend = self.op_runner.outgoing(index), self.op_runner.measures(index)
+        self.message_bytes.pop(index, None)
+        if isinstance(op, Exchange):
+            message, room = outgoing[0] if outgoing else None, self.op_runner.room(index)
+            if backend is not None:
+                yield self._measured_exchange(backend, index, op, message, room)
+                return
+            self._count(index, 0 if message is None else num_bytes(message))
+            yield self.transport.exchange(op, message, room)
+            return
+        if backend is None and not op.per_hop:  # what is sent per hop depends on how a ring cuts it
+            pieces = self.mesh.size(op.axes) if op.kind == "all_gather" else 1
+            self._count(index, pieces * sum(num_bytes(message) for message in outgoing))
+        reduction = self.op_runner.reduction(index) if op.kind == "all_reduce" else "sum"
+        for message in outgoing:
+            if backend is None:
+                yield self.transport.begin(op, message, reduction)
+            else:
+                yield self._measured_collective(backend, index, op, message)
+
+    def _measured_collective(self, backend: Backend, index: int, op: Collective, message: Array) -> Pending:
+        """A collective of coded pieces: all-gather [capacity], or all-to-all [members, capacity]."""
+        members = self.mesh.size(op.axes)
+        longest = int(stream_bytes(backend.xp.reshape(message, (-1, message.shape[-1]))).max())
+        shape = (1,) if op.wire_kind == "all_gather" else (members, 1)
+        own = backend.xp.reshape(backend.array([longest] * shape[0], "int64"), shape)
+
+        def begin(lengths: Array) -> Pending:
+            width = int(lengths.max())
+            self._count(index, members * width)
+            return self.transport.begin(op, backend.xp.asarray(message[..., :width], copy=True))
+
+        return MeasuredPending(self.transport.begin(op, own), begin)
+
+    def _measured_exchange(
+        self, backend: Backend, index: int, op: Exchange, message: Array | None, room: Array | None
+    ) -> Pending:
+        """An exchange of one coded piece in each direction, or in one."""
+        width = 0 if message is None else int(stream_bytes(backend.xp.reshape(message, (1, -1)))[0])
+        own = None if message is None else backend.array([width], "int64")
+
+        def begin(length: Array | None) -> Pending:
+            self._count(index, width)
+            space = None if length is None else backend.empty((int(length[0]),), "uint8")
+            return self.transport.exchange(op, None if message is None else message[:width], space)
+
+        awaited = None if room is None else backend.zeros((1,), "int64")
+        return MeasuredPending(self.transport.exchange(op, own, awaited), begin)
+
+    def _count(self, index: int, count: int) -> None:
+        self.message_bytes[index] = self.message_bytes.get(index, 0) + count
+
+
+@dataclass
+class MeasuredPending:
+    """Two calls of messages whose lengths depend on their values: the lengths, and what they are of. What arrives is as
+    wide as the longest stream of the group (of an exchange: of the other end), filled up behind its own."""
+
+    lengths: Pending
+    begin: Callable[[Array], Pending]
+    message: Pending | None = None
+
+    def is_done(self) -> bool:
+        if self.message is None and self.lengths.is_done():
+            self.message = self.begin(self.lengths.wait())
+        return self.message is not None and self.message.is_done()
+
+    def wait(self) -> Array:
+        if self.message is None:
+            self.message = self.begin(self.lengths.wait())
+        return self.message.wait()

@@ -1,44 +1,50 @@
-"""The loopback transport: all ranks in one process, messages by plain numpy; sums in the order of the members."""
+"""All ranks of a schedule in one process: messages by plain numpy, sums in the order of the members."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from simfrontier.core.program import Collective, CollectiveKind, Exchange, Mesh, PartialOp
+import numpy as np
+
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.collectives import LoweredSchedule
+from simfrontier.core.program import Collective, CollectiveKind, Exchange, Mesh, PartialOp, Schedule
 from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.executor import Executor, StepTimes
+from simfrontier_real.ops.lanes import InlineLanes
+from simfrontier_real.ops.op_runner import LaneStep
+from simfrontier_real.ranks.lowered import LoweredTransport
 from simfrontier_real.ranks.transport import (
     Channel,
     ExchangeChannel,
+    Pending,
+    Transport,
+    WireMessage,
     channel_of,
     exchange_channel_of,
     group_of,
     peer_of,
 )
-from simfrontier_real.ranks.wire import Mailboxes, Wire
 
 CallKey = tuple[Channel, int, int]  # channel, number of its group, how many calls its group made before
-ExchangeKey = tuple[ExchangeChannel, frozenset[int], int]  # channel, partners, how many exchanges they made before
+Mailbox = tuple[Channel | ExchangeChannel, int, int]  # channel, from which rank, to which
 
 
 @dataclass
 class LoopbackWorld:
-    """What the ranks of one mesh have in common: the messages that wait for the other members of a group."""
+    """What the ranks of one mesh have in common: the messages that wait for the other members of a group, or for their
+    receiver. `num_started` counts all that has been called or sent."""
 
     mesh: Mesh
     waiting: dict[CallKey, dict[int, tuple[CollectiveKind, Array]]] = field(default_factory=dict)
     results: dict[CallKey, dict[int, Array]] = field(default_factory=dict)
-    boxes: dict[Channel, Mailboxes] = field(default_factory=lambda: defaultdict(Mailboxes))
-    sent: dict[tuple[ExchangeKey, int], Array | None] = field(default_factory=dict)  # by sender, until it is taken
-
-    def wires(self, rank: int) -> Callable[[Channel], Wire]:
-        """One rank's ends of the channels, for explicit transfers."""
-        return lambda channel: self.boxes[channel].wire(rank, self.members(channel, rank)[1])
-
-    def members(self, channel: Channel, rank: int) -> tuple[int, tuple[int, ...]]:
-        """The number of a rank's group on a channel, and its members."""
-        return group_of(self.mesh, channel.axes, rank)
+    mail: dict[tuple[Mailbox, int], Array | None] = field(default_factory=dict)  # numbered by mailbox
+    num_sent: dict[Mailbox, int] = field(default_factory=lambda: defaultdict(int))
+    num_received: dict[Mailbox, int] = field(default_factory=lambda: defaultdict(int))
+    num_started: int = 0
 
     def transport(self, rank: int) -> LoopbackTransport:
         """One rank's end."""
@@ -54,6 +60,7 @@ class LoopbackWorld:
         reduction: PartialOp,
     ) -> None:
         """Add a message to a call; the last to come makes everybody's result."""
+        self.num_started += 1
         present = self.waiting.setdefault(call_key, {})
         present[rank] = (kind, message)
         if len(present) < len(members):
@@ -63,6 +70,17 @@ class LoopbackWorld:
         del self.waiting[call_key]
         self.results[call_key] = _combined(kind, members, [present[member][1] for member in members], reduction)
 
+    def send(self, box: Mailbox, message: Array | None) -> None:
+        """Put a copy of a message (None: that there is none) into a mailbox."""
+        self.num_started += 1
+        self.mail[box, self.num_sent[box]] = None if message is None else message.copy()
+        self.num_sent[box] += 1
+
+    def receive(self, box: Mailbox, room: Array | None) -> MailPending:
+        """Await the next message of a mailbox."""
+        self.num_received[box] += 1
+        return MailPending(self, (box, self.num_received[box] - 1), room)
+
 
 @dataclass
 class LoopbackTransport:
@@ -70,30 +88,35 @@ class LoopbackTransport:
 
     world: LoopbackWorld
     rank: int
-    calls: dict[Channel | ExchangeChannel, int] = field(default_factory=lambda: defaultdict(int))
+    calls: dict[Channel, int] = field(default_factory=lambda: defaultdict(int))
     groups: dict[Channel, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
     def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> LoopbackPending:
         return self.call(channel_of(op, self.world.mesh), op.wire_kind, message, reduction)
 
-    def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> ExchangePending:
+    def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> MailPending:
         channel, peer = exchange_channel_of(op), peer_of(op, self.world.mesh, self.rank)
-        exchange_key = (channel, frozenset((self.rank, peer)), self.calls[channel])
-        self.calls[channel] += 1
-        self.world.sent[exchange_key, self.rank] = None if message is None else message.copy()
-        return ExchangePending(self.world, exchange_key, peer, room)
+        self.world.send((channel, self.rank, peer), message)
+        return self.world.receive((channel, peer, self.rank), room)
 
     def call(
         self, channel: Channel, kind: CollectiveKind, message: Array, reduction: PartialOp = "sum"
     ) -> LoopbackPending:
         """Start a collective of one message on a channel."""
-        if channel not in self.groups:
-            self.groups[channel] = self.world.members(channel, self.rank)
-        number, members = self.groups[channel]
+        number, members = self._group(channel)
         call_key = (channel, number, self.calls[channel])
         self.calls[channel] += 1
         self.world.join(call_key, members, self.rank, kind, message, reduction)
         return LoopbackPending(self.world, call_key, self.rank)
+
+    def wire(self, channel: Channel) -> LoopbackWire:
+        """This rank's end of a channel, for explicit transfers."""
+        return LoopbackWire(self.world, channel, self.rank, self._group(channel)[1])
+
+    def _group(self, channel: Channel) -> tuple[int, tuple[int, ...]]:
+        if channel not in self.groups:
+            self.groups[channel] = group_of(self.world.mesh, channel.axes, self.rank)
+        return self.groups[channel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,31 +138,63 @@ class LoopbackPending:
         return result
 
 
-@dataclass(slots=True)
-class ExchangePending:
-    """An exchange that is done once the other end has started it too, in whichever direction messages go."""
+@dataclass(frozen=True, slots=True)
+class MailPending:
+    """A message that is done once it has been sent, into `room` where there is a message."""
 
     world: LoopbackWorld
-    exchange_key: ExchangeKey
-    peer: int
+    key: tuple[Mailbox, int]
     room: Array | None
 
     def is_done(self) -> bool:
-        return (self.exchange_key, self.peer) in self.world.sent
+        return self.key in self.world.mail
 
     def wait(self) -> Array | None:
-        arrived = self.world.sent.pop((self.exchange_key, self.peer))
+        arrived = self.world.mail.pop(self.key)
         sizes = [None if each is None else each.shape for each in (arrived, self.room)]
-        comm = self.exchange_key[0].comm
-        assert sizes[0] == sizes[1], f"{comm}: rank {self.peer} sends {sizes[0]}, awaited {sizes[1]}"
-        return arrived
+        assert sizes[0] == sizes[1], f"{self.key}: sent {sizes[0]}, awaited {sizes[1]}"
+        if self.room is not None:
+            self.room[...] = arrived
+        return self.room
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPending:
+    """All that a batch of messages brings."""
+
+    messages: tuple[Pending, ...]
+
+    def is_done(self) -> bool:
+        return all(message.is_done() for message in self.messages)
+
+    def wait(self) -> None:
+        for message in self.messages:
+            message.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class LoopbackWire:
+    """One member's end of a channel's mailboxes."""
+
+    world: LoopbackWorld
+    channel: Channel
+    rank: int
+    members: tuple[int, ...]
+
+    def exchange(self, moves: Sequence[WireMessage]) -> BatchPending:
+        due = []
+        for move in moves:
+            peer = self.members[move.peer]
+            if move.is_send:
+                self.world.send((self.channel, self.rank, peer), move.values)
+            else:
+                due.append(self.world.receive((self.channel, peer, self.rank), move.values))
+        return BatchPending(tuple(due))
 
 
 def _combined(
     kind: CollectiveKind, members: tuple[int, ...], messages: list[Array], reduction: PartialOp
 ) -> dict[int, Array]:
-    import numpy as np
-
     sizes = {message.shape for message in messages}
     assert len(sizes) == 1, f"{kind}: the members send {sizes}"
     if kind == "all_gather":
@@ -152,3 +207,37 @@ def _combined(
     if kind == "all_reduce":
         return {member: total.copy() for member in members}
     return {member: total[place].copy() for place, member in enumerate(members)}
+
+
+class RanksInOneProcess:
+    """All ranks of a schedule over one loopback world, step after step in turn; `make` makes a rank's step from its
+    number and its transport. With `lowered` collectives are carried by explicit transfers."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        make: Callable[[int, Transport], LaneStep],
+        lowered: LoweredSchedule | None = None,
+    ) -> None:
+        self.world = LoopbackWorld(schedule.mesh)
+        self.steps: list[LaneStep] = []
+        for rank in range(schedule.mesh.num_ranks):
+            transport: Any = self.world.transport(rank)
+            if lowered is not None:
+                transport = LoweredTransport(schedule, lowered, rank, transport.wire, transport)
+            self.steps.append(make(rank, transport))
+        self.executors = [Executor(step, InlineLanes(step)) for step in self.steps]
+
+    def run_step(self) -> list[StepTimes]:
+        """Run one step of all ranks. Raises SimfrontierError with a table where none can go on."""
+        for executor in self.executors:
+            executor.begin()
+        waiting = dict(enumerate(self.executors))
+        while waiting:
+            before = self.world.num_started
+            moved = [executor.advance(0.0) for executor in waiting.values()]
+            waiting = {rank: executor for rank, executor in waiting.items() if not executor.is_finished}
+            if waiting and not any(moved) and self.world.num_started == before:
+                lines = [f"rank {rank}, {line}" for rank, executor in waiting.items() for line in executor.table()]
+                raise SimfrontierError("stuck: " + "; ".join(lines[:8]))
+        return [executor.end() for executor in self.executors]

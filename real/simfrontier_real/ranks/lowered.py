@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -12,20 +12,19 @@ from simfrontier.core.codecs import Codec
 from simfrontier.core.collectives import LoweredSchedule, Recipe, load_lowered, lower
 from simfrontier.core.program import Collective, CollectiveKind, Exchange, PartialOp, Schedule
 from simfrontier_real.ops.arrays import Array, blank_like
-from simfrontier_real.ops.per_hop import PerHopCoder
-from simfrontier_real.ranks.carry import Carrier
-from simfrontier_real.ranks.moves import MESSAGE, RESULT, MemberPart, part_of
+from simfrontier_real.ops.codecs.per_hop import PerHopCoder
+from simfrontier_real.ranks.transfers import MESSAGE, RESULT, Carrier, MemberPart, part_of
 from simfrontier_real.ranks.transport import (
     Channel,
     Pending,
     Transport,
+    Wire,
     channel_of,
     channels_of,
     collectives_of,
     group_of,
     numbers_of,
 )
-from simfrontier_real.ranks.wire import Wire
 
 SCHEDULE_PREFIX, LOWERED_PREFIX = "schedule-", "lowered-"
 
@@ -61,8 +60,26 @@ def described(lowered: LoweredSchedule) -> str:
     return f"lowered, {', '.join(used)}" if used else "lowered"
 
 
+def refuse_per_hop(schedule: Schedule, where: str, lowered: bool) -> None:
+    """Raise InputError where a schedule codes per hop and the transport cannot: a library's own collectives do not, and
+    messages of unknown length cannot be received."""
+    for op in collectives_of(schedule):
+        if op.per_hop and not lowered:
+            raise InputError(
+                f"{op.kind} {op.name} is coded per hop ({op.codec}), which the library's collectives cannot "
+                "do; allowed: --collectives lowered, or a plan that codes once",
+                where=where,
+            )
+        if op.per_hop and op.codec.is_measured:
+            raise InputError(
+                f"{op.kind} {op.name} is coded per hop in {op.codec}, of no fixed length; allowed: zfp, int8 "
+                "or int4 per hop, or a plan that codes once (mpc loses nothing either way)",
+                where=where,
+            )
+
+
 @dataclass(frozen=True, slots=True)
-class _Route:
+class Route:
     """How this rank's group carries one collective; this rank is member `member` of it."""
 
     channel: Channel
@@ -70,8 +87,14 @@ class _Route:
     kind: CollectiveKind
     recipe: Recipe
     member: int
-    coding: Codec | None  # of every message by itself
-    parts: dict[int, MemberPart]  # by elements of a piece; routes that carry alike share them
+    coding: Codec | None = None  # of every message by itself
+    parts: dict[int, MemberPart] = field(default_factory=dict)  # by elements of a piece
+
+    def part(self, elements: int) -> MemberPart:
+        """This rank's part for pieces of so many elements."""
+        if elements not in self.parts:
+            self.parts[elements] = part_of(lower(self.kind, self.recipe), self.member, elements)
+        return self.parts[elements]
 
 
 class LoweredTransport:
@@ -85,12 +108,11 @@ class LoweredTransport:
         rank: int,
         wires: Callable[[Channel], Wire],
         plain: Transport,
-        in_rounds: bool = False,
     ) -> None:
         self._plain = plain
-        self._in_rounds = in_rounds
         self._last: dict[Channel, LoweredPending] = {}
         ends = {channel: wires(channel) for channel in channels_of(schedule)}
+        # routes that carry alike share their parts
         parts: dict[tuple[CollectiveKind, Recipe, int], dict[int, MemberPart]] = {}
         routes = []
         for op, recipes in zip(collectives_of(schedule), lowered.recipes, strict=True):
@@ -99,7 +121,7 @@ class LoweredTransport:
             member, recipe = members.index(rank), recipes[group]
             known = parts.setdefault((kind, recipe, member), {})
             coding = op.codec if op.per_hop else None
-            routes.append(_Route(channel, ends[channel], kind, recipe, member, coding, known))
+            routes.append(Route(channel, ends[channel], kind, recipe, member, coding, known))
         self._routes = {op: routes[number] for op, number in numbers_of(schedule).items()}
 
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> Pending:
@@ -108,17 +130,11 @@ class LoweredTransport:
     def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> LoweredPending:
         """Start a message; it sets out when the one before it on its channel has arrived."""
         route = self._routes[op.number]
-        elements = int(message.shape[-1])
-        part = route.parts.get(elements)
-        if part is None:
-            part = part_of(lower(route.kind, route.recipe), route.member, elements, self._in_rounds)
-            route.parts[elements] = part
-        before = self._last.get(route.channel)
         pending = LoweredPending(
-            route.wire, route.kind, route.member, part, message, reduction, self._in_rounds, before, route.coding
+            route, route.part(int(message.shape[-1])), message, reduction, self._last.get(route.channel)
         )
         self._last[route.channel] = pending
-        route.wire.watch(pending.advance)
+        pending.is_done()
         return pending
 
 
@@ -126,68 +142,70 @@ class LoweredTransport:
 class LoweredPending:
     """One message of a collective that is carried by explicit transfers."""
 
-    wire: Wire
-    kind: CollectiveKind
-    member: int
+    route: Route
     part: MemberPart
     message: Array | None
     reduction: PartialOp
-    in_rounds: bool
-    before: LoweredPending | None
-    coding: Codec | None = None
+    before: LoweredPending | None = None
     areas: tuple[Array, ...] = ()
-    carrier: Carrier | None = None
+    rounds: Iterator[Pending] | None = None
+    batch: Pending | None = None  # of the round that has started
     is_over: bool = False
 
     def is_done(self) -> bool:
-        self.wire.settle()
-        return self.is_over
+        return self._advance(blocking=False)
 
     def wait(self) -> Array:
-        self.advance(blocking=True)
-        assert self.is_over, f"{self.kind}: not all has arrived"
+        self._advance(blocking=True)
         return self._result()
 
-    def advance(self, blocking: bool = False) -> bool:
-        """Go on as far as may be; whether all is done."""
+    def _advance(self, blocking: bool) -> bool:
+        """Go on as far as may be, or (`blocking`) to the end; whether all is done."""
         if self.before is not None:
-            if not self.before.advance(blocking):
+            if not self.before._advance(blocking):
                 return False
             self.before = None
-        if self.carrier is None and not self.is_over:
-            self._start()
-        if self.carrier is not None and self.carrier.advance(blocking):
-            self.carrier, self.is_over = None, True
-        return self.is_over
+        while not self.is_over:
+            if self.rounds is None:
+                self.rounds = self._started()
+                self.batch = next(self.rounds, None)
+            elif self.batch is None:
+                self.is_over, self.rounds = True, None
+            elif blocking or self.batch.is_done():
+                self.batch.wait()
+                self.batch = next(self.rounds, None)
+            else:
+                return False
+        return True
 
-    def _start(self) -> None:
-        message, sizes = self.message, self.part.sizes
+    def _started(self) -> Iterator[Pending]:
+        message, sizes, route = self.message, self.part.sizes, self.route
         assert message is not None
-        coding = None if self.coding is None else PerHopCoder.of(message, self.coding)
+        coding = None if route.coding is None else PerHopCoder.of(message, route.coding)
         blank = partial(blank_like, message)
         flat = message.reshape(-1)
-        if self.kind == "all_gather":
+        if route.kind == "all_gather":
             line, width = blank(sizes[MESSAGE]), int(flat.shape[0])
-            line[self.member * width : (self.member + 1) * width] = flat
-        elif self.kind == "all_reduce" or not self.part.writes_message:
+            line[route.member * width : (route.member + 1) * width] = flat
+        elif route.kind == "all_reduce" or not self.part.writes_message:
             line = flat  # an all-reduce is in place: the message is ours to write
         else:
             line = blank(sizes[MESSAGE])
             line[...] = flat
         self.areas = (line, *(blank(size) for size in sizes[1:]))
         self.message = None
-        self.carrier = Carrier(self.part, self.areas, self.wire, blank, self.reduction, coding, self.in_rounds)
+        return Carrier(self.areas, route.wire, blank, self.reduction, coding).rounds(self.part)
 
     def _result(self) -> Array:
         """Return the result in the form of `Pending.wait`, and release everything else."""
-        areas, members = self.areas, self.part.num_members
+        areas, members, kind = self.areas, self.part.num_members, self.route.kind
         self.areas = ()
-        if self.kind == "all_reduce":
+        if kind == "all_reduce":
             return areas[MESSAGE]
-        if self.kind == "reduce_scatter":
+        if kind == "reduce_scatter":
             width = self.part.sizes[MESSAGE] // members
             piece = blank_like(areas[MESSAGE], width)
-            piece[...] = areas[MESSAGE][self.member * width : (self.member + 1) * width]
+            piece[...] = areas[MESSAGE][self.route.member * width : (self.route.member + 1) * width]
             return piece
-        whole = areas[RESULT if self.kind == "all_to_all" else MESSAGE]
+        whole = areas[RESULT if kind == "all_to_all" else MESSAGE]
         return whole.reshape(members, whole.shape[0] // members)

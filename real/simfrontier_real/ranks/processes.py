@@ -2,63 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.program import Collective, CollectiveKind, Exchange, Mesh, PartialOp, Schedule
 from simfrontier_real.ops.arrays import Array
-from simfrontier_real.ranks.gloo_device import shared_device
 from simfrontier_real.ranks.transport import (
     Channel,
     ExchangeChannel,
+    WireMessage,
     channel_of,
     channels_of,
     exchange_channel_of,
     exchange_channels_of,
     peer_of,
 )
-from simfrontier_real.ranks.wire import PendingMessage, TorchWire, WireMessage
-from simfrontier_real.ranks.world import World
+from simfrontier_real.ranks.world import World, shared_device
+
+HOST = "cpu"  # as torch calls the host's memory
 
 
 @dataclass(frozen=True, slots=True)
 class TorchPending:
-    """A collective of torch that has started; gloo's must be waited for, nccl's makes the current stream wait."""
+    """Work of torch that has started; gloo's must be waited for, nccl's makes the current stream wait. `deliver` takes
+    what has come through the host's memory to the device, on the current stream."""
 
-    work: Any
-    result: Array
+    works: Sequence[Any]
+    result: Array | None
+    deliver: Callable[[Any], Any] = lambda result: result
 
     def is_done(self) -> bool:
         return False
 
-    def wait(self) -> Array:
-        self.work.wait()
-        return self.result
+    def wait(self) -> Any:
+        for work in self.works:
+            work.wait()
+        return self.deliver(self.result)
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangePending:
-    """Messages between two ranks that have started; `room` is what is received into."""
+class TorchWire:
+    """One member's end of a process group, which has no other messages (so no tags). With `staged` messages are copied
+    through the host's memory."""
 
-    moving: list[PendingMessage]
-    room: Array | None
+    group: Any
+    members: tuple[int, ...]
+    staged: bool
 
-    def is_done(self) -> bool:
-        return False
+    def exchange(self, moves: Sequence[WireMessage]) -> TorchPending:
+        import torch.distributed as dist
 
-    def wait(self) -> Array | None:
-        for moving in self.moving:
-            moving.wait()
-        return self.room
+        calls, arriving = [], []
+        for move in moves:
+            values = move.values
+            if self.staged:
+                values = copied(values, HOST) if move.is_send else empty_like(values, HOST)
+                arriving += [] if move.is_send else [(move.values, values)]
+            rank = self.members[move.peer]  # of the world
+            calls.append(dist.P2POp(dist.isend if move.is_send else dist.irecv, values, rank, group=self.group))
+
+        def deliver(result: None) -> None:
+            for values, room in arriving:
+                values.copy_(room)
+
+        return TorchPending(dist.batch_isend_irecv(calls), None, deliver)
 
 
 class TorchTransport:
-    """One rank's process groups. Built by all ranks together; groups are shared by schedules that ask for the same."""
+    """One rank's process groups. Built by all ranks together; groups are shared by schedules that ask for the same.
 
-    def __init__(self, world: World, timeout_s: float) -> None:
-        self._world, self._timeout_s = world, timeout_s
+    gloo carries the host's memory. torch lets it take CUDA tensors for broadcasts and all-reduces and no others, so
+    messages of buffers on a device (`staged_for`) are copied to the host's memory, sent from there, and copied back.
+    Copies are made on the current stream, for which the thread that asks for them waits, and no other.
+    """
+
+    def __init__(self, world: World, timeout_s: float, staged_for: str | None = None) -> None:
+        self._world, self._timeout_s, self._staged_for = world, timeout_s, staged_for
         self._groups: dict[tuple[str, str, tuple[tuple[int, ...], ...]], Any] = {}
         self._channels: dict[Channel, tuple[Any, tuple[int, ...]]] = {}
         self._exchange_channels: dict[ExchangeChannel, TorchWire] = {}
@@ -71,8 +94,8 @@ class TorchTransport:
             groups = [tuple(group) for group in schedule.mesh.groups(channel.axes).tolist()]
             self._channels[channel] = self._group(channel.comm, channel.lane, groups)
         for one in exchange_channels_of(schedule):
-            members = self._group(one.comm, one.lane, one.pairs(schedule.mesh))
-            self._exchange_channels[one] = TorchWire(*members)
+            group, members = self._group(one.comm, one.lane, one.pairs(schedule.mesh))
+            self._exchange_channels[one] = TorchWire(group, members, self._staged_for is not None)
 
     def _group(self, comm: str, lane: str, groups: list[tuple[int, ...]]) -> tuple[Any, tuple[int, ...]]:
         """The process group of this rank, and its members. `groups` hold every rank once: torch names a group by how
@@ -92,7 +115,7 @@ class TorchTransport:
 
             # a group's first call must be of all its members, which a batch of transfers need not be
             dist.all_reduce(torch.zeros(1, device=self._world.device), group=group)
-        return TorchWire(group, members)
+        return TorchWire(group, members, self._staged_for is not None)
 
     def _new_group(self, members: tuple[int, ...]) -> Any:
         import torch
@@ -119,13 +142,14 @@ class TorchTransport:
         assert self._mesh is not None, "prepare comes first"
         return self.call(channel_of(op, self._mesh), op.wire_kind, message, reduction)
 
-    def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> ExchangePending:
+    def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> TorchPending:
         assert self._mesh is not None, "prepare comes first"
         own_rank = self._world.rank
         peer = int(peer_of(op, self._mesh, own_rank) > own_rank)  # the partners are in the order of their ranks
         moves = [] if room is None else [WireMessage(peer, False, room)]
         moves += [] if message is None else [WireMessage(peer, True, message.contiguous())]
-        return ExchangePending(self._exchange_channels[exchange_channel_of(op)].exchange(moves), room)
+        batch = self._exchange_channels[exchange_channel_of(op)].exchange(moves)
+        return TorchPending([batch], room)
 
     def call(
         self, channel: Channel, kind: CollectiveKind, message: Array, reduction: PartialOp = "sum"
@@ -135,13 +159,13 @@ class TorchTransport:
         import torch.distributed as dist
 
         group, members = self._channels[channel][0], len(self._channels[channel][1])
-        message = message.contiguous()
+        message = message.contiguous() if self._staged_for is None else copied(message, HOST)
         match kind:
             case "all_gather":
                 out = torch.empty((members * message.shape[0],), dtype=message.dtype, device=message.device)
                 gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # its name before 2.13
                 work = gather(out, message, group=group, async_op=True)
-                return TorchPending(work, out.view(members, -1))
+                out = out.view(members, -1)
             case "reduce_scatter":
                 out = torch.empty((message.shape[1],), dtype=message.dtype, device=message.device)
                 scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
@@ -153,4 +177,18 @@ class TorchTransport:
                 out = message  # in place: the message is ours to write
                 operation = dist.ReduceOp.MAX if reduction == "max" else dist.ReduceOp.SUM
                 work = dist.all_reduce(out, operation, group=group, async_op=True)
-        return TorchPending(work, out)
+        if self._staged_for is None:
+            return TorchPending([work], out)
+        return TorchPending([work], out, partial(copied, device=self._staged_for))
+
+
+def empty_like(values: Array, device: str) -> Any:
+    """Room on a device, or in the host's memory, for what is to become `values`."""
+    import torch
+
+    return torch.empty(values.shape, dtype=values.dtype, device=device)
+
+
+def copied(values: Array, device: str) -> Any:
+    """A copy of a tensor on a device, or in the host's memory, whole when this returns."""
+    return empty_like(values, device).copy_(values)

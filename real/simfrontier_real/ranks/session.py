@@ -15,15 +15,13 @@ from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier.core.collectives import LoweredSchedule
 from simfrontier.core.program import Schedule, check, digest, load
 from simfrontier_real.ops.arrays import Backend, torch_backend
-from simfrontier_real.ops.lane_step import LaneStep
 from simfrontier_real.ops.lanes import Lanes, StreamLanes, StreamThreadLanes, ThreadLanes
-from simfrontier_real.ops.per_hop import refuse_per_hop
+from simfrontier_real.ops.op_runner import LaneStep
 from simfrontier_real.ops.programs import Programs, programs_of
 from simfrontier_real.options import refuse_size
 from simfrontier_real.ranks.failure import end_run
-from simfrontier_real.ranks.lowered import SCHEDULE_PREFIX, LoweredTransport, described, read_lowered
+from simfrontier_real.ranks.lowered import SCHEDULE_PREFIX, LoweredTransport, described, read_lowered, refuse_per_hop
 from simfrontier_real.ranks.processes import TorchTransport
-from simfrontier_real.ranks.through_host import HostTransport
 from simfrontier_real.ranks.transport import Transport
 from simfrontier_real.ranks.world import World, end_with_launcher, join, leave, place_of
 
@@ -56,7 +54,7 @@ class Session:
 
     world: World
     loaded: tuple[LoadedSchedule, ...]
-    transport: TorchTransport | HostTransport
+    transport: TorchTransport
     backend: Backend
     lanes: Callable[[LaneStep], Lanes]
     timeout_s: float
@@ -78,10 +76,7 @@ class Session:
     def _transport_of(self, loaded: LoadedSchedule) -> Transport:
         if loaded.lowered is None:
             return self.transport
-        in_rounds = self.world.backend == "nccl"  # what is in flight together there was started together
-        return LoweredTransport(
-            loaded.schedule, loaded.lowered, self.world.rank, self.transport.wire, self.transport, in_rounds
-        )
+        return LoweredTransport(loaded.schedule, loaded.lowered, self.world.rank, self.transport.wire, self.transport)
 
 
 @contextmanager
@@ -111,7 +106,9 @@ def session(
         yield Session(
             world=world,
             loaded=loaded,
-            transport=_transport(world, timeout_s + 15.0),
+            transport=TorchTransport(
+                world, timeout_s + 15.0, staged_for=world.device if world.goes_through_host else None
+            ),
             backend=torch_backend(world.device),
             lanes=_lanes(world),
             timeout_s=timeout_s,
@@ -119,11 +116,6 @@ def session(
     except (Exception, KeyboardInterrupt) as error:
         end_run(error, world, rank)
     leave(world)
-
-
-def _transport(world: World, timeout_s: float) -> TorchTransport | HostTransport:
-    plain = TorchTransport(world, timeout_s)
-    return HostTransport(plain, world.device) if world.goes_through_host else plain
 
 
 def _lanes(world: World) -> Callable[[LaneStep], Lanes]:

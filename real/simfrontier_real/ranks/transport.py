@@ -4,12 +4,14 @@ explicit transfers are behind it."""
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
-from simfrontier.core.program import Collective, Exchange, Mesh, PartialOp, Schedule
+from simfrontier.core.program import Collective, Compute, Exchange, Mesh, PartialOp, Schedule
 from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.layout import coordinates
+from simfrontier_real.ops.programs import Programs
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,15 +52,15 @@ def group_of(mesh: Mesh, axes: tuple[str, ...], rank: int) -> tuple[int, tuple[i
 
 
 class Pending(Protocol):
-    """A collective or an exchange that has started."""
+    """A collective, an exchange or a batch of messages that has started."""
 
     def is_done(self) -> bool:
         """Whether `wait` would return at once (False where that cannot be known without waiting)."""
 
-    def wait(self) -> Array:
+    def wait(self) -> Any:
         """The result: all-gather [members, n] from [n]; reduce-scatter [n] from [members, n]; all-reduce [n] from [n];
         all-to-all [members, n] from [members, n], the row of each member; exchange: what has arrived (None where
-        nothing comes)."""
+        nothing comes); batch: None."""
 
 
 class Transport(Protocol):
@@ -71,6 +73,22 @@ class Transport(Protocol):
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> Pending:
         """Start to send `message` to the rank at the other end and to receive into `room` (None: nothing goes in that
         direction); never blocks for it."""
+
+
+class WireMessage(NamedTuple):
+    """One message: `values` to the member `peer`, or from it into `values`."""
+
+    peer: int
+    is_send: bool
+    values: Array
+
+
+class Wire(Protocol):
+    """One member's end of one channel's group, for explicit transfers. Members are numbered in the group's order."""
+
+    def exchange(self, moves: Sequence[WireMessage]) -> Pending:
+        """Start a batch of messages, none of which waits for another; never blocks for another rank. Messages between
+        the same two members go in the order of the calls, and must not be touched until the batch is waited for."""
 
 
 def collectives_of(schedule: Schedule) -> list[Collective]:
@@ -115,3 +133,26 @@ def exchange_channel_of(op: Exchange) -> ExchangeChannel:
 def exchange_channels_of(schedule: Schedule) -> list[ExchangeChannel]:
     """The channels of a schedule's exchanges, sorted."""
     return sorted({exchange_channel_of(op) for op in schedule.distinct_ops() if isinstance(op, Exchange)})
+
+
+def calls_by_group(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
+    """(groups of ranks, per role the calls of one communicator): the k-th call is the same one on all ranks of a
+    group."""
+    calls: dict[Hashable, list[list[int]]] = {}
+    groups: dict[Hashable, list[list[int]]] = {}
+    mesh = schedule.mesh
+    for role, program in enumerate(programs.of_roles):
+        for index, op in enumerate(program.ops):
+            if isinstance(op, Compute):
+                continue
+            key: Hashable
+            if isinstance(op, Collective):
+                key = channel_of(op, mesh)
+                members = groups.get(key) or mesh.groups(mesh.live(op.axes)).tolist()
+            else:
+                key = exchange_channel_of(op)
+                members = groups.get(key) or [pair for pair in key.pairs(mesh) if len(pair) > 1]
+            groups[key] = members
+            calls.setdefault(key, [[] for _ in programs.of_roles])[role].append(index)
+    for key, indices in calls.items():
+        yield groups[key], indices

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,8 +15,53 @@ from typing import Any, TypeVar
 
 from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier_real.options import device_kind
-from simfrontier_real.ranks.gloo_device import shared_device
-from simfrontier_real.ranks.parent import die_with_parent
+
+_devices: dict[str, Any] = {}  # by the network interface that gloo uses
+_NUM_THREADS = 2  # of a group, as torch has it
+
+
+@contextmanager
+def shared_device() -> Iterator[None]:
+    """Groups that torch makes meanwhile have the process's device on the interface that is set now.
+
+    torch has no option for that; where its inside is not as in 2.13, groups get devices of their own.
+    """
+    from torch.distributed import distributed_c10d as inside
+
+    group_class: Any = getattr(inside, "ProcessGroupGloo", None)
+    if not all(hasattr(group_class, name) for name in ("_Options", "create_device", "create_default_device")):
+        yield
+        return
+    interface = os.environ.get("GLOO_SOCKET_IFNAME", "")
+    if interface not in _devices:
+        make = group_class.create_device
+        _devices[interface] = make(interface=interface) if interface else group_class.create_default_device()
+    device = _devices[interface]
+
+    class OnSharedDevice(group_class):  # type: ignore[misc]
+        def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+            options = group_class._Options()
+            options._devices, options._timeout, options._threads = [device], timeout, _NUM_THREADS
+            super().__init__(store, rank, size, options)
+
+    inside.ProcessGroupGloo = OnSharedDevice  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        inside.ProcessGroupGloo = group_class  # type: ignore[misc]
+
+
+PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+
+
+def die_with_parent() -> None:
+    """On Linux: let the kernel kill this process as soon as the thread that started it is gone. Elsewhere nothing."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
 
 T = TypeVar("T")
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +30,10 @@ from simfrontier.core.trace import (
     arrows_from_last,
     ranges_text,
 )
+from simfrontier_real.ops.executor import StepTimes
 from simfrontier_real.ops.programs import Programs
-from simfrontier_real.ranks.others import ProcessorTime, others_share
-from simfrontier_real.ranks.transport import channel_of, exchange_channel_of, group_of, peer_of
-from simfrontier_real.replay.step_times import StepTimes
+from simfrontier_real.ranks.hosts import ProcessorTime, others_share
+from simfrontier_real.ranks.transport import calls_by_group, group_of, peer_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -174,29 +174,6 @@ def _sent(op: Exchange, places: Mapping[tuple[str, int] | None, Place]) -> Itera
         yield Arrow(there, back)
     if op.back_src:
         yield Arrow(back, there)
-
-
-def calls_by_group(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
-    """(groups of ranks, per role the calls of one communicator): the k-th call is the same one on all ranks of a
-    group."""
-    calls: dict[Hashable, list[list[int]]] = {}
-    groups: dict[Hashable, list[list[int]]] = {}
-    mesh = schedule.mesh
-    for role, program in enumerate(programs.of_roles):
-        for index, op in enumerate(program.ops):
-            if isinstance(op, Compute):
-                continue
-            key: Hashable
-            if isinstance(op, Collective):
-                key = channel_of(op, mesh)
-                members = groups.get(key) or mesh.groups(mesh.live(op.axes)).tolist()
-            else:
-                key = exchange_channel_of(op)
-                members = groups.get(key) or [pair for pair in key.pairs(mesh) if len(pair) > 1]
-            groups[key] = members
-            calls.setdefault(key, [[] for _ in programs.of_roles])[role].append(index)
-    for key, indices in calls.items():
-        yield groups[key], indices
 
 
 def _spans(

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.trace import read_perfetto, save_links
-from simfrontier_real.ops.lane_step import LaneStep
+from simfrontier.base.extras import added
+from simfrontier.core.trace import LinkTable, read_perfetto, save_links
 from simfrontier_real.ops.layout import layouts_of
+from simfrontier_real.ops.op_runner import LaneStep
 from simfrontier_real.ops.programs import rank_context_of
 from simfrontier_real.ranks.session import LoadedSchedule, Session
 from simfrontier_real.ranks.transport import Transport
+from simfrontier_real.ranks.world import World
 from simfrontier_real.replay.profiler import StepProfiler
 from simfrontier_real.replay.replay import ReplayRunner, StandInKernels, waits_of
-from simfrontier_real.replay.step_meter import meters_of
 from simfrontier_real.replay.timed import timed_steps, write_trace
+
+
+class StepMeter(Protocol):
+    """One rank's part in counting the bytes of links; all ranks call both."""
+
+    def begin(self, number: int) -> None:
+        """Called before each step."""
+
+    def end(self, num_steps: int, digest: str, title: str) -> LinkTable | None:
+        """The bytes of every link in a timed step, the mean over so many, on rank 0; None where nothing is counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeterMaker:
+    """`make` takes the world and the number of the first step that counts; extras add these by `real/meters.py`."""
+
+    make: Callable[[World, int], StepMeter]
+
+
+def meters_of(world: World, first: int) -> tuple[StepMeter, ...]:
+    return tuple(maker.make(world, first) for maker in added("real.meters", MeterMaker))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +93,7 @@ def _replay(
         context = rank_context_of(schedule, program, layouts_of(schedule, program), session.backend, world.rank)
         waits = _waits(loaded, settings.waits, world.rank)
         op_runner = ReplayRunner(context, StandInKernels(settings.compute, waits))  # type: ignore[arg-type]
-        return LaneStep(program, schedule.mesh, op_runner, transport, time.monotonic)
+        return LaneStep(program, schedule.mesh, op_runner, transport)
 
     step = session.ready(loaded, step_of)
     meters, profiler = meters_of(world, settings.warmup), _profiler(session, loaded, step, settings)

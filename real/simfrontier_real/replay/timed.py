@@ -11,13 +11,27 @@ from pathlib import Path
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.trace import file_of, write_perfetto
 from simfrontier_real.ops.executor import Executor
-from simfrontier_real.ops.lane_step import LaneStep
-from simfrontier_real.ranks.clock import offset_s
-from simfrontier_real.ranks.others import processor_time
-from simfrontier_real.ranks.progress import progress
+from simfrontier_real.ops.op_runner import LaneStep
+from simfrontier_real.ranks.hosts import offset_s, processor_time
 from simfrontier_real.ranks.session import LoadedSchedule, Session
 from simfrontier_real.ranks.world import LostRankError
 from simfrontier_real.replay.record import RankTimes, arrows_of, clocked, trace_of
+
+
+@contextmanager
+def progress(rank: int, total: int, title: str) -> Iterator[Callable[[], None]]:
+    """Gives a function to call after each of `total` steps; the other ranks' does nothing."""
+    if rank != 0:
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda: bar.advance(task)
+
 
 THROUGH_HOST = "messages copied through the host's memory"
 

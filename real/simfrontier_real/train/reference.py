@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from simfrontier.core.program import Schedule, TensorRole
 from simfrontier_real.ops.kernels import NORM_EPSILON, RATE, mask
-from simfrontier_real.train.data import batch, input_names
 from simfrontier_real.train.initial_states import initial_weights
-from simfrontier_real.train.models import model_of
+from simfrontier_real.train.models import batch, input_names, model_of
 from simfrontier_real.train.training_settings import Adam, TrainingResult, TrainingSettings
 from simfrontier_real.verify.gradients import whole_digests
 

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from simfrontier.core.collectives import LoweredSchedule
 from simfrontier.core.program import ExpandedProgram, Ref, Schedule
 from simfrontier_real.ops.arrays import Backend, numpy_backend
-from simfrontier_real.ops.executor import inline, run_together
+from simfrontier_real.ops.executor import StepTimes
 from simfrontier_real.ops.kernels import MODEL_KERNELS
-from simfrontier_real.ops.lane_step import LaneStep
 from simfrontier_real.ops.layout import layouts_of
 from simfrontier_real.ops.local import LOCAL_KERNELS
 from simfrontier_real.ops.losses import CrossEntropy
-from simfrontier_real.ops.op_runner import RealOpRunner
+from simfrontier_real.ops.op_runner import LaneStep, RealOpRunner
 from simfrontier_real.ops.optimizer import Optimizer
-from simfrontier_real.ops.per_hop import refuse_per_hop
 from simfrontier_real.ops.programs import Kernel, Programs, RankContext, programs_of, rank_context_of
-from simfrontier_real.ranks.loopback import LoopbackWorld
-from simfrontier_real.ranks.lowered import LoweredTransport
+from simfrontier_real.ranks.loopback import RanksInOneProcess
+from simfrontier_real.ranks.lowered import refuse_per_hop
 from simfrontier_real.ranks.transport import Transport
 from simfrontier_real.replay.record import RankTimes, clocked
-from simfrontier_real.replay.step_times import StepTimes
-from simfrontier_real.train.data import batch, input_names, shard
 from simfrontier_real.train.initial_states import initial_weights, place
-from simfrontier_real.train.models import RealModel, model_of
+from simfrontier_real.train.models import RealModel, batch, input_names, model_of, shard
 from simfrontier_real.train.states import assembled, copy_difference, final_states
 from simfrontier_real.train.training_settings import (
     RankReport,
@@ -65,7 +60,7 @@ class TrainingRank:
         self._digests, self._weight_codes = MessageDigests(backend, schedule, rank), WeightCodes(self.context)
         kernels = all_kernels(self.training_state, model, training.of_model)
         op_runner = RealOpRunner(self.context, kernels, self._digests, self._weight_codes)
-        self.step = LaneStep(program, schedule.mesh, op_runner, transport, time.monotonic)
+        self.step = LaneStep(program, schedule.mesh, op_runner, transport)
         self.inputs = input_names(schedule)
         place(self.context, initial_weights(schedule, training.seed))
         if start is not None:
@@ -169,33 +164,26 @@ def run_in_one_process(
     adjust: Callable[[TrainingRank], None] = lambda _: None,
 ) -> tuple[list[RankReport], list[RankTimes]]:
     """The reports of all ranks on their training in this process, and their times and bytes; `adjust` is called with
-    every rank before it starts. Raises as `train_in_one_process` does."""
+    every rank when it is made. Raises as `train_in_one_process` does."""
     refuse_per_hop(schedule, str(schedule.meta.get("plan", "schedule")), lowered is not None)
     programs = programs_of(schedule) if programs is None else programs
     backend = numpy_backend() if backend is None else backend
-    world = LoopbackWorld(schedule.mesh)
-    ranks = [
-        TrainingRank(schedule, programs.of(rank), backend, rank, _transport(world, schedule, rank, lowered), training)
-        for rank in range(schedule.mesh.num_ranks)
-    ]
-    for rank in ranks:
-        adjust(rank)
-    executors = [inline(rank.step) for rank in ranks]
+    ranks: list[TrainingRank] = []
+
+    def make(rank: int, transport: Transport) -> LaneStep:
+        ranks.append(TrainingRank(schedule, programs.of(rank), backend, rank, transport, training))
+        adjust(ranks[-1])
+        return ranks[-1].step
+
+    together = RanksInOneProcess(schedule, make, lowered)
     times: list[list[StepTimes]] = [[] for _ in ranks]
     for number in range(training.steps):
         for rank in ranks:
             rank.load(number)
-        run_together(executors)
-        for rank, executor, spent in zip(ranks, executors, times, strict=True):
+        for rank, spent, taken in zip(ranks, times, together.run_step(), strict=True):
             rank.record_step()
-            spent.append(executor.end())
+            spent.append(taken)
     clocks = [
         clocked(spent, 0.0, "loopback", rank.step.message_bytes) for rank, spent in zip(ranks, times, strict=True)
     ]
     return [rank.report() for rank in ranks], clocks
-
-
-def _transport(world: LoopbackWorld, schedule: Schedule, rank: int, lowered: LoweredSchedule | None) -> Transport:
-    if lowered is None:
-        return world.transport(rank)
-    return LoweredTransport(schedule, lowered, rank, world.wires(rank), world.transport(rank))

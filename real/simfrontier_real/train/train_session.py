@@ -8,13 +8,11 @@ from typing import Any
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.program import Schedule
-from simfrontier_real.ranks.free_memory import free_bytes
+from simfrontier_real.ranks.hosts import free_bytes
 from simfrontier_real.ranks.session import LoadedSchedule, Session
 from simfrontier_real.replay.timed import timed_steps, write_trace
-from simfrontier_real.train.checkpoints.resume import CheckpointSettings, found_checkpoint
-from simfrontier_real.train.checkpoints.writer import CheckpointWriter
-from simfrontier_real.train.data import input_names
-from simfrontier_real.train.models import OF_MODEL
+from simfrontier_real.train.checkpoints.run import CheckpointSettings, CheckpointWriter, found_checkpoint
+from simfrontier_real.train.models import OF_MODEL, input_names
 from simfrontier_real.train.reference import narrow_states, train_unsharded
 from simfrontier_real.train.states import model_dtype, weights_of
 from simfrontier_real.train.train import TrainingRank

@@ -13,8 +13,7 @@ from simfrontier.core.program import Collective, Compute, Exchange, Op, PartialO
 from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.codecs.encoded import type_of
 from simfrontier_real.ops.programs import Programs
-from simfrontier_real.ranks.transport import group_of
-from simfrontier_real.replay.record import calls_by_group
+from simfrontier_real.ranks.transport import calls_by_group, group_of
 
 MOVED: Final = 1e-12  # what is only moved: the rounding of the digests themselves, in float64
 ROUNDING: Final = {"fp64": 2.0**-52, "fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}  # of one addition

@@ -9,7 +9,7 @@ from simfrontier.base.io import Strict, read_json, typed
 from simfrontier_extras.emulation.changed import CHANGED, RateChange, save_changes
 from simfrontier_extras.emulation.real.changes import TimedChanges
 from simfrontier_extras.emulation.real.fabric import slowed
-from simfrontier_real.cli_options import Collectives
+from simfrontier_real.options import Collectives
 from simfrontier_real.ranks.session import Session
 from simfrontier_real.replay.replay_session import ReplaySettings, replay
 

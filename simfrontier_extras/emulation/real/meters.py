@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from simfrontier.core.trace import LinkBytes, LinkTable
 from simfrontier_extras.emulation.real.fabric import carried_bytes, is_inside, wiring
 from simfrontier_real.ranks.world import World
-from simfrontier_real.replay.step_meter import MeterMaker
+from simfrontier_real.replay.replay_session import MeterMaker
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from simfrontier.base.extras import Verb
-from simfrontier_real.cli_options import (
+from simfrontier_real.options import (
     BackendOption,
     CollectivesOption,
     JoinOption,

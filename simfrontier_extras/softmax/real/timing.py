@@ -22,7 +22,7 @@ from simfrontier.base.wholefile import write_whole
 from simfrontier.core.program import KERNELS
 from simfrontier_extras.softmax.rates import COLUMNS, IN_MEMORY, STARTS
 from simfrontier_extras.softmax.real.softmax import Rows, kernel
-from simfrontier_real.ranks.progress import progress
+from simfrontier_real.replay.timed import progress
 
 DEFAULT_SIZES: Final = "1e3,3e3,1e4,3e4,1e5,3e5,1e6,3e6,1e7,3e7,1e8"
 CACHED_BYTES: Final = 1 << 18  # of short rows and their results, used again and again: a core's own cache holds them

@@ -12,12 +12,11 @@ import numpy as np
 
 from simfrontier.core.program.ir import Collective, Compute, Exchange, Op, Ref
 from simfrontier.core.program.placement import PartialOp
-from simfrontier_real.ops.arrays import Array, Backend
+from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.codecs import Encoded, quantised
 from simfrontier_real.ops.op_runner import OpRunner
 from simfrontier_real.ops.programs import RankContext
-from simfrontier_real.ranks.loopback import LoopbackWorld
-from simfrontier_real.ranks.transport import channel_of
+from simfrontier_real.ranks.transport import group_of
 from simfrontier_real.train.train import TrainingRank
 
 Messages = tuple[Array, ...]
@@ -63,7 +62,7 @@ class Place:
         """The ranks of a collective's group."""
         assert isinstance(self.op, Collective)
         mesh = self.context.schedule.mesh
-        return LoopbackWorld(mesh).members(channel_of(self.op, mesh), self.context.rank)[1]
+        return group_of(mesh, mesh.live(self.op.axes), self.context.rank)[1]
 
     @property
     def number(self) -> int:
@@ -115,7 +114,7 @@ def codec_of(fault: Fault, memory: Memory) -> Iterator[None]:
         yield
 
 
-class Faulty:
+class Faulty(OpRunner):
     """A rank's work with a fault in it."""
 
     def __init__(self, rank: TrainingRank, fault: Fault, memory: Memory) -> None:
@@ -123,6 +122,8 @@ class Faulty:
         self._inner: OpRunner = rank.step.op_runner
         self._step = -1
         self._sent: dict[int, Messages] = {}
+        self.room, self.measures = self._inner.room, self._inner.measures  # type: ignore[method-assign]
+        self.read_by, self.done = self._inner.read_by, self._inner.done  # type: ignore[method-assign]
 
     def begin_step(self) -> None:
         self._step += 1
@@ -149,22 +150,10 @@ class Faulty:
         how = self._inner.reduction(index)
         return how if self._fault.reduction is None else self._fault.reduction(self._place(index), how)
 
-    def room(self, index: int) -> Array | None:
-        return self._inner.room(index)
-
     def incoming(self, index: int, results: Messages) -> None:
         if self._fault.brings is not None:
             results = self._fault.brings(self._place(index), results)
         self._inner.incoming(index, results)
-
-    def measures(self, index: int) -> Backend | None:
-        return self._inner.measures(index)
-
-    def read_by(self, index: int) -> list[Array]:
-        return self._inner.read_by(index)
-
-    def done(self, index: int) -> None:
-        self._inner.done(index)
 
     def _place(self, index: int) -> Place:
         return Place(self._rank, index, self._step, self._memory, self._sent.get(index, ()))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import Codec
-from simfrontier.core.program import Schedule
 from simfrontier_real.ops.arrays import Array, Backend, numpy_backend, torch_backend
 from simfrontier_real.ops.codecs import decode, encode
 from simfrontier_real.ops.codecs.encoded import from_bytes, to_bytes, type_of
-from simfrontier_real.ranks.transport import collectives_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +36,3 @@ class PerHopCoder:
         """Bytes that have arrived as numbers [count]."""
         held = from_bytes(self.backend, line, self.codec, count)
         return decode(self.backend, held, self.codec, count, self.dtype).reshape(-1)
-
-
-def refuse_per_hop(schedule: Schedule, where: str, lowered: bool) -> None:
-    """Raise InputError where a schedule codes per hop and the transport cannot: a library's own collectives do not, and
-    messages of unknown length cannot be received."""
-    for op in collectives_of(schedule):
-        if op.per_hop and not lowered:
-            raise InputError(
-                f"{op.kind} {op.name} is coded per hop ({op.codec}), which the library's collectives cannot "
-                "do; allowed: --collectives lowered, or a plan that codes once",
-                where=where,
-            )
-        if op.per_hop and op.codec.is_measured:
-            raise InputError(
-                f"{op.kind} {op.name} is coded per hop in {op.codec}, of no fixed length; allowed: zfp, int8 "
-                "or int4 per hop, or a plan that codes once (mpc loses nothing either way)",
-                where=where,
-            )

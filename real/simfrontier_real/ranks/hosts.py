@@ -1,13 +1,51 @@
-"""What other programs took of a host's processors while ranks ran there: a busy machine is told by that."""
+"""What ranks know of their hosts: clocks, processor time that other programs took, free memory."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from simfrontier_real.ranks.world import World
+
+PINGS = 20
+
+
+def offset_s(world: World, host: str) -> tuple[float, float]:
+    """(seconds to add to this rank's monotonic clock to get rank 0's, largest error over all ranks).
+
+    Ranks on rank 0's host share its clock. Of every other host the lowest rank exchanges pings with rank 0; the fastest
+    of them bounds the error by half its round trip (Cristian's algorithm). All ranks take part.
+    """
+    import torch
+    import torch.distributed as dist
+
+    hosts = world.all_gather(host)
+    speakers = {name: hosts.index(name) for name in dict.fromkeys(hosts)}
+    best = (0.0, 0.0)  # (offset, half a round trip)
+    for name, speaker in speakers.items():
+        if name == hosts[0] or world.rank not in (0, speaker):
+            continue
+        stamp = torch.zeros(1, dtype=torch.float64)
+        for number in range(PINGS):
+            if world.rank == 0:
+                dist.recv(stamp, src=speaker, group=world.control)
+                stamp[0] = time.monotonic()
+                dist.send(stamp, dst=speaker, group=world.control)
+                continue
+            sent = time.monotonic()
+            dist.send(stamp, dst=0, group=world.control)
+            dist.recv(stamp, src=0, group=world.control)
+            half = (time.monotonic() - sent) / 2
+            if number == 0 or half < best[1]:
+                best = (float(stamp[0]) - (sent + half), half)
+    measured = world.all_gather(best)
+    return measured[speakers[host]][0], max(error for _, error in measured)
+
 
 STAT: Final = Path("/proc/stat")
 _BUSY: Final = (0, 1, 2, 7)  # columns: user, nice, system, steal; interrupts may be of the ranks' own messages
@@ -52,3 +90,12 @@ def others_share(hosts: Sequence[str], spent: Sequence[ProcessorTime | None]) ->
         most = max(known, key=lambda each: each.all_s)
         shares.append(max(0.0, most.busy_s - sum(each.own_s for each in known)) / most.all_s)
     return min(1.0, max(shares)) if shares else None
+
+
+def free_bytes() -> int:
+    """Memory in bytes that is available without swapping (Linux MemAvailable)."""
+    try:
+        match = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        match = None
+    return 1024 * int(match[1]) if match else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

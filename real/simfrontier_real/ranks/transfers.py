@@ -1,0 +1,169 @@
+"""What one member does in a lowered collective of a given size: rounds of sends, and of writes into its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from simfrontier.core.collectives import Lowered, Transfer
+from simfrontier.core.program import PartialOp
+from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.codecs.per_hop import PerHopCoder
+from simfrontier_real.ranks.transport import Pending, Wire, WireMessage
+
+MESSAGE, RESULT, ROOM = range(3)  # the areas of a line: the message, an all-to-all's result, room in transit
+
+
+class LineRange(NamedTuple):
+    """Elements `low` to `high` of one area of the member's line."""
+
+    area: int
+    low: int
+    high: int
+
+    @property
+    def size(self) -> int:
+        return self.high - self.low
+
+
+class LineWrite(NamedTuple):
+    """A write into the member's line at `place`, or an addition: of a message from `peer`, or (None) of what the line
+    holds at `source`."""
+
+    peer: int | None
+    source: LineRange | None
+    place: LineRange
+    add: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Sends, (peer, place), of what the line holds when the round begins, and the writes that end it, in order."""
+
+    sends: tuple[tuple[int, LineRange], ...]
+    writes: tuple[LineWrite, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberPart:
+    """One member's part in a lowered collective. `sizes`: elements of the three areas."""
+
+    num_members: int
+    sizes: tuple[int, int, int]
+    rounds: tuple[Round, ...]
+
+    @property
+    def writes_message(self) -> bool:
+        """Whether anything is written into the message's area."""
+        return any(write.place.area == MESSAGE for each in self.rounds for write in each.writes)
+
+
+def part_of(lowered: Lowered, member: int, elements: int) -> MemberPart:
+    """A member's part for pieces (all-reduce: messages) of so many elements; empty transfers are left out.
+
+    The list is cut by what waits for what: a transfer's round is one more than the last of those it waits for. All
+    members count alike, so both ends of a transfer are in the same round, in list order.
+    """
+    line = _Line(lowered, elements)
+    number: list[int] = []
+    sends: dict[int, list[tuple[int, LineRange]]] = {}
+    writes: dict[int, list[LineWrite]] = {}
+    for transfer, after in zip(lowered.transfers, lowered.after, strict=True):
+        own_round = 1 + max((number[other] for other in after), default=-1)
+        number.append(own_round)
+        source = line.place(transfer.chunk, transfer.count)
+        if not source.size:
+            continue
+        if transfer.dst == member:
+            writes.setdefault(own_round, []).append(line.write(transfer))
+        elif transfer.src == member:
+            sends.setdefault(own_round, []).append((transfer.dst, source))
+    rounds = (Round(tuple(sends.get(each, ())), tuple(writes.get(each, ()))) for each in sorted({*sends, *writes}))
+    return MemberPart(num_members=lowered.size, sizes=line.sizes, rounds=tuple(rounds))
+
+
+class _Line:
+    """Where the chunks of a member's line lie."""
+
+    def __init__(self, lowered: Lowered, elements: int) -> None:
+        self._offsets = offsets = lowered.offsets(elements)
+        message, result = lowered.num_message_chunks, lowered.result_chunk
+        self._bounds = (0, message, result + message)  # the first chunk of each area
+        self._begins = tuple(offsets[bound] for bound in self._bounds)
+        self.sizes = (
+            self._begins[1],
+            self._begins[2] - self._begins[1],
+            offsets[-1] - self._begins[2],
+        )
+
+    def place(self, chunk: int, count: int) -> LineRange:
+        """Where `count` chunks lie; they are in one area."""
+        area = ROOM if chunk >= self._bounds[2] else RESULT if chunk >= self._bounds[1] else MESSAGE
+        begin = self._begins[area]
+        return LineRange(area, self._offsets[chunk] - begin, self._offsets[chunk + count] - begin)
+
+    def write(self, transfer: Transfer) -> LineWrite:
+        """What the receiver of a transfer does."""
+        source, target = self.place(transfer.chunk, transfer.count), self.place(transfer.to, transfer.count)
+        is_local = transfer.src == transfer.dst
+        return LineWrite(None if is_local else transfer.src, source if is_local else None, target, transfer.add)
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """Carries one message by a member's rounds. `areas` are the three of its line, as flat arrays; `blank` makes a flat
+    array of so many elements of the message's type; with `coding` every message is coded by itself.
+
+    Messages are copied when they set out and received into room of their own, so that what is written meanwhile does
+    not disturb them. No deadlock: a member that is in the earliest round waits for members in that round alone, all of
+    which have started it.
+    """
+
+    areas: Sequence[Array]
+    wire: Wire
+    blank: Callable[[int], Array]
+    reduction: PartialOp
+    coding: PerHopCoder | None
+
+    def rounds(self, part: MemberPart) -> Iterator[Pending]:
+        """Start round after round; the batch that each yields must have been waited for before the next is asked
+        for."""
+        room = self.blank if self.coding is None else self.coding.room
+        for each in part.rounds:
+            moves = [WireMessage(peer, True, self._encoded(place)) for peer, place in each.sends]
+            rooms = [None if write.peer is None else room(write.place.size) for write in each.writes]
+            moves += [
+                WireMessage(write.peer, False, values)
+                for write, values in zip(each.writes, rooms, strict=True)
+                if write.peer is not None
+            ]
+            if moves:
+                yield self.wire.exchange(moves)
+            for write, values in zip(each.writes, rooms, strict=True):
+                self._combine(write, values)
+
+    def _encoded(self, place: LineRange) -> Array:
+        values = self._at(place)
+        if self.coding is not None:
+            return self.coding.sent(values)
+        copied = self.blank(place.size)
+        copied[...] = values
+        return copied
+
+    def _combine(self, write: LineWrite, arrived: Array) -> None:
+        target = self._at(write.place)
+        if write.source is not None:
+            arrived = self._at(write.source)
+        elif self.coding is not None:
+            arrived = self.coding.arrived(arrived, write.place.size)
+        if not write.add:
+            target[...] = arrived
+        elif self.reduction == "max":
+            is_larger = arrived > target
+            target[is_larger] = arrived[is_larger]
+        else:
+            target += arrived
+
+    def _at(self, place: LineRange) -> Array:
+        return self.areas[place.area][place.low : place.high]
