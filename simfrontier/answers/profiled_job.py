@@ -100,10 +100,10 @@ def _each(job: Job, step: SimulatedStep) -> Iterator[tuple[_Alike, _Took]]:
     mesh, tensors = step.schedule.mesh, step.schedule.tensors
     for role, measured in enumerate(job.call_s):
         places, ops = job.places[role], step.roles[role].segmented.expanded.ops
-        kernels = job.roles.programs[role][0].placed
+        program = job.roles.programs[role][0].ops
         line = step.view(step.roles[role].classes[0]).timeline
         for index, took_s in measured.items():
-            op, call = ops[places[index]], kernels[index].kernel.call
+            op, call = ops[places[index]], program[index].kernel.call
             assert isinstance(op, Collective) and call is not None, f"{op.name}: no collective"
             num_bytes = message_bytes(op, tensors, mesh)
             simulated_s = float(line.end[0, places[index]] - line.start[0, places[index]])

@@ -61,7 +61,7 @@ def on_ranks(job: Job, num_ranks: int) -> Job:
         if before in job.times:
             times[rank] = job.times[before]
     schedule = replace(job.schedule, mesh=grown)
-    return replace(job, schedule=schedule, on=GroupAxes(grown), times=times)
+    return replace(job, schedule=schedule, times=times)
 
 
 def _rank_before(grown: Mesh, mesh: Mesh, axis: str, rank: int) -> int:

@@ -11,8 +11,8 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.machine import MeasuredKernel
 from simfrontier.core.program import Schedule, check_calls
 from simfrontier.core.trace import kineto as form, ranks_of_text
-from simfrontier.inputs.profiler.job_schedule import JobSchedule, mean_pauses, rank_times
-from simfrontier.inputs.profiler.mesh import GroupAxes, mesh_of
+from simfrontier.inputs.profiler.job_schedule import JobSchedule
+from simfrontier.inputs.profiler.mesh import mesh_of
 from simfrontier.inputs.profiler.programs import RankProgram, Roles, placed, program_of, roles_of
 from simfrontier.inputs.profiler.rank_trace import DeviceModel, RankTrace
 from simfrontier.inputs.profiler.read_rank import read_rank
@@ -28,7 +28,6 @@ class Job:
     `notes`: what was taken for something else, or left out."""
 
     schedule: Schedule
-    on: GroupAxes
     roles: Roles
     kernels: Mapping[str, MeasuredKernel]
     places: Sequence[Sequence[int]]
@@ -65,21 +64,19 @@ def read_job(
     with_end = any(trace.ends_idle for trace in traces)
     programs = [program_of(trace, placed(trace, with_end), on) for trace in traces]
     roles = roles_of(programs, on)
-    alike = [[each for each in several if each.num_on_lanes == several[0].num_on_lanes] for several in roles.programs]
-    making = JobSchedule(roles=roles, on=on, pauses=[mean_pauses(several) for several in alike])
+    alike = [[each for each in several if each.is_like(several[0])] for several in roles.programs]
+    making = JobSchedule(roles.axis, alike, on)
     schedule = making.made()
     if findings := check_calls(schedule).findings:
         raise InputError(f"the ranks' calls do not fit together: {findings[0]}", where=traces[0].where)
-    means, times = rank_times(alike, making)
     partial = _partial_groups(traces)
     left_out = [each.rank for each in programs if not any(each in several for several in alike)]
     return Job(
         schedule=schedule,
-        on=on,
         roles=roles,
-        kernels=making.kernels | means,
+        kernels=making.kernels,
         places=making.places,
-        times=times,
+        times=making.times,
         step_name=traces[0].step_name,
         measured_s=_measured(traces),
         call_s=_least(roles),
@@ -174,13 +171,13 @@ def _numbered(program: RankProgram) -> Iterator[tuple[int, tuple[object, ...], f
     """(kernel, what its call is called on all ranks of the group, seconds) of every collective. Calls that were made
     together may have one number: they count on from there."""
     count: dict[tuple[object, ...], int] = {}
-    for index, each in enumerate(program.placed):
-        call = each.kernel.call
-        if call is None or program.ends[index] is not None:
+    for index, op in enumerate(program.ops):
+        call = op.kernel.call
+        if call is None or op.ends is not None:
             continue
-        order = call.ranks, call.group, call.sequence if call.sequence is not None else program.lanes[index]
+        order = call.ranks, call.group, call.sequence if call.sequence is not None else op.lane
         count[order] = count.get(order, 0) + 1
-        yield index, (*order, count[order]), each.kernel.end_s - each.kernel.start_s
+        yield index, (*order, count[order]), op.kernel.seconds
 
 
 def _notes(traces: Sequence[RankTrace], left_out: Sequence[int]) -> Iterator[str]:

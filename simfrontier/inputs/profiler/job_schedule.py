@@ -5,8 +5,8 @@ A kernel is an op of kind `measured`, of which the machine knows how long it too
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Final
 
@@ -31,29 +31,32 @@ from simfrontier.core.program import (
 )
 from simfrontier.core.trace import kineto as form
 from simfrontier.inputs.profiler.mesh import GroupAxes
-from simfrontier.inputs.profiler.programs import CallKey, RankProgram, Roles, call_key
-from simfrontier.inputs.profiler.rank_trace import GroupCall, Kernel, SimulatedCollective, SimulatedExchange
+from simfrontier.inputs.profiler.programs import CallKey, ProgramOp, RankProgram
+from simfrontier.inputs.profiler.rank_trace import SimulatedCollective, SimulatedExchange
 
 TOKEN: Final = "done"
 _DTYPES: Final = {1: "uint8", 2: "bf16", 4: "fp32", 8: "fp64"}  # of plain numbers, by their bytes
+_SAME: Final = 1e-12  # what differs by less, relative, took as long
 
 
 @dataclass
 class JobSchedule:
-    """The schedule while it is made; `kernels` by the names of their ops, and `places`: of each role, the op of every
-    kernel of its program, `pause_places` of the pauses before them, `names` the names of kernels; `pauses`: how long
-    these are, of each role before each kernel, in seconds."""
+    """The schedule while it is made, and what the simulation needs beside it.
 
-    roles: Roles
+    `alike`: of each role, the ranks with as many kernels and calls on each lane, whose n-th on a lane is the same; a
+    kernel or pause takes the mean of their times. `kernels` by the names of their ops; `places`: of each role, the op
+    of every kernel of its program; `times`: of each rank, how many times as long as the mean its kernels and pauses
+    took, by their op's place.
+    """
+
+    axis: str | None
+    alike: Sequence[Sequence[RankProgram]]
     on: GroupAxes
-    pauses: Sequence[Sequence[float]]
     tensors: dict[str, Tensor] = field(default_factory=dict)
     kernels: dict[str, MeasuredKernel] = field(default_factory=dict)
     places: list[list[int]] = field(default_factory=list)
-    pause_places: list[dict[int, int]] = field(default_factory=list)
-    names: list[dict[int, str]] = field(default_factory=list)
-    _shared: dict[tuple[str, int], Collective | Exchange] = field(default_factory=dict)
-    _said: dict[tuple[str, int], CallKey] = field(default_factory=dict)
+    times: dict[int, dict[int, float]] = field(default_factory=dict)
+    _shared: dict[tuple[str, int], tuple[Collective | Exchange, CallKey]] = field(default_factory=dict)
     _number: int = 0
 
     def made(self) -> Schedule:
@@ -62,128 +65,136 @@ class JobSchedule:
             name=TOKEN, shape=(1,), dtype="token", role="token", placement=REPLICATE, per_layer=True
         )
         roles = []
-        for number, several in enumerate(self.roles.programs):
-            place = None if self.roles.axis is None else (self.roles.axis, number)
+        for number, several in enumerate(self.alike):
+            place = None if self.axis is None else (self.axis, number)
             name = "rank" if place is None else f"{place[0]}{number}"
-            ops = self._ops(several[0], name, self.pauses[number])
-            roles.append(Role(name, (Call("step", 0, 0, tuple(ops)),), place))
+            roles.append(Role(name, (Call("step", 0, 0, tuple(self._ops(several, name))),), place))
         return Schedule(mesh=self.on.mesh, tensors=self.tensors, roles=tuple(roles), pools={}, meta={})
 
-    def _ops(self, program: RankProgram, role: str, pauses: Sequence[float]) -> list[Op]:
-        targets = {other for each in program.placed for other in each.waits}
+    def _ops(self, several: Sequence[RankProgram], role: str) -> list[Op]:
+        program = several[0]
+        seconds = _matched(several, lambda op: op.kernel.seconds)
+        pauses = _matched(several, lambda op: op.pause_s)
+        targets = {other for op in program.ops for other in op.waits}
         ops: list[Op] = []
         places: list[int] = []
         tokens: dict[int, Ref] = {}
         counts: dict[str, int] = {}
-        names: dict[int, str] = {}
-        paused: dict[int, int] = {}
-        for index, each in enumerate(program.placed):
-            lane, kernel = program.lanes[index], each.kernel
+        for index, each in enumerate(program.ops):
+            kernel = each.kernel
             if each.waits:
                 reads = tuple(tokens[other] for other in each.waits)
-                ops.append(Compute(kind="hook", name="wait", lane=lane, reads=reads))
-            if pauses[index]:
-                pause = MeasuredKernel(seconds=pauses[index])
-                paused[index] = len(ops)
-                ops.append(self._measured(PAUSE.name, f"{role} pause {index}", lane, pause, ()))
+                ops.append(Compute(kind="hook", name="wait", lane=each.lane, reads=reads))
+            if pause_s := self._mean(several, pauses[index], len(ops)):
+                pause = MeasuredKernel(seconds=pause_s)
+                ops.append(self._measured(PAUSE.name, f"{role} pause {index}", each.lane, pause, None))
             places.append(len(ops))
-            token = self._next() if index in targets else None
-            if kernel.call is None:
-                took, names[index] = _kernel(kernel), f"{role} {kernel.name} {index}"
-                ops.append(self._measured(MEASURED.name, names[index], lane, took, () if token is None else (token,)))
+            token = self._token() if index in targets else None
+            if kernel.call is not None:
+                call = self._call(program, each, token, counts)
+                op: Op = call
+                token = call.token
+            elif kernel.own is not None:
+                load = kernel.own
+                took = MeasuredKernel(seconds=load.seconds, num_bytes=load.bytes, arithmetic_s=load.arithmetic_s)
+                op = self._measured(MEASURED.name, f"{role} {kernel.name} {index}", each.lane, took, token)
             else:
-                op = self._call(program, index, kernel.call, token, counts)
-                ops.append(op)
-                token = op.token
+                took = MeasuredKernel(seconds=self._mean(several, seconds[index], len(ops)))
+                op = self._measured(MEASURED.name, f"{role} {kernel.name} {index}", each.lane, took, token)
+            ops.append(op)
             if token is not None:
                 tokens[index] = token
         self.places.append(places)
-        self.names.append(names)
-        self.pause_places.append(paused)
         return ops
 
-    def _measured(self, kind: str, name: str, lane: str, kernel: MeasuredKernel, writes: tuple[Ref, ...]) -> Compute:
+    def _mean(self, several: Sequence[RankProgram], values: Sequence[float], place: int) -> float:
+        """Return the mean of the times of these ranks; where they differ, note how many times as long each took at this
+        place."""
+        if max(values) - min(values) <= _SAME * max(values):
+            return values[0]
+        mean = fmean(values)
+        for program, own in zip(several, values, strict=True):
+            self.times.setdefault(program.rank, {})[place] = own / mean
+        return mean
+
+    def _measured(self, kind: str, name: str, lane: str, kernel: MeasuredKernel, token: Ref | None) -> Compute:
         self.kernels[name] = kernel
-        return Compute(kind=kind, name=name, lane=lane, writes=writes)
+        return Compute(kind=kind, name=name, lane=lane, writes=() if token is None else (token,))
 
     def _call(
-        self, program: RankProgram, index: int, call: GroupCall, token: Ref | None, counts: dict[str, int]
+        self, program: RankProgram, each: ProgramOp, token: Ref | None, counts: dict[str, int]
     ) -> Collective | Exchange:
         """Return the op of a call. One that roles share is made once, with a token that each of them may wait for."""
-        ends, axes, lane = program.ends[index], program.axes[index], program.lanes[index]
-        if ends is None and self.roles.axis not in axes:
-            return self._collective(program, index, call, f"{'+'.join(axes)} {lane}", token)
-        comm = f"{'+'.join(axes)} of all"
+        ends, mine, where = each.ends, each.call_key, program.trace.where
+        if ends is None and self.axis not in each.axes:
+            return self._collective(each, f"{'+'.join(each.axes)} {each.lane}", token)
+        comm = f"{'+'.join(each.axes)} of all"
         if ends is not None:
-            is_both = isinstance(call.own, SimulatedExchange)
-            comm = f"{axes[0]} {min(ends)}-{max(ends)}" if is_both else f"{axes[0]} {ends[0]}>{ends[1]}"
+            is_both = each.kernel.call is not None and isinstance(each.kernel.call.own, SimulatedExchange)
+            comm = f"{each.axes[0]} {min(ends)}-{max(ends)}" if is_both else f"{each.axes[0]} {ends[0]}>{ends[1]}"
         counts[comm] = counts.get(comm, 0) + 1
         key = comm, counts[comm]
         if key not in self._shared:
-            self._shared[key] = (
-                self._collective(program, index, call, comm, self._next())
-                if ends is None
-                else self._exchange(call, axes[0], ends, comm, lane)
-            )
-            self._said[key] = call_key(call, axes, ends)
-        op = self._shared[key]
-        if (mine := call_key(call, axes, ends)) != self._said[key]:
-            other = f"{self._said[key]} on other ranks; allowed: the same on all"
-            text = f"call {counts[comm]} over {comm}: {mine}, but {other}"
-            raise InputError(text, where=program.trace.where)
-        if op.lane != lane:
-            text = f"calls {op.lane} run on a stream with others in one program ({lane}), and by themselves in another"
-            raise InputError(text, where=program.trace.where)
+            made = self._collective(each, comm, self._token()) if ends is None else self._exchange(each, ends, comm)
+            self._shared[key] = made, mine
+        op, known = self._shared[key]
+        if mine != known:
+            text = f"call {counts[comm]} over {comm}: {mine}, but {known} on other ranks; allowed: the same on all"
+            raise InputError(text, where=where)
+        if op.lane != each.lane:
+            beside = f"({each.lane}), and by themselves in another"
+            raise InputError(f"calls {op.lane} run on a stream with others in one program {beside}", where=where)
         return op
 
-    def _collective(
-        self, program: RankProgram, index: int, call: GroupCall, comm: str, token: Ref | None
-    ) -> Collective:
-        axes, own = program.axes[index], call.own
-        kind: CollectiveKind = call.meaning  # type: ignore[assignment]
+    def _collective(self, each: ProgramOp, comm: str, token: Ref | None) -> Collective:
+        call = each.kernel.call
+        assert call is not None, "a collective is a call"
+        own, kind = call.own, call.meaning
         width, dtype = form.DTYPES[call.dtype], ""
         codec: Codec = Plain(_DTYPES[width])
         elements = [call.num_bytes // width]
         via, per_hop = LIBRARY, False
         if isinstance(own, SimulatedCollective):
-            kind, via, per_hop = own.kind, own.via, own.per_hop
+            via, per_hop = own.via, own.per_hop
             codec, elements, dtype = own.codec, list(own.elements), own.dtype
-        is_backward = program.placed[index].kernel.is_backward
-        each = [count for count in elements for _ in range(2)]
-        refs = [self._tensor(count, dtype or codec.name, is_backward) for count in each]
+        named: CollectiveKind = own.kind if isinstance(own, SimulatedCollective) else kind  # type: ignore[assignment]
+        refs = [
+            self._tensor(count, dtype or codec.name, each.kernel.is_backward) for count in elements for _ in range(2)
+        ]
         return Collective(
-            kind=kind,
+            kind=named,
             name=call.name,
-            axes=axes,
+            axes=each.axes,
             src=tuple(refs[::2]),
             dst=tuple(refs[1::2]),
             codec=codec,
             via=via,
-            lane=program.lanes[index],
+            lane=each.lane,
             comm=comm,
             token=token,
             per_hop=per_hop,
         )
 
-    def _exchange(self, call: GroupCall, axis: str, ends: tuple[int, int], comm: str, lane: str) -> Exchange:
+    def _exchange(self, each: ProgramOp, ends: tuple[int, int], comm: str) -> Exchange:
         """Return a message from the first end to the second; of a simulated job also one back."""
+        call = each.kernel.call
+        assert call is not None, "a message is a call"
         there, back = call.num_bytes, 0
         if isinstance(call.own, SimulatedExchange):
             there, back = call.own.there_bytes, call.own.back_bytes
-        byte = Plain("uint8")
         forth, home = ((self._tensor(size, "uint8"),) if size else () for size in (there, back))
         return Exchange(
             name="message",
-            axis=axis,
+            axis=each.axes[0],
             ends=ends,
             src=forth,
             dst=forth,
             back_src=home,
             back_dst=home,
-            codec=byte,
-            lane=lane,
+            codec=Plain("uint8"),
+            lane=each.lane,
             comm=comm,
-            token=self._next(),
+            token=self._token(),
         )
 
     def _tensor(self, elements: int, dtype: str, is_backward: bool = False) -> Ref:
@@ -199,78 +210,24 @@ class JobSchedule:
                 per_layer=True,
                 stage="backward" if is_backward else None,
             )
-        return Ref(name, self._next_number())
+        return self._instance(name)
 
-    def _next(self) -> Ref:
-        return Ref(TOKEN, self._next_number())
+    def _token(self) -> Ref:
+        return self._instance(TOKEN)
 
-    def _next_number(self) -> int:
+    def _instance(self, name: str) -> Ref:
+        """Return a new instance of a tensor."""
         self._number += 1
-        return self._number
+        return Ref(name, self._number)
 
 
-def _kernel(kernel: Kernel) -> MeasuredKernel:
-    """Return the time of a kernel, and, of a simulated one, its load on the device."""
-    own = kernel.own
-    if own is None:
-        return MeasuredKernel(seconds=kernel.end_s - kernel.start_s)
-    return MeasuredKernel(seconds=own.seconds, num_bytes=own.bytes, arithmetic_s=own.arithmetic_s)
-
-
-_SAME: Final = 1e-12  # what differs by less, relative, took as long
-
-
-def mean_pauses(alike: Sequence[RankProgram]) -> list[float]:
-    """Return the pause before each kernel of the first rank's program, in seconds: the mean over ranks with as many
-    kernels and calls on each lane, whose n-th on a lane is the same."""
-    return [_mean(own) for own in _matched(alike, [[each.pause_s for each in one.placed] for one in alike])]
-
-
-def rank_times(
-    alike: Sequence[Sequence[RankProgram]], making: JobSchedule
-) -> tuple[dict[str, MeasuredKernel], dict[int, dict[int, float]]]:
-    """Kernels that take another time on the mean of their ranks than on the first of them; and how many times as long
-    as that kernels and pauses take on each rank, by their op's place in the program."""
-    means: dict[str, MeasuredKernel] = {}
-    times: dict[int, dict[int, float]] = {}
-    for role, several in enumerate(alike):
-        lengths = [[each.kernel.end_s - each.kernel.start_s for each in one.placed] for one in several]
-        pauses = [[each.pause_s for each in one.placed] for one in several]
-        for index, (took, paused) in enumerate(zip(_matched(several, lengths), _matched(several, pauses), strict=True)):
-            kernel = several[0].placed[index].kernel
-            if kernel.call is None and kernel.own is None and not _are_same(took):
-                name = making.names[role][index]
-                means[name] = replace(making.kernels[name], seconds=fmean(took))
-                _note(times, several, making.places[role][index], took)
-            if (place := making.pause_places[role].get(index)) is not None and not _are_same(paused):
-                _note(times, several, place, paused)
-    return means, times
-
-
-def _note(
-    times: dict[int, dict[int, float]], several: Sequence[RankProgram], place: int, took: Sequence[float]
-) -> None:
-    mean = fmean(took)
-    for program, own in zip(several, took, strict=True):
-        times.setdefault(program.rank, {})[place] = own / mean
-
-
-def _matched(several: Sequence[RankProgram], values: Sequence[Sequence[float]]) -> list[list[float]]:
+def _matched(several: Sequence[RankProgram], value: Callable[[ProgramOp], float]) -> list[list[float]]:
     """Return the values of all ranks for each kernel of the first; 0 where a rank does not have a part of one."""
-    places = [one.indices_of_lanes for one in several]
-    out: list[list[float]] = [[] for _ in values[0]]
-    for lane, indices in places[0].items():
+    first = several[0]
+    out: list[list[float]] = [[] for _ in first.ops]
+    for lane, indices in first.indices_of_lanes.items():
         for number, index in enumerate(indices):
-            out[index] = [own[its[lane][number]] for own, its in zip(values, places, strict=True)]
-    for lane, index in several[0].parts.items():
-        parts = (one.parts.get(lane) for one in several)
-        out[index] = [0.0 if its is None else own[its] for own, its in zip(values, parts, strict=True)]
+            out[index] = [value(one.ops[one.indices_of_lanes[lane][number]]) for one in several]
+    for lane, index in first.parts.items():
+        out[index] = [value(one.ops[one.parts[lane]]) if lane in one.parts else 0.0 for one in several]
     return out
-
-
-def _mean(values: Sequence[float]) -> float:
-    return values[0] if _are_same(values) else fmean(values)
-
-
-def _are_same(values: Sequence[float]) -> bool:
-    return max(values) - min(values) <= _SAME * max(values)

@@ -1,9 +1,9 @@
-"""Programs of a job's ranks: the ops of each rank by lane, and the ranks that run the same program."""
+"""Programs of a job's ranks: their ops by lane, what these wait for, and the ranks that run the same program."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
@@ -14,25 +14,62 @@ from simfrontier.inputs.profiler.rank_trace import EventWait, GroupCall, Kernel,
 
 _LOOKED_AT: Final = 64  # kernels that ended before one starts; those of its own stream among them are passed over
 END: Final = "end of the step"
+COMPUTE: Final = "compute"
 Ahead = Literal["", "whole", "part"]
 _Latest = dict[str, int]  # by stream, its last kernel that something waits for
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A kernel in the order of launches: the kernels of other streams whose ends it waits for, and the pause before
-    it, in seconds. `ahead`: launched so early that it runs, whole or in part, beside the previous step, and placed
-    behind all others as the same work of the next step."""
+class CallKey(NamedTuple):
+    """Facts that all ranks of a call agree on: what it does, over which axes, between which coordinates a message goes,
+    the bytes of the whole message, and its type, or what a simulation wrote of it."""
+
+    meaning: str
+    axes: tuple[str, ...]
+    ends: tuple[int, int] | None
+    num_bytes: int
+    how: str
+
+    def __str__(self) -> str:
+        return f"{self.meaning} of {self.num_bytes:,} bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramOp:
+    """A kernel in the order of launches: the kernels of other streams whose ends it waits for, and the pause before it,
+    in seconds. `ahead`: launched so early that it runs, whole or in part, beside the previous step, and placed behind
+    all others as the same work of the next step.
+
+    On a mesh: its lane, and, where it is a call, the axes that it goes over; of a message the coordinates between which
+    it goes (`ends`), and the rank's own (`seat`).
+    """
 
     kernel: Kernel
     waits: tuple[int, ...]
     pause_s: float
     ahead: Ahead
+    lane: str = ""
+    axes: tuple[str, ...] = ()
+    ends: tuple[int, int] | None = None
+    seat: int | None = None
+
+    @property
+    def call_key(self) -> CallKey:
+        """Facts that all ranks of the call agree on."""
+        call = self.kernel.call
+        assert call is not None, "a kernel without communication has no key"
+        if self.ends is not None:
+            return CallKey("message", self.axes, self.ends, call.num_bytes, "")
+        return CallKey(
+            call.meaning, self.axes, None, call.num_bytes, call.dtype if call.own is None else repr(call.own)
+        )
 
 
-def placed(trace: RankTrace, with_end: bool = False) -> list[Placed]:
-    """The kernels of a rank with what they wait for; `with_end`: and one without length behind all of them, before
-    which the host does what it does when the step's last kernel has ended."""
+# ── waits ──
+
+
+def placed(trace: RankTrace, with_end: bool = False) -> list[ProgramOp]:
+    """Return the kernels of a rank with what they wait for; `with_end`: and one without length behind all of them,
+    before which the host does what it does when the step's last kernel has ended."""
     kernels, ahead = _within(trace)
     first_ahead = len(kernels)
     kernels += [*(kernel for kernel, _ in ahead), *([_end(trace)] if with_end else [])]
@@ -46,16 +83,17 @@ def placed(trace: RankTrace, with_end: bool = False) -> list[Placed]:
         free_s = max([trace.begin_s, *(kernels[other].end_s for other in (*mine, *others))])
         pause_s = kernel.start_s - free_s
         how = ahead[index - first_ahead][1] if first_ahead <= index < first_ahead + len(ahead) else ""
-        out.append(Placed(kernel, tuple(sorted(others)), pause_s if pause_s >= trace.tick_s else 0.0, how))
+        pause_s = pause_s if pause_s >= trace.tick_s else 0.0
+        out.append(ProgramOp(kernel=kernel, waits=tuple(sorted(others)), pause_s=pause_s, ahead=how))
         last[kernel.stream] = index
     return out
 
 
 def _within(trace: RankTrace) -> tuple[list[Kernel], list[tuple[Kernel, Ahead]]]:
-    """The kernels of the time from the step's begin to its end: those of the step from its begin on, and, a period
-    later, those that ran before it, which stand for the next step's; of one that runs then, a part is each. Calls stay
-    as they are, in the order that all ranks of a group have in common, and so do kernels behind them on their
-    stream."""
+    """Return the kernels of the time from the step's begin to its end: those of the step from its begin on, and, a
+    period later, those that ran before it, which stand for the next step's; of one that runs then, a part is each.
+    Calls stay as they are, in the order that all ranks of a group have in common, and so do kernels behind them on
+    their stream."""
     inside: list[Kernel] = []
     before: list[tuple[Kernel, Ahead]] = []
     streams_with_calls, streams_cut = set[str](), set[str]()
@@ -92,8 +130,9 @@ def _end(trace: RankTrace) -> Kernel:
 
 
 def _by_events(kernels: Sequence[Kernel], waits: Sequence[EventWait]) -> list[list[int]]:
-    """An event is behind all that its stream was given before it was recorded: the last kernel, and what the stream
-    itself waits for without a kernel since. All calls of the host are gone through in their order."""
+    """Return what kernels wait for. An event is behind all that its stream was given before it was recorded: the last
+    kernel, and what the stream itself waits for without a kernel since. All calls of the host are gone through in their
+    order."""
     records = {wait.record: wait.on_stream for wait in waits}
     calls: list[tuple[float, int, int | str | EventWait]] = [(kernel.order, 1, i) for i, kernel in enumerate(kernels)]
     calls += [(order, 0, stream) for order, stream in records.items()]
@@ -111,18 +150,14 @@ def _by_events(kernels: Sequence[Kernel], waits: Sequence[EventWait]) -> list[li
             case str():
                 recorded[order] = dict(behind.get(call, {}))
             case EventWait():
-                found = recorded.get(call.record, {})
-                _merge(behind.setdefault(call.stream, {}), found)
-                _merge(pending.setdefault(call.stream, {}), found)
+                for latest in (behind.setdefault(call.stream, {}), pending.setdefault(call.stream, {})):
+                    for stream, index in recorded.get(call.record, {}).items():
+                        latest[stream] = max(index, latest.get(stream, -1))
     return out
 
 
-def _merge(known: _Latest, found: _Latest) -> None:
-    for stream, index in found.items():
-        known[stream] = max(index, known.get(stream, -1))
-
-
 def _by_times(kernels: Sequence[Kernel], tick_s: float) -> list[list[int]]:
+    """Return what kernels probably wait for: the last end on another stream while their own was idle."""
     by_end = sorted(range(len(kernels)), key=lambda index: kernels[index].end_s)
     ends = [kernels[index].end_s for index in by_end]
     out: list[list[int]] = []
@@ -143,95 +178,72 @@ def _by_times(kernels: Sequence[Kernel], tick_s: float) -> list[list[int]]:
     return out
 
 
-COMPUTE: Final = "compute"
+# ── programs ──
+
+_Calls = tuple[tuple[CallKey, int | None], ...]  # keys of calls, with the rank's own coordinate at messages
 
 
-class CallKey(NamedTuple):
-    """Facts that all ranks of a call agree on: what it does, over which axes, between which coordinates a message goes,
-    the bytes of the whole message, and its type, or what a simulation wrote of it."""
-
-    meaning: str
-    axes: tuple[str, ...]
-    ends: tuple[int, int] | None
-    num_bytes: int
-    how: str
-
-    def __str__(self) -> str:
-        return f"{self.meaning} of {self.num_bytes:,} bytes"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class RankProgram:
-    """What a rank does in a step, in the order of launches: kernels with their lanes, and, where they are calls, over
-    which axes. `ends`: of a message, the coordinates between which it goes; `calls`: of each lane what its calls are,
-    with the rank's own coordinate at messages, which all ranks have in common that run one program."""
+    """Ops of a rank in a step, in the order of launches."""
 
     trace: RankTrace
-    placed: Sequence[Placed]
-    lanes: Sequence[str]
-    axes: Sequence[tuple[str, ...]]
-    ends: Sequence[tuple[int, int] | None]
-    calls: Mapping[str, tuple[tuple[CallKey, int | None], ...]]
+    ops: Sequence[ProgramOp]
 
     @property
     def rank(self) -> int:
         return self.trace.rank
 
     @cached_property
+    def calls(self) -> dict[str, _Calls]:
+        """Calls of each lane, which all ranks have in common that run one program."""
+        out: dict[str, _Calls] = {}
+        for op in self.ops:
+            if op.kernel.call is not None:
+                out[op.lane] = (*out.get(op.lane, ()), (op.call_key, op.seat))
+        return out
+
+    @cached_property
     def indices_of_lanes(self) -> dict[str, list[int]]:
         """Kernels and calls of each lane, in the order of their launch; without `parts`."""
         out: dict[str, list[int]] = {}
-        for index in sorted(range(len(self.lanes)), key=lambda each: self.placed[each].ahead != "whole"):
-            if self.placed[index].ahead != "part":
-                out.setdefault(self.lanes[index], []).append(index)
+        for index in sorted(range(len(self.ops)), key=lambda each: self.ops[each].ahead != "whole"):
+            if self.ops[index].ahead != "part":
+                out.setdefault(self.ops[index].lane, []).append(index)
         return out
 
     @cached_property
     def parts(self) -> dict[str, int]:
         """By lane, the first part of the next step's kernel that runs when the step ends."""
-        return {lane: index for index, lane in enumerate(self.lanes) if self.placed[index].ahead == "part"}
+        return {op.lane: index for index, op in enumerate(self.ops) if op.ahead == "part"}
 
-    @property
-    def num_on_lanes(self) -> dict[str, int]:
-        """Number of kernels and calls of each lane."""
-        return {lane: len(indices) for lane, indices in self.indices_of_lanes.items()}
+    def is_like(self, other: RankProgram) -> bool:
+        """Return whether another rank has as many kernels and calls on each lane."""
+        mine, its = self.indices_of_lanes, other.indices_of_lanes
+        return mine.keys() == its.keys() and all(len(mine[lane]) == len(its[lane]) for lane in mine)
 
 
-def program_of(trace: RankTrace, placed: Sequence[Placed], on: GroupAxes) -> RankProgram:
+def program_of(trace: RankTrace, ops: Sequence[ProgramOp], on: GroupAxes) -> RankProgram:
     """Return the program of a rank on a mesh. Raises InputError for a message between ranks that differ along several
     axes."""
     known: dict[tuple[int, ...], tuple[str, ...]] = {}
-    axes: list[tuple[str, ...]] = []
-    ends: list[tuple[int, int] | None] = []
-    for each in placed:
-        call = each.kernel.call
-        if call is None:
-            axes.append(())
-            ends.append(None)
-            continue
-        if call.peer is None:
+    laid: list[ProgramOp] = []
+    for op in ops:
+        call = op.kernel.call
+        if call is not None and call.peer is None:
             if call.ranks not in known:
                 known[call.ranks] = on.axes(call.ranks, trace.where)
-            axes.append(known[call.ranks])
-            ends.append(None)
-            continue
-        sender, receiver = _ends(trace.rank, call)
-        axis, *places = on.between(sender, receiver, trace.where)
-        axes.append((axis,))
-        ends.append((places[0], places[1]))
-    names = _lanes(placed, axes)
-    lanes = [names[each.kernel.stream] for each in placed]
-    by_lane: dict[str, list[tuple[CallKey, int | None]]] = {name: [] for name in names.values()}
-    for each, lane, over, between in zip(placed, lanes, axes, ends, strict=True):
-        if (call := each.kernel.call) is not None:
-            mine = None if between is None else on.coordinate(over[0], trace.rank)
-            by_lane[lane].append((call_key(call, over, between), mine))
-    calls = {lane: tuple(keys) for lane, keys in by_lane.items() if keys}
-    return RankProgram(trace=trace, placed=placed, lanes=lanes, axes=axes, ends=ends, calls=calls)
+            op = replace(op, axes=known[call.ranks])
+        elif call is not None:
+            axis, *places = on.between(*_ends(trace.rank, call), trace.where)
+            op = replace(op, axes=(axis,), ends=(places[0], places[1]), seat=on.coordinate(axis, trace.rank))
+        laid.append(op)
+    lanes = _lanes(laid)
+    return RankProgram(trace, [replace(op, lane=lanes[op.kernel.stream]) for op in laid])
 
 
 def _ends(rank: int, call: GroupCall) -> tuple[int, int]:
-    """(the rank that sends, the one that receives); of a simulated call that goes both ways, as it says."""
+    """Return the rank that sends, and the one that receives; of a simulated call that goes both ways, as it says."""
     if isinstance(call.own, SimulatedExchange):
         first, second = (call.ranks[end] for end in call.own.ends)
         return first, second
@@ -239,19 +251,19 @@ def _ends(rank: int, call: GroupCall) -> tuple[int, int]:
     return (rank, call.peer) if call.meaning == "send" else (call.peer, rank)
 
 
-def _lanes(placed: Sequence[Placed], axes: Sequence[tuple[str, ...]]) -> dict[str, str]:
-    """The lane of each stream: the one with most kernels (of equals, whose kernels take longest) is that of the
+def _lanes(ops: Sequence[ProgramOp]) -> dict[str, str]:
+    """Return the lane of each stream: the one with most kernels (of equals, whose kernels take longest) is that of the
     computation; others are called after the axes that their calls go over, so that ranks of several programs call them
     alike."""
     num_kernels: dict[str, int] = {}
     seconds: dict[str, float] = {}
     over: dict[str, set[str]] = {}
-    for each, own in zip(placed, axes, strict=True):
-        kernel = each.kernel
+    for op in ops:
+        kernel = op.kernel
         computes = kernel.call is None and not kernel.is_bare_call
         num_kernels[kernel.stream] = num_kernels.get(kernel.stream, 0) + computes
-        seconds[kernel.stream] = seconds.get(kernel.stream, 0.0) + computes * (kernel.end_s - kernel.start_s)
-        over.setdefault(kernel.stream, set()).update(own)
+        seconds[kernel.stream] = seconds.get(kernel.stream, 0.0) + computes * kernel.seconds
+        over.setdefault(kernel.stream, set()).update(op.axes)
     most = max(num_kernels, key=lambda stream: (num_kernels[stream], seconds[stream]))
     out, count = {most: COMPUTE}, dict[str, int]()
     for stream in num_kernels:
@@ -260,13 +272,6 @@ def _lanes(placed: Sequence[Placed], axes: Sequence[tuple[str, ...]]) -> dict[st
             count[title] = count.get(title, 0) + 1
             out[stream] = title if count[title] == 1 else f"{title} {count[title]}"
     return out
-
-
-def call_key(call: GroupCall, axes: tuple[str, ...], ends: tuple[int, int] | None) -> CallKey:
-    """Return the facts that all ranks of a call agree on."""
-    if ends is not None:
-        return CallKey("message", axes, ends, call.num_bytes, "")
-    return CallKey(call.meaning, axes, None, call.num_bytes, call.dtype if call.own is None else repr(call.own))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -281,8 +286,8 @@ class Roles:
 def roles_of(programs: Sequence[RankProgram], on: GroupAxes) -> Roles:
     """Return which ranks run one program: all, or those with the same coordinate of one axis (the stages of a
     pipeline). Raises InputError where programs differ in another way."""
-    if len({_signature(program) for program in programs}) == 1:
-        if any(end is not None for end in programs[0].ends):
+    if _is_one(programs):
+        if any(op.ends is not None for op in programs[0].ops):
             text = "one program that sends messages to other ranks; allowed: traces of all stages of a pipeline"
             raise InputError(text, where=programs[0].trace.where)
         return Roles(axis=None, programs=(tuple(programs),))
@@ -290,23 +295,21 @@ def roles_of(programs: Sequence[RankProgram], on: GroupAxes) -> Roles:
         grouped: dict[int, list[RankProgram]] = {}
         for program in programs:
             grouped.setdefault(on.coordinate(axis, program.rank), []).append(program)
-        several = (len({_signature(program) for program in each}) == 1 for each in grouped.values())
-        if len(grouped) == on.mesh[axis] and all(several):
+        if len(grouped) == on.mesh[axis] and all(map(_is_one, grouped.values())):
             return Roles(axis=axis, programs=tuple(tuple(grouped[place]) for place in range(on.mesh[axis])))
     raise _differs(programs)
 
 
-def _signature(program: RankProgram) -> tuple[tuple[str, tuple[tuple[CallKey, int | None], ...]], ...]:
-    return tuple(sorted(program.calls.items(), key=lambda each: each[0]))
+def _is_one(programs: Sequence[RankProgram]) -> bool:
+    return all(program.calls == programs[0].calls for program in programs)
 
 
 def _differs(programs: Sequence[RankProgram]) -> InputError:
     """Return the error that says where the first two programs differ."""
     first = programs[0]
-    other = next(each for each in programs if _signature(each) != _signature(first))
-    mine, its = (dict(_signature(each)) for each in (first, other))
-    lane = next(lane for lane in sorted({*mine, *its}) if mine.get(lane) != its.get(lane))
-    a, b = mine.get(lane, ()), its.get(lane, ())
+    other = next(each for each in programs if each.calls != first.calls)
+    lane = next(lane for lane in sorted({*first.calls, *other.calls}) if first.calls.get(lane) != other.calls.get(lane))
+    a, b = first.calls.get(lane, ()), other.calls.get(lane, ())
     place = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     said = [str(keys[place][0]) if place < len(keys) else "nothing" for keys in (a, b)]
     text = (

@@ -12,10 +12,17 @@ from typing import Any, Final
 from simfrontier.base.errors import InputError, wrong
 from simfrontier.base.limits import KINETO_OPS
 from simfrontier.core.trace import kineto as form
-from simfrontier.inputs.profiler.group_calls import call_of, own_of, ranks_of
-from simfrontier.inputs.profiler.rank_trace import DeviceModel, EventWait, Kernel, RankTrace, SimulatedKernel
-from simfrontier.inputs.profiler.steps import steps_of
-from simfrontier.inputs.profiler.trace_events import TraceEvent, event_of, events_of, head_of
+from simfrontier.inputs.profiler.rank_trace import (
+    DeviceModel,
+    EventWait,
+    Kernel,
+    RankTrace,
+    SimulatedKernel,
+    call_of,
+    own_of,
+    ranks_of,
+)
+from simfrontier.inputs.profiler.trace_events import TraceEvent, event_of, events_of, head_of, steps_of
 
 _TICK_US: Final = 1e-3  # of the profiler's clock: ends are rounded to it
 _TICK_S: Final = 1e-9

@@ -1,23 +1,27 @@
-"""Events of a trace of PyTorch's profiler: JSON, plain or gzipped, of which one event at a time is in memory."""
+"""Events of a trace of PyTorch's profiler, one at a time in memory, and the steps that they were launched in."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Any, Final
+from statistics import median_high
+from typing import Annotated, Any, Final, Literal
 
 import ijson
 from annotated_types import Ge
 from pydantic import ConfigDict, Field
 
-from simfrontier.base.errors import InputError, shown
+from simfrontier.base.errors import InputError, nearest, shown
 from simfrontier.base.io import External, checked, reading
 from simfrontier.base.limits import FILE
-from simfrontier.core.trace import kineto as form
+from simfrontier.core.trace import kineto as form, ranges_text
 
 EVENTS: Final = "traceEvents"
 HEAD: Final = ("distributedInfo", "deviceProperties", form.OWN)
@@ -124,3 +128,119 @@ def _opened(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
     except ijson.JSONError as error:
         said = " ".join(str(error).split())[:100]
         raise InputError(f"not a trace of PyTorch's profiler: not JSON: {said}", where=str(path)) from None
+
+
+_COMPLETE: Final = 0.9  # a step with a smaller share of the usual number of kernels was cut off by the profiler
+
+MeasuredBy = Literal["period", "period of the next", "host", "kernels"]
+
+
+@dataclass(slots=True)
+class TraceStep:
+    """A step as the host annotated it, and the events that were launched in it."""
+
+    name: str
+    begin_us: float
+    end_us: float
+    events: list[TraceEvent] = field(default_factory=list)
+
+    @property
+    def number(self) -> int | None:
+        """Number in its name."""
+        text = self.name.removeprefix(form.STEP_PREFIX)
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+    @property
+    def last_end_us(self) -> float:
+        return max(event.end_us for event in self.events)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepWindow:
+    """Begin and end of a step, in microseconds, and how they were measured: by its period, by the period of the
+    next step where it is the first, or, without a neighbour, by the host's annotation or the span of its kernels."""
+
+    begin_us: float
+    end_us: float
+    measured_by: MeasuredBy
+
+
+@dataclass(frozen=True, eq=False)
+class TraceSteps:
+    """The steps of a trace in order of time; one without a name where the host annotated none."""
+
+    steps: Sequence[TraceStep]
+    where: str
+
+    def taken(self, name: str | None) -> TraceStep:
+        """Return the step of that name (`ProfilerStep#3`); without a name the last complete one, and of these rather
+        one whose previous step is in the trace. Raises InputError for one without kernels, naming those that have
+        some."""
+        if name is None:
+            if not self._with_kernels and self.steps[0].name:
+                raise InputError("no kernel was launched in any step of this trace", where=self.where)
+            complete = [step for step in self._with_kernels if self._is_complete(step)]
+            with_period = (step for step in reversed(complete) if self._neighbour(step, -1) is not None)
+            return next(with_period, (complete or self.steps)[-1])
+        named = {step.name: step for step in self.steps if step.name}
+        if name not in named:
+            text = nearest(name, named) if named else "allowed: none, as the trace has no steps (ProfilerStep#0 ...)"
+            raise InputError(f"step {shown(name)}: {text}", where=self.where)
+        if not named[name].events:
+            some = f"{form.STEP_PREFIX}{ranges_text(sorted(self._by_number))}" if self._by_number else "none"
+            text = f"no kernel was launched in it; allowed: steps with kernels, here {some}"
+            raise InputError(f"step {shown(name)}: {text}", where=self.where)
+        return named[name]
+
+    def window(self, step: TraceStep, on_device: bool) -> StepWindow:
+        """Return begin and end of a step with kernels. Work of the host lies within the host's annotation, which is its
+        step."""
+        last_us = step.last_end_us
+        before, behind = self._neighbour(step, -1), self._neighbour(step, 1)
+        if on_device and before is not None and before.last_end_us < last_us:
+            return StepWindow(begin_us=before.last_end_us, end_us=last_us, measured_by="period")
+        if on_device and behind is not None and self._is_complete(behind) and last_us < behind.last_end_us:
+            begin_us = last_us - (behind.last_end_us - last_us)
+            return StepWindow(begin_us=begin_us, end_us=last_us, measured_by="period of the next")
+        first_us = min(event.begin_us for event in step.events)
+        if first_us >= step.begin_us and last_us <= step.end_us:
+            return StepWindow(begin_us=step.begin_us, end_us=step.end_us, measured_by="host")
+        begin_us = min(first_us, last_us - (step.end_us - step.begin_us))
+        return StepWindow(begin_us=begin_us, end_us=last_us, measured_by="kernels" if on_device else "host")
+
+    @cached_property
+    def _with_kernels(self) -> list[TraceStep]:
+        return [step for step in self.steps if step.events]
+
+    @cached_property
+    def _by_number(self) -> dict[int, TraceStep]:
+        return {step.number: step for step in self._with_kernels if step.number is not None}
+
+    @cached_property
+    def _usual_kernels(self) -> int:
+        return median_high(len(step.events) for step in self._with_kernels)
+
+    def _is_complete(self, step: TraceStep) -> bool:
+        return len(step.events) >= _COMPLETE * self._usual_kernels
+
+    def _neighbour(self, step: TraceStep, offset: int) -> TraceStep | None:
+        """Return the step whose number is higher by `offset`, if it has kernels."""
+        return None if step.number is None else self._by_number.get(step.number + offset)
+
+
+def steps_of(
+    annotated: Mapping[str, tuple[float, float]], launched: Iterable[tuple[float, TraceEvent]], where: str
+) -> TraceSteps:
+    """Return the steps of a trace with the events that were launched in each; `launched` holds launch times."""
+    if not annotated:
+        events = [event for _, event in launched]
+        begin_us = min((event.begin_us for event in events), default=0.0)
+        end_us = max((event.end_us for event in events), default=0.0)
+        return TraceSteps([TraceStep("", begin_us, end_us, events)], where)
+    steps = sorted((TraceStep(name, *edges) for name, edges in annotated.items()), key=lambda step: step.begin_us)
+    begins = [step.begin_us for step in steps]
+    for launched_us, event in launched:
+        place = bisect_right(begins, launched_us) - 1
+        if place >= 0 and launched_us <= steps[place].end_us:
+            steps[place].events.append(event)
+    return TraceSteps(steps, where)
