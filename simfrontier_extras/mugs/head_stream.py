@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from simfrontier.core.program import Part
 from simfrontier.core.workload import (
@@ -59,20 +60,10 @@ class HeadDeclarations:
         }
         return GraphBuilder(self.precision, sizes, rows=("b",), weights=self.weights)
 
-    def declare(
-        self,
-        name: str,
-        dims: str,
-        crops: int,
-        dtype: str | None = None,
-        persistent: bool = False,
-        stream: str | None = None,
-    ) -> None:
-        """Declare a value of no layer (in a stream), with so many rows of every image."""
+    def declare(self, labels: str, crops: int, *names: str, **traits: Any) -> None:
+        """Declare values of no layer, with so many rows of every image; `traits` as of `GraphBuilder.declare`."""
         builder = self.builder(crops)
-        shape = tuple(builder.sizes[label] for label in dims)
-        streams = () if stream is None else (stream,)
-        builder.value(name, tuple(dims), shape, dtype, per_layer=False, persistent=persistent, streams=streams)
+        builder.declare(labels, *names, per_layer=False, **traits)
         self.values.update(builder.values)
 
 
@@ -101,9 +92,8 @@ class HeadStream:
         """Register what was declared so far under the stream's names."""
         self.declarations.values.update(self.stream.values(self.builder.values.values()))
 
-    def _value(self, name: str, dims: str, form_of: str = "") -> None:
-        shape = tuple(self.builder.sizes[label] for label in dims)
-        self.builder.value(name, tuple(dims), shape, per_layer=False, form_of=form_of)
+    def _declare(self, labels: str, *names: str, form_of: str = "") -> None:
+        self.builder.declare(labels, *names, per_layer=False, form_of=form_of)
 
     def _parts(self, head: str) -> tuple[tuple[str, str], ...]:
         return (*MATRICES, *PREDICTOR) if self.is_student and head != "cluster" else MATRICES
@@ -114,20 +104,19 @@ class HeadStream:
         parts = self._parts(head)
         for number, (part, nk) in enumerate(parts):
             module, target = f"{head}.{part}", f"{head}.{part}.out"
-            self._value(target, f"b{nk[0]}")
+            self._declare(f"b{nk[0]}", target)
             out.append(self.builder.linear(module, nk, source, target))
             source = target
             if number < len(parts) - 1:
                 source = f"{module}.{_after(part)}.out"
-                self._value(source, f"b{nk[0]}")
+                self._declare(f"b{nk[0]}", source)
                 out.append(self._between(module, part, nk[0], (target,), source))
         names: tuple[str, ...] = (f"{head}.query",)
         if self.is_student or head == "cluster":
-            self._value(names[0], "be")
+            self._declare("be", names[0])
         else:
             names = tuple(f"{head}.key.{view}" for view in range(self.declarations.shape.global_crops))
-            for name in names:
-                self.declarations.declare(name, "be", 1, stream=self.stream.name)
+            self.declarations.declare("be", 1, *names, streams=(self.stream.name,))
         out.append(self.builder.pointwise(f"{head}.unit", "unit", "be", reads=here(source), writes=here(*names)))
         return tuple(out)
 
@@ -138,8 +127,8 @@ class HeadStream:
     def _related(self) -> Ops:
         """A query's nearest rows in the memory, and what the relation block makes of its token among them."""
         block, stream = self._relation()
-        self._value("similarity", "bk")
-        self._value("related", "bh")
+        self._declare("bk", "similarity")
+        self._declare("bh", "related")
         self.builder.values.update(stream.values(block.values.values()))
         memory = f"{self.stream.name}/memory"
         search = self.builder.matmul(
@@ -174,8 +163,8 @@ class HeadStream:
 
     def _prototypes(self) -> Ops:
         """Rows of the last matrix brought to their lengths, and every row's product with them."""
-        self._value("last.rows", "we")
-        self._value("cluster.scores", "bw")
+        self._declare("we", "last.rows")
+        self._declare("bw", "cluster.scores")
         trained = ("last.norm",) if self.declarations.shape.trains_norms else ()
         held = () if trained else ("last.norm" if self.is_student else f"{self.stream.name}/last.norm",)
         normed = self.builder.pointwise(
@@ -194,12 +183,10 @@ class HeadStream:
 
     def backward(self) -> Ops:
         """From the gradients of prototypes' scores and of queries to those of class and mean tokens."""
-        self._value("d.cluster.scores", "bw")
-        self._value("d.cluster.query", "be")
-        for name in ("d.related", "d.cls", "d.mean"):
-            self._value(name, "bh")
-        for name in ("d.cls.instance", "d.cls.cluster"):
-            self._value(name, "bh", form_of="d.cls")
+        self._declare("bw", "d.cluster.scores")
+        self._declare("be", "d.cluster.query")
+        self._declare("bh", "d.related", "d.cls", "d.mean")
+        self._declare("bh", "d.cls.instance", "d.cls.cluster", form_of="d.cls")
         total = self.builder.pointwise(
             "cls.sum", "add", "bh", reads=here("d.cls.instance", "d.cls.cluster"), writes=here("d.cls")
         )
@@ -243,7 +230,7 @@ class HeadStream:
         parts = self._parts(head)
         inputs = [source, *(f"{head}.{part}.{_after(part)}.out" for part, _ in parts[:-1])]
         last = f"{head}.{parts[-1][0]}.out"
-        self._value(f"d.{last}", "be")
+        self._declare("be", f"d.{last}")
         out: list[WorkOp] = [
             self.builder.pointwise(
                 f"{head}.unit",
@@ -260,8 +247,7 @@ class HeadStream:
             out += self.builder.linear_backward(f"{head}.{part}", nk, here(f"d.{head}.{part}.out"), taken, given)
             if number:
                 before = f"{head}.{parts[number - 1][0]}"
-                for name in (given, f"d.{before}.out"):
-                    self._value(name, f"b{nk[1]}")
+                self._declare(f"b{nk[1]}", given, f"d.{before}.out")
                 sources = (given, f"{before}.out")
                 out.append(self._between(before, parts[number - 1][0], nk[1], sources, f"d.{before}.out", "backward"))
         return tuple(out)

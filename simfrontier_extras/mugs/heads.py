@@ -71,17 +71,17 @@ class Heads:
         return {state.name: state for state in kept}
 
     def _declare_weights(self, block: Mapping[str, Weight]) -> None:
-        builder, shape = self.builder(1), self.shape
+        builder = self.builder(1)
         for weight in block.values():
             if weight.per_layer:
-                builder.add_weight(replace(weight, streams=(RELATION,), per_layer=False))
+                own = replace(weight, streams=(RELATION,), per_layer=False)
+                builder.weights[own.name] = own
         for head in HEADS:
             for part, nk in (*MATRICES, *(PREDICTOR if head != "cluster" else ())):
-                module, sizes = f"{head}.{part}", tuple(builder.sizes[label] for label in nk)
-                builder.linear_weights(module, tuple(nk), (sizes[0], sizes[1]), False, has_bias=head == "cluster")
-        builder.weight("last", "weight", ("w", "e"), (shape.prototypes, shape.bottleneck), per_layer=False)
-        if shape.trains_norms:
-            builder.weight("last", "norm", ("w",), (shape.prototypes,), per_layer=False)
+                builder.linear_weights(f"{head}.{part}", nk, per_layer=False, has_bias=head == "cluster")
+        builder.weight("last", "weight", "we", per_layer=False)
+        if self.shape.trains_norms:
+            builder.weight("last", "norm", "w", per_layer=False)
 
     # ── forward: features, losses, and the queues ──
 
@@ -100,8 +100,7 @@ class Heads:
 
     def _join(self) -> WorkOp:
         """The features of all crops of the student, image by image."""
-        for name in ("cls", "mean", "d.cls", "d.mean"):
-            self.declare(name, "bh", self.shape.crops, stream=STUDENT)
+        self.declare("bh", self.shape.crops, "cls", "mean", "d.cls", "d.mean", streams=(STUDENT,))
         reads = here(*(f"{stream}/{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
         writes = here(f"{STUDENT}/cls", f"{STUDENT}/mean")
         return in_stream(
@@ -113,9 +112,8 @@ class Heads:
         all ranks enter the queue."""
         shape, builder, keys = self.shape, self.builder(self.shape.pairs), self._keys(head)
         scores, gradient, query = f"{head}.scores", f"d.{head}.scores", f"{STUDENT}/{head}.query"
-        for name in (scores, gradient):
-            self.declare(name, "bj", shape.pairs)
-        self.declare(f"d.{head}.query", "be", shape.crops, stream=STUDENT)
+        self.declare("bj", shape.pairs, scores, gradient)
+        self.declare("be", shape.crops, f"d.{head}.query", streams=(STUDENT,))
         queue = f"{head}.queue"
         return (
             builder.matmul(
@@ -147,7 +145,7 @@ class Heads:
     def _cluster(self) -> Ops:
         """Every pair's cross-entropy of prototypes, and the mean of the teacher's over all ranks, its next centre."""
         shape, builder = self.shape, self.builder(self.shape.global_crops)
-        self.declare("cluster.sum", "w", 1)
+        self.declare("w", 1, "cluster.sum")
         scores = f"{TEACHER}/cluster.scores"
         return (
             self.builder(shape.crops).pointwise(
@@ -171,12 +169,12 @@ class Heads:
 
     def _remember(self) -> Ops:
         """A row of each image enters the memories: the student's only where the image's flag is set."""
-        self.declare("flags", "b", 1, dtype="uint8", persistent=True)
+        self.declare("b", 1, "flags", dtype="uint8", persistent=True)
         out: list[WorkOp] = []
         builder = self.builder(1)
         for stream, source, flags in ((STUDENT, GLOBAL, ("flags",)), (TEACHER, TEACHER, ())):
             row, memory = f"{stream}/row", (f"{stream}/memory", f"{stream}/memory.others")
-            self.declare("row", "bh", 1, stream=stream)
+            self.declare("bh", 1, "row", streams=(stream,))
             pick = builder.pointwise("pick", "pick", "bh", reads=here(f"{source}/mean"), writes=here(row))
             enter = builder.pointwise(
                 "enqueue", "enqueue", "h", reads=here(row, *flags), states=memory, written_states=memory

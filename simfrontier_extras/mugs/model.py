@@ -9,7 +9,6 @@ The order of the forward is by layers, not teacher before student: nothing of ei
 
 from __future__ import annotations
 
-from simfrontier.base.errors import InputError
 from simfrontier.core.workload import (
     Attention,
     GptShape,
@@ -22,7 +21,6 @@ from simfrontier.core.workload import (
     Value,
     Weight,
     Workload,
-    WorkOp,
     find_precision,
     gpt,
     here,
@@ -41,8 +39,6 @@ def mugs(
 ) -> Workload:
     """The graph of one step on `batch` images over all ranks together; `attention` as of a GPT, `softmax` of scores in
     memory. Raises InputError."""
-    if batch < 1:
-        raise InputError(f"model {shape.name}: batch = {batch}; allowed: 1 or more")
     return _Mugs(shape, batch, find_precision(precision), attention, softmax).workload()
 
 
@@ -105,11 +101,10 @@ class _Mugs:
 
     def _declare_weights(self) -> None:
         """The backbone's; heads declare their own."""
-        shape, builder = self.shape, self._builder(1, self.shape.image)
-        builder.linear_weights("patch", ("h", "i"), (shape.hidden, shape.patch_features), per_layer=False)
-        builder.weight("positions", "cls", ("h",), (shape.hidden,), per_layer=False)
-        tokens = shape.num_patches(shape.image) + 1
-        builder.weight("positions", "table", ("s", "h"), (tokens, shape.hidden), per_layer=False)
+        builder = self._builder(1, self.shape.image)
+        builder.linear_weights("patch", "hi", per_layer=False)
+        builder.weight("positions", "cls", "h", per_layer=False)
+        builder.weight("positions", "table", "sh", per_layer=False)
         block = self._block(1, 1)
         self.weights.update({name: weight for name, weight in block.weights.items() if weight.module != "embedding"})
 
@@ -192,35 +187,20 @@ class _Mugs:
     def _embedding(self, builder: GraphBuilder) -> Phase:
         """Patches become tokens, the class token goes before them, and each gets its position's row (small crops: the
         rows of as many first positions; the original interpolates)."""
-        rows = builder.sizes["b"]
-        for name, dims in (("pixels", "bni"), ("patch.out", "bnh"), ("d.patch", "bnh")):
-            shape = (rows, *(builder.sizes[label] for label in dims[1:]))
-            builder.value(name, tuple(dims), shape, per_layer=False, persistent=name == "pixels")
+        builder.declare("bni", "pixels", per_layer=False, persistent=True)
+        builder.declare("bnh", "patch.out", "d.patch", per_layer=False)
         weights = ("positions.cls", "positions.table")
-        forward: tuple[WorkOp, ...] = (
-            builder.linear("patch", "hi", "pixels", "patch.out"),
-            builder.pointwise(
-                "positions", "positions", "bsh", reads=here("patch.out"), writes=here("x"), weights=weights
-            ),
+        what, reads, writes = ("positions", "positions", "bsh"), here("d.x"), here("d.patch")
+        added = builder.pointwise(*what, reads=here("patch.out"), writes=here("x"), weights=weights)
+        parted = builder.pointwise(*what, part="backward", reads=reads, writes=writes, gradients=weights)
+        return Phase(
+            forward=(builder.linear("patch", "hi", "pixels", "patch.out"), added),
+            backward=(parted, builder.weight_gradient("patch", "hi", here("d.patch"), "pixels")),
         )
-        backward: tuple[WorkOp, ...] = (
-            builder.pointwise(
-                "positions",
-                "positions",
-                "bsh",
-                part="backward",
-                reads=here("d.x"),
-                writes=here("d.patch"),
-                gradients=weights,
-            ),
-            builder.weight_gradient("patch", "hi", here("d.patch"), "pixels"),
-        )
-        return Phase(forward=forward, backward=backward)
 
     def _pool(self, builder: GraphBuilder) -> Phase:
         """The class token, and the mean of all tokens, of the normed stream."""
-        for name in ("cls", "mean", "d.cls", "d.mean"):
-            builder.value(name, ("b", "h"), (builder.sizes["b"], builder.sizes["h"]), per_layer=False)
+        builder.declare("bh", "cls", "mean", "d.cls", "d.mean", per_layer=False)
         forward = builder.pointwise("pool", "pool", "bsh", reads=here("final_norm.out"), writes=here("cls", "mean"))
         backward = builder.pointwise(
             "pool", "pool", "bsh", part="backward", reads=here("d.cls", "d.mean"), writes=here("d.final_norm")

@@ -10,6 +10,8 @@ from simfrontier.core.plan.families import (
     make_plan as make_plan,
     own_families as own_families,
     plan_family as plan_family,
+    read_options as read_options,
+    table_of as table_of,
 )
 from simfrontier.core.plan.grid import DATA_AXES as DATA_AXES, listed as listed
 from simfrontier.core.plan.options import (
@@ -18,7 +20,6 @@ from simfrontier.core.plan.options import (
     HopOptions as HopOptions,
     Options as Options,
 )
-from simfrontier.core.plan.options_table import read_options as read_options, table_of as table_of
 from simfrontier.core.plan.plan import Engine as Engine, Plan as Plan
 from simfrontier.core.plan.repeat import (
     rebound as rebound,

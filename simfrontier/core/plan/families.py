@@ -1,4 +1,4 @@
-"""The registry of plans: each family's options, its mesh and its plan."""
+"""Families of plans: their options and makers, families of one's own, and options read from and written as tables."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar, get_type_hints
 
-from pydantic import create_model
+from pydantic import BaseModel, create_model
 
-from simfrontier.base.errors import InputError
+from simfrontier.base.errors import InputError, Key, shown, unknown, wrong
+from simfrontier.base.io import checked
+from simfrontier.core.codecs import Codec
+from simfrontier.core.plan.compression import written
 from simfrontier.core.plan.options import PLAIN, CodecText, Options, codec_of
-from simfrontier.core.plan.options_table import read_options
 from simfrontier.core.plan.plan import Plan
 from simfrontier.core.plan.tensor import TENSOR, TensorOptions
 from simfrontier.core.plan.zero import ZERO, LatticeOptions
@@ -78,7 +80,7 @@ def _plan_of(maker: Maker, form: type[Options]) -> Callable[[str, Options, Mesh,
     own = form.model_fields.keys() - Options.model_fields.keys()
 
     def plan(name: str, options: Options, mesh: Mesh, data: tuple[str, ...]) -> Plan:
-        given = maker(mesh, **{key: _shown(key, getattr(options, key)) for key in own})
+        given = maker(mesh, **{key: _as_given(key, getattr(options, key)) for key in own})
         if isinstance(given, Plan):
             return replace(given, name=name, family=options.family)
         if not isinstance(given, Mapping):
@@ -92,6 +94,81 @@ def _plan_of(maker: Maker, form: type[Options]) -> Callable[[str, Options, Mesh,
     return plan
 
 
-def _shown(key: str, value: Any) -> Any:
+def _as_given(key: str, value: Any) -> Any:
     """An option as the function takes it."""
     return str(value or PLAIN) if key.endswith("codec") else value
+
+
+# ── tables of options ──
+
+AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes", "shard", "secondary")
+
+
+def read_options(form: type[Options], table: Mapping[str, Any], place: Key, axes: tuple[str, ...]) -> Options:
+    """The options of a form that a table means, at `place` of a file, over the mesh's `axes`. Raises InputError."""
+    options: Options = checked(_prepared(dict(table), place, axes), form, place)
+    if isinstance(options, LatticeOptions):
+        _refuse_outside_nesting(options, place)
+    return options
+
+
+def table_of(options: BaseModel) -> dict[str, Any]:
+    """The table that reads as these options: the keys that were given."""
+    given = options.model_fields_set
+    return {key: _as_table(getattr(options, key)) for key in type(options).model_fields if key in given}
+
+
+def _as_table(value: Any) -> Any:
+    match value:
+        case BaseModel():
+            return table_of(value)
+        case tuple() | list():
+            return [_as_table(part) for part in value]
+        case Codec():
+            return str(value)
+    return value
+
+
+def _prepared(value: Any, place: Key, axes: tuple[str, ...]) -> Any:
+    """TOML's arrays as tuples, which frozen options hold, and texts of codecs as codecs; axes must be there, once."""
+    key = str(place[-1]) if place else ""
+    if key == "compression":
+        try:
+            return written(value)
+        except InputError as error:
+            raise error.within(key=place) from None
+    match value:
+        case dict():
+            return {name: _prepared(part, (*place, name), axes) for name, part in value.items()}
+        case list() | tuple():
+            if key in AXES_KEYS:
+                _refuse_axes(value, place, axes)
+            return tuple(_prepared(part, (*place, number), axes) for number, part in enumerate(value))
+        case _ if key.endswith("codec"):
+            if isinstance(value, Codec):
+                return value
+            if not isinstance(value, str):
+                raise InputError(wrong(value, 'a codec, such as "fp16" or "int8:6144"'), key=place)
+            try:
+                return codec_of(value)
+            except InputError as error:
+                raise error.within(key=place) from None
+    return value
+
+
+def _refuse_axes(names: list[Any] | tuple[Any, ...], place: Key, axes: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in axes:
+            raise InputError(unknown(name, axes), key=place)
+        if names.count(name) > 1:
+            raise InputError(f"got {shown(name)} twice, allowed: every axis once", key=place)
+
+
+def _refuse_outside_nesting(options: LatticeOptions, place: Key) -> None:
+    if options.nesting is None:
+        return
+    for key in ("weight", "accumulator", "optimizer", "copy_axes"):
+        outside = [axis for axis in getattr(options, key) or () if axis not in options.nesting]
+        if outside:
+            text = f"axes of nesting: {', '.join(options.nesting)}"
+            raise InputError(wrong(outside[0], text), key=(*place, key))

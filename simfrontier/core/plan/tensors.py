@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from simfrontier.core.codecs import Codec
 from simfrontier.core.dtypes import FLOATS, MOMENTS
@@ -87,71 +88,77 @@ class Tensors:
     def _states_of(self, weight: Weight) -> None:
         raw, persistent = self.layout.gradient(weight), weight.num_elements <= self.engine.persistence_elements
         self.states[weight.name] = states = self.plan.states(weight, raw, persistent)
-        on = {name: getattr(states, name).on(self.mesh) for name in ("weight", "accumulator", "optimizer")}
-        precision = self.workload.precision
-        self._state(weight, "", precision.model, "weight", states.weight)
-        self._state(weight, ".grad", precision.gradients, "accumulator", states.accumulator)
-        self._state(weight, ".moments", MOMENTS[precision.moments], "optimizer", states.optimizer)
-        self._state(weight, ".master", precision.master, "master", states.optimizer)
-        if on["weight"].flat:
+        home, accumulator, optimizer = (
+            placement.on(self.mesh) for placement in (states.weight, states.accumulator, states.optimizer)
+        )
+        types = self.workload.precision
+        self._of_weight(weight, "", "weight", home, persistent=True)
+        self._of_weight(weight, ".grad", "accumulator", accumulator, types.gradients, persistent=True)
+        self._of_weight(weight, ".moments", "optimizer", optimizer, MOMENTS[types.moments], persistent=True)
+        self._of_weight(weight, ".master", "master", optimizer, types.master, persistent=True)
+        if home.flat:
             self.sharded.add(weight.name)
             if states.copy is not None:  # what is whole is never gathered
-                self._state(weight, ".copy", precision.model, "copy", states.copy)
-        if on["accumulator"] != raw:
-            self.transient(weight, ".grad.raw", "gradient", raw, per_micro=True)
-        if on["accumulator"] != on["optimizer"]:
-            in_place = on["accumulator"].flat == on["optimizer"].flat
-            home = f"{weight.name}.grad" if in_place else None
-            name = self.transient(weight, ".grad.reduced", "gradient", states.optimizer, per_micro=False, shares=home)
-            self.declare(replace(self[name], dtype=precision.gradients))
-        if on["weight"] != on["optimizer"]:
-            self.transient(weight, ".new", "gradient", states.optimizer, per_micro=False)
+                self._of_weight(weight, ".copy", "copy", states.copy, codec=self.copy_codec, persistent=True)
+        if accumulator != raw:
+            self._of_weight(weight, ".grad.raw", "gradient", raw, per_micro=True)
+        if accumulator != optimizer:
+            in_place = f"{weight.name}.grad" if accumulator.flat == optimizer.flat else None
+            self._of_weight(weight, ".grad.reduced", "gradient", optimizer, types.gradients, shares=in_place)
+        if home != optimizer:
+            self._of_weight(weight, ".new", "gradient", optimizer)
         if self.workload.optimizer == "lamb":
-            self._lamb(weight)
+            self._lamb(weight, optimizer)
 
-    def _lamb(self, weight: Weight) -> None:
+    def _lamb(self, weight: Weight, placement: Placement) -> None:
         """What LAMB makes on its way: the step of Adam before it is scaled, and the squares of its norm and of the
         master's, summed over the ranks that have them in parts."""
-        placement = self.states[weight.name].optimizer.on(self.mesh)
-        name, wide = (
-            self.transient(weight, ".update", "update", placement, per_micro=False),
-            self.workload.precision.wide,
-        )
-        self.declare(replace(self[name], dtype=wide))
+        wide = self.workload.precision.wide
+        self._of_weight(weight, ".update", "update", placement, wide)
         divided = partial(placement.flat | {axis for axis, _ in placement.shards}).on(self.mesh)
-        own = Tensor(
-            name=f"{weight.name}.norms",
-            shape=(2,),
-            dtype=wide,
-            role="norms",
-            placement=divided,
-            per_layer=weight.per_layer,
-            weight=weight.name,
-            streams=weight.streams,
-            local=weight.local if weight.streams else None,
-        )
-        self.declare(own)
+        own = self._of_weight(weight, ".norms", "norms", divided, wide, shape=(2,), dims=(), nesting=())
         if divided.partial:
             self.declare(replace(own, name=f"{own.name}.total", placement=Placement(), form_of=own.name))
 
-    def _state(self, weight: Weight, suffix: str, dtype: str, role: TensorRole, placement: Placement) -> None:
-        self.declare(
-            Tensor(
-                name=weight.name + suffix,
-                shape=weight.shape,
-                dtype=dtype,
-                role=role,
-                placement=placement.on(self.mesh),
-                dims=weight.dims,
-                nesting=self.mesh.live(self.plan.nesting_of(weight)),
-                codec=self.copy_codec if role == "copy" else None,
-                per_layer=weight.per_layer,
-                persistent=True,
-                weight=weight.name,
-                streams=weight.streams,
-                local=weight.local if weight.streams else None,
-            )
+    def _of_weight(
+        self, weight: Weight, suffix: str, role: TensorRole, placement: Placement, dtype: str = "", **other: Any
+    ) -> Tensor:
+        """Declare a tensor of a weight, by default of the model's type and none of a micro-batch."""
+        of_weight: dict[str, Any] = {
+            "shape": weight.shape,
+            "dims": weight.dims,
+            "nesting": self.mesh.live(self.plan.nesting_of(weight)),
+            "per_layer": weight.per_layer,
+            "streams": weight.streams,
+            "local": weight.local if weight.streams else None,
+        }
+        tensor = Tensor(
+            name=weight.name + suffix,
+            dtype=dtype or self.workload.precision.model,
+            role=role,
+            placement=placement.on(self.mesh),
+            weight=weight.name,
+            **of_weight | other,
         )
+        self.declare(tensor)
+        return tensor
+
+    def gathered(self, weight: Weight, stage: Stage, use: str) -> None:
+        """Declare a weight as it is used in one pass: whole but for its shards."""
+        suffix = gathered_name("", stage, use)
+        if weight.name + suffix not in self.by_name:
+            placement = Placement(self.states[weight.name].weight.shards)
+            self._of_weight(weight, suffix, "gathered", placement, per_micro=True, pool="live", stage=stage)
+
+    def optimizer_gradient(self, weight: Weight) -> str:
+        """The gradient that the optimizer reads."""
+        reduced = f"{weight.name}.grad.reduced"
+        return reduced if reduced in self.by_name else f"{weight.name}.grad"
+
+    def norms(self, weight: Weight) -> str:
+        """The squares of the norms that LAMB scales a weight's step by."""
+        total = f"{weight.name}.norms.total"
+        return total if total in self.by_name else f"{weight.name}.norms"
 
     def _kept_state(self, state: State) -> None:
         """A state of the model (not of the optimizer), whole on every rank."""
@@ -170,57 +177,6 @@ class Tensors:
                 local=state.local if state.streams else None,
             )
         )
-
-    def transient(
-        self,
-        weight: Weight,
-        suffix: str,
-        role: TensorRole,
-        placement: Placement,
-        per_micro: bool,
-        shares: str | None = None,
-        stage: Stage | None = None,
-    ) -> str:
-        """Declare a temporary tensor of a weight; returns its name."""
-        name = weight.name + suffix
-        self.declare(
-            Tensor(
-                name=name,
-                shape=weight.shape,
-                dtype=self.workload.precision.model,
-                role=role,
-                placement=placement.on(self.mesh),
-                dims=weight.dims,
-                nesting=self.mesh.live(self.plan.nesting_of(weight)),
-                per_layer=weight.per_layer,
-                per_micro=per_micro,
-                pool="live" if role == "gathered" else None,
-                shares=shares,
-                weight=weight.name,
-                stage=stage,
-                streams=weight.streams,
-                local=weight.local if weight.streams else None,
-            )
-        )
-        return name
-
-    def gathered(self, weight: Weight, stage: Stage, use: str) -> str:
-        """Declare a weight as it is used in one pass: whole but for its shards."""
-        name = gathered_name(weight.name, stage, use)
-        if name not in self.by_name:
-            placement = Placement(self.states[weight.name].weight.shards)
-            self.transient(weight, gathered_name("", stage, use), "gathered", placement, per_micro=True, stage=stage)
-        return name
-
-    def optimizer_gradient(self, weight: Weight) -> str:
-        """The gradient that the optimizer reads."""
-        reduced = f"{weight.name}.grad.reduced"
-        return reduced if reduced in self.by_name else f"{weight.name}.grad"
-
-    def norms(self, weight: Weight) -> str:
-        """The squares of the norms that LAMB scales a weight's step by."""
-        total = f"{weight.name}.norms.total"
-        return total if total in self.by_name else f"{weight.name}.norms"
 
 
 def as_form(like: Tensor, value: str, again: bool, stage: Stage | None, is_partial: bool, form_of: str = "") -> Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from simfrontier.base.errors import InputError, meant
 from simfrontier.base.extras import added
@@ -11,27 +11,12 @@ from simfrontier.core.workload.gpt_shape import GptShape
 from simfrontier.core.workload.mlp_model import MlpShape
 from simfrontier.core.workload.shape import Shape
 
-_NEOX = "EleutherAI/gpt-neox configs/20B.yml; vocabulary padded to 50432"
+_NEOX = "EleutherAI/gpt-neox configs/{0}.yml; vocabulary padded to {1}"
 _AXONN = (
     "axonn-ai/Megatron-AxoNN launch_per_comm_model.py, run_axonn_amd.sh; V = 51200; blocks and tied embeddings of "
     "Megatron-LM"
 )
-
-
-def _axonn(name: str, num_layers: int, hidden: int, heads: int) -> GptShape:
-    return GptShape(
-        name=name,
-        num_layers=num_layers,
-        hidden=hidden,
-        heads=heads,
-        vocabulary=51200,
-        sequence=2048,
-        source=_AXONN,
-        residual="sequential",
-        tied=True,
-    )
-
-
+_MEGATRON_1T = "Megatron-LM, arXiv 2104.04473, table 1: 128 layers, hidden 25600, 160 heads, 1008.0B parameters"
 _GPT_2 = "Radford et al. 2019, table 2; openai/gpt-2 1558M hparams.json; 1,557,611,200 parameters"
 _GPT_3 = "arXiv 2005.14165, table 2.1; vocabulary of 50,257 padded to 51,200 as in arXiv 2104.04473"
 _MPT = "mosaicml/llm-foundry scripts/train/yamls/pretrain/mpt-{0}.yaml: learned positions and biases, vocabulary 50,368"
@@ -42,131 +27,79 @@ _LLAMA_3 = "arXiv 2407.21783, table 3; meta-llama/Llama-3.1 model cards; pre-tra
 _FORGE = (
     "at-aaims/forge train/configs/forge-{0}.yml; vocabulary of 52,000 assumed: the files name a tokenizer, not its size"
 )
+_TINY = "made for tests and examples"
 
 
-def _gpt_3(
-    name: str, num_layers: int, hidden: int, heads: int, vocabulary: int, sequence: int, source: str
-) -> GptShape:
-    """Of the family of GPT-2 and GPT-3, and of MPT's pre-training files: learned positions, a tied head."""
-    return GptShape(
-        name=name,
-        num_layers=num_layers,
-        hidden=hidden,
-        heads=heads,
-        vocabulary=vocabulary,
-        sequence=sequence,
-        source=source,
-        residual="sequential",
-        tied=True,
-        positions="learned",
-        causal=True,
-    )
-
-
-def _mpt(size: str, num_layers: int, hidden: int, heads: int) -> GptShape:
-    shape = _gpt_3(f"mpt-{size}", num_layers, hidden, heads, 50432, 2048, _MPT_RELEASED.format(size))
-    return replace(shape, positions="alibi", biases=False)
-
-
-def _llama(
+def _gpt(
     name: str,
     num_layers: int,
     hidden: int,
     heads: int,
-    kv_heads: int,
-    ffn: int,
     vocabulary: int,
     sequence: int,
     source: str,
+    traits: Mapping[str, Any],
+    **other: Any,
 ) -> GptShape:
-    return GptShape(
-        name=name,
-        num_layers=num_layers,
-        hidden=hidden,
-        heads=heads,
-        vocabulary=vocabulary,
-        sequence=sequence,
-        source=source,
-        residual="sequential",
-        ffn_hidden=ffn,
-        gated=True,
-        kv_heads=kv_heads,
-        norm="rmsnorm",
-        biases=False,
-        positions="rotary",
-        causal=True,
-    )
+    """A shape with the `traits` of a family and `other` ones of its own."""
+    sizes = {"num_layers": num_layers, "hidden": hidden, "heads": heads, "vocabulary": vocabulary, "sequence": sequence}
+    return GptShape(name=name, source=source, **{**sizes, **traits, **other})
 
 
-def _forge(name: str, letter: str, num_layers: int, hidden: int, heads: int) -> GptShape:
-    return replace(
-        _gpt_3(name, num_layers, hidden, heads, 52000, 2048, _FORGE.format(letter)), tied=False, positions="rotary"
-    )
-
+_MEGATRON: Final = {"residual": "sequential", "tied": True}
+_LIKE_GPT_3: Final = {**_MEGATRON, "positions": "learned", "causal": True}
+_LIKE_MPT: Final = {**_LIKE_GPT_3, "positions": "alibi", "biases": False}
+_LIKE_LLAMA: Final = {
+    "residual": "sequential",
+    "gated": True,
+    "norm": "rmsnorm",
+    "biases": False,
+    "positions": "rotary",
+    "causal": True,
+}
+_LIKE_FORGE: Final = {**_LIKE_GPT_3, "tied": False, "positions": "rotary"}
 
 MODELS: dict[str, GptShape | MlpShape] = {
     shape.name: shape
     for shape in (
-        GptShape(
-            name="gpt-neox-20b", num_layers=44, hidden=6144, heads=64, vocabulary=50432, sequence=2048, source=_NEOX
+        _gpt("gpt-neox-20b", 44, 6144, 64, 50432, 2048, _NEOX.format("20B", 50432), {}),
+        _gpt("gpt-13b", 40, 5120, 40, 50304, 2048, _NEOX.format("13B", 50304), {}),
+        _gpt("gpt-5b", 24, 4096, 32, 51200, 2048, _AXONN, _MEGATRON),
+        _gpt("gpt-10b", 32, 5120, 40, 51200, 2048, _AXONN, _MEGATRON),
+        _gpt("gpt-20b", 32, 7168, 56, 51200, 2048, _AXONN, _MEGATRON),
+        _gpt("gpt-40b", 38, 9216, 72, 51200, 2048, _AXONN, _MEGATRON),
+        _gpt("gpt-50b", 48, 9216, 72, 51200, 2048, _AXONN, _MEGATRON),
+        _gpt("gpt-60b", 56, 9216, 72, 51200, 2048, _AXONN, _MEGATRON),
+        _gpt("gpt-80b", 42, 12288, 96, 51200, 2048, _AXONN, _MEGATRON),
+        _gpt("gpt-100b", 53, 12288, 96, 51200, 2048, _AXONN, _MEGATRON),
+        _gpt("gpt-160b", 84, 12288, 96, 51200, 2048, _AXONN, _MEGATRON),
+        _gpt("gpt-175b", 96, 12288, 96, 51200, 2048, _AXONN, _MEGATRON),
+        _gpt("gpt-320b", 96, 16384, 128, 51200, 2048, _AXONN, _MEGATRON),
+        _gpt("gpt-640b", 192, 16384, 128, 51200, 2048, _AXONN, _MEGATRON),
+        _gpt("gpt-1t", 128, 25600, 160, 51200, 2048, _MEGATRON_1T, _MEGATRON),
+        _gpt("gpt2-xl", 48, 1600, 25, 50257, 1024, _GPT_2, _LIKE_GPT_3),
+        _gpt("gpt3-175b", 96, 12288, 96, 51200, 2048, _GPT_3, _LIKE_GPT_3),
+        _gpt("mpt-7b", 32, 4096, 32, 50432, 2048, _MPT_RELEASED.format("7b"), _LIKE_MPT),
+        _gpt("mpt-13b", 40, 5120, 40, 50368, 2048, _MPT.format("13b"), _LIKE_GPT_3),
+        _gpt("mpt-30b", 48, 7168, 64, 50432, 2048, _MPT_RELEASED.format("30b"), _LIKE_MPT),
+        _gpt("mpt-70b", 80, 8192, 64, 50368, 2048, _MPT.format("70b"), _LIKE_GPT_3),
+        _gpt("bloom-176b", 70, 14336, 112, 250880, 2048, _BLOOM, _LIKE_GPT_3, positions="alibi", embedding_norm=True),
+        _gpt(
+            "llama-2-7b", 32, 4096, 32, 32000, 4096, _LLAMA_2.format("7b"), _LIKE_LLAMA, kv_heads=32, ffn_hidden=11008
         ),
-        GptShape(
-            name="gpt-13b",
-            num_layers=40,
-            hidden=5120,
-            heads=40,
-            vocabulary=50304,
-            sequence=2048,
-            source="EleutherAI/gpt-neox configs/13B.yml; vocabulary padded to 50304",
+        _gpt(
+            "llama-2-13b", 40, 5120, 40, 32000, 4096, _LLAMA_2.format("13b"), _LIKE_LLAMA, kv_heads=40, ffn_hidden=13824
         ),
-        _axonn("gpt-5b", 24, 4096, 32),
-        _axonn("gpt-10b", 32, 5120, 40),
-        _axonn("gpt-20b", 32, 7168, 56),
-        _axonn("gpt-40b", 38, 9216, 72),
-        _axonn("gpt-50b", 48, 9216, 72),
-        _axonn("gpt-60b", 56, 9216, 72),
-        _axonn("gpt-80b", 42, 12288, 96),
-        _axonn("gpt-100b", 53, 12288, 96),
-        _axonn("gpt-160b", 84, 12288, 96),
-        _axonn("gpt-175b", 96, 12288, 96),
-        _axonn("gpt-320b", 96, 16384, 128),
-        _axonn("gpt-640b", 192, 16384, 128),
-        GptShape(
-            name="gpt-1t",
-            num_layers=128,
-            hidden=25600,
-            heads=160,
-            vocabulary=51200,
-            sequence=2048,
-            source="Megatron-LM, arXiv 2104.04473, table 1: 128 layers, hidden 25600, 160 heads, 1008.0B parameters",
-            residual="sequential",
-            tied=True,
+        _gpt(
+            "llama-2-70b", 80, 8192, 64, 32000, 4096, _LLAMA_2.format("70b"), _LIKE_LLAMA, kv_heads=8, ffn_hidden=28672
         ),
-        _gpt_3("gpt2-xl", 48, 1600, 25, 50257, 1024, _GPT_2),
-        _gpt_3("gpt3-175b", 96, 12288, 96, 51200, 2048, _GPT_3),
-        _mpt("7b", 32, 4096, 32),
-        _gpt_3("mpt-13b", 40, 5120, 40, 50368, 2048, _MPT.format("13b")),
-        _mpt("30b", 48, 7168, 64),
-        _gpt_3("mpt-70b", 80, 8192, 64, 50368, 2048, _MPT.format("70b")),
-        replace(_gpt_3("bloom-176b", 70, 14336, 112, 250880, 2048, _BLOOM), positions="alibi", embedding_norm=True),
-        _llama("llama-2-7b", 32, 4096, 32, 32, 11008, 32000, 4096, _LLAMA_2.format("7b")),
-        _llama("llama-2-13b", 40, 5120, 40, 40, 13824, 32000, 4096, _LLAMA_2.format("13b")),
-        _llama("llama-2-70b", 80, 8192, 64, 8, 28672, 32000, 4096, _LLAMA_2.format("70b")),
-        _llama("llama-3-8b", 32, 4096, 32, 8, 14336, 128256, 8192, _LLAMA_3),
-        _llama("llama-3-70b", 80, 8192, 64, 8, 28672, 128256, 8192, _LLAMA_3),
-        _llama("llama-3-405b", 126, 16384, 128, 8, 53248, 128256, 8192, _LLAMA_3),
-        _forge("forge-13b", "m", 40, 5120, 40),
-        _forge("forge-22b", "l", 48, 6144, 48),
-        GptShape(
-            name="tiny",
-            num_layers=2,
-            hidden=64,
-            heads=4,
-            vocabulary=256,
-            sequence=32,
-            source="made for tests and examples",
-        ),
-        MlpShape(name="tiny-mlp", num_layers=2, inputs=32, hidden=64, classes=16, source="made for tests and examples"),
+        _gpt("llama-3-8b", 32, 4096, 32, 128256, 8192, _LLAMA_3, _LIKE_LLAMA, kv_heads=8, ffn_hidden=14336),
+        _gpt("llama-3-70b", 80, 8192, 64, 128256, 8192, _LLAMA_3, _LIKE_LLAMA, kv_heads=8, ffn_hidden=28672),
+        _gpt("llama-3-405b", 126, 16384, 128, 128256, 8192, _LLAMA_3, _LIKE_LLAMA, kv_heads=8, ffn_hidden=53248),
+        _gpt("forge-13b", 40, 5120, 40, 52000, 2048, _FORGE.format("m"), _LIKE_FORGE),
+        _gpt("forge-22b", 48, 6144, 48, 52000, 2048, _FORGE.format("l"), _LIKE_FORGE),
+        _gpt("tiny", 2, 64, 4, 256, 32, _TINY, {}),
+        MlpShape(name="tiny-mlp", num_layers=2, inputs=32, hidden=64, classes=16, source=_TINY),
     )
 }
 

@@ -13,21 +13,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simfrontier.base.errors import InputError
 from simfrontier.core.program import Part
 from simfrontier.core.workload.gpt_architecture import GptArchitecture
 from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Use, Workload, WorkOp
 from simfrontier.core.workload.graph_builder import GraphBuilder, Softmax, here
 from simfrontier.core.workload.precision import Precision, find_precision
 
-_PER_HEAD = (("b", "a"), ("s",), ("t",), ("d",))  # every position with every other, head by head
-
 
 def gpt(
     shape: GptArchitecture,
     batch: int,
     checkpointing: Checkpointing,
-    sequence: int | None = None,
     precision: str = "fp16",
     attention: Attention = "plain",
     softmax: Softmax = "fused",
@@ -36,62 +32,51 @@ def gpt(
     bf16, fp32 or fp64. `attention`: with scores in memory (`plain`), or as one op that keeps them to itself (`fused`,
     as FlashAttention does, arXiv 2205.14135). `softmax`: the kernel of scores in memory and of the loss. Raises
     InputError."""
-    length = shape.sequence if sequence is None else sequence
-    for key, value in (("batch", batch), ("sequence", length)):
-        if value < 1:
-            raise InputError(f"model {shape.name}: {key} = {value}; allowed: 1 or more")
-    if shape.positions == "learned" and length > shape.sequence:
-        raise InputError(
-            f"model {shape.name}: sequence = {length}; allowed: up to {shape.sequence}, which have learned positions"
-        )
-    return _Gpt(shape, batch, length, find_precision(precision), attention, softmax).workload(checkpointing)
+    return _Gpt(shape, batch, find_precision(precision), attention, softmax).workload(checkpointing)
 
 
 class _Gpt(GraphBuilder):
     """The phases of the model."""
 
     def __init__(
-        self,
-        shape: GptArchitecture,
-        batch: int,
-        sequence: int,
-        precision: Precision,
-        attention: Attention = "plain",
-        softmax: Softmax = "fused",
+        self, shape: GptArchitecture, batch: int, precision: Precision, attention: Attention, softmax: Softmax
     ) -> None:
-        self.shape, self.batch, self.sequence, self.attention = shape, batch, sequence, attention
+        self.shape, self.attention = shape, attention
         sizes = {
             "b": batch,
-            "s": sequence,
-            "t": sequence,
+            "s": shape.sequence,
+            "t": shape.sequence,
             "h": shape.hidden,
+            "a": shape.hidden,
             "p": shape.sequence,
             "d": shape.head_features,
             "f": shape.feed_forward,
             "v": shape.padded_vocabulary,
         }
+        super().__init__(precision, sizes, rows=("b", "s"), softmax=softmax)
         self.is_parallel = shape.residual == "parallel"
         self.before_mlp = "x" if self.is_parallel else "middle"  # the stream that the MLP starts from
         self.table = "embedding" if shape.tied else "head"
         self.norm_kind = "norm" if shape.norm == "layernorm" else "rmsnorm"
         self.bend = "swiglu" if shape.gated else "gelu"  # what is not linear in the MLP
         self.is_rotary = shape.positions == "rotary"
-        query_key_value = "query.out", "key.out", "value.out"
-        self.projected = query_key_value if self.is_rotary else ("qkv.out",)
+        self.projected = ("query.out", "key.out", "value.out") if self.is_rotary else ("qkv.out",)
         """What qkv makes: queries, keys and values apart where the first two are rotated."""
         self.query, self.key, self.of_value = (
             ("rotary.query", "rotary.key", "value.out") if self.is_rotary else ("qkv.out",) * 3
         )
         self.dropped = "probabilities.dropped" if shape.dropout else "probabilities"
         self.unrotated = ("d.rotary.query", "d.rotary.key") if self.is_rotary else ("d.query", "d.key")
-        super().__init__(precision, sizes, rows=("b", "s"), softmax=softmax)
+        self.heads = {"a": shape.heads}  # the size of `a` where heads are counted
+        self.joint = {"a": shape.hidden + 2 * shape.key_features}  # where it has queries, keys and values together
+        self.rise = {"f": shape.feed_forward * (2 if shape.gated else 1)}  # features of the MLP's first product
 
     def workload(self, checkpointing: Checkpointing) -> Workload:
         self._declare()
         return Workload(
             name=self.shape.name,
-            batch=self.batch,
-            sequence=self.sequence,
+            batch=self.sizes["b"],
+            sequence=self.shape.sequence,
             num_layers=self.shape.num_layers,
             checkpointing=checkpointing,
             precision=self.precision,
@@ -129,91 +114,75 @@ class _Gpt(GraphBuilder):
     # ── tensors ──
 
     def _declare(self) -> None:
-        h, f, v, heads = self.sizes["h"], self.sizes["f"], self.sizes["v"], self.shape.heads
-        joint, rise = self._joint, self._rise
-        of_keys = (self.batch, self.sequence, self.shape.key_features)
-        stream = ("b", "s", "h")
-        hidden = (self.batch, self.sequence, h)
-        for name in ("x", "ln1.out", "attention.out", "ln2.out", "mlp.out"):
-            self.value(name, stream, hidden)
-        if self.is_rotary:
-            for name in ("query.out", "rotary.query", "d.rotary.query"):
-                self.value(name, ("b", "s", "a"), hidden)
-            for name in ("key.out", "value.out", "rotary.key", "d.rotary.key"):
-                self.value(name, ("b", "s", "a"), of_keys)
-        else:
-            self.value("qkv.out", ("b", "s", "a"), (self.batch, self.sequence, joint))
-        squares = () if self.attention == "fused" else ("scores", "probabilities", "d.probabilities", "d.scores")
-        pairs = ("b", "a", "s", "t"), (self.batch, heads, self.sequence, self.sequence)
-        for name in squares:
-            self.value(name, *pairs)
-        if self.shape.dropout:
-            for name in ("attention", "mlp"):
-                self._dropout_values(name, stream, hidden)
-                self.value(f"d.{name}", stream, hidden)
-            if squares:
-                self._dropout_values("probabilities", *pairs)
-                self.value("d.probabilities.dropped", *pairs)
-        for name in ("context", "d.context", "d.query"):
-            self.value(name, ("b", "s", "a"), hidden)
-        for name in ("d.key", "d.value"):
-            self.value(name, ("b", "s", "a"), of_keys)
-        bend = self.bend
-        for name, width in (("h_to_4h.out", rise), (f"{bend}.out", f), (f"d.{bend}", f), ("d.h_to_4h", rise)):
-            self.value(name, ("b", "s", "f"), (self.batch, self.sequence, width))
-        for name in ("d.x", "d.ln1", "d.ln2", "d.mlp_path" if self.is_parallel else "d.middle"):
-            self.value(name, stream, hidden)
-        if not self.is_parallel:
-            self.value("middle", stream, hidden)
+        self._declare_layer()
+        self._declare_ends()
+        self._declare_weights()
+
+    def _declare_layer(self) -> None:
+        self.declare("bsh", "x", "ln1.out", "attention.out", "ln2.out", "mlp.out", "d.x", "d.ln1", "d.ln2")
+        self.declare("bsh", *(("d.mlp_path",) if self.is_parallel else ("middle", "d.middle")))
         for norm in ("ln1", "ln2"):
-            self._norm_values(norm, per_layer=True)
-        self.value("tokens", ("b", "s"), hidden[:2], dtype="int64", per_layer=False, persistent=True)
-        for name in self._embedded():
-            self.value(name, stream, hidden, per_layer=False)
+            self._declare_moments(norm, per_layer=True)
+        of_keys = {"a": self.shape.key_features}
+        self.declare("bsa", "context", "d.context", "d.query")
+        self.declare("bsa", "d.key", "d.value", sizes=of_keys)
+        if self.is_rotary:
+            self.declare("bsa", "query.out", "rotary.query", "d.rotary.query")
+            self.declare("bsa", "key.out", "value.out", "rotary.key", "d.rotary.key", sizes=of_keys)
+        else:
+            self.declare("bsa", "qkv.out", sizes=self.joint)
+        if self.attention == "plain":
+            self.declare("bast", "scores", "probabilities", "d.probabilities", "d.scores", sizes=self.heads)
+        self.declare("bsf", "h_to_4h.out", "d.h_to_4h", sizes=self.rise)
+        self.declare("bsf", f"{self.bend}.out", f"d.{self.bend}")
+        if self.shape.dropout:
+            self.declare("bsh", "attention.dropped", "mlp.dropped", "d.attention", "d.mlp")
+            self.declare("bsh", "attention.mask", "mlp.mask", dtype="uint8")
+            if self.attention == "plain":
+                self.declare("bast", "probabilities.dropped", "d.probabilities.dropped", sizes=self.heads)
+                self.declare("bast", "probabilities.mask", sizes=self.heads, dtype="uint8")
+
+    def _declare_ends(self) -> None:
+        self.declare("bs", "tokens", dtype="int64", per_layer=False, persistent=True)
+        self.declare("bsh", *self._embedded(), "final_norm.out", "d.final_norm", per_layer=False)
+        self._declare_moments("final_norm", per_layer=False)
         if self.shape.embedding_norm:
-            self.value("d.embedding", stream, hidden, per_layer=False)
-            self._norm_values("embedding_norm", per_layer=False)
-        for name in ("final_norm.out", "d.final_norm"):
-            self.value(name, stream, hidden, per_layer=False)
-        self._norm_values("final_norm", per_layer=False)
+            self.declare("bsh", "d.embedding", per_layer=False)
+            self._declare_moments("embedding_norm", per_layer=False)
         self.logits("v")
 
-        self.weight("embedding", "weight", ("v", "h"), (v, h), per_layer=False)
+    def _declare_moments(self, norm: str, per_layer: bool) -> None:
+        """What a norm sums over its features first where they are cut: two sums, or, without a mean, one."""
+        names, sizes = (f"{norm}.moments", f"d.{norm}.moments"), {"e": 2 if self.norm_kind == "norm" else 1}
+        self.declare("bse", *names, sizes=sizes, dtype=self.precision.wide, per_layer=per_layer, where_cut="h")
+
+    def _declare_weights(self) -> None:
+        self.weight("embedding", "weight", "vh", per_layer=False)
         if self.shape.positions == "learned":
-            self.weight("positions", "weight", ("p", "h"), (self.sizes["p"], h), per_layer=False)
+            self.weight("positions", "weight", "ph", per_layer=False)
         if self.shape.embedding_norm:
             self._norm_weights("embedding_norm", per_layer=False)
-        for module, dims, rows, columns in (
-            ("qkv", ("a", "h"), joint, h),
-            ("dense", ("h", "a"), h, h),
-            ("h_to_4h", ("f", "h"), rise, h),
-            ("4h_to_h", ("h", "f"), h, f),
+        for module, nk, sizes in (
+            ("qkv", "ah", self.joint),
+            ("dense", "ha", {}),
+            ("h_to_4h", "fh", self.rise),
+            ("4h_to_h", "hf", {}),
         ):
-            self.linear_weights(module, dims, (rows, columns), has_bias=self.shape.biases)
+            self.linear_weights(module, nk, sizes, has_bias=self.shape.biases)
         for module in ("ln1", "ln2"):
             self._norm_weights(module, per_layer=True)
         self._norm_weights("final_norm", per_layer=False)
         if not self.shape.tied:
-            self.weight("head", "weight", ("v", "h"), (v, h), per_layer=False)
+            self.weight("head", "weight", "vh", per_layer=False)
 
-    def _dropout_values(self, name: str, dims: tuple[str, ...], shape: tuple[int, ...]) -> None:
-        self.value(f"{name}.dropped", dims, shape)
-        self.value(f"{name}.mask", dims, shape, dtype="uint8")
+    def _norm_weights(self, module: str, per_layer: bool) -> None:
+        for part in ("weight", "bias") if self.shape.norms_have_biases else ("weight",):
+            self.weight(module, part, "h", per_layer=per_layer)
 
     def _embedded(self) -> tuple[str, ...]:
         """The values between the look-up and the residual stream, in order."""
         after = (self.shape.positions == "learned", self.shape.embedding_norm)
         return ("embedding.out", "positions.out")[: sum(after)] if after[0] else ("embedding.out",)[: sum(after)]
-
-    def _norm_values(self, module: str, per_layer: bool) -> None:
-        """What a norm sums over its features first where they are cut: two sums, or, without a mean, one."""
-        for name in (f"{module}.moments", f"d.{module}.moments"):
-            shape, wide = (self.batch, self.sequence, 2 if self.norm_kind == "norm" else 1), self.precision.wide
-            self.value(name, ("b", "s", "e"), shape, dtype=wide, per_layer=per_layer, where_cut="h")
-
-    def _norm_weights(self, module: str, per_layer: bool) -> None:
-        for part in ("weight", "bias") if self.shape.norms_have_biases else ("weight",):
-            self.weight(module, part, ("h",), (self.shape.hidden,), per_layer)
 
     # ── ops ──
 
@@ -221,16 +190,15 @@ class _Gpt(GraphBuilder):
         return Phase(forward=self._layer_forward(), backward=self._layer_backward())
 
     def _layer_forward(self) -> tuple[WorkOp, ...]:
-        h = self.shape.hidden
         attention = (
             *self._norm("ln1", "x"),
             *self._attention(),
-            self.linear("dense", "ha", "context", "attention.out", {"a": h}),
+            self.linear("dense", "ha", "context", "attention.out"),
             *self._dropout("attention", "attention.out"),
         )
         mlp = (
             *self._norm("ln2", self.before_mlp),
-            self.linear("h_to_4h", "fh", "ln2.out", "h_to_4h.out", {"f": self._rise}),
+            self.linear("h_to_4h", "fh", "ln2.out", "h_to_4h.out", self.rise),
             self.pointwise(self.bend, self.bend, "bsf", reads=here("h_to_4h.out"), writes=here(f"{self.bend}.out")),
             self.linear("4h_to_h", "hf", f"{self.bend}.out", "mlp.out"),
             *self._dropout("mlp", "mlp.out"),
@@ -246,7 +214,7 @@ class _Gpt(GraphBuilder):
         if not self.shape.dropout:
             return ()
         writes = here(f"{name}.dropped", f"{name}.mask")
-        sizes = {"a": self.shape.heads}
+        sizes = self.heads if "t" in labels else {}
         return (self.pointwise(f"{name}.dropout", "dropout", labels, sizes, reads=here(source), writes=writes),)
 
     def _dropout_backward(
@@ -254,7 +222,7 @@ class _Gpt(GraphBuilder):
     ) -> tuple[WorkOp, ...]:
         if not self.shape.dropout:
             return ()
-        reads, sizes = (*gradient, *here(f"{name}.mask")), {"a": self.shape.heads}
+        reads, sizes = (*gradient, *here(f"{name}.mask")), self.heads
         op = f"{name}.dropout"
         return (self.pointwise(op, "dropout", labels, sizes, part="backward", reads=reads, writes=here(target)),)
 
@@ -262,7 +230,7 @@ class _Gpt(GraphBuilder):
         return self.pointwise(name, "add", "bsh", reads=reads, writes=writes)
 
     def _attention(self) -> tuple[WorkOp, ...]:
-        qkv = self.linear("qkv", "ah", "ln1.out", self.projected[0], {"a": self._joint})
+        qkv = self.linear("qkv", "ah", "ln1.out", self.projected[0], self.joint)
         core = self._fused() if self.attention == "fused" else self._unfused()
         if not self.is_rotary:
             return qkv, *core
@@ -270,21 +238,10 @@ class _Gpt(GraphBuilder):
             "rotary",
             "rotary",
             "bsa",
-            {"a": self.shape.hidden},
             reads=here("query.out", "key.out"),
             writes=here(self.query, self.key),
         )
         return replace(qkv, writes=here(*self.projected)), rotary, *core
-
-    @property
-    def _joint(self) -> int:
-        """Features of queries, keys and values together."""
-        return self.shape.hidden + 2 * self.shape.key_features
-
-    @property
-    def _rise(self) -> int:
-        """Features that the MLP's first product makes."""
-        return self.shape.feed_forward * (2 if self.shape.gated else 1)
 
     @property
     def _attended(self) -> tuple[Use, ...]:
@@ -296,34 +253,29 @@ class _Gpt(GraphBuilder):
         return (self._fused_op(None, 2, self._attended, here("context")),)
 
     def _fused_op(self, part: Part | None, products: int, reads: tuple[Use, ...], writes: tuple[Use, ...]) -> WorkOp:
-        op = self.matmul("attention", _PER_HEAD, {"a": self.shape.heads}, part, "attention", reads=reads, writes=writes)
+        op = self._per_head("attention", "std", part, reads, writes)
         flops = products * op.flops
         if self.shape.causal:  # s (s + 1) / 2 of s² pairs
-            flops = flops // (2 * self.sequence) * (self.sequence + 1)
+            flops = flops // (2 * self.shape.sequence) * (self.shape.sequence + 1)
         return replace(op, flops=flops)
 
+    def _per_head(
+        self, module: str, mnk: str, part: Part | None, reads: tuple[Use, ...], writes: tuple[Use, ...]
+    ) -> WorkOp:
+        """A product of attention, head by head, with the labels m, n and k."""
+        m, n, k = ((label,) for label in mnk)
+        return self.matmul(module, (("b", "a"), m, n, k), self.heads, part, module, reads=reads, writes=writes)
+
     def _unfused(self) -> tuple[WorkOp, ...]:
-        heads = {"a": self.shape.heads}
+        reads, writes = here("scores"), here("probabilities")
+        softmax = self.pointwise(
+            "softmax", "softmax", "bast", self.heads, kernel=self.kernel, reads=reads, writes=writes
+        )
         return (
-            self.matmul("scores", _PER_HEAD, heads, kind="scores", reads=self._query_and_key, writes=here("scores")),
-            self.pointwise(
-                "softmax",
-                "softmax",
-                "bast",
-                heads,
-                kernel=self.kernel,
-                reads=here("scores"),
-                writes=here("probabilities"),
-            ),
+            self._per_head("scores", "std", None, self._query_and_key, here("scores")),
+            softmax,
             *self._dropout("probabilities", "probabilities", "bast"),
-            self.matmul(
-                "context",
-                (("b", "a"), ("s",), ("d",), ("t",)),
-                heads,
-                kind="context",
-                reads=here(self.dropped, self.of_value),
-                writes=here("context"),
-            ),
+            self._per_head("context", "sdt", None, here(self.dropped, self.of_value), here("context")),
         )
 
     @property
@@ -379,7 +331,7 @@ class _Gpt(GraphBuilder):
         )
 
     def _layer_backward(self) -> tuple[WorkOp, ...]:
-        h, bend = self.shape.hidden, self.bend
+        bend = self.bend
         out = (("d.x", 1),)
         after_attention = out if self.is_parallel else here("d.middle")
         of_mlp, of_attention = (here("d.mlp"), here("d.attention")) if self.shape.dropout else (out, after_attention)
@@ -389,7 +341,7 @@ class _Gpt(GraphBuilder):
             self.pointwise(
                 bend, bend, "bsf", part="backward", reads=here(f"d.{bend}", "h_to_4h.out"), writes=here("d.h_to_4h")
             ),
-            *self.linear_backward("h_to_4h", "fh", here("d.h_to_4h"), "ln2.out", "d.ln2", {"f": self._rise}),
+            *self.linear_backward("h_to_4h", "fh", here("d.h_to_4h"), "ln2.out", "d.ln2", self.rise),
         )
         if self.is_parallel:
             norm = self._norm_backward("ln2", "x", "d.mlp_path")
@@ -401,12 +353,10 @@ class _Gpt(GraphBuilder):
             *mlp,
             *norm,
             *self._dropout_backward("attention", after_attention, "d.attention"),
-            *self.linear_backward("dense", "ha", of_attention, "context", "d.context", {"a": h}),
+            *self.linear_backward("dense", "ha", of_attention, "context", "d.context"),
             *self._attention_backward(),
             *self._rotary_backward(),
-            *self.linear_backward(
-                "qkv", "ah", here(*self.unrotated, "d.value"), "ln1.out", "d.ln1", {"a": self._joint}
-            ),
+            *self.linear_backward("qkv", "ah", here(*self.unrotated, "d.value"), "ln1.out", "d.ln1", self.joint),
             *self._norm_backward("ln1", "x", "d.x", others),
         )
 
@@ -414,62 +364,23 @@ class _Gpt(GraphBuilder):
         if not self.is_rotary:
             return ()
         reads, writes = here("d.query", "d.key"), here(*self.unrotated)
-        features = {"a": self.shape.hidden}
-        return (self.pointwise("rotary", "rotary", "bsa", features, part="backward", reads=reads, writes=writes),)
+        return (self.pointwise("rotary", "rotary", "bsa", part="backward", reads=reads, writes=writes),)
 
     def _attention_backward(self) -> tuple[WorkOp, ...]:
         if self.attention == "fused":  # scores again, then the gradients of probabilities, queries, keys and values
             reads = (*here("d.context"), *self._attended, *here("context"))
             writes = here("d.query", "d.key", "d.value")
             return (self._fused_op("backward", 5, reads, writes),)
-        heads, per_head = {"a": self.shape.heads}, ("b", "a")
+        dropped = here("d.probabilities.dropped" if self.shape.dropout else "d.probabilities")
+        reads, writes = here("d.probabilities", "probabilities"), here("d.scores")
+        softmax = self.pointwise("softmax", "softmax", "bast", self.heads, part="backward", reads=reads, writes=writes)
         return (
-            self.matmul(
-                "context",
-                (per_head, ("s",), ("t",), ("d",)),
-                heads,
-                kind="context",
-                part="dprobabilities",
-                reads=here("d.context", self.of_value),
-                writes=here("d.probabilities.dropped" if self.shape.dropout else "d.probabilities"),
-            ),
-            self.matmul(
-                "context",
-                (per_head, ("t",), ("d",), ("s",)),
-                heads,
-                kind="context",
-                part="dvalue",
-                reads=here(self.dropped, "d.context"),
-                writes=here("d.value"),
-            ),
-            *self._dropout_backward("probabilities", here("d.probabilities.dropped"), "d.probabilities", "bast"),
-            self.pointwise(
-                "softmax",
-                "softmax",
-                "bast",
-                heads,
-                part="backward",
-                reads=here("d.probabilities", "probabilities"),
-                writes=here("d.scores"),
-            ),
-            self.matmul(
-                "scores",
-                (per_head, ("s",), ("d",), ("t",)),
-                heads,
-                kind="scores",
-                part="dquery",
-                reads=here("d.scores", self.key),
-                writes=here("d.query"),
-            ),
-            self.matmul(
-                "scores",
-                (per_head, ("t",), ("d",), ("s",)),
-                heads,
-                kind="scores",
-                part="dkey",
-                reads=here("d.scores", self.query),
-                writes=here("d.key"),
-            ),
+            self._per_head("context", "std", "dprobabilities", here("d.context", self.of_value), dropped),
+            self._per_head("context", "tds", "dvalue", here(self.dropped, "d.context"), here("d.value")),
+            *self._dropout_backward("probabilities", dropped, "d.probabilities", "bast"),
+            softmax,
+            self._per_head("scores", "sdt", "dquery", here("d.scores", self.key), here("d.query")),
+            self._per_head("scores", "tds", "dkey", here("d.scores", self.query), here("d.key")),
         )
 
     def _embedding(self) -> Phase:

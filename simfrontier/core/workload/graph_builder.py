@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from simfrontier.core.program import OpName, Part
 from simfrontier.core.workload.graph import CrossEntropy, LossMethod, MatmulLabels, Use, Value, Weight, WorkOp
@@ -52,49 +52,37 @@ class GraphBuilder:
 
     # ── tensors ──
 
-    def value(
-        self,
-        name: str,
-        dims: Labels,
-        shape: tuple[int, ...],
-        dtype: str | None = None,
-        per_layer: bool = True,
-        persistent: bool = False,
-        where_cut: str = "",
-        loss_methods: tuple[LossMethod, ...] = (),
-        form_of: str = "",
-        streams: tuple[str, ...] = (),
+    def declare(self, labels: str, *names: str, sizes: Mapping[str, int] = NOTHING, **traits: Any) -> None:
+        """Declare values with these labels, by default of every layer and of the model's type; `traits` are other
+        fields of `Value`."""
+        given = {"dtype": self.precision.model, "per_layer": True, **traits}
+        for name in names:
+            value = Value(local=name, dims=tuple(labels), shape=self._shape(labels, sizes), **given)
+            self.values[value.name] = value
+
+    def weight(
+        self, module: str, parameter: str, labels: str, sizes: Mapping[str, int] = NOTHING, per_layer: bool = True
     ) -> None:
-        """Declare a value, by default of the model's type; `persistent` ones are there before the step."""
-        declared = Value(
-            local=name,
-            streams=streams,
-            dims=dims,
-            shape=shape,
-            dtype=dtype or self.precision.model,
-            per_layer=per_layer,
-            persistent=persistent,
-            where_cut=where_cut,
-            loss_methods=loss_methods,
-            form_of=form_of,
-        )
-        self.values[declared.name] = declared
-
-    def weight(self, module: str, parameter: str, dims: Labels, shape: tuple[int, ...], per_layer: bool = True) -> None:
         """Declare a parameter of a module."""
-        self.add_weight(Weight(module=module, parameter=parameter, dims=dims, shape=shape, per_layer=per_layer))
-
-    def add_weight(self, weight: Weight) -> None:
-        """Declare a weight."""
+        dims, shape = tuple(labels), self._shape(labels, sizes)
+        weight = Weight(module=module, parameter=parameter, dims=dims, shape=shape, per_layer=per_layer)
         self.weights[weight.name] = weight
 
     def linear_weights(
-        self, module: str, dims: Labels, shape: tuple[int, int], per_layer: bool = True, has_bias: bool = True
+        self,
+        module: str,
+        nk: str,
+        sizes: Mapping[str, int] = NOTHING,
+        per_layer: bool = True,
+        has_bias: bool = True,
     ) -> None:
         """Declare the matrix (outputs × inputs) of a linear module, and its bias if it has one."""
-        self.weight(module, "weight", dims, shape, per_layer)
+        self.weight(module, "weight", nk, sizes, per_layer)
         if has_bias:
-            self.weight(module, "bias", dims[:1], shape[:1], per_layer)
+            self.weight(module, "bias", nk[0], sizes, per_layer)
+
+    def _shape(self, labels: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        return tuple(size for _, size in self._iteration(tuple(labels), sizes))
 
     # ── ops ──
 
@@ -108,12 +96,12 @@ class GraphBuilder:
         is_sums: bool = False,
         where_cut: str = "",
         kernel: str = "",
-        **operands: tuple[object, ...],
+        **operands: Any,
     ) -> WorkOp:
         """An op with one step per element of its iteration space; operands as WorkOp's (reads, writes, weights …)."""
         every = self._iteration(tuple(labels), sizes)
         named = OpName(module, part, is_sums)
-        return WorkOp(named=named, kind=kind, iteration=every, where_cut=where_cut, kernel=kernel, **operands)  # type: ignore[arg-type]
+        return WorkOp(named=named, kind=kind, iteration=every, where_cut=where_cut, kernel=kernel, **operands)
 
     def matmul(
         self,
@@ -122,13 +110,13 @@ class GraphBuilder:
         sizes: Mapping[str, int] = NOTHING,
         part: Part | None = None,
         kind: str = "matmul",
-        **operands: tuple[object, ...],
+        **operands: Any,
     ) -> WorkOp:
         """A product with `labels` (batch, m, n, k): 2·batch·m·n·k operations."""
         every = self._iteration(tuple(label for group in labels for label in group), sizes)
         flops = 2 * math.prod(size for _, size in every)
         named = OpName(module, part)
-        return WorkOp(named=named, kind=kind, iteration=every, matmul=labels, flops=flops, **operands)  # type: ignore[arg-type]
+        return WorkOp(named=named, kind=kind, iteration=every, matmul=labels, flops=flops, **operands)
 
     def _iteration(self, labels: Labels, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
         return tuple((label, sizes[label] if label in sizes else self.sizes[label]) for label in labels)
@@ -197,26 +185,23 @@ class GraphBuilder:
     # ── the end of every model here: logits, and the cross-entropy loss in wide numbers ──
 
     def logits(self, label: str) -> None:
-        """Declare the logits, over classes of that label, and their gradient."""
-        dims = (*self.rows, label)
-        shape = tuple(self.sizes[each] for each in dims)
-        self.value("logits", dims, shape, per_layer=False)
+        """Declare the logits, over classes of that label, their gradient, and what the methods of the loss make on
+        their way."""
+        rows, wide = "".join(self.rows), self.precision.wide
+        self.declare(rows + label, "logits", "d.logits", per_layer=False)
         if self.precision.is_mixed:
-            self.value(self._wide_logits, dims, shape, dtype=self.precision.wide, per_layer=False, form_of="logits")
-        self.value("d.logits", dims, shape, per_layer=False)
+            self.declare(rows + label, self._wide_logits, dtype=wide, per_layer=False, form_of="logits")
 
-        def of_loss(name: str, loss_methods: tuple[LossMethod, ...], after: Labels = (), *sizes: int) -> None:
-            every, size = (*self.rows, *after), (*shape[:-1], *sizes)
-            self.value(name, every, size, dtype=self.precision.wide, per_layer=False, loss_methods=loss_methods)
+        def of_loss(labels: str, methods: tuple[LossMethod, ...], *names: str, num_terms: int = 0) -> None:
+            sizes = {"e": num_terms}
+            self.declare(rows + labels, *names, sizes=sizes, dtype=wide, per_layer=False, loss_methods=methods)
 
-        of_loss("loss.top", (THREE, TWO))
-        of_loss("loss.terms", (TWO,), ("e",), 2)
-        of_loss("loss.shifted", (THREE,), (label,), shape[-1])
-        of_loss("loss.own", (THREE,))
-        of_loss("loss.exponentials", (THREE,), (label,), shape[-1])
-        of_loss("loss.total", (THREE,))
-        of_loss("loss.online", (GATHER,), ("e",), 3)
-        of_loss("loss.pairs", (MERGE,), ("e",), 3)
+        of_loss("", (THREE, TWO), "loss.top")
+        of_loss("e", (TWO,), "loss.terms", num_terms=2)
+        of_loss(label, (THREE,), "loss.shifted", "loss.exponentials")
+        of_loss("", (THREE,), "loss.own", "loss.total")
+        of_loss("e", (GATHER,), "loss.online", num_terms=3)
+        of_loss("e", (MERGE,), "loss.pairs", num_terms=3)
 
     @property
     def _wide_logits(self) -> str:

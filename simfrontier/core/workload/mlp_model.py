@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simfrontier.base.errors import InputError
 from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Workload
 from simfrontier.core.workload.graph_builder import GraphBuilder, Softmax, here
 from simfrontier.core.workload.precision import Precision, find_precision
@@ -65,8 +64,6 @@ def mlp(
 ) -> Workload:
     """The graph of one micro-batch of `batch` samples over all data-parallel ranks together; `precision` is fp16, bf16,
     fp32 or fp64, `softmax` the kernel of the loss. Raises InputError."""
-    if batch < 1:
-        raise InputError(f"model {shape.name}: batch = {batch}; allowed: 1 or more")
     return _Mlp(shape, batch, find_precision(precision), softmax).workload(checkpointing)
 
 
@@ -74,7 +71,7 @@ class _Mlp(GraphBuilder):
     """The phases of the model."""
 
     def __init__(self, shape: MlpShape, batch: int, precision: Precision, softmax: Softmax) -> None:
-        self.shape, self.batch = shape, batch
+        self.shape = shape
         sizes = {"b": batch, "i": shape.inputs, "h": shape.hidden, "f": 4 * shape.hidden, "c": shape.classes}
         super().__init__(precision, sizes, rows=("b",), softmax=softmax)
 
@@ -82,7 +79,7 @@ class _Mlp(GraphBuilder):
         self._declare()
         return Workload(
             name=self.shape.name,
-            batch=self.batch,
+            batch=self.sizes["b"],
             sequence=1,
             num_layers=self.shape.num_layers,
             checkpointing=checkpointing,
@@ -96,20 +93,15 @@ class _Mlp(GraphBuilder):
         )
 
     def _declare(self) -> None:
-        inputs, hidden, inner = self.shape.inputs, self.shape.hidden, 4 * self.shape.hidden
-        self.value("inputs", ("b", "i"), (self.batch, inputs), per_layer=False, persistent=True)
-        for name in ("embedding.out", "d.embedding"):
-            self.value(name, ("b", "h"), (self.batch, hidden), per_layer=False)
-        for name in ("x", "mlp.out", "d.x", "d.mlp_path"):
-            self.value(name, ("b", "h"), (self.batch, hidden))
-        for name in ("h_to_4h.out", "gelu.out", "d.gelu", "d.h_to_4h"):
-            self.value(name, ("b", "f"), (self.batch, inner))
+        self.declare("bi", "inputs", per_layer=False, persistent=True)
+        self.declare("bh", "embedding.out", "d.embedding", per_layer=False)
+        self.declare("bh", "x", "mlp.out", "d.x", "d.mlp_path")
+        self.declare("bf", "h_to_4h.out", "gelu.out", "d.gelu", "d.h_to_4h")
         self.logits("c")
-
-        self.linear_weights("embedding", ("h", "i"), (hidden, inputs), per_layer=False)
-        self.linear_weights("h_to_4h", ("f", "h"), (inner, hidden))
-        self.linear_weights("4h_to_h", ("h", "f"), (hidden, inner))
-        self.weight("head", "weight", ("c", "h"), (self.shape.classes, hidden), per_layer=False)
+        self.linear_weights("embedding", "hi", per_layer=False)
+        self.linear_weights("h_to_4h", "fh")
+        self.linear_weights("4h_to_h", "hf")
+        self.weight("head", "weight", "ch", per_layer=False)
 
     def _embedding(self) -> Phase:
         return Phase(

@@ -14,9 +14,6 @@ from simfrontier.core.workload.precision import Precision, find_precision
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from simfrontier.core.workload.graph import Attention, Checkpointing, Workload
-    from simfrontier.core.workload.graph_builder import Softmax
-
 
 @runtime_checkable
 class Shape(Protocol):

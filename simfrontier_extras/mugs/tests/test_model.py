@@ -7,7 +7,7 @@ import re
 import pytest
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.workload import Workload, find_model, workload_of
+from simfrontier.core.workload import Workload, find_model
 from simfrontier_extras.mugs.model import mugs
 from simfrontier_extras.mugs.models import MugsShape
 
@@ -119,5 +119,3 @@ def test_bad_sizes() -> None:
         given = {key: getattr(shape, key) for key in ("num_layers", "hidden", "heads", "source")} | changes
         with pytest.raises(InputError, match=re.escape(message)):
             MugsShape(name="x", **given)
-    with pytest.raises(InputError, match=re.escape("model mugs-vit-s: batch = 0; allowed: 1 or more")):
-        workload_of(shape, 0, "none")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.workload import MODELS, find_model, gpt, mlp
-from tests.core.workload.gpt_shapes import BASE, NAMED
+from simfrontier.core.workload import find_model, gpt
+from tests.core.workload.gpt_shapes import BASE
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,3 @@ def test_names_and_sizes_that_no_workload_has() -> None:
         find_model("gpt-neox-20B")
     with pytest.raises(InputError, match=r"^precision 'fp23': did you mean \"fp32\"\?$"):
         gpt(BASE, 1, "full", precision="fp23")
-    with pytest.raises(InputError, match=r"^model base: batch = 0; allowed: 1 or more$"):
-        gpt(BASE, 0, "full")
-    with pytest.raises(InputError, match=r"^model tiny-mlp: batch = 0; allowed: 1 or more$"):
-        mlp(MODELS["tiny-mlp"], 0, "full")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"sequence = 25; allowed: up to 24, which have learned positions$"):
-        gpt(NAMED["gpt-2-like"], 1, "none", sequence=25)

@@ -26,17 +26,3 @@ def test_operations_of_a_gpt_are_those_of_its_own_products(name: str) -> None:
     whole = replace(shape, causal=False)
     assert whole.step_flops(3, recomputed=False) == gpt(whole, 3, "none").matmul_flops
     assert whole.step_flops(3, recomputed=True) == pytest.approx(gpt(whole, 3, "full").matmul_flops, rel=1e-14)
-
-
-def test_values_have_rows_first_and_features_last() -> None:
-    work = mlp(SHAPE, 5, checkpointing="none")
-    assert {
-        name: (value.dims, value.shape)
-        for name, value in work.values.items()
-        if not value.loss_methods and value.shape[1] != 96
-    } == {
-        "inputs": (("b", "i"), (5, 40)),
-        **dict.fromkeys(("h_to_4h.out", "gelu.out", "d.gelu", "d.h_to_4h"), (("b", "f"), (5, 384))),
-        **dict.fromkeys(("logits", "logits.fp32", "d.logits"), (("b", "c"), (5, 24))),
-    }
-    assert (work.sequence, SHAPE.sequence) == (1, 1)
