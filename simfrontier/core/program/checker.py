@@ -10,17 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from simfrontier.core.program.alike import one_of_each_kind
 from simfrontier.core.program.checks.families import check_families
 from simfrontier.core.program.checks.gradients import check_gradients
+from simfrontier.core.program.checks.instances import check_instances
 from simfrontier.core.program.checks.meta import check_meta
 from simfrontier.core.program.checks.operands import check_layouts
 from simfrontier.core.program.checks.order import check_comms, check_progress
 from simfrontier.core.program.checks.placements import check_ops, check_tensors
-from simfrontier.core.program.checks.roles import check_states, check_unread
 from simfrontier.core.program.checks.streams import check_streams
 from simfrontier.core.program.checks.values import check_values
-from simfrontier.core.program.expansion import ExpandedProgram, UnrolledProgram, unrolled
+from simfrontier.core.program.expansion import UnrolledProgram, unrolled, without_garbage_collection
 from simfrontier.core.program.finding import CheckedRole, Finding, Findings, ranks_of_role
 from simfrontier.core.program.ir import Schedule
 from simfrontier.core.program.lifetime import Peak, peak_bytes
@@ -56,7 +55,7 @@ class CheckReport:
 
 
 def check(
-    schedule: Schedule, capacity_bytes: int | None = None, programs: tuple[ExpandedProgram, ...] | None = None
+    schedule: Schedule, capacity_bytes: int | None = None, programs: Sequence[UnrolledProgram] | None = None
 ) -> CheckReport:
     """Check a schedule against all rules; memory only against a given capacity per rank.
 
@@ -73,36 +72,17 @@ def check(
     fits = _check_sizes(schedule, findings)
     if not fits or any(finding.rule == "references" for finding in findings.all()):
         return CheckReport(findings=findings.all())
-    if not _is_clean_by_kind(schedule):
-        _walk(schedule, programs or tuple(unrolled(schedule, role) for role in schedule.roles), findings)
-        check_comms(schedule, findings)
+    with without_garbage_collection():
+        programs = programs or tuple(unrolled(schedule, role) for role in schedule.roles)
+        roles = [CheckedRole(schedule, *each, findings) for each in zip(schedule.roles, programs, strict=True)]
+        check_values(schedule, roles)
+        for checked in roles:
+            check_instances(schedule, checked)
+    check_comms(schedule, findings)
     check_progress(given, findings)
     if capacity_bytes is not None:
         _check_memory(given, capacity_bytes, findings)
     return CheckReport(findings=findings.all(), walked=given)
-
-
-def _is_clean_by_kind(schedule: Schedule) -> bool:
-    """Whether a walk through one micro-batch of each kind finds nothing; where it finds a fault, a walk through all of
-    them says what it is."""
-    few = one_of_each_kind(schedule)
-    if few is None:
-        return False
-    findings = Findings()
-    check_comms(schedule, findings)
-    if not findings:
-        _walk(schedule, few.programs, findings, few.num_micro)
-    return not findings
-
-
-def _walk(
-    schedule: Schedule, programs: Sequence[UnrolledProgram], findings: Findings, num_micro: int | None = None
-) -> None:
-    """The rules that follow values through all ops."""
-    roles = [CheckedRole(schedule, *each, findings) for each in zip(schedule.roles, programs, strict=True)]
-    check_values(schedule, roles, num_micro)
-    check_states(schedule, roles)
-    check_unread(schedule, roles)
 
 
 def check_sizes(schedule: Schedule) -> CheckReport:

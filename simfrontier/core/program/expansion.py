@@ -123,13 +123,13 @@ class ExpandedProgram(UnrolledProgram):
 def expand(schedule: Schedule, role: Role) -> ExpandedProgram:
     """All ops of a role with their waits. Raises InputError for a reference to a tensor that the schedule does not
     have."""
-    with _without_garbage_collection():
+    with without_garbage_collection():
         return _expand(schedule, role)
 
 
 def unrolled(schedule: Schedule, role: Role) -> UnrolledProgram:
     """All ops of a role without their waits. Raises InputError as `expand`."""
-    with _without_garbage_collection():
+    with without_garbage_collection():
         out = UnrolledProgram(ops=[], calls=[], reads=[], writes=[], accumulates=[], at=role.at)
         refs = AbsoluteRefs(schedule.tensors, role)
         for call in role.calls:
@@ -144,7 +144,7 @@ def unrolled(schedule: Schedule, role: Role) -> UnrolledProgram:
 
 
 @contextmanager
-def _without_garbage_collection() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """No search for cycles while millions of small tuples are made that all stay: it would take half of the time."""
     was_on = gc.isenabled()
     gc.disable()

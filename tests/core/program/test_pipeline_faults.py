@@ -47,7 +47,7 @@ def test_a_tied_gradient_that_is_not_swapped_is_named() -> None:
     made = pipeline()
     first, last = names(made)
     alone = mutated(made, dropped(lambda _, op: op.name == "tied"))
-    every = ", ".join(f"micro-batch {number} once" for number in range(3))
+    every = ", ".join(f"micro-batch {number} once of role {first}" for number in range(3))
     says(alone, "sums: ", f"from each of the micro-batches 0..2 of the roles {first}, {last}, once", every)
 
 

@@ -13,7 +13,6 @@ from simfrontier.core.program.ir import Compute, Ref, Role, Schedule, Tensor
 from simfrontier.core.program.kinds import is_work, model_kind
 from simfrontier.core.program.names import Part
 from simfrontier.core.program.op_kind import ModelKind
-from simfrontier.core.program.reachable import reachable
 
 MAX_NAMED: Final = 6  # of ops that a finding lists
 
@@ -147,7 +146,7 @@ class _Graph:
             value: [v for op in users if op.kind.sums_gradients for v in op.writes]
             for value, users in self.users.items()
         }
-        self.summed = reachable(sums, self.bit)  # each value and the sums that it is a part of
+        self.summed = _reachable(sums, self.bit)  # each value and the sums that it is a part of
         self.inputs = {op.name: self._inputs(op) for op in self.forward.values() if op.kind.ends}
         self.gradients = self._gradients()
         backward = {op.source for op in ops if not op.kind.sums_gradients}
@@ -156,7 +155,7 @@ class _Graph:
             value: _any(self.bit_of_op[op.name] for op in users if op.name in with_gradient)
             for value, users in self.users.items()
         }
-        self.used = reachable(sums, read)  # the ops with gradients that read a value or its sums
+        self.used = _reachable(sums, read)  # the ops with gradients that read a value or its sums
         self.paths = self._gradient_paths()
 
     def _gradients(self) -> dict[str, int]:
@@ -201,7 +200,7 @@ class _Graph:
                     edges[value] += self.parted(op)[1]
                 elif not op.source:
                     own[value] |= self.bit_of_op[op.name]
-        return reachable(edges, own)
+        return _reachable(edges, own)
 
     def results_with_gradient(self, source: str, gradient: str) -> Iterator[str]:
         """The results of an op of the forward pass that a value is a gradient of."""
@@ -361,6 +360,19 @@ class _Graph:
             name, wanted = first.setdefault(op.source, (op.name, read))
             if read != wanted:
                 yield op.name, (f"the gradients that {name} reads, {_refs(wanted)}", _refs(read))
+
+
+def _reachable(edges: Mapping[str, Iterable[str]], bits: Mapping[str, int]) -> dict[str, int]:
+    """Of every node with edges or bits: its own bits and those of all that can be reached from it."""
+    out = {node: bits.get(node, 0) for node in (*edges, *bits)}
+    changed = True
+    while changed:
+        changed = False
+        for node, targets in edges.items():
+            reached = out[node] | _any(out.get(target, 0) for target in targets)
+            changed |= reached != out[node]
+            out[node] = reached
+    return out
 
 
 def _any(sets: Iterable[int]) -> int:

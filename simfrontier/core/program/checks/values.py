@@ -2,19 +2,19 @@
 (contributions).
 
 A weight is version 0 when the step begins and 1 after its step (adam, or LAMB's two ops). A gradient is the ops that
-contributed, each once; LAMB's update and its norms are the op that made them.
+contributed, each once.
 Copies, codes and collectives pass symbols on, exchanges from role to role; what they do to placements is checked apart.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Final
 
-from simfrontier.core.program.checks.order import SentValues
-from simfrontier.core.program.checks.roles import explain_unwritten
-from simfrontier.core.program.checks.sums import ContributionRecord, Home
+from simfrontier.core.program.checks.order import SharedCalls
 from simfrontier.core.program.finding import CheckedRole, Rule, ref_text
 from simfrontier.core.program.interpreter import UNKNOWN, Contributions, Form, Interpreter, Version
 from simfrontier.core.program.ir import GRADIENT_ROLES, Collective, Compute, Exchange, Op, Ref, Schedule
@@ -22,42 +22,138 @@ from simfrontier.core.program.kinds import kind_of
 from simfrontier.core.program.op_kind import AverageKind, CallKind, CopyKind, NormKind, StepKind
 from simfrontier.core.program.roles import members_of, sequence_of
 
+Home = tuple[str, int]  # a weight and its layer
+Contribution = tuple[int, int]  # the number of a role, and that of an op in its program
 Places = Sequence[int]  # of operands among the reads, writes or accumulates of an op
 Instruction = tuple[Callable[..., Iterator[None] | None], tuple[Any, ...]]  # a method of the walk, and its arguments
 
+MAX_NAMED: Final = 6
 WEIGHTS: Final = ("weight", "copy", "gathered")  # roles of tensors that a pass computes with
+FOLLOWED: Final = ("scalar", "norms")  # roles of tensors of no weight that have a form, too
 AT_BEGIN: Final = Version(0)
 PREVIOUS_STEP: Final = Version(-1)  # of a copy that was written in the step before
 STEPPED: Final = Version(1)
 
 
-def check_values(schedule: Schedule, roles: Sequence[CheckedRole], num_micro: int | None = None) -> None:
-    """References, sums and versions of all roles; `num_micro`: micro-batches in the programs, if not those of a
-    step."""
-    contributions = ContributionRecord(schedule, roles, num_micro)
-    sent_values = SentValues()
-    walks = [_Walk(contributions, sent_values, number) for number in range(len(roles))]
-    sent_values.run([walk.run() for walk in walks])
-    for walk in walks:
-        explain_unwritten(walk.unwritten, walk.checked)
+def check_values(schedule: Schedule, roles: Sequence[CheckedRole]) -> None:
+    """Check sums and versions of all roles."""
+    step = _Step(schedule, roles)
+    walks = [_Walk(step, number) for number in range(len(roles))]
+    step.run([walk.run() for walk in walks])
     for walk in walks:
         walk.ends()
-    contributions.check()
+    step.ends()
+
+
+class _Step:
+    """What all roles have summed and sent: which ops contributed to which gradient, and where sums of them were used.
+
+    An op is known by its number through all roles: `base[role] + index`.
+    """
+
+    def __init__(self, schedule: Schedule, roles: Sequence[CheckedRole]) -> None:
+        self.schedule, self.roles = schedule, roles
+        self.base = list(accumulate((checked.program.num_ops for checked in roles), initial=0))
+        self.gradients: dict[Home, list[int]] = {}  # every op that has made a gradient of a weight
+        self.holders: dict[Home, list[int]] = {}  # the roles whose optimizer updates a weight
+        self.used: dict[tuple[Home, Contributions], tuple[int, Ref]] = {}  # gradients that were used, and first where
+        self.normed: dict[Contributions, int] = {}  # sums of norms that the optimizer reads, and its first op that does
+        self.optimizer = schedule.meta.get("optimizer", "adam")
+        micro = schedule.meta.get("grad_accum")
+        most = max((call.micro for checked in roles for call in checked.role.calls), default=0) + 1
+        self.num_micro = micro if isinstance(micro, int) else most
+        self.sent = SharedCalls[tuple[Form, ...]]()
+        self.is_closed = False  # calls that do not match never complete: the order rules report them
+
+    def run(self, walks: list[Iterator[None]]) -> None:
+        """Walk all roles to their ends, each as far as it can go; a walk yields where it waits for another role."""
+        while walks:
+            before = self.sent.num_joined
+            left = [walk for walk in walks if next(walk, self) is not self]
+            self.is_closed = len(left) == len(walks) and self.sent.num_joined == before
+            walks = left
+
+    def ends(self) -> None:
+        """Check what was used, when all roles have been walked to their ends."""
+        for (home, value), (number, ref) in self.used.items():
+            self._is_complete(home, value, number, ref)
+        for value, number in self.normed.items():
+            self._is_whole_norm(value, number)
+
+    def _at(self, number: int) -> Contribution:
+        role = bisect_right(self.base, number) - 1
+        return role, number - self.base[role]
+
+    def _is_complete(self, home: Home, value: Contributions, number: int, ref: Ref) -> None:
+        """A gradient that is used must sum every contribution to its weight, from every micro-batch, exactly once."""
+        made = self.gradients.get(home, [])
+        by = [self._at(each) for each in made]
+        roles = sorted({0} if len(self.roles) == 1 else {role for role, _ in by} | set(self.holders.get(home, ())))
+        is_from_all = all(self._is_from_all([index for at, index in by if at == role], role) for role in roles)
+        if is_from_all and sorted(value.ops) == sorted(made):
+            return
+        every = "micro-batch 0" if self.num_micro == 1 else f"each of the micro-batches 0..{self.num_micro - 1}"
+        if len(roles) > 1:
+            every += f" of the roles {', '.join(self.roles[role].role.name for role in roles)}"
+        expected = f"the gradient of {self._title(home)} from {every}, once"
+        role, index = self._at(number)
+        key = (self.roles[role].program.ops[index].number, ref.name)
+        self._report(number, expected, f"in {ref.name}: {self._contributions_text(value)}", key)
+
+    def _is_from_all(self, indices: list[int], role: int) -> bool:
+        """Whether a role has contributed from every micro-batch, each of its ops (of that name) once."""
+        program = self.roles[role].program
+        times = Counter((program.ops[index].name, program.calls[index].micro) for index in indices)
+        names = {name for name, _ in times}
+        return len(times) == max(1, len(names)) * self.num_micro and len(times) == len(indices)
+
+    def _contributions_text(self, value: Contributions) -> str:
+        """Contributions by micro-batch, and by role where there are several: `micro-batch 0 twice, …`."""
+        by = (self._at(number) for number in value.ops)
+        counted = Counter((role, self.roles[role].program.calls[index].micro) for role, index in by)
+        parts = [
+            f"micro-batch {micro} {_times(count)}" + f" of role {self.roles[role].role.name}" * (len(self.roles) > 1)
+            for (role, micro), count in sorted(counted.items())
+        ]
+        more = [f"and {len(parts) - MAX_NAMED} more"] * (len(parts) > MAX_NAMED)
+        return ", ".join(parts[:MAX_NAMED] + more) or "nothing"
+
+    def _is_whole_norm(self, value: Contributions, number: int) -> None:
+        """A norm counts every weight that any role updates once; one that two roles hold in one of them."""
+        counted = Counter(home for norm in value.ops for home in self._normed_by(norm))
+        for home in sorted(set(self.holders) | set(counted)):
+            if counted[home] != 1:
+                expected = f"a norm that counts {self._title(home)} once"
+                self._report(number, expected, _times(counted[home]), (home[0], "norm"))
+
+    def _normed_by(self, number: int) -> Iterator[Home]:
+        role, index = self._at(number)
+        for ref in self.roles[role].program.reads[index]:
+            weight = self.schedule.tensors[ref.name].weight
+            if weight is not None:
+                yield weight, ref.layer
+
+    def _title(self, home: Home) -> str:
+        return ref_text(Ref(*home), self.schedule.tensors[home[0]].per_layer, False)
+
+    def _report(self, number: int, expected: str, got: str, key: object) -> None:
+        role, index = self._at(number)
+        self.roles[role].report("sums", index, expected, got, key)
+
+
+def _times(count: int) -> str:
+    return {0: "not at all", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 class _Walk(Interpreter[Ref]):
     """One role's way through its program, in the order in which its host issues the ops."""
 
-    def __init__(self, contributions: ContributionRecord, sent_values: SentValues, number: int) -> None:
+    def __init__(self, step: _Step, number: int) -> None:
         super().__init__()
-        self.contributions, self.sent_values, self.number = contributions, sent_values, number
-        self.checked = contributions.roles[number]
-        self.base = contributions.base[number]
-        self.tensors = contributions.schedule.tensors
+        self.step, self.number = step, number
+        self.checked, self.base, self.tensors = step.roles[number], step.base[number], step.schedule.tensors
         self.contributed: set[Home] = set()  # the weights whose gradients this role makes
         self.stepped: dict[Home, Version] = {}  # what the optimizer has made of a weight
-        self.updates: dict[Home, Contributions] = {}  # LAMB's update of a weight
-        self.unwritten: list[tuple[int, Ref]] = []
         # of the op that is being done: its place in the program, and what it touches
         self.index = -1
         self.reads: tuple[Ref, ...] = ()
@@ -71,6 +167,8 @@ class _Walk(Interpreter[Ref]):
         for self.index, (self.reads, self.writes, self.adds) in enumerate(operands):
             op = program.ops[self.index]
             method, arguments = instructions.get(op.number) or instructions.setdefault(op.number, self._instruction(op))
+            if method is _Walk._nothing:
+                continue
             for ref in self.reads:
                 if ref not in held:
                     self.empty(ref, False)
@@ -80,32 +178,30 @@ class _Walk(Interpreter[Ref]):
 
     def empty(self, ref: Ref, adding: bool) -> Form:
         """The form of something that no op has written yet."""
-        tensor = self.tensors[ref.name]
         form: Form = UNKNOWN
-        if tensor.role == "weight":
-            form = AT_BEGIN
-        elif tensor.role == "copy":
-            form = PREVIOUS_STEP
-        elif tensor.role == "accumulator" or adding:
-            form = Contributions()
-        if not tensor.persistent and not adding:
-            self.unwritten.append((self.index, ref))
+        match self.tensors[ref.name].role:
+            case "weight":
+                form = AT_BEGIN
+            case "copy":
+                form = PREVIOUS_STEP
+            case role if role == "accumulator" or adding:
+                form = Contributions()
         self.held[ref] = form
         return form
 
     # ── what each kind of op does ──
 
     def _instruction(self, op: Op) -> Instruction:
+        touched = {ref.name for ref in (*op.reads, *op.writes, *op.accumulates)}
+        if not any(self.tensors[name].weight or self.tensors[name].role in FOLLOWED for name in touched):
+            return _Walk._nothing, ()
         if isinstance(op, Exchange):
             return _Walk._exchange, (op,)
-        tokens = any(self._is_token(ref) for ref in (*op.reads, *op.writes, *op.accumulates))
         match kind_of(op):
-            case CallKind() as kind:
-                assert isinstance(op, Collective)
-                sums = kind.sums and members_of(op, self.contributions.schedule)
-                return (_Walk._reduce, (op,)) if sums else (_Walk._pass_on, (tokens,))
-            case CopyKind():
-                return _Walk._pass_on, (tokens,)
+            case CallKind(sums=True) if isinstance(op, Collective) and members_of(op, self.step.schedule):
+                return _Walk._reduce, (op,)
+            case CallKind() | CopyKind():
+                return _Walk._pass_on, (any(map(self._is_token, (*op.reads, *op.writes, *op.accumulates))),)
             case NormKind():
                 return _Walk._norm, ()
             case StepKind() as kind:
@@ -114,6 +210,9 @@ class _Walk(Interpreter[Ref]):
                 return _Walk._average, ()
         of_weights = tuple(i for i, ref in enumerate(op.reads) if self.tensors[ref.name].weight is not None)
         return _Walk._work, (op, of_weights, self._gradients(op.writes), self._gradients(op.accumulates))
+
+    def _nothing(self) -> None:
+        """Values of the model say nothing of weights and gradients."""
 
     def _is_token(self, ref: Ref) -> bool:
         return self.tensors[ref.name].role == "token"
@@ -166,26 +265,19 @@ class _Walk(Interpreter[Ref]):
     def _contribute(self, ref: Ref) -> None:
         home = self._home(ref)
         self.contributed.add(home)
-        self.contributions.gradients.setdefault(home, []).append(self.base + self.index)
+        self.step.gradients.setdefault(home, []).append(self.base + self.index)
 
     def _home(self, ref: Ref) -> Home:
-        weight = self.tensors[ref.name].weight
-        assert weight is not None
-        return weight, ref.layer
+        return self.tensors[ref.name].weight or "", ref.layer
 
     # ── calls in which roles meet ──
 
     def _exchange(self, op: Exchange) -> Iterator[None]:
         """What the role at the other end sends becomes what this one writes."""
-        writes = self.writes
-        arriving = self._without_tokens(writes)
-        for ref in arriving:
-            if self.tensors[ref.name].per_micro and ref in self.held:
-                text = ref_text(ref, self.tensors[ref.name].per_layer)
-                self.report("sums", f"{text} received once", "again", (op.number, "twice"))
+        writes, arriving = self.writes, self._without_tokens(self.writes)
         sent = self._send(op)
         if any(self.tensors[ref.name].weight is not None for ref in arriving):  # other values say nothing
-            while len(sent) < len(op.ends) and not self.sent_values.is_closed:
+            while len(sent) < len(op.ends) and not self.step.is_closed:
                 yield
         got = next((forms for role, forms in sent.items() if role != self.number), ())
         self.held.update(dict.fromkeys(writes, UNKNOWN))
@@ -194,7 +286,7 @@ class _Walk(Interpreter[Ref]):
     def _reduce(self, op: Collective) -> Iterator[None]:
         """A reduction over roles sums what each of them has."""
         sent = self._send(op)
-        while len(sent) < len(self.contributions.roles) and not self.sent_values.is_closed:
+        while len(sent) < len(self.step.roles) and not self.step.is_closed:
             yield
         self.held.update(dict.fromkeys(self.writes, UNKNOWN))
         for ref, *parts in zip(self.writes, *(sent[role] for role in sorted(sent)), strict=False):
@@ -202,7 +294,7 @@ class _Walk(Interpreter[Ref]):
 
     def _send(self, op: Collective | Exchange) -> dict[int, tuple[Form, ...]]:
         """What all roles that have come to this call have sent, by their numbers."""
-        return self.sent_values.join(sequence_of(op), self.number, tuple([self.held[ref] for ref in self.reads]))
+        return self.step.sent.join(sequence_of(op), self.number, tuple([self.held[ref] for ref in self.reads]))
 
     # ── rules ──
 
@@ -213,17 +305,16 @@ class _Walk(Interpreter[Ref]):
             if age > op.max_age:
                 held = "the previous step's" if form == PREVIOUS_STEP else f"{form} of the"
                 expected = f"{ref_text(ref)} at most {op.max_age} steps old"
-                got = f"{held} weights, {age} step{'s' if age > 1 else ''} old"
-                self.report("versions", expected, got, (op.number, ref.name))
+                self._report("versions", expected, f"{held} weights, {age} step{'s' * (age > 1)} old", ref)
         elif isinstance(form, Contributions) and self.tensors[ref.name].role in WEIGHTS:
-            self.report("versions", f"weights in {ref_text(ref)}", "a gradient", (op.number, ref.name))
+            self._report("versions", f"weights in {ref_text(ref)}", "a gradient", ref)
 
     def _average(self) -> None:
         """What follows a weight follows that which this step's optimizer has made."""
         ref = self.reads[0]
         if (form := self.held[ref]) != STEPPED:
-            wanted = f"{ref_text(ref)} after its {self.contributions.optimizer} ({STEPPED})"
-            self.report("versions", wanted, _version_text(form, "something else"), self._key(ref))
+            wanted = f"{ref_text(ref)} after its {self.step.optimizer} ({STEPPED})"
+            self._report("versions", wanted, _version_text(form, "something else"), ref)
 
     def _use(self, ref: Ref) -> None:
         """A gradient that is about to be used must be one, and complete (which is seen when all roles are walked)."""
@@ -231,109 +322,64 @@ class _Walk(Interpreter[Ref]):
             return
         form = self.held[ref]
         if isinstance(form, Contributions):
-            self.contributions.used.setdefault((self._home(ref), form), (self.base + self.index, ref))
+            self.step.used.setdefault((self._home(ref), form), (self.base + self.index, ref))
         else:
-            self.report("sums", f"a gradient in {ref.name}", "something else", self._key(ref))
+            self._report("sums", f"a gradient in {ref.name}", "something else", ref)
 
     def _step(self, kind: StepKind) -> None:
-        """The optimizer makes updates of gradients, or renews weights."""
-        homes = {self._home(ref) for ref in self.writes if self.tensors[ref.name].weight is not None}
-        given = self._with_gradients() if kind.reads_gradients else self._with_updates()
-        if kind.renews_weights:
-            for home in homes:
-                self.stepped[home] = self.stepped.get(home, AT_BEGIN).next
-                self.contributions.holders.setdefault(home, []).append(self.number)
-        for home in homes - given:
-            self.report("sums", f"a gradient of {ref_text(Ref(*home), per_micro=False)}", "none", home)
+        """The optimizer makes updates of gradients, complete and clipped by a whole norm, or renews weights."""
+        for ref in self.reads if kind.reads_gradients else ():
+            form = self.held[ref]
+            if self.tensors[ref.name].role in GRADIENT_ROLES:
+                self._use(ref)
+            elif self.tensors[ref.name].weight is None and isinstance(form, Contributions) and form.ops:
+                self.step.normed.setdefault(form, self.base + self.index)
+        self.held.update(dict.fromkeys(self.writes, UNKNOWN))
         if kind.renews_weights:
             self._renew()
-        else:
-            self._update(homes)
-
-    def _with_gradients(self) -> set[Home]:
-        """The weights whose gradients an op reads, complete and clipped by a whole norm."""
-        found: set[Home] = set()
-        for ref in self.reads:
-            if self.tensors[ref.name].weight is None:
-                form = self.held[ref]
-                if isinstance(form, Contributions) and form.ops:
-                    self.contributions.normed.setdefault(form, self.base + self.index)
-            elif self.tensors[ref.name].role in GRADIENT_ROLES:
-                found.add(self._home(ref))
-                self._use(ref)
-        return found
-
-    def _with_updates(self) -> set[Home]:
-        """The weights whose updates an op reads: those of this step, with the norms that were taken of them."""
-        found: set[Home] = set()
-        for ref in self.reads:
-            tensor = self.tensors[ref.name]
-            if tensor.role not in ("update", "norms") or tensor.weight is None:
-                continue
-            home = self._home(ref)
-            found.add(home)
-            if self.held[ref] != self.updates.get(home):
-                self.report("versions", f"{ref_text(ref)} from one lamb_update", "something else", self._key(ref))
-        return found
-
-    def _update(self, homes: set[Home]) -> None:
-        """What LAMB makes of gradients before it scales it."""
-        for home in sorted(homes):
-            if home in self.updates:
-                text = ref_text(Ref(*home), per_micro=False)
-                self.report("sums", f"one lamb_update of {text} per step", "a second one", home)
-            self.updates[home] = self._own()
-        for ref in self.writes:
-            is_new = self.tensors[ref.name].role in ("update", "norms")
-            self.held[ref] = self._own() if is_new else UNKNOWN
 
     def _renew(self) -> None:
+        for home in {self._home(ref) for ref in self.writes if self.tensors[ref.name].weight is not None}:
+            self.stepped[home] = self.stepped.get(home, AT_BEGIN).next
+            self.step.holders.setdefault(home, []).append(self.number)
         for ref in self.writes:
             tensor = self.tensors[ref.name]
-            is_new = tensor.weight is not None and tensor.role not in ("optimizer", "master")
-            self.held[ref] = self.stepped[self._home(ref)] if is_new else UNKNOWN
+            if tensor.weight is not None and tensor.role not in ("optimizer", "master"):
+                self.held[ref] = self.stepped[self._home(ref)]
 
     # ── at the end of the step ──
 
     def ends(self) -> None:
         """Every weight that the role holds is updated once and published; copies are renewed."""
-        by = self.contributions.optimizer
+        by = self.step.optimizer
         for weight, layer in self._weights():
             ref = Ref(weight, layer)
             count = self.stepped.get((weight, layer), AT_BEGIN).number
             form = self.held.get(ref, AT_BEGIN)
             if count != 1:
-                got = f"{count} of them" if count else "none"
-                self._report_end("sums", ref, f"one {by} per step", got, (weight, "step"))
+                self._report_end("sums", ref, f"one {by} per step", f"{count} of them" if count else "none")
             elif form != STEPPED:
                 expected = f"{STEPPED} at its home placement when the step ends (published after its {by})"
-                got = _version_text(form, "something that is no weight")
-                self._report_end("versions", ref, expected, got, (weight, "publish"))
+                self._report_end("versions", ref, expected, _version_text(form, "something that is no weight"))
         for ref, form in self.held.items():
             if self.tensors[ref.name].role == "copy" and form == PREVIOUS_STEP:
-                text = "written again in every step", "not written, or from itself"
-                self._report_end("versions", ref, *text, (ref.name, "copy"))
+                self._report_end("versions", ref, "written again in every step", "not written, or from itself")
 
     def _weights(self) -> list[Home]:
         """The weights of a training step: all that the role mentions or that no other role holds, unless the schedule
         computes no gradient at all."""
-        if not self.contributions.gradients and not self.contributions.holders:
+        if not self.step.gradients and not self.step.holders:
             return []
         named = {(ref.name, ref.layer) for ref in self.held if self.tensors[ref.name].role == "weight"}
-        elsewhere = self.contributed - set(self.contributions.holders)
+        elsewhere = self.contributed - set(self.step.holders)
         return sorted(named | elsewhere | set(self.stepped))
 
-    # ── words ──
+    def _report(self, rule: Rule, expected: str, got: str, ref: Ref) -> None:
+        self.checked.report(rule, self.index, expected, got, (self.checked.program.ops[self.index].number, ref.name))
 
-    def report(self, rule: Rule, expected: str, got: str, key: object) -> None:
-        self.checked.report(rule, self.index, expected, got, key)
-
-    def _key(self, ref: Ref) -> tuple[int, str]:
-        return self.checked.program.ops[self.index].number, ref.name
-
-    def _report_end(self, rule: Rule, ref: Ref, expected: str, got: str, key: object) -> None:
+    def _report_end(self, rule: Rule, ref: Ref, expected: str, got: str) -> None:
         title = f"end of step: {ref_text(ref, self.tensors[ref.name].per_layer, False)}"
-        self.checked.report_end(rule, title, expected, got, key)
+        self.checked.report_end(rule, title, expected, got, (ref.name, expected))
 
 
 def _version_text(form: Form, otherwise: str) -> str:

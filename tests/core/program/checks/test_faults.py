@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from simfrontier.core.codecs import Plain, Quantised
-from simfrontier.core.program import Call, Collective, Compute, Op, Ref, Schedule
+from simfrontier.core.program import Call, Collective, Compute, Op, Ref
 from simfrontier.core.program.placement import REPLICATE
 from tests.core.program.builders import topo, zero3, zeropp
 from tests.core.program.mutations import changed, dropped, lines, mutated, says, where, with_tensor
@@ -110,29 +110,6 @@ def test_swapped_order_is_named() -> None:
         "references: forward of layer 0, micro-batch 0: softmax (all ranks, and 3 more like it)",
         "expected scores of layer 0, micro-batch 0 written by an op before",
         "found it is written later, by forward of layer 0, micro-batch 0: scores",
-    )
-
-
-def reads_also(name: str) -> Schedule:
-    """The scores of a layer read one tensor more."""
-
-    def tie(call: Call, op: Op) -> list[Op]:
-        if call.label == "forward" and call.layer == 0 and op.name == "scores":
-            return [replace(op, reads=(*op.reads, Ref(name)))]  # type: ignore[arg-type]
-        return [op]
-
-    return mutated(zero3(), tie)
-
-
-def test_cycle_is_named_with_its_ops() -> None:
-    says(reads_also("scores"), "references: forward of layer 0", "a cycle: scores (forward of layer 0, micro-batch 0)")
-    says(
-        reads_also("context"),
-        "references: forward of layer 0",
-        "scores",
-        "a cycle: scores (forward of layer 0, micro-batch 0) → softmax (forward",
-        "→ context (forward",
-        "→ scores (forward",
     )
 
 

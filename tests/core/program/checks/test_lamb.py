@@ -46,7 +46,7 @@ def test_what_is_done_twice_is_named() -> None:
         return mutated(lamb(), lambda call, op: [op, op] if matches(call, op) else [op])
 
     says(twice("lamb"), "sums: end of step: dense.weight", "expected one lamb per step; found 2 of them")
-    says(twice("lamb_update"), "sums", "one lamb_update of dense.weight of layer 1 per step", "a second one")
+    says(twice("lamb_update"), "facts", "lamb_update", "once in its block")
 
 
 def scaled_by(change: Callable[[Ref], Ref]) -> Schedule:

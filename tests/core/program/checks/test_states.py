@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.core.program import Op
-from simfrontier.core.program.checks.roles import check_states
+from simfrontier.core.program.checks.instances import check_instances
 from simfrontier.core.program.expansion import expand
 from simfrontier.core.program.finding import CheckedRole, Findings
 from tests.core.engine.kernels import kernel, of
@@ -25,8 +25,8 @@ def found(*ops: Op, calls: int = 1, follows: str | None = None) -> str:
     role = replace(role, calls=tuple(replace(call, micro=micro) for micro, call in enumerate(role.calls)))
     built = replace(built, tensors=tensors, roles=(role,))
     findings = Findings()
-    check_states(built, [CheckedRole(built, role, expand(built, role), findings)])
-    return "\n".join(map(str, findings.all()))
+    check_instances(built, CheckedRole(built, role, expand(built, role), findings))
+    return "\n".join(str(finding) for finding in findings.all() if finding.rule == "versions")
 
 
 READ, WRITE = kernel("reader", reads="a", writes="b"), kernel("writer", reads="b", writes="a")
