@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
-from tests.fuzz.reader import Reader, command
-from tests.invoke import TOY
+from tests.invoke import TOY, invoke
 
 STUDIED = 20_000  # points of a study that are made: more take seconds
 SMALL_S = 3.0  # a scenario that is forecast to take longer is read and laid out, and not simulated
 
-
-def _show(path: Path, _: random.Random) -> None:
-    command("show", path)
+Read = Callable[[Path, random.Random], None]
 
 
-def _check(path: Path, _: random.Random) -> None:
-    command("check", path)
+class Defect(Exception):
+    """A command ended as no command should."""
 
 
-def _replay(path: Path, _: random.Random) -> None:
-    command("replay", path, "--scenario", TOY)
+def command(*arguments: str | Path) -> None:
+    """Run a command line in this process. Raises Defect for a fault of simfrontier."""
+    ran = invoke(*arguments)
+    if ran.code not in (0, 1, 2):
+        raise Defect(f"exit code {ran.code}: {ran.err.strip()[-300:]}")
+    if ran.code == 2 and not ran.err.strip():
+        raise Defect("exit code 2, and no message")
+
+
+def by_command(verb: str, *more: str | Path) -> Read:
+    """Read a file by a verb with these further arguments."""
+    return lambda path, rng: command(verb, path, *more)
 
 
 def _run(path: Path, rng: random.Random) -> None:
-    """A scenario: read, forecast, and simulated where that is a small job."""
+    """Read a scenario, forecast it, and simulate it where that is a small job."""
     from simfrontier.answers.forecast import forecast_run
     from simfrontier.inputs.scenario import load_scenario
 
@@ -36,43 +46,26 @@ def _run(path: Path, rng: random.Random) -> None:
     command("run", path, "--no-sensitivity", "--no-page", "--out", path.parent / "out")
 
 
-def _machine(path: Path, rng: random.Random) -> None:
-    _with(path, rng, machine=path.name)
+def as_part(key: str) -> Read:
+    """Read a file as the machine, library or stack of a scenario."""
 
+    def read(path: Path, rng: random.Random) -> None:
+        text = TOY.read_text(encoding="utf-8")
+        text = text.replace("devices = [2, 4, 8, 16]", "devices = [8]").partition("[plans.ddp]")[0]
+        if key == "library":
+            text += f'\n[library]\nname = "{path.name}"\n'
+        else:
+            old = {"machine": 'name = "toy-cluster"', "stack": 'stack = "none"'}[key]
+            text = text.replace(old, f'{old.partition(" ")[0]} = "{path.name}"')
+        scenario = path.parent / "with.toml"
+        scenario.write_text(text, encoding="utf-8")
+        _run(scenario, rng)
 
-def _library(path: Path, rng: random.Random) -> None:
-    _with(path, rng, library=path.name)
-
-
-def _stack(path: Path, rng: random.Random) -> None:
-    _with(path, rng, stack=path.name)
-
-
-def _runs(path: Path, _: random.Random) -> None:
-    command("validate", path, "--json")
-
-
-def _with(
-    path: Path,
-    rng: random.Random,
-    machine: str = "toy-cluster",
-    library: str | None = None,
-    stack: str | None = None,
-) -> None:
-    """A scenario that names the file as its machine, library or stack."""
-    text = TOY.read_text(encoding="utf-8").replace('name = "toy-cluster"', f'name = "{machine}"')
-    text = text.replace("devices = [2, 4, 8, 16]", "devices = [8]").partition("[plans.ddp]")[0]
-    if library is not None:
-        text += f'\n[library]\nname = "{library}"\n'
-    if stack is not None:
-        text = text.replace('stack = "none"', f'stack = "{stack}"')
-    scenario = path.parent / "with.toml"
-    scenario.write_text(text, encoding="utf-8")
-    _run(scenario, rng)
+    return read
 
 
 def _calibration(path: Path, _: random.Random) -> None:
-    from simfrontier.core.collectives.calibration import load_calibration
+    from simfrontier.core.collectives import load_calibration
 
     load_calibration(path)
 
@@ -80,7 +73,7 @@ def _calibration(path: Path, _: random.Random) -> None:
 def _measured(path: Path, _: random.Random) -> None:
     from simfrontier.inputs.measured import Setup, readings
 
-    readings([path], Setup(machine="frontier", library="rccl", devices=16, nodes=None, packages=None))
+    readings([path], Setup(machine="frontier", library="rccl", devices=16))
 
 
 def _trace(path: Path, _: random.Random) -> None:
@@ -97,12 +90,8 @@ def _topology(path: Path, _: random.Random) -> None:
         assert len(topology.groups(level)) == len(topology.switch_of)
 
 
-def _kineto(path: Path, _: random.Random) -> None:
-    command("import", path, "--machine", "perlmutter", "--stand-in")
-
-
 def _topology_xml(path: Path, rng: random.Random) -> None:
-    """A node's XML: told, or made a machine file."""
+    """Tell a node's XML, or make it a machine file."""
     from simfrontier.core.machine.topology import machine_document, machine_text, read_node
 
     if rng.random() < 0.2:
@@ -123,10 +112,7 @@ def _setting(path: Path, _: random.Random) -> None:
 
 
 def _study(path: Path, _: random.Random) -> None:
-    """A study: read and counted; its first points are made, and given their digests."""
-    from itertools import islice
-
-    from simfrontier.answers.study import Digests
+    """Read and count a study; make its first points."""
     from simfrontier.answers.sweep import load_study
 
     scenario = path.parent / TOY.name
@@ -134,32 +120,40 @@ def _study(path: Path, _: random.Random) -> None:
         shutil.copy(TOY, scenario)
     study = load_study(path)
     if study.count <= STUDIED:
-        digests = Digests()
         for point in islice(study.points(), 3):
-            assert len(digests.of(study.setting_of(point))) == 64
+            study.setting_of(point)
+
+
+class Reader(NamedTuple):
+    """`read` gets a file with this suffix, changed from a sample of `kind`; `share`: how often, relative to others."""
+
+    kind: str
+    suffix: str
+    share: float
+    read: Read
 
 
 READERS: dict[str, Reader] = {
-    "schedule-check": Reader(kind="schedule", suffix=".json", share=12.0, read=_check),
-    "schedule-show": Reader(kind="schedule", suffix=".json", share=4.0, read=_show),
-    "schedule-replay": Reader(kind="schedule", suffix=".json", share=2.0, read=_replay),
-    "lowered": Reader(kind="lowered", suffix=".json", share=8.0, read=_lowered),
-    "trace": Reader(kind="trace", suffix=".json", share=8.0, read=_trace),
-    "scenario": Reader(kind="scenario", suffix=".toml", share=6.0, read=_run),
-    "machine": Reader(kind="machine", suffix=".toml", share=4.0, read=_machine),
-    "library": Reader(kind="library", suffix=".toml", share=4.0, read=_library),
-    "stack": Reader(kind="stack", suffix=".toml", share=4.0, read=_stack),
-    "runs": Reader(kind="runs", suffix=".csv", share=2.0, read=_runs),
-    "calibration": Reader(kind="calibration", suffix=".toml", share=8.0, read=_calibration),
-    "log": Reader(kind="log", suffix=".txt", share=10.0, read=_measured),
-    "inspector": Reader(kind="inspector", suffix=".log", share=4.0, read=_measured),
-    "flight-recorder": Reader(kind="flight-recorder", suffix="", share=8.0, read=_measured),
-    "deepspeed": Reader(kind="deepspeed", suffix=".txt", share=4.0, read=_measured),
-    "benchmark-file": Reader(kind="benchmark-file", suffix=".json", share=4.0, read=_measured),
-    "table": Reader(kind="table", suffix=".csv", share=8.0, read=_measured),
-    "study": Reader(kind="study", suffix=".toml", share=4.0, read=_study),
-    "topology": Reader(kind="topology", suffix=".conf", share=8.0, read=_topology),
-    "kineto": Reader(kind="kineto", suffix=".json", share=4.0, read=_kineto),
-    "topology-xml": Reader(kind="topology-xml", suffix=".xml", share=8.0, read=_topology_xml),
-    "setting": Reader(kind="setting", suffix=".txt", share=1.0, read=_setting),
+    "schedule-check": Reader("schedule", ".json", 12.0, by_command("check")),
+    "schedule-show": Reader("schedule", ".json", 4.0, by_command("show")),
+    "schedule-replay": Reader("schedule", ".json", 2.0, by_command("replay", "--scenario", TOY)),
+    "lowered": Reader("lowered", ".json", 8.0, _lowered),
+    "trace": Reader("trace", ".json", 8.0, _trace),
+    "scenario": Reader("scenario", ".toml", 6.0, _run),
+    "machine": Reader("machine", ".toml", 4.0, as_part("machine")),
+    "library": Reader("library", ".toml", 4.0, as_part("library")),
+    "stack": Reader("stack", ".toml", 4.0, as_part("stack")),
+    "runs": Reader("runs", ".csv", 2.0, by_command("validate", "--json")),
+    "calibration": Reader("calibration", ".toml", 8.0, _calibration),
+    "log": Reader("log", ".txt", 10.0, _measured),
+    "inspector": Reader("inspector", ".log", 4.0, _measured),
+    "flight-recorder": Reader("flight-recorder", "", 8.0, _measured),
+    "deepspeed": Reader("deepspeed", ".txt", 4.0, _measured),
+    "benchmark-file": Reader("benchmark-file", ".json", 4.0, _measured),
+    "table": Reader("table", ".csv", 8.0, _measured),
+    "study": Reader("study", ".toml", 4.0, _study),
+    "topology": Reader("topology", ".conf", 8.0, _topology),
+    "kineto": Reader("kineto", ".json", 4.0, by_command("import", "--machine", "perlmutter", "--stand-in")),
+    "topology-xml": Reader("topology-xml", ".xml", 8.0, _topology_xml),
+    "setting": Reader("setting", ".txt", 1.0, _setting),
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 from simfrontier.inputs.measured import CallRow, load_table
 from tests.core.topology.samples import bare, dgx_a100, frontier, link, perlmutter
 from tests.inputs.measured import writers
+from tests.inputs.measured.tables import nccl_log
 from tests.invoke import ROOT, TOY, invoke
 from tests.scenario_files import SCENARIOS
 
@@ -23,18 +24,7 @@ OSU = b"""# OSU MPI-ROCM Allgather Latency Test v7.5
 65536                  40.55
 1048576               117.20
 """
-NCCL = b"""# all_gather_perf: nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 2(factor) iters: 20
-# Using devices
-#  Rank  0 Group  0 Pid   1 on  hosta device  0 [0xc1] AMD Instinct MI250X
-#  Rank  1 Group  0 Pid   2 on  hosta device  1 [0xc6] AMD Instinct MI250X
-#
-#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
-#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
-     1048576        131072     float    none      -1    33.21   31.57   15.79      0    32.97   31.80   15.90      0
-     4194304        524288     float    none      -1    66.40   63.17   31.58      0    65.80   63.74   31.87      0
-# Out of bounds values : 0 OK
-# Avg bus bandwidth    : 23.7
-"""
+NCCL = nccl_log({1048576: 33.21, 4194304: 66.4}).encode()
 STUDY = b"""name = "tried"
 title = "Tried"
 scenarios = ["toy.toml"]

@@ -2,7 +2,6 @@
 
 import pytest
 
-from simfrontier.base.errors import InputError
 from simfrontier.core.machine import FatTree, load_machine
 from simfrontier_extras.emulation.machine import Emulation, emulated
 
@@ -32,16 +31,6 @@ def test_a_link_carries_headers_beside_payload() -> None:
     assert small.packets is not None and small.packets.payload_bytes == 1448
     assert {each.share for each in small.link_classes.values()} == {1448 / 1514}
     assert {each.burst_bytes for each in small.link_classes.values()} == {3000}
-
-
-def test_a_bus_cannot_be_laid_out() -> None:
-    with pytest.raises(InputError, match=r"^emulation: box joins its devices by a bus; allowed: "):
-        emulated(load_machine("box"), Emulation(scale=1e-3))
-
-
-def test_a_burst_holds_a_packet() -> None:
-    with pytest.raises(InputError, match=r"^emulation\.burst_bytes: got 9000, allowed: at least a packet, 9014$"):
-        emulated(load_machine("frontier"), Emulation(scale=1e-3, burst_bytes=9000))
 
 
 def test_an_emulated_tree_is_scaled_with_its_links() -> None:

@@ -7,44 +7,16 @@ from pathlib import Path
 import pytest
 
 from simfrontier.core.collectives import MeasuredPoint, load_calibration
+from tests.inputs.measured.tables import nccl_log
 from tests.invoke import Ran, invoke
 
-HEAD = """\
-# nThread 1 nGpus 1 minBytes 1048576 maxBytes 16777216 step: 4(factor) warmup iters: 5 iters: 20 agg iters: 1 graph: 0
-#
-# Using devices
-"""
-RANK = "#  Rank {rank:2} Group {group:2} Pid  {pid} on {host} device {device:2} [0000:c1:00] AMD Instinct MI250X\n"
-COLUMNS = """\
-#
-#                                                              out-of-place                       in-place
-#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
-#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
-"""
-TAIL = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 13.6052\n#\n"
 TIMES = {1048576: 98.31, 4194304: 212.5, 16777216: 702.4}
 
 
-def ranks(hosts: int = 2, per_host: int = 2, groups: int = 1) -> str:
-    """Lines that name the ranks; with several groups, each has its ranks on all hosts."""
-    lines = []
-    for rank in range(hosts * per_host):
-        host, device = divmod(rank, per_host)
-        lines.append(RANK.format(rank=rank, group=device % groups, pid=41000 + rank, host=f"node{host}", device=device))
-    return "".join(lines)
-
-
-def rows(times: dict[int, float], redop: str = "none", wrong: str = "0") -> str:
-    return "".join(
-        f"{size:12} {size // 16:13}     float  {redop:>6}      -1  {micros:7}   10.67    8.00  {wrong:>5}"
-        f"  {micros * 2:7}   10.71    8.03      0\n"
-        for size, micros in times.items()
-    )
-
-
-def log(folder: Path, name: str = "all_gather_perf.log", text: str = "") -> Path:
+def log(folder: Path, name: str = "all_gather_perf.log", factor: float = 1.0) -> Path:
+    """A log of four ranks on two hosts."""
     path = folder / name
-    path.write_text(text or HEAD + ranks() + COLUMNS + rows(TIMES) + TAIL, encoding="utf-8")
+    path.write_text(nccl_log({size: micros * factor for size, micros in TIMES.items()}, per_host=2), encoding="utf-8")
     return path
 
 
@@ -70,9 +42,7 @@ def test_a_log_becomes_a_table(tmp_path: Path) -> None:
 
 
 def test_two_passes_give_medians_and_a_residual(tmp_path: Path) -> None:
-    second = {size: micros * 1.1 for size, micros in TIMES.items()}
-    text = HEAD + ranks() + COLUMNS + rows(second) + TAIL
-    files = (log(tmp_path), log(tmp_path, "second-all_gather_perf.log", text))
+    files = (log(tmp_path), log(tmp_path, "second-all_gather_perf.log", 1.1))
     made(tmp_path / "out.toml", *files)
     (call,) = load_calibration(tmp_path / "out.toml").calls
     assert [point.seconds for point in call.points] == pytest.approx([1.05 * micros / 1e6 for micros in TIMES.values()])

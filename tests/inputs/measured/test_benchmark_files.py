@@ -11,7 +11,6 @@ import pytest
 from simfrontier.inputs.measured import CallRow, Setup, readings
 from tests.inputs.measured.tables import read_any, refused, shipped
 from tests.inputs.measured.writers import nccl_document
-from tests.invoke import invoke, refusal as refused_command
 
 SETUP = Setup(machine="perlmutter", library="nccl")
 OF_16 = [row for row in shipped("nccl_perlmutter", CallRow) if row.devices == 16 and row.collective == "all_gather"]
@@ -32,14 +31,6 @@ def rccl(**changes: object) -> str:
     return RCCL.format(**(known | changes))
 
 
-def test_each_listed_device_stands_for_all_of_its_process(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps(document()))
-    rows = read_any(path, SETUP)  # 4 processes with 4 GPUs each are listed as 4 devices, and are 16 ranks on 4 nodes
-    assert {(row.devices, row.nodes, row.packages) for row in rows} == {(16, 4, 16)}
-    assert [row.seconds for row in rows] == [row.seconds for row in ROWS]
-
-
 def test_in_place_times_are_taken_where_there_are_no_others(tmp_path: Path) -> None:
     value = document()
     for result in value["results"]:
@@ -47,25 +38,6 @@ def test_in_place_times_are_taken_where_there_are_no_others(tmp_path: Path) -> N
     path = tmp_path / "x.json"
     path.write_text(json.dumps(value))
     assert [row.seconds for row in read_any(path, SETUP)] == pytest.approx([2 * row.seconds for row in ROWS])
-
-
-def change(value: dict[str, Any], *keys: str | int, to: object) -> None:
-    for key in keys[:-1]:
-        value = value[key]  # type: ignore[index]
-    value[keys[-1]] = to  # type: ignore[index]
-
-
-def test_a_printed_table_with_times_of_day_is_read_at_its_times(tmp_path: Path) -> None:
-    names = "time   algbw   busbw  #wrong"
-    path = tmp_path / "all_gather_perf.log"
-    path.write_text(
-        "# Using devices\n#  Rank  0 Group  0 Pid 1 on n0 device  0 [0] X\n"
-        "#  Rank  1 Group  0 Pid 2 on n0 device  1 [0] X\n"
-        f"#       size         count      type   redop    root     {names}     {names}           timestamp\n"
-        "     1048576     262144  float  none  -1   12.50  83.9  41.94  0  13.50  77.7  38.8  0  2025-10-01 12:00:00\n"
-        "     2097152     524288  float  none  -1   22.50  93.2  46.60  0  23.50  89.2  44.6  0  2025-10-01 12:00:00\n"
-    )
-    assert [row.seconds for row in read_any(path, SETUP)] == [12.5e-6, 22.5e-6]
 
 
 @pytest.mark.parametrize("joined", ["[\n{}\n]\n", "{}\n"])
@@ -91,40 +63,9 @@ def test_what_rccl_tests_call_nodes_only_the_user_can_read(tmp_path: Path) -> No
 
 def test_a_line_of_wrong_results_in_a_file_of_nccl_tests_is_left_out(tmp_path: Path) -> None:
     value = document()
-    change(value, "results", 1, "out_of_place", "nwrong", to=3.0)
+    value["results"][1]["out_of_place"]["nwrong"] = 3.0
     path = tmp_path / "x.json"
     path.write_text(json.dumps(value))
     (reading,) = readings([path], SETUP)
     assert [row.seconds for row in reading.rows] == [ROWS[0].seconds, ROWS[2].seconds]
     assert reading.said == ("Left out: 1 line: wrong results.",)
-
-
-def test_the_csv_of_rccl_tests_is_no_table_of_ours(tmp_path: Path) -> None:
-    """It is not fitted by itself, and a line with other cells than its head has is told."""
-    head = "numCycle,collective,ranks,rankspernode,gpusperrank,size,type,redop,inplace,time,algbw,busbw,#wrong\n"
-    line = '0,"AllReduce",1,16,16,1,{},"float","sum",0,12.500000,1.0,1.9,"0"\n'
-    path = tmp_path / "x.csv"
-    path.write_text(head + line.format(1024) + line.format(4096))
-    options = ("--machine", "frontier", "--library", "rccl", "--nodes", "2")
-    ran = invoke("calibrate", path, *options, "--out", tmp_path / "mine.toml")
-    assert (ran.code, ran.err) == (0, "") and "all_reduce" in ran.out
-    path.write_text(head + line.format(1024) + "0,1\n")
-    assert refused_command("calibrate", path, *options, "--out", tmp_path / "mine.toml") == (
-        f"{path} line 3: 2 values, allowed: 14, one for each column"
-    )
-
-
-def test_a_folder_is_its_files(tmp_path: Path) -> None:
-    folder = tmp_path / "logs"
-    folder.mkdir()
-    assert (
-        refused_command("validate", folder)
-        == f"{folder}: no files in this folder, allowed: a file, or a folder with files"
-    )
-    (folder / ".hidden").write_text("x")
-    (folder / "a.json").write_text(json.dumps(document()))
-    (folder / "b.json").write_text(f"[{rccl()}, {rccl(size=4096)}]")
-    options = ("--machine", "perlmutter", "--library", "nccl", "--nodes", "4")
-    ran = invoke("validate", "--data", folder, *options, "--json")
-    assert (ran.code, ran.err) == (0, "")
-    assert sorted(json.loads(ran.out)["tables"]) == ["a.json", "b.json"]

@@ -135,20 +135,6 @@ def test_dumps_that_torch_has_written_are_read_where_they_have_durations(tmp_pat
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (dump(GATHER, version="1.5"), 'FILE: version: got "1.5", allowed: '),
-        ({"version": "2.4"}, "FILE: pg_config: missing"),
-        (dump(GATHER | {"duration_ms": -1.0}),
-         "FILE: entries[0].duration_ms: got -1.0, allowed: at least 0"),
-        (dump({"profiling_name": "nccl:all_reduce"}), "FILE: entries[0].is_p2p: missing"),
-    ],
-)  # fmt: skip
-def test_a_wrong_dump_is_one_line(tmp_path: Path, value: object, message: str) -> None:
-    assert refusal(tmp_path, value).startswith(message)
-
-
 class Touches:
     """Unpickled by Python it makes a folder."""
 
@@ -159,10 +145,9 @@ class Touches:
         return os.mkdir, (str(self.path),)
 
 
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_a_pickle_that_calls_something_is_refused_and_nothing_is_called(tmp_path: Path, protocol: int) -> None:
+def test_a_pickle_that_calls_something_is_refused_and_nothing_is_called(tmp_path: Path) -> None:
     made = tmp_path / "made"
-    data = pickle.dumps({"version": Touches(made)}, protocol=protocol)
+    data = pickle.dumps({"version": Touches(made)}, protocol=2)
     (tmp_path / "rank_0").write_bytes(data)
     message = refused(lambda file: read_any(file, SETUP), tmp_path / "rank_0")
     assert message.endswith("names posix.mkdir; allowed: plain values alone")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from math import fsum
-from pathlib import Path
 
 import pytest
 
-from simfrontier.base.errors import InputError
 from simfrontier.inputs.measured import CallRow, CopyRow, RateRow, Table, load_table, load_tables
-from simfrontier.inputs.measured.index import INDEX
 from tests.inputs.measured.tables import shipped
 
 # Rows, sums of devices and bytes, and sum of the times: of the published tables, worked out apart from this reader.
@@ -76,47 +72,3 @@ def test_known_faults_are_marked_and_nothing_else() -> None:
         *(("lumi_p2p", None, size) for size in (1, 128)),
     }
     assert len(faults(load_table("mpi_and_hierarchical"))) == 4
-
-
-def test_a_table_that_is_not_there_is_named_with_the_nearest() -> None:
-    with pytest.raises(InputError) as caught:
-        load_table("rccl_frontir")
-    assert str(caught.value) == 'table "rccl_frontir" is not in index.toml, did you mean "rccl_frontier"?'
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (
-            "method = ",
-            "metod = ",
-            'index.toml: tables.one.metod: unknown key; did you mean "method"? (and 1 more fault)',
-        ),
-        (
-            'form = "calls"',
-            'form = "call"',
-            'index.toml: tables.one.form: got "call", allowed: "calls", "copies", "rates" or "kernels"; '
-            'did you mean "calls"?',
-        ),
-    ],
-)
-def test_a_wrong_index_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
-    text = """
-[tables.one]
-file = "one.csv"
-form = "calls"
-title = "t"
-citation = "c"
-method = "m"
-[[tables.one.pathologies]]
-reason = "r"
-devices_from = 128
-"""
-    shutil.copy(INDEX.parent / "rccl_frontier.csv", tmp_path / "one.csv")
-    path = tmp_path / "index.toml"
-    path.write_text(text)
-    assert len(load_tables(path)[0].rows) == 88
-    path.write_text(text.replace(old, new))
-    with pytest.raises(InputError) as caught:
-        load_tables(path)
-    assert str(caught.value) == message

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from simfrontier.inputs.measured import Reading, Setup, readings
-from tests.inputs.measured.tables import read_any, refused
 
 SETUP = Setup(machine="frontier", library="rccl")
 
@@ -66,17 +65,6 @@ def test_what_is_no_time_is_left_out_and_counted(tmp_path: Path) -> None:
         "Left out: 1 record: ranks that are unevenly spread over nodes.",
         "Read: a file of 1 rank, of groups of up to 16: where the rank that came last is missing, times hold waiting.",
     )
-
-
-def test_a_log_that_is_cut_short_is_one_line(tmp_path: Path) -> None:
-    whole = "".join(json.dumps(line(0, number, 5)) + "\n" for number in range(3))
-    path = tmp_path / "x.log"
-    path.write_text(whole[:-40] + "\n" + whole)
-    assert refused(lambda file: read_any(file, SETUP), path).startswith("FILE line 3: line 1 column ")
-    path.write_text(json.dumps(line(0, 0, 5)) + "\n[1]\n")
-    assert refused(lambda file: read_any(file, SETUP), path) == "FILE line 2: got [1], allowed: a table { metadata }"
-    path.write_text(json.dumps(line(0, 0, 5)) + "\n{}\n")
-    assert refused(lambda file: read_any(file, SETUP), path).startswith("FILE line 2: metadata: missing")
 
 
 def test_a_last_line_that_is_cut_short_is_left_out_and_counted(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.inputs.measured import RowPlace, Setup, readings
-from tests.inputs.measured.tables import read_any, refused
+from tests.inputs.measured.tables import read_any
 
 SETUP = Setup(machine="lumi-g", library="cray-mpich", devices=16, nodes=2)
 ALLGATHER = """\
@@ -55,10 +55,6 @@ def log(folder: Path, text: str) -> Path:
     return path
 
 
-def refusal(path: Path, setup: Setup = SETUP) -> str:
-    return refused(lambda file: read_any(file, setup), path)
-
-
 def test_sizes_become_whole_messages_and_microseconds_seconds(tmp_path: Path) -> None:
     path = log(tmp_path, ALLGATHER + ALLREDUCE + OTHERS)
     rows = read_any(path, SETUP)
@@ -79,29 +75,6 @@ def test_sizes_become_whole_messages_and_microseconds_seconds(tmp_path: Path) ->
     first = rows[0]
     assert (first.machine, first.library, first.devices, first.nodes) == ("lumi-g", "cray-mpich", 16, 2)
     assert (first.place, first.source) == (RowPlace(str(path), 4), "osu.txt")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            ALLGATHER.replace("Allgather", "Iallgather"),
-            'FILE line 4: of Iallgather Latency Test; did you mean "Allgather Latency Test"?',
-        ),
-        (ONE.replace("7.82", "nan"), "FILE line 4: of Allgather Latency Test without a time above 0"),
-        (
-            ALLGATHER.replace("(us)", "(ms)"),
-            'FILE line 3: columns "Avg Latency(ms)", allowed: first a column in (us)',
-        ),
-        (
-            "\n".join(ALLGATHER.splitlines()[:3]),
-            'FILE: no table of OSU micro-benchmarks in it, allowed: their output, with its "# Size" lines',
-        ),
-        ("\n".join(ALLGATHER.splitlines()[:4]), "FILE: 1 measurement, allowed: 2 or more"),
-    ],
-)
-def test_wrong_output_is_one_line(tmp_path: Path, text: str, message: str) -> None:
-    assert refusal(log(tmp_path, text)).startswith(message)
 
 
 @pytest.mark.parametrize(

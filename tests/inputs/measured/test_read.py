@@ -10,7 +10,7 @@ import pytest
 from simfrontier.core.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
 from simfrontier.core.trace import Span, Trace, write_perfetto
 from simfrontier.inputs.measured import Setup
-from tests.inputs.measured.tables import nccl_log, read_any, refused
+from tests.inputs.measured.tables import nccl_log, read_any
 
 SETUP = Setup(machine="frontier", library="rccl", devices=4)
 NCCL_TESTS = nccl_log({1048576: 98.31, 4194304: 212.5})
@@ -22,10 +22,6 @@ TABLE = CallTable(
     points=(MeasuredPoint(bytes=1024, seconds=1e-4), MeasuredPoint(bytes=4096, seconds=2e-4)),
 )
 CALIBRATION = Calibration(title="mine", where="here", when="today", how="so", calls=(TABLE,))
-
-
-def refusal(path: Path, setup: Setup = SETUP) -> str:
-    return refused(lambda file: read_any(file, setup), path)
 
 
 def span(kind: str, axes: str, message_bytes: float, start_s: float, end_s: float) -> Span:
@@ -100,34 +96,3 @@ def test_a_table_is_known_without_its_suffix(tmp_path: Path) -> None:
         "machine,collective,library,devices,bytes,time_s,source\nm,all_gather,l,2,1,1e-5,s\nm,bcast,l,2,1,1,s\n"
     )
     assert len(read_any(path, Setup())) == 2
-
-
-def test_a_trace_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    write_perfetto(trace(*GATHERS, *OTHERS, mode="simulated"), path)
-    assert refusal(path) == "FILE: a trace of mode 'simulated', allowed: a real one (replay or train)"
-    write_perfetto(trace(*GATHERS, *OTHERS, mesh="data 8, z 1"), path)
-    assert refusal(path) == (
-        "FILE: notes.mesh: got 'data 8, z 1', allowed: sizes of node, package, gcd, which place the ranks"
-    )
-    write_perfetto(trace(*GATHERS), path)
-    assert refusal(path) == "FILE: 1 measurement, allowed: 2 or more"
-    write_perfetto(trace(), path)
-    assert refusal(path) == "FILE: no measurements, allowed: 2 or more"
-    write_perfetto(trace(*GATHERS, *OTHERS), path)
-    assert refusal(path, Setup()) == "FILE: does not say on which machine, allowed: --machine NAME beside it"
-    path.write_text("{")
-    assert refusal(path).startswith("FILE: not a trace: ")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "FILE: no measurements known here, allowed: "),
-        (b"hello\n", "FILE: no measurements known here, allowed: "),
-    ],
-)
-def test_a_file_that_is_nothing_known_is_one_line(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "mine"
-    path.write_bytes(content)
-    assert refusal(path).startswith(message)

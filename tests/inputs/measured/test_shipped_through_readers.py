@@ -3,7 +3,6 @@ through the readers, through `calibrate` and through `validate`."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -12,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from simfrontier.answers.accuracy.call_tables import table_of
-from simfrontier.core.collectives import load_calibration, merged
+from simfrontier.core.collectives import merged
 from simfrontier.inputs.measured import CallRow, Reading, Setup, readings
 from tests.inputs.measured import writers
 from tests.inputs.measured.tables import shipped
-from tests.invoke import invoke
 
 FLOAT64 = 2.0**-51  # of seconds as milliseconds and back
 FLOAT32 = 2.0**-24  # half a unit of the last binary place: `duration_ms` is a float of 32 bits
@@ -115,27 +113,3 @@ def test_a_shipped_table_is_the_same_within_what_deepspeed_prints(name: str, tab
             worst_printed = max(worst_printed, abs(round(row.seconds * 1e3, 2) / (row.seconds * 1e3) - 1))
     assert count == len(shipped(table, CallRow))
     assert 0.0 < worst < 0.003 < worst_printed  # what the printed milliseconds alone would have given
-
-
-@pytest.mark.parametrize("name", ["nccl-text", "osu", "inspector"])
-def test_calibrate_and_validate_see_the_shipped_times(name: str, tmp_path: Path) -> None:
-    form, table = FORMS[name], "rccl_frontier"
-    rows = next(rows for rows in jobs(table) if rows[0].devices == 16)
-    files = form.write(rows, PER_NODE[rows[0].machine], tmp_path)
-    setup = setup_of(form, rows[0])
-    options = [word for option in ("machine", *form.options) for word in (f"--{option}", str(getattr(setup, option)))]
-    made = invoke("calibrate", *files, "--tables", *options, "--out", tmp_path / "mine.toml")
-    assert (made.code, made.err) == (0, ""), made
-    calls = {table.group: table for table in load_calibration(tmp_path / "mine.toml").calls}
-    wanted = {table.group: table for table in merged(map(table_of, rows))}
-    assert set(calls) == set(wanted)
-    for group, call in calls.items():
-        assert [point.bytes for point in call.points] == [point.bytes for point in wanted[group].points]
-        times = [point.seconds for point in wanted[group].points]
-        assert [point.seconds for point in call.points] == pytest.approx(times, rel=max(form.off, 1e-15), abs=0.0)
-    seen = invoke("validate", *(word for file in files for word in ("--data", file)), *options, "--json")
-    assert (seen.code, seen.err) == (0, ""), seen
-    told = sorted((row["collective"], row["bytes"], row["time_s"]) for row in json.loads(seen.out)["rows"])
-    own = sorted((row.collective, row.num_bytes, row.seconds) for row in rows)
-    assert [each[:2] for each in told] == [each[:2] for each in own]
-    assert [each[2] for each in told] == pytest.approx([each[2] for each in own], rel=max(form.off, 1e-15), abs=0.0)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from simfrontier.answers.accuracy.published_runs.job import Job, job_of
-from simfrontier.base.errors import InputError
 from tests.answers.accuracy.published_runs.rows import run
 
 NIC = "machine.overrides.link_classes.nic.bytes_per_s"
@@ -69,21 +68,3 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
 def test_other_texts_are_read(cells: dict[str, str], expected: dict[str, Any]) -> None:
     made = keys(job(**cells))
     assert {key: made.get(key) for key in expected} == expected
-
-
-REFUSED: list[tuple[dict[str, str], str]] = [
-    ({"machine": "tpu-v4"}, "machine tpu-v4: no rule knows it; allowed: "),
-    ({"model_shape": "Mixtral 8x7B"}, "a mixture of experts"),
-    ({"plan": "FSDP 8 x CP=8"}, "context parallelism"),
-    ({"plan": "tp 3 pp 2"}, "plan: tensor × pipeline = 6 does not divide 8 devices"),
-    ({"unit": ""}, "unit: no rule knows what it counts; allowed: tokens/s/GPU"),
-    ({"devices": "a few"}, "or nodes: 2x8, 16 nodes"),
-]
-
-
-@pytest.mark.parametrize(("cells", "why"), REFUSED)
-def test_what_is_refused_says_why_in_a_line(cells: dict[str, str], why: str) -> None:
-    with pytest.raises(InputError) as raised:
-        job_of(run(**cells))
-    assert why in str(raised.value)
-    assert "\n" not in str(raised.value)
