@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from difflib import get_close_matches
 from itertools import accumulate
@@ -110,6 +111,15 @@ class InputError(SimfrontierError):
         if self.where == where:
             inner.where = ""
         return inner
+
+
+@contextmanager
+def located(where: str = "", key: Key = (), when: str = "") -> Iterator[None]:
+    """Raise an InputError of the block as the same fault in a place around it (`InputError.within`)."""
+    try:
+        yield
+    except InputError as error:
+        raise error.within(where, key, when) from None
 
 
 class Terminated(KeyboardInterrupt):

@@ -24,20 +24,20 @@ from simfrontier.inputs.scenario.load import (
     load_scenario as load_scenario,
     refuse_variations as refuse_variations,
     scenario_of as scenario_of,
-    with_settings as with_settings,
 )
 from simfrontier.inputs.scenario.plans import (
-    COMPARING as COMPARING,
     SearchTable as SearchTable,
     options_of as options_of,
     plan_keys as plan_keys,
     unknown_family as unknown_family,
-    without_comparisons as without_comparisons,
 )
 from simfrontier.inputs.scenario.scenario import Scenario as Scenario
 from simfrontier.inputs.scenario.settings import (
+    COMPARING as COMPARING,
     NUMBER_TABLES as NUMBER_TABLES,
     parse_setting as parse_setting,
     path_of as path_of,
+    with_settings as with_settings,
+    without_comparisons as without_comparisons,
 )
 from simfrontier.inputs.scenario.variations import varied_numbers as varied_numbers, with_numbers as with_numbers

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from simfrontier.base.errors import InputError, Key, dotted, meant, shown, unknown, unknown_key
+from simfrontier.base.errors import InputError, Key, dotted, meant, shown, unknown
 from simfrontier.base.io import Names, Strict, checked
 from simfrontier.core.plan import (
     DATA_AXES,
@@ -21,8 +21,6 @@ from simfrontier.core.plan import (
 )
 from simfrontier.core.workload import USUAL_CROSS_ENTROPY
 from simfrontier.inputs.scenario.added_keys import GridOrder, grid_orders, order_names
-
-COMPARING: Final = ("published", "sensitivity", "slowdown")  # tables that compare plans of the whole scenario
 
 AXES = ("node", "package", "gcd")
 DATA_KEY = "data"
@@ -57,8 +55,6 @@ def searched(table: Mapping[str, Any], name: str) -> tuple[dict[str, Any], Searc
         return rest, None
     plan: Key = ("plans", name)
     place: Key = (*plan, "search")
-    if isinstance(table["search"], dict) and "by" in table["search"] and not grid_orders():
-        raise InputError(unknown_key("by", ("top", "values")), key=(*place, "by"))
     search: SearchTable = checked(table["search"], SearchTable, place)
     if search.by is None and not search.values:
         by = "".join(f"by = {shown(order)}, or " for order in order_names()[:1])
@@ -166,48 +162,3 @@ def _refuse_coded_all_reduce(options: Options, plan: Key) -> None:
             f'their way); allowed: "reduce_scatter"{more}',
             key=(*place, "reduction"),
         )
-
-
-def by_name() -> frozenset[str]:
-    """Families that need no options: a lattice needs its axes."""
-    return frozenset(FAMILIES) - {"lattice"}
-
-
-def name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
-    """Plans that are chosen by their family's name alone are plans, too."""
-    known = document.get("plans")
-    if isinstance(known, dict):
-        known |= {name: {} for name in plans if name in by_name() and name not in known}
-
-
-def without_comparisons(document: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any]:
-    """What a document says of these plans: nothing that compares plans, or is of others at a size."""
-    said = {name: table for name, table in document.items() if name not in COMPARING}
-    if "at" in said:
-        said["at"] = {size: _of_plans(table, plans) for size, table in said["at"].items()}
-    return said
-
-
-def _of_plans(table: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any]:
-    kept = {name: options for name, options in table.get("plans", {}).items() if name in plans}
-    rest = {key: value for key, value in table.items() if key != "plans"}
-    return {**rest, "plans": kept} if kept else rest
-
-
-def choose_plans(document: dict[str, Any], plans: tuple[str, ...], where: str) -> None:
-    """Keep the named plans, in the order given; a family's own name means its defaults where the file has no such
-    plan."""
-    known = document.get("plans", {})
-    if not isinstance(known, dict):
-        return  # whatever it is, the form refuses it
-    allowed = {*known, *by_name()}
-    for name in plans:
-        if name not in allowed:
-            raise InputError(unknown_family(name, allowed), where=where, key=("plans",))
-        if plans.count(name) > 1:
-            raise InputError(f"got {shown(name)} twice, allowed: every plan once", where=where, key=("plans",))
-    document["plans"] = {name: known.get(name, {}) for name in plans}
-    table = document.get("sensitivity")
-    compared = table.get("plans") if isinstance(table, dict) else None
-    if isinstance(compared, list) and any(name in list(known) and name not in plans for name in compared):
-        del document["sensitivity"]

@@ -1,17 +1,23 @@
-"""Settings: dotted keys of a scenario's document that a call, or a variation, sets otherwise."""
+"""Documents of scenarios before they are read: settings put into them, plans chosen from them."""
 
 from __future__ import annotations
 
+import copy
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from simfrontier.base.errors import InputError
+from simfrontier.base.errors import InputError, located, near, not_modelled, shown, unknown_key, wrong
 from simfrontier.base.io import refuse_unfit
+from simfrontier.core.plan import FAMILIES
+from simfrontier.inputs.scenario.added_keys import FileForm
+from simfrontier.inputs.scenario.keys import scenario_keys
+from simfrontier.inputs.scenario.plans import unknown_family
 
 Path = tuple[str, ...]  # of a setting in a scenario's document
 
+COMPARING: Final = ("published", "sensitivity", "slowdown")  # tables that compare plans of the whole scenario
 EVERY_PLAN = "*"  # in the place of a plan's name
 NUMBER_TABLES: Final = ("machine.overrides.", "library.overrides.")  # what keys of their numbers begin with
 NUMBERS: Path = ("overrides",)  # of a machine or library: what follows is the dotted key of a number there
@@ -29,21 +35,21 @@ def is_of_every_plan(path: Path) -> bool:
     return path[:2] == ("plans", EVERY_PLAN) and len(path) > 2
 
 
-def put(document: dict[str, Any], path: Path, value: Any, where: str) -> None:
+def put(document: dict[str, Any], path: Path, value: Any) -> None:
     """Set the value at a path; `plans.*` means every plan. Raises InputError where something on it is no table."""
-    for each in _of_plans(document, path):
+    for each in _paths(document, path):
         place: Any = document
         for number, part in enumerate(each[:-1], 1):
             place = place.setdefault(part, {})
             if not isinstance(place, dict):
-                raise InputError(f"{'.'.join(each[:number])} is not a table", where=where, key=each)
+                raise InputError(f"{'.'.join(each[:number])} is not a table", key=each)
         place[each[-1]] = value
 
 
 def hold_everywhere(document: Mapping[str, Any], path: Path) -> None:
     """Apply a setting at every size: tables of single sizes lose that key."""
     tables = document.get("at")
-    for each in _of_plans(document, path):
+    for each in _paths(document, path):
         for place in tables.values() if isinstance(tables, dict) else ():
             for part in each[:-1]:
                 place = place.get(part) if isinstance(place, dict) else None
@@ -51,7 +57,7 @@ def hold_everywhere(document: Mapping[str, Any], path: Path) -> None:
                 place.pop(each[-1], None)
 
 
-def _of_plans(document: Mapping[str, Any], path: Path) -> list[Path]:
+def _paths(document: Mapping[str, Any], path: Path) -> list[Path]:
     """The paths that one with `plans.*` stands for."""
     if not is_of_every_plan(path):
         return [path]
@@ -75,3 +81,105 @@ def parse_setting(text: str) -> tuple[str, Any]:
     if isinstance(parsed, float) and not math.isfinite(parsed):
         raise InputError(f"got {value}; allowed: a finite number", where=f"--set {key}")
     return key.strip(), parsed
+
+
+def with_settings(document: Mapping[str, Any], where: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with settings put into it, before it is looked at as a scenario. Raises InputError for a key that no
+    scenario has."""
+    return changed_document(document, where, settings, ())[0]
+
+
+def changed_document(
+    document: Mapping[str, Any], where: str, settings: Mapping[str, Any], plans: tuple[str, ...]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """A document with settings put into it, and those of them, as texts, that it does not say already. Settings of
+    single sizes come last, as others hold at every size; `plans` are meant by `plans.*`, too."""
+    changed = copy.deepcopy(dict(document))
+    new: list[str] = []
+    given = [(key, path_of(key), value) for key, value in settings.items()]
+    with located(where):
+        for key, path, value in sorted(given, key=lambda setting: setting[1][0] == "at"):
+            if is_of_every_plan(path):
+                _name_plans(changed, plans)
+            if path[0] not in FileForm.model_fields:
+                raise _unknown(key)
+            _refuse_astray(path, value)
+            before = copy.deepcopy(changed)
+            put(changed, path, value)
+            hold_everywhere(changed, path)
+            if changed != before:
+                new.append(f"{key} = {value}")
+    return changed, tuple(new)
+
+
+def _refuse_astray(path: tuple[str, ...], value: Any) -> None:
+    """Raise InputError for a name that is set in the place of a table, and a number outside of `overrides`."""
+    table = _keys_of(path[0])
+    if len(path) == 1 and "name" in table and not isinstance(value, dict):
+        raise InputError(f'{wrong(value, "a table")}; did you mean "{path[0]}.name"?', key=path)
+    if len(path) > 2 and "overrides" in table and path[1] not in table:
+        meant = ".".join((path[0], *NUMBERS, *path[1:]))
+        raise InputError(f'unknown key; did you mean "{meant}"?', key=path)
+
+
+def _keys_of(table: str) -> tuple[str, ...]:
+    """The keys that a table of a scenario may have, where they are fixed."""
+    return tuple(getattr(FileForm.model_fields[table].annotation, "model_fields", ()))
+
+
+def _unknown(key: str) -> InputError:
+    """The fault of a key whose first part is no table: it is not modelled yet, or the nearest key, by its last part."""
+    if absent := next(filter(None, map(not_modelled, key.split("."))), None):
+        return InputError(f"unknown key; {absent}", key=(key,))
+    last, names = key.rpartition(".")[2], [each.name for each in scenario_keys()]
+    by_end = {name.rpartition(".")[2]: name for name in reversed(names)}  # the first of each
+    likely = last if last in by_end else near(last, by_end)
+    if likely is not None:
+        return InputError(f'unknown key; did you mean "{by_end[likely]}"?', key=(key,))
+    first = key.partition(".")[0]
+    return InputError(unknown_key(first, FileForm.model_fields), key=(first,))
+
+
+def _by_name() -> frozenset[str]:
+    """Families that need no options: a lattice needs its axes."""
+    return frozenset(FAMILIES) - {"lattice"}
+
+
+def _name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
+    """Plans that are chosen by their family's name alone are plans, too."""
+    known = document.get("plans")
+    if isinstance(known, dict):
+        known |= {name: {} for name in plans if name in _by_name() and name not in known}
+
+
+def without_comparisons(document: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any]:
+    """What a document says of these plans: nothing that compares plans, or is of others at a size."""
+    said = {name: table for name, table in document.items() if name not in COMPARING}
+    if "at" in said:
+        said["at"] = {size: _of_plans(table, plans) for size, table in said["at"].items()}
+    return said
+
+
+def _of_plans(table: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any]:
+    kept = {name: options for name, options in table.get("plans", {}).items() if name in plans}
+    rest = {key: value for key, value in table.items() if key != "plans"}
+    return {**rest, "plans": kept} if kept else rest
+
+
+def choose_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
+    """Keep the named plans, in the order given; a family's own name means its defaults where the file has no such
+    plan."""
+    known = document.get("plans", {})
+    if not isinstance(known, dict):
+        return  # whatever it is, the form refuses it
+    allowed = {*known, *_by_name()}
+    for name in plans:
+        if name not in allowed:
+            raise InputError(unknown_family(name, allowed), key=("plans",))
+        if plans.count(name) > 1:
+            raise InputError(f"got {shown(name)} twice, allowed: every plan once", key=("plans",))
+    document["plans"] = {name: known.get(name, {}) for name in plans}
+    table = document.get("sensitivity")
+    compared = table.get("plans") if isinstance(table, dict) else None
+    if isinstance(compared, list) and any(name in list(known) and name not in plans for name in compared):
+        del document["sensitivity"]

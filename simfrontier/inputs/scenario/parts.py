@@ -1,0 +1,167 @@
+"""What the tables of a scenario's file mean: model, machine and library, tables of factors, the job beside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from simfrontier.base.errors import InputError, located, nearest
+from simfrontier.core.collectives import Library, load_calibration, load_library, machine_numbers, with_algorithms
+from simfrontier.core.machine import LARGEST, SMALLEST, Machine, Perturbation, Spread, load_machine
+from simfrontier.core.workload import GptShape, MlpShape, Shape, find_model, known_model, sizes_of
+from simfrontier.inputs.scenario.form import ModelTable, NeighbourTable, ScenarioFile
+from simfrontier.inputs.scenario.scenario import Scenario
+
+
+def beside(folder: Path, name: str) -> Path:
+    """A file that a scenario names: in the scenario's folder, or else from the working one."""
+    path = folder / name
+    return path if os.path.lexists(path) else Path(name)
+
+
+# ── model ──
+
+TRAITS: Final = (
+    *("residual", "tied", "ffn_hidden", "gated", "kv_heads", "norm", "biases", "positions", "embedding_norm", "causal"),
+    *("vocabulary_multiple", "dropout"),
+)  # of a GPT
+
+
+def shape_of(table: ModelTable) -> Shape:
+    """A named shape, with what the table sets otherwise; or one of the user's own, which then needs every size. Raises
+    InputError."""
+    sizes = {key: getattr(table, key) for key in dict.fromkeys((*sizes_of(GptShape), *sizes_of(MlpShape)))}
+    given = {key: value for key, value in sizes.items() if value is not None}
+    traits = {key: getattr(table, key) for key in TRAITS if getattr(table, key) is not None}
+    known = known_model(table.name)
+    if known is not None and not isinstance(known, GptShape | MlpShape):
+        return known.with_settings({**given, **traits})
+    form = _form_of(known, given)
+    keys = sizes_of(form)
+    for key in given:
+        if key not in keys:
+            kind = "an MLP" if form is MlpShape else "a GPT"
+            raise InputError(f"model.{key}: {table.name} is {kind}, whose sizes are {', '.join(keys)}")
+    for key in traits if form is MlpShape else ():
+        raise InputError(f"model.{key}: {table.name} is an MLP, which has none; allowed: a GPT")
+    lacking = [key for key in keys if key not in given]
+    if not lacking:
+        return form(name=table.name, source="scenario", **given, **traits)
+    if known is None and len(given) > 1:
+        raise InputError(f"model: a shape of your own needs all of {', '.join(keys)}; missing: {', '.join(lacking)}")
+    return find_model(table.name).with_settings({**given, **traits})
+
+
+def _form_of(known: Shape | None, given: Collection[str]) -> type[GptShape] | type[MlpShape]:
+    """What the sizes are of: the kind of the named model, else an MLP where a size is given that only an MLP has."""
+    if isinstance(known, GptShape | MlpShape):
+        return type(known)
+    return MlpShape if set(given) - set(sizes_of(GptShape)) else GptShape
+
+
+# ── machine and library ──
+
+
+def machine_and_library(folder: Path, file: ScenarioFile) -> tuple[Machine, Library]:
+    """The values of their files, and the algorithms that the scenario chooses; a calibration overrides these, and the
+    scenario's overrides both."""
+    machine, library = _from_files(folder, file)
+    with located(key=("library", "algorithms")):
+        return machine, with_algorithms(library, file.library.algorithms.chosen())
+
+
+def _from_files(folder: Path, file: ScenarioFile) -> tuple[Machine, Library]:
+    machine_name, table = named_file(folder, file.machine.name), file.library
+    machine = load_machine(machine_name, file.machine.overrides)
+    library_name = named_file(folder, table.name or machine.library)
+    if table.calibration is None:
+        return machine, load_library(library_name, table.overrides)
+    path = named_file(folder, table.calibration)
+    with located(key=("library", "calibration")):
+        calibration = load_calibration(path)
+        with located(path):
+            library = load_library(library_name, table.overrides, calibration)
+            measured = machine_numbers(calibration, load_machine(machine_name), library)
+            return load_machine(machine_name, file.machine.overrides, measured), library
+
+
+def named_file(folder: Path, name: str) -> str:
+    """A name of a catalog as it is; a TOML file of the user's own as `beside`."""
+    return str(beside(folder, name)) if name.endswith(".toml") else name
+
+
+# ── tables of factors ──
+
+
+def with_tables(file: ScenarioFile, folder: Path) -> ScenarioFile:
+    """The same file with the rows of every table of its spreads. Raises InputError at the key that names the table, or
+    with the line of the table that is wrong."""
+    changed: dict[str, object] = {"perturbation": _filled(file.perturbation, folder)}
+    if file.slowdown is not None:
+        cases = []
+        for number, case in enumerate(file.slowdown.cases):
+            with located(key=("slowdown", "cases", number)):
+                cases.append(case.model_copy(update={"perturbation": _filled(case.perturbation, folder)}))
+        changed["slowdown"] = file.slowdown.model_copy(update={"cases": cases})
+    return file.model_copy(update=changed)
+
+
+def _filled(perturbation: Perturbation, folder: Path) -> Perturbation:
+    spreads = []
+    for number, spread in enumerate(perturbation.spread):
+        with located(key=("perturbation", "spread", number, "table")):
+            spreads.append(spread if spread.table is None else replace(spread, listed=_factors(spread, folder)))
+    return replace(perturbation, spread=tuple(spreads)) if spreads else perturbation
+
+
+def _factors(spread: Spread, folder: Path) -> tuple[float, ...]:
+    from simfrontier.inputs.measured import read_lines
+
+    column, allowed = "factor", f"a factor from {SMALLEST:g} to {LARGEST:g}"
+    lines = read_lines(beside(folder, str(spread.table)), (column,))
+    factors = tuple(line.above_zero(column, "a factor above 0") for line in lines)
+    for line, factor in zip(lines, factors, strict=True):
+        if not SMALLEST <= factor <= LARGEST:
+            raise line.fault(column, allowed)
+    return factors
+
+
+# ── the job beside ──
+
+SAME: Final = ("node", "dragonfly", "fat_tree", "num_nodes")  # what is one for both jobs
+
+
+def scenario_beside(
+    table: NeighbourTable | None, machine: Machine, folder: Path, load: Callable[[Path], Scenario]
+) -> Scenario | None:
+    """The other job's scenario, of the one plan and size that it runs with; None without a table. Raises InputError at
+    a key of the table."""
+    if table is None:
+        return None
+    with located(key=("neighbour", "scenario")):
+        other = load(beside(folder, table.scenario))
+    if table.plan is not None and table.plan not in other.plans:
+        raise InputError(f'plan "{table.plan}": {nearest(table.plan, other.plans)}', key=("neighbour", "plan"))
+    plan, devices = table.plan or next(iter(other.plans)), table.devices or max(other.file.run.devices)
+    _refuse_beside(other, plan, machine)
+    run = other.file.run.model_copy(update={"devices": [devices]})
+    return replace(other, plans={plan: other.plans[plan]}, file=other.file.model_copy(update={"run": run}))
+
+
+def _refuse_beside(other: Scenario, plan: str, machine: Machine) -> None:
+    """Raise InputError for what of the other scenario cannot be beside this one's job, or would be passed over."""
+    differs = [part for part in SAME if getattr(other.machine, part) != getattr(machine, part)]
+    if other.machine.name != machine.name or differs:
+        got = f"of another machine, {other.machine.name}" if not differs else f"whose machine has another {differs[0]}"
+        raise InputError(
+            f"got a scenario {got}; allowed: of {machine.name} as it is here", key=("neighbour", "scenario")
+        )
+    if plan in other.searches:
+        text = f'plan "{plan}" of {other.where} is searched for; allowed: a plan with all its sizes'
+        raise InputError(text, key=("neighbour", "plan"))
+    if other.file.perturbation:
+        text = f"{other.where} has a table perturbation; allowed: none, this scenario's counts for both"
+        raise InputError(text, key=("neighbour", "scenario"))
