@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from simfrontier.base.errors import SimfrontierError
+import simfrontier as sf
+from simfrontier.base.errors import InputError, SimfrontierError
 from tests.invoke import TOY, invoke, refusal
 
 TWO_CODES = "data={family='zero1', reduction='all_reduce', gradient_codec='int8:64'}"
@@ -82,7 +85,10 @@ COMMANDS = [
     ("run TOY --out {tmp}/text.txt", "--out {tmp}/text.txt", "Not a directory"),
     ("run TOY --out ''", "--out", "name"),
     ("run TOY --job 2", "--job"),
-    ("simulate", "simulate"),
+    ("run TOY --jobs 0", "--jobs", "1"),
+    ("run TOY --jobs 2 --scheduler tcp://a:1", "--scheduler", "--jobs", "one of"),
+    ("run TOY --slurm lumo", "--slurm", "lumo", "lumi"),
+    ("comapre", "comapre", "compare"),
     ("list model", "model", "models"),
     # files
     ("run {tmp}/none.toml", "{tmp}/none.toml", "No such file"),
@@ -102,6 +108,28 @@ COMMANDS = [
     ("explain TOY --plan zero3 --against zero3", "against", "zero3", "another"),
     ("sweep {tmp}/file.toml --out {tmp}/out", "{tmp}/file.toml", "missing"),
     ("goodput TOY --devices 8", "goodput: missing", "failures"),
+    # what is not modelled, and the names of other programs
+    ("run TOY --plans FSDP --out {tmp}/out", "plans", "FSDP", "zero3"),
+    ("run TOY --plans ddp,ring-attention", "not modelled yet: context parallelism"),
+    ("run TOY --set model.name=Mixtral-8x22B", "not modelled yet: mixtures of experts"),
+    ("run TOY --set plans.ddp.cp=2", "not modelled yet: context parallelism"),
+    ("tune TOY --pin expert=8", "not modelled yet: expert parallelism"),
+    ("schema machines", "schema", "machines", "machine"),
+]
+REAL = [
+    ("tain x", "tain", "train"),
+    ("train {tmp}/file.toml --ranks 2", "{tmp}/file.toml", "not JSON"),
+    ("train {tmp}/schedule.json --ranks 3", "for 8 ranks", "3 were started"),
+    ("train {tmp}/schedule.json --ranks 8 --backend mpi", "--backend", "mpi", "gloo, nccl"),
+]
+PYTHON: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"devices": "384"}, ("devices", "384", "devices=[8, 64, 384]")),
+    ({"devices": [-8]}, ("run.devices[0]", "-8", "at least 1")),
+    ({"plans": ["zero++"]}, ("plans", "zero++", "zeropp")),
+    ({"plans": {"mine": {"weight": ["gcd"]}}}, ("plans.mine.accumulator", "missing")),
+    ({"fidelity": "packet"}, ("fidelity", "packet", "flow")),
+    ({"jobs": 0}, ("jobs", "0", "at least 1")),
+    ({"model": 13}, ("model", "13", "gpt-13b")),
 ]
 
 
@@ -140,6 +168,25 @@ def test_a_wrong_command_is_one_line(case: tuple[str, ...], folder: Path) -> Non
     message = refusal(*(TOY if word == "TOY" else word for word in shlex.split(command)))
     has_words(message, tuple(words))
     assert sorted(path.name for path in folder.iterdir()) == ["file.toml", "text.txt"]
+
+
+@pytest.mark.parametrize("case", REAL, ids=lambda case: case[0][:40])
+def test_a_wrong_command_of_the_real_program_starts_no_rank(case: tuple[str, ...], folder: Path) -> None:
+    from simfrontier_real.cli import app
+
+    invoke("show", TOY, "--plan", "zero3", "--devices", "8", "--save", folder / "schedule.json")
+    command, *words = (text.replace("{tmp}", str(folder)) for text in case)
+    with pytest.raises(InputError) as caught:
+        typer.main.get_command(app).main(args=shlex.split(command), prog_name="simfrontier-real")
+    has_words(str(caught.value), tuple(words))
+
+
+@pytest.mark.parametrize(("asked", "words"), PYTHON)
+def test_a_wrong_call_from_python_is_one_line(asked: dict[str, Any], words: tuple[str, ...]) -> None:
+    given = {"scenario": "toy-cluster", "model": "tiny", "plans": ["zero3"], "devices": [8], **asked}
+    with pytest.raises(InputError) as caught:
+        sf.compare(**given)
+    has_words(str(caught.value), words)
 
 
 @pytest.mark.parametrize(

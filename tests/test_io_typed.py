@@ -72,17 +72,6 @@ def test_each_fault_is_one_line(text: str, wanted: str) -> None:
     assert said(text) == wanted
 
 
-def test_an_error_is_moved_by_its_fields() -> None:
-    error = InputError("got 3, allowed: 4", key=("x",)).within("a.toml", ("t", 0), "at 8 devices")
-    result = (error.where, error.key, error.when, error.what)
-    assert result == ("a.toml", ("t", 0, "x"), "at 8 devices", "got 3, allowed: 4")
-    assert str(error) == "a.toml: t[0].x: at 8 devices: got 3, allowed: 4"
-    assert error.within("a.toml", ("u",)) is error  # it is told of that file already
-    assert str(error.within("b.toml", ("file",))) == f"b.toml: file: {error}"
-    assert str(error.inside("a.toml", ("at", "8"))) == "a.toml: at.8.t[0].x: at 8 devices: got 3, allowed: 4"
-    assert error.below(("t", 0)) == "x: got 3, allowed: 4"
-
-
 def test_a_moved_error_leaves_the_first_as_it_is_where_errors_are_pickled_by_dask() -> None:
     pickling_support.install(InputError)
     error = InputError("got 3, allowed: 4", key=("x",)).within("a.toml")

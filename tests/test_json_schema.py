@@ -13,7 +13,7 @@ from simfrontier.core.machine import stack
 from simfrontier.core.plan import FAMILIES
 from simfrontier.inputs.scenario import plan_keys
 from simfrontier.interfaces.cli.verbs.schema import SCHEMAS, file_name, json_schema, schema_text
-from tests.invoke import invoke, refusal
+from tests.invoke import invoke
 from tests.scenario_files import SCENARIOS, STUDIES
 
 SHIPPED = [
@@ -95,7 +95,3 @@ def test_all_schemas_are_written_into_a_folder(tmp_path: Path) -> None:
     assert invoke("schema", "--out", tmp_path / "schemas").code == 0
     written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "schemas").iterdir()}
     assert written == {file_name(name): schema_text(name) for name in SCHEMAS}
-
-
-def test_another_name_is_refused_with_the_nearest() -> None:
-    assert refusal("schema", "machines") == 'schema: got "machines"; did you mean "machine"?'

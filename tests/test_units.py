@@ -10,13 +10,10 @@ from simfrontier.base.units import bytes_of, unit_of, written
     [
         ("link_classes.nic.bytes_per_s", "bytes/s"),
         ("device.hbm_bytes", "bytes"),
-        ("device.hbm_bytes_per_s", "bytes/s"),
         ("device.peak_flops_per_s", "flop/s"),
         ("host.hook_s", "s"),
         ("num_nodes", "count"),
-        ("dragonfly.nodes_per_group", "count"),
         ("device.hbm_share", ""),
-        ("device.matmul_half_edge", ""),
         ("tokens_per_s", "1/s"),
     ],
 )
@@ -28,14 +25,11 @@ def test_units_are_read_from_names(key: str, unit: str) -> None:
     ("value", "unit", "text"),
     [
         (25e9, "bytes/s", "25 GB/s"),
-        (1638.4e9, "bytes/s", "1.638 TB/s"),
         (1000, "bytes", "1 kB"),
         (0.5, "bytes", "0.5 B"),
         (191.5e12, "flop/s", "191.5 Tflop/s"),
         (5e-6, "s", "5 us"),
-        (0.05, "s", "50 ms"),
         (3600.0, "s", "3600 s"),
-        (0.0, "s", "0 s"),
         (9408, "count", "9,408"),
         (0.737, "", "0.737"),
     ],
@@ -48,13 +42,10 @@ def test_numbers_are_written_for_people(value: float, unit: str, text: str) -> N
     ("text", "size"),
     [
         ("4096", 4096),
-        ("4096B", 4096),
         ("64kB", 64_000),
         ("64 KiB", 65_536),
         ("1MiB", 1_048_576),
         ("1.5M", 1_500_000),
-        ("2GB", 2_000_000_000),
-        ("1TiB", 1 << 40),
         ("0", 0),
     ],
 )

@@ -191,7 +191,7 @@ def describe(span: Span, start_s: float, end_s: float) -> str:
     """Return the text of an operation at the pointer: name, call, layer, micro-batch, time and bytes."""
     axes = f" over {span.axes}" if span.axes else ""
     return (
-        f"<b>{op_name(span)}</b>{axes}<br>{span.call}, layer {span.layer}, micro-batch {span.micro}"
+        f"<b>{escape(op_name(span))}</b>{axes}<br>{span.call}, layer {span.layer}, micro-batch {span.micro}"
         f"<br>{quantity(end_s - start_s, 's')} from {quantity(start_s, 's')}<br>{quantity(span.num_bytes, 'bytes')}"
     )
 

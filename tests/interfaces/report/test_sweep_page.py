@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.answers.sweep import goal_answer, load_study, read_goal, read_rows, run_sweep, write_goal
-from simfrontier.base.errors import InputError
 from simfrontier.base.workers import Local
 from simfrontier.interfaces.report.sweep import MEMORY, RATE, pareto_front, sweep_findings
 from simfrontier.interfaces.report.sweep_page import goal_figure, write_sweep_page
@@ -27,10 +26,8 @@ from tests.interfaces.report.sweeps import (
     toy_sweep,
     write,
 )
-from tests.interfaces.report.test_page import Page, figures_of
+from tests.interfaces.report.test_page import Page
 from tests.invoke import invoke
-
-SECTIONS = ("headline", "swept", "best", "parallel", "heat", "front", "reading")
 
 
 @pytest.fixture(scope="module")
@@ -53,17 +50,6 @@ def charts(page: Page, name: str) -> dict[str, Any]:
     return found
 
 
-def test_the_page_has_every_section_and_needs_no_network(toy: Path) -> None:
-    page = page_of_folder(toy)
-    text = (toy / "index.html").read_text(encoding="utf-8")
-    for name in SECTIONS:
-        assert f'<section id="{name}">' in text and f'href="#{name}"' in text
-    assert len(page.ids) == len(set(page.ids))
-    assert all(each.startswith(("#", "data:,")) for each in page.loaded)
-    assert "http" not in text[: text.index("</main>")]
-    assert page.library.startswith("/**") and "plotly" in page.library[:200]
-
-
 def test_the_page_says_what_was_swept_and_what_is_best(toy: Path) -> None:
     page, rows = page_of_folder(toy), read_rows(toy).to_pylist()
     swept = said_of(page, "swept")
@@ -79,12 +65,8 @@ def test_the_page_says_what_was_swept_and_what_is_best(toy: Path) -> None:
     assert said_of(page, "best").count("link classes nic 4 GB/s, micro batch 2, overlap yes") == 4
 
 
-def test_charts_are_valid_figures_of_the_rows(toy: Path) -> None:
-    from plotly.graph_objects import Figure
-
+def test_charts_are_of_the_rows(toy: Path) -> None:
     page, rows = page_of_folder(toy), read_rows(toy).to_pylist()
-    for figure in figures_of(page):
-        Figure(figure)
     ways = charts(page, "fig-parallel")
     assert list(ways) == ["by rate", "by plan"]
     (lines,) = ways["by rate"]["data"]
@@ -101,31 +83,6 @@ def test_charts_are_valid_figures_of_the_rows(toy: Path) -> None:
     assert len(traces["zero3"]["x"]) == len(traces["zero1"]["x"]) == 12
     assert max(traces["Pareto front"]["y"]) == pytest.approx(max(row["tokens_per_s"] for row in rows), rel=1e-4)
     assert traces["zero1"]["hovertext"][0].startswith("<b>point 0</b><br>link classes nic 500\u00a0MB/s<br>")
-
-
-def test_names_that_look_like_html_are_text(tmp_path: Path) -> None:
-    evil = '<script>alert("1 & 2")</script>'
-    rows = [made_up(0, {evil: evil}, scenario=evil, plan=evil), made_up(1, {evil: "b"}), refused(2, {evil: "c"}, evil)]
-    folder = write(tmp_path / "of", rows, title=evil, scenarios={evil: {}}, set={evil: evil}, file=evil)
-    page = page_of_folder(folder)
-    assert evil not in (folder / "index.html").read_text(encoding="utf-8")
-    assert page.section("swept").count(evil) >= 2
-    drawn = json.dumps(figures_of(page))
-    assert "<script" not in drawn and "&lt;script&gt;" in drawn
-
-
-# ── what cannot be read ──
-
-
-def said(folder: Path) -> str:
-    """The one line about a folder; no page is left."""
-    with pytest.raises(InputError) as caught:
-        write_sweep_page(folder)
-    assert "\n" not in str(caught.value) and not (folder / "index.html").exists()
-    return str(caught.value)
-
-
-# ── the verb ──
 
 
 def test_the_verb_writes_the_page_and_makes_it_anew_from_the_folder_alone(tmp_path: Path) -> None:
