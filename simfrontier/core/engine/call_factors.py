@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 
 from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.cost import OpWork, Pricing
-from simfrontier.core.engine.durations import NodeDurations
-from simfrontier.core.engine.fidelity import classes_of, timelines
-from simfrontier.core.engine.role_view import view_of
-from simfrontier.core.engine.step_path import StepPath, number_nodes
-from simfrontier.core.engine.timeline import RoleTimeline
+from simfrontier.core.engine.durations import Durations, columns
+from simfrontier.core.engine.step_path import StepPath, number_nodes, timelines
+from simfrontier.core.engine.timeline import RoleTimeline, classes_of, view_of
 from simfrontier.core.machine import Perturbation, Spread
 from simfrontier.core.network import combine
 from simfrontier.core.program import Compute, SegmentedProgram
@@ -73,8 +71,26 @@ def apply_call_factors(
     for role, ranks, longer in zip(usual, classes, factors, strict=True):
         times, row_of = view_of(role).timeline, {cls: row for row, cls in enumerate(role.classes)}
         rows = [row_of[cls] for cls in rank_class[list(ranks)].tolist()]
-        took.append(np.ascontiguousarray(((times.end - times.start)[rows] * longer).T)[:, :, None])
-    return timelines(StepPath(NodeDurations(pricing, parts, classes, took)), classes)
+        took.append(columns((times.end - times.start)[rows] * longer))
+    return timelines(StepPath(_NodeDurations(pricing, parts, classes, took)), classes)
+
+
+class _NodeDurations(Durations):
+    """Every node, which is an op, takes a time of its own: `took` [num_nodes, num_rows, 1] of each role."""
+
+    def __init__(
+        self,
+        pricing: Pricing,
+        parts: Sequence[SegmentedProgram],
+        classes: Sequence[Sequence[int]],
+        took: Sequence[Floats],
+    ) -> None:
+        super().__init__(pricing, parts, classes)
+        self.took = took
+
+    def of_op(self, role: int, node: int) -> Floats:
+        own: Floats = self.took[role][node]
+        return own
 
 
 def _lowest_rank(pattern: str, pricing: Pricing) -> Ints:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import simpy
 from numpy.typing import NDArray
 
 from simfrontier.core.collectives import (
@@ -21,10 +22,60 @@ from simfrontier.core.collectives import (
     sent_share,
 )
 from simfrontier.core.cost import NO_CODING, FoldedPattern, PerHopCoding, Pricing, pair_shape, pairs_of
-from simfrontier.core.engine.links import Path
+from simfrontier.core.engine.flows import at
 from simfrontier.core.engine.transfers import TransferLists, recipe, recipes_of
-from simfrontier.core.network import Fabric, route, servers_of
+from simfrontier.core.network import Fabric, Server, route, servers_of
 from simfrontier.core.program import DIRECT, Collective, CollectiveKind, Exchange
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Path:
+    """The servers from one rank to another, the share of each that a message reaches, and whether it leaves the
+    node."""
+
+    servers: tuple[Server, ...]
+    shares: tuple[float, ...]
+    is_between_nodes: bool
+
+    def count(self, num_bytes: float) -> None:
+        """Count bytes on every link of the way without taking up its time."""
+        for server in self.servers:
+            server.num_bytes += num_bytes
+
+
+class Transit:
+    """One message; `then` is called with the time at which its tail is there, once that is known: never, where a link
+    on the way is dead for good."""
+
+    __slots__ = ("env", "num_bytes", "path", "place", "tail_s", "then")
+
+    def __init__(self, env: simpy.Environment, path: Path, num_bytes: float, then: Callable[[float], None]) -> None:
+        self.env, self.path, self.num_bytes, self.then = env, path, num_bytes, then
+        self.place, self.tail_s = 0, env.now
+
+    def start(self, first: Server | None = None) -> None:
+        """Set out now; `first` is passed before the way's own links."""
+        if first is None:
+            self.go_on()
+            return
+        head, self.tail_s = first.serve(self.env.now, self.num_bytes, self.tail_s)
+        self._wait(head)
+
+    def go_on(self, _: object = None) -> None:
+        """Pass links until the head has to wait; links serve messages first come, first served."""
+        now, path = self.env.now, self.path
+        while self.place < len(path.servers):
+            place, self.place = self.place, self.place + 1
+            head, self.tail_s = path.servers[place].serve(now, self.num_bytes, self.tail_s, path.shares[place])
+            if head > now and self.place < len(path.servers):
+                self._wait(head)
+                return
+        if math.isfinite(self.tail_s):
+            self.then(self.tail_s)
+
+    def _wait(self, until: float) -> None:
+        if math.isfinite(until):
+            at(self.env, until, self.go_on)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 
 from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier.core.cost import Pricing
-from simfrontier.core.engine.calls import CallPlan, CallPlans, MessagePlan
-from simfrontier.core.engine.links import Transit, at, at_end_of_instant
+from simfrontier.core.engine.calls import CallPlan, CallPlans, MessagePlan, Transit
+from simfrontier.core.engine.flows import at, at_end_of_instant
 from simfrontier.core.engine.step_path import number_nodes
+from simfrontier.core.engine.stops import JobStopsError, blocked_lines, messages_stop
 from simfrontier.core.engine.timeline import RoleTimeline, Timeline
-from simfrontier.core.engine.under_way import JobStopsError, messages_stop
-from simfrontier.core.engine.waits import blocked_lines
 from simfrontier.core.network import ResourceKind, Server, dead_wires
 from simfrontier.core.program import Collective, Compute, Exchange, ExpandedProgram, Issuer, Op, SegmentedProgram
 

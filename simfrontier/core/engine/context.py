@@ -1,18 +1,21 @@
-"""What all runs of an engine on one pricing have in common: ops made ready once, rates, and calls run by themselves."""
+"""What is under way in the engine, and what all its runs on one pricing have in common: ops made ready once, rates, and
+calls run by themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import overload
 
 import numpy as np
 
-from simfrontier.core.cost import OpWork, Pricing
+from simfrontier.base.arrays import Ints
+from simfrontier.core.cost import Flow, OpWork, Pricing
 from simfrontier.core.engine.flow_rates import FlowRates
+from simfrontier.core.engine.flows import RunningFlow
 from simfrontier.core.engine.timeline import CallTimes
-from simfrontier.core.engine.transfers import Pieces
-from simfrontier.core.program import Compute, Op, Role, Segment, SegmentedProgram
+from simfrontier.core.program import Compute, Issuer, Op, Role, Segment, SegmentedProgram
 
 Block = tuple[Op, ...]
 Classes = tuple[int, ...]
@@ -41,32 +44,91 @@ class InnerCall:
 
 @dataclass(frozen=True, slots=True)
 class CallAlone:
-    """A call by itself: when its ops run on each rank class, when it ends on which, and its pieces."""
+    """A call by itself: when its ops run on each rank class, and when it ends on which."""
 
     times: Mapping[int, CallTimes]
     ends: tuple[tuple[float, Classes], ...]
-    pieces: Pieces
+
+
+@dataclass(slots=True, eq=False)
+class Ending:
+    """What ends: a node, an op of a call that runs op by op (`inner`), or a call that runs as a whole, on rank classes.
+
+    `key` is the number of the node, counted on from role to role; calls that roles share have that of the first role.
+    """
+
+    key: int
+    classes: Classes
+    inner: int = -1
+
+
+@dataclass(slots=True)
+class CallByOps:
+    """A call that a rank class runs op by op: its node, how far it is, and the times so far."""
+
+    node: int
+    key: int
+    inner: InnerCall
+    issuer: Issuer
+    ready: list[float]
+    start: list[float]
+    end: list[float]
+
+    def times(self) -> CallTimes:
+        """When its ops ran."""
+        return CallTimes(ready=np.array(self.ready), start=np.array(self.start), end=np.array(self.end))
+
+
+@dataclass(slots=True, eq=False)
+class WholeCalls:
+    """Equal calls that run as a whole, one after another: their nodes, when each begins, the number of the last,
+    the links that each loads, and the call by itself."""
+
+    role: int
+    nodes: list[int]
+    begins: list[float]
+    key: int
+    classes: Classes
+    load: int
+    alone: CallAlone
+    left: set[int]  # rank classes on which the last has not ended
+
+
+def is_end_of(what: Ending | RunningFlow, key: int, classes: set[int]) -> bool:
+    """Whether it is the end of a call that runs as a whole on some of these rank classes."""
+    return isinstance(what, Ending) and what.key == key and what.inner < 0 and classes.issuperset(what.classes)
+
+
+@overload
+def taken_over(what: RunningFlow, key: int) -> RunningFlow: ...
+@overload
+def taken_over(what: Ending | RunningFlow, key: int) -> Ending | RunningFlow: ...
+def taken_over(what: Ending | RunningFlow, key: int) -> Ending | RunningFlow:
+    """What is under way in a call that runs by itself, as it is in the step: nodes of the call are its inner ops."""
+    if isinstance(what, Ending):
+        return Ending(key, what.classes, what.key)
+    what.op, what.rate = taken_over(what.op, key), 0.0
+    if what.then is not None:
+        what.then = taken_over(what.then, key)
+    return what
 
 
 class EngineContext:
     """Works and groups of ops, what flows load, rates, and calls alone, of a pricing.
 
     Of jobs that run together each has its own: its rank classes are numbered from `first` on, and `rates` are those of
-    the flows of all of them, of which its own have the numbers `flow_number` of them.
+    the flows of all of them, on links of which its own have the numbers `link_number` [num_link_classes].
     """
 
     def __init__(
-        self,
-        pricing: Pricing,
-        first: int = 0,
-        rates: FlowRates | None = None,
-        flow_number: Callable[[int], int] = lambda own: own,
+        self, pricing: Pricing, first: int = 0, rates: FlowRates | None = None, link_number: Ints | None = None
     ) -> None:
-        self.pricing, self.first, self.flow_number = pricing, first, flow_number
-        self.rates = FlowRates(pricing.flows, pricing.folding.capacity) if rates is None else rates
+        self.pricing, self.first, self.link_number = pricing, first, link_number
+        self.rates = FlowRates([], pricing.folding.capacity) if rates is None else rates
         self.is_dead = pricing.folding.capacity == 0.0  # [num_link_classes]
         self.some_dead = bool(self.is_dead.any()) or not pricing.fabric.speed.all()
         self.alone: dict[tuple[Segment, Classes], CallAlone] = {}
+        self._flows: dict[int, int] = {}  # the number among all that run of each own flow
         self._groups: dict[str, tuple[list[int], tuple[Classes, ...]]] = {}
         self._infos: dict[int, OpInfo] = {}
         self._inner: dict[Segment, InnerCall] = {}
@@ -95,14 +157,22 @@ class EngineContext:
     def _numbered(self, work: OpWork) -> OpWork:
         """A work with its flows by the numbers of all jobs. Waits that differ by rounding are equal, so that equal
         classes stay together."""
-        flow, starting = (-1 if own < 0 else self.flow_number(own) for own in (work.flow, work.starting))
+        flow, starting = self._flow(work.flow), self._flow(work.starting)
         return OpWork(_rounded(work.latency_s), work.amount, work.alone, flow, starting)
+
+    def _flow(self, own: int) -> int:
+        if own >= 0 and own not in self._flows:
+            flow = self.pricing.flows[own]
+            if self.link_number is not None:
+                flow = replace(flow, rows=self.link_number[flow.rows])
+            self._flows[own] = self.rates.add(flow)
+        return self._flows[own] if own >= 0 else -1
 
     @cached_property
     def idle(self) -> int:
         """A flow of seconds that loads and holds nothing."""
         none = np.empty(0)
-        return self.pricing.intern(("idle",), np.empty(0, np.int64), none, 1.0)
+        return self.rates.add(Flow(np.empty(0, np.int64), none, none, 1.0))
 
     def _moving(self, work: OpWork, pattern: str, group: int) -> OpWork:
         """A work, or one that stands still where it loads something dead."""

@@ -6,8 +6,7 @@ communicator that spans roles, and the k-th exchange of two ends, is one call fo
 A node that stands for a whole call takes the times of a run of that call by itself, if all rank classes that its
 collectives couple come to it at one instant and nothing else uses a link, memory or compute units of theirs. Equal
 calls that follow at once, the layers of a stage, are then run in one go. Where something else begins to use what they
-use, the call that is under way goes on op by op from where it is then, until nothing of it is under way and nothing
-else uses what it loads: from there on it runs as a whole again. Both give the same times.
+use, the call that is under way goes on op by op from where it is then. Both give the same times.
 """
 
 from __future__ import annotations
@@ -20,14 +19,21 @@ import numpy as np
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.cost import OpWork
-from simfrontier.core.engine.context import CallAlone, Classes, EngineContext, OpInfo
-from simfrontier.core.engine.flows import INSTANT_S, RESOLUTION, FlowEvents, RunningFlow
-from simfrontier.core.engine.links import at
+from simfrontier.core.engine.context import (
+    CallAlone,
+    CallByOps,
+    Classes,
+    Ending,
+    EngineContext,
+    OpInfo,
+    WholeCalls,
+    is_end_of,
+    taken_over,
+)
+from simfrontier.core.engine.flows import INSTANT_S, RESOLUTION, FlowEvents, RunningFlow, at
 from simfrontier.core.engine.step_path import number_nodes
+from simfrontier.core.engine.stops import blocked_lines, job_stops
 from simfrontier.core.engine.timeline import CallTimes, RoleTimeline, Timeline
-from simfrontier.core.engine.transfers import pieces_of
-from simfrontier.core.engine.under_way import CallByOps, Ending, WholeCalls, is_end_of, job_stops, taken_over
-from simfrontier.core.engine.waits import blocked_lines
 from simfrontier.core.program import Issuer, Op, SegmentedProgram
 
 
@@ -37,12 +43,10 @@ class Engine(FlowEvents):
     def __init__(
         self,
         roles: Sequence[tuple[EngineContext, SegmentedProgram, Classes]],
-        done: Sequence[int] = (),
         later: Sequence[tuple[float, EngineContext]] = (),
     ) -> None:
-        """`roles`: each with the context of its job, and the rank classes that run it; `done`: how many ops of each
-        lane every rank class has done already, none where it is empty; `later`: other states of the machine, and from
-        when on they hold, in order, in seconds."""
+        """`roles`: each with the context of its job, and the rank classes that run it; `later`: other states of the
+        machine, and from when on they hold, in order, in seconds."""
         self.contexts = [context for context, _, _ in roles]
         self.parts = [part for _, part, _ in roles]
         self.classes = [classes for _, _, classes in roles]
@@ -53,7 +57,7 @@ class Engine(FlowEvents):
         self.issuers: dict[int, Issuer] = {}
         for context, part, classes in roles:
             self.infos.append(context.infos(part))
-            self.issuers.update({cls: Issuer(part.program, done) for cls in classes})
+            self.issuers.update({cls: Issuer(part.program) for cls in classes})
         self.ready, self.start, self.end = (
             {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()} for _ in range(3)
         )
@@ -61,7 +65,6 @@ class Engine(FlowEvents):
         self.by_ops: dict[int, CallByOps] = {}
         self.by_ops_keys: set[tuple[int, Classes]] = set()  # calls that are run op by op
         self.coming: dict[int, dict[Classes, list[int]]] = {}
-        self.returning: dict[tuple[int, Classes, int], list[int]] = {}  # by call, rank classes and piece that comes
         self.whole: list[WholeCalls] = []
         self.whole_load = 0  # what any of them loads
         self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in roles]
@@ -189,15 +192,6 @@ class Engine(FlowEvents):
             if together:
                 self._run_whole(role, node, tuple(sorted(together)))
         self.coming.clear()
-        for (key, coupled, piece), here in self.returning.items():
-            role = self.role_of[here[0]]
-            node = self.nodes.node(key, role)
-            if len(here) == len(coupled) and self._is_clear(role, node, coupled):
-                self._run_whole(role, node, coupled, piece)
-                continue
-            for cls in here:
-                self._next(cls)
-        self.returning.clear()
         if self.whole:
             for flow in self.woken:
                 self._disturb(self.rates.load(flow.flow))
@@ -209,27 +203,22 @@ class Engine(FlowEvents):
         load = self.contexts[role].load(self.parts[role], node, coupled)
         return not self._disturb(load) and not self.under_way(load)
 
-    def _run_whole(self, role: int, node: int, classes: Classes, piece: int = 0) -> None:
-        """Rank classes that begin a call together, or a piece of it, and do not disturb each other, are run as one;
-        where they end it together, so are the equal calls that follow at once."""
+    def _run_whole(self, role: int, node: int, classes: Classes) -> None:
+        """Rank classes that begin a call together and do not disturb each other are run as one; where they end it
+        together, so are the equal calls that follow at once."""
         followers = self.parts[role].followers
         alone = self._alone(role, node, classes)
-        nodes, begins = [node], [self.env.now - alone.pieces.begins[piece]]
+        nodes, begins = [node], [self.env.now]
         if len(alone.ends) == 1:
             ((length, _),) = alone.ends
             while followers[nodes[-1]] >= 0:
                 nodes.append(followers[nodes[-1]])
                 begins.append(begins[-1] + length)
         key, load = self.nodes.keys[role][nodes[-1]], self.contexts[role].load(self.parts[role], node, classes)
-        begun = {cls: self.by_ops.pop(cls) for cls in classes} if piece else {}
-        calls = WholeCalls(role, nodes, begins, key, classes, load, alone, set(classes), begun)
+        calls = WholeCalls(role, nodes, begins, key, classes, load, alone, set(classes))
         self.whole.append(calls)
         self.whole_load |= load
-        if piece:
-            for cls, call in begun.items():
-                call.goes_on(begins[0], alone.times[cls])
-        else:
-            self._enter(calls, 0)
+        self._enter(calls, 0)
         for delay, ending in alone.ends:
             self._after(begins[-1] - self.env.now + delay, Ending(key, ending))
 
@@ -242,8 +231,6 @@ class Engine(FlowEvents):
 
     def _pass_to(self, calls: WholeCalls, number: int) -> None:
         """Write down that all of these calls before one are done, and when that one has begun."""
-        if number:
-            self._write_down(calls.role, calls.begun)
         for each in range(1, number + 1):
             begin = calls.begins[each]
             self._enter(calls, each)
@@ -267,21 +254,16 @@ class Engine(FlowEvents):
                 cls: CallTimes(ready=table.ready[row], start=table.start[row], end=table.end[row])
                 for row, cls in enumerate(classes)
             }
-            known[key] = CallAlone(
-                times=times,
-                ends=tuple((end, tuple(ending)) for end, ending in ends.items()),
-                pieces=pieces_of(part.program, list(times.values())),
-            )
+            known[key] = CallAlone(times, tuple((end, tuple(ending)) for end, ending in ends.items()))
         return known[key]
 
     def _run_by_ops(self, cls: int, role: int, node: int) -> None:
         self.start[cls][node] = self.env.now
         part, context = self.parts[role], self.contexts[role]
-        inner, coupled = context.inner(part, node), context.coupled(part, node, self.classes[role])[cls]
+        inner = context.inner(part, node)
         program = inner.segmented.program
         times = ([0.0] * program.num_ops for _ in range(3))
-        issuer = Issuer(program)
-        self.by_ops[cls] = CallByOps(node, self.nodes.keys[role][node], coupled, inner, issuer, *times)
+        self.by_ops[cls] = CallByOps(node, self.nodes.keys[role][node], inner, Issuer(program), *times)
         self._next(cls)
 
     def _next(self, cls: int) -> None:
@@ -290,18 +272,6 @@ class Engine(FlowEvents):
         for index in call.issuer.startable():
             call.ready[index] = self.env.now
             self._arrive(cls, call.key, index, call.inner.infos[index])
-
-    def _next_or_return(self, cls: int) -> None:
-        """The same, but where a piece of the call begins, it may run on as a whole."""
-        call = self.by_ops[cls]
-        role = self.role_of[cls]
-        if call.issuer.is_idle and not self.contexts[role].stands_still(self.parts[role], call.node, call.coupled):
-            pieces = self._alone(role, call.node, call.coupled).pieces
-            piece = pieces.number_of.get(tuple(call.issuer.done))
-            if piece is not None:
-                self.returning.setdefault((call.key, call.coupled, piece), []).append(cls)
-                return
-        self._next(cls)
 
     def _disturb(self, load: int) -> bool:
         """Whether calls that run as a whole load these links: they go on op by op."""
@@ -313,39 +283,30 @@ class Engine(FlowEvents):
         return bool(disturbed)
 
     def _go_on_by_ops(self, calls: WholeCalls) -> None:
-        """Run the piece that is under way by itself once more until now, and take over what is under way in it."""
+        """Run the call that is under way by itself once more until now, and take over what is under way in it."""
         self._take_out(calls)
         now, instant = self.env.now, max(INSTANT_S, self.env.now * RESOLUTION)
         number = bisect_right(calls.begins, now + instant) - 1
         self._pass_to(calls, number)
         context = self.contexts[calls.role]
         part, node, since = self.parts[calls.role], calls.nodes[number], min(now, calls.begins[number])
-        key, inner, pieces = self.nodes.keys[calls.role][node], context.inner(part, node), calls.alone.pieces
-        piece = bisect_right(pieces.begins, now - since + instant) - 1
-        origin = since + pieces.begins[piece]
-        alone = Engine([(context, inner.segmented, calls.classes)], pieces.done[piece])
-        alone.run_until(max(0.0, now - origin), instant)
+        key, inner = self.nodes.keys[calls.role][node], context.inner(part, node)
+        alone = Engine([(context, inner.segmented, calls.classes)])
+        alone.run_until(max(0.0, now - since), instant)
         going = {cls for cls in calls.left if not alone.issuers[cls].is_finished}
         for waiting in self.timers.values():
             waiting[:] = [what for what in waiting if not is_end_of(what, calls.key, going)]
-        begun = calls.begun if number == 0 else {}
-        self._write_down(calls.role, {cls: call for cls, call in begun.items() if cls not in going})
-        coupled = context.coupled(part, node, self.classes[calls.role])
         for cls in going:
-            if cls in begun:
-                self.by_ops[cls] = begun[cls]
-                begun[cls].issuer = alone.issuers[cls]
-            else:
-                times = calls.alone.times[cls]
-                tables = ((table + since).tolist() for table in (times.ready, times.start, times.end))
-                self.by_ops[cls] = CallByOps(node, key, coupled[cls], inner, alone.issuers[cls], *tables)
+            times = calls.alone.times[cls]
+            tables = ((table + since).tolist() for table in (times.ready, times.start, times.end))
+            self.by_ops[cls] = CallByOps(node, key, inner, alone.issuers[cls], *tables)
         for (index, _, group), count in alone.arrived.items():
             self.arrived[key, index, group] = count
         for flow in [flow for sharing in alone.sharing for flow in sharing.flows]:
             self.woken.append(taken_over(flow, key))
         for when, waiting in alone.timers.items():
             for what in waiting:
-                self._after(max(0.0, origin + when - now), taken_over(what, key))
+                self._after(max(0.0, since + when - now), taken_over(what, key))
 
     # ── other states of the machine ──
 
@@ -430,9 +391,9 @@ class Engine(FlowEvents):
         for cls in sorted(inside):
             call = self.by_ops[cls]
             if not call.issuer.is_finished:
-                self._next_or_return(cls)
+                self._next(cls)
                 continue
-            self._write_down(self.role_of[cls], {cls: self.by_ops.pop(cls)})
+            self.times_by_class[self.role_of[cls]][cls, call.node] = self.by_ops.pop(cls).times()
             self._end(cls, call.node)
             touched[cls] = None
         self._start_all(sorted(touched))
@@ -441,19 +402,12 @@ class Engine(FlowEvents):
         self.end[cls][node] = self.env.now
         self.issuers[cls].finish(node)
 
-    def _write_down(self, role: int, calls: Mapping[int, CallByOps]) -> None:
-        """Keep the times of calls that have ended, by rank class."""
-        for cls, call in calls.items():
-            self.times_by_class[role][cls, call.node] = call.times()
-
     def _end_whole(self, ending: Ending) -> None:
         for calls in self.whole:
             if calls.key == ending.key and calls.left.issuperset(ending.classes):
                 calls.left.difference_update(ending.classes)
                 if not calls.left:
                     self._pass_to(calls, len(calls.nodes) - 1)
-                    if len(calls.nodes) == 1:
-                        self._write_down(calls.role, calls.begun)
                     self._take_out(calls)
                 return
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,6 @@ from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.cost import Flow
 from simfrontier.core.network import solve
 
-Thing = TypeVar("Thing")
 MOST_UNFILTERED = 10_000  # loads of flows that run together, above which links that cannot fill are left out
 MOST_APART = 1_000_000  # flows in all sets that are kept as they share links, some 200 MB
 MARGIN = 1e-9  # relative distance from full within which a link may fill
@@ -44,13 +42,18 @@ class FlowRates:
     anew.
     """
 
-    def __init__(self, flows: Sequence[Flow], capacity: NDArray[np.float64]) -> None:
-        """`flows` may grow; `capacity`: of each link class."""
+    def __init__(self, flows: list[Flow], capacity: Floats) -> None:
+        """`capacity`: of each link class."""
         self.flows, self.capacity = flows, capacity
         self._of_set: dict[tuple[int, ...], list[float]] = {}  # in the order of the flows
         self._apart: dict[tuple[int, ...], SharingSets] = {}
         self._num_apart = 0  # flows in all of these
         self._loads: dict[int, int] = {}
+
+    def add(self, flow: Flow) -> int:
+        """Return the number of one more flow."""
+        self.flows.append(flow)
+        return len(self.flows) - 1
 
     def load(self, flow: int) -> int:
         """The link classes that a flow loads or of which it holds a part, as bits."""
@@ -135,35 +138,35 @@ def _numbered(things: Ints, count: int) -> tuple[Ints, Ints]:
     return different, place[things]
 
 
-def sets_that_share(things: Iterable[Thing], load_of: Callable[[Thing], int]) -> list[tuple[int, list[Thing]]]:
-    """Things in sets of which no two use a common link, each with the links that it uses, as bits; `load_of`: those of
-    one thing."""
-    sets: list[tuple[int, list[Thing]]] = []
-    for thing in things:
-        load, together, apart = load_of(thing), [thing], []
-        for other, its_things in sets:
+def sets_that_share(flows: Iterable[int], load_of: Callable[[int], int]) -> list[tuple[int, list[int]]]:
+    """Return flows in sets of which no two use a common link, each with the links that it uses, as bits; `load_of`:
+    those of one flow."""
+    sets: list[tuple[int, list[int]]] = []
+    for flow in flows:
+        load, together, apart = load_of(flow), [flow], []
+        for other, others in sets:
             if other & load:
                 load |= other
-                together += its_things
+                together += others
             else:
-                apart.append((other, its_things))
+                apart.append((other, others))
         sets = [*apart, (load, together)]
     return sets
 
 
-def bits(links: NDArray[np.int64]) -> int:
+def bits(links: Ints) -> int:
     """A set of link classes as a number."""
     flags = np.zeros(int(links.max(initial=-1)) + 1, np.uint8)
     flags[links] = 1
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
-def not_held(capacity: NDArray[np.float64], held: NDArray[np.float64]) -> NDArray[np.float64]:
+def not_held(capacity: Floats, held: Floats) -> Floats:
     """What flows share of links of which calls hold a part.
 
     Where calls ask for all units together, one is left, so that nothing stands still: a workgroup of a kernel finds
     room as soon as one of a call ends.
     """
     left = np.maximum(capacity - held, np.minimum(capacity, LEAST_UNITS))
-    shared: NDArray[np.float64] = np.where(held > 0.0, left, capacity)
+    shared: Floats = np.where(held > 0.0, left, capacity)
     return shared

@@ -7,7 +7,9 @@ that share links with what ended or started; the others go on as they do.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
 from math import inf
 from typing import Any
@@ -16,11 +18,28 @@ import simpy
 
 from simfrontier.core.cost import OpWork
 from simfrontier.core.engine.flow_rates import FlowRates
-from simfrontier.core.engine.links import at_end_of_instant
 
 MOST_TOGETHER = 24  # flows that change together and are brought up to date together, whether they share links or not
 INSTANT_S = 1e-12  # events closer than this are one instant
 RESOLUTION = 1e-15  # relative: after hours of simulated time the clock itself cannot tell events this close apart
+
+
+def at(env: simpy.Environment, time: float, then: Callable[[object], None]) -> None:
+    """Call `then` at a time; what is asked for first of the same time is called first."""
+    env.timeout(max(0.0, time - env.now)).callbacks.append(then)
+
+
+def at_end_of_instant(env: simpy.Environment, then: Callable[[], None]) -> None:
+    """Call `then` now, after everything else that happens at this time. One caller of a clock at a time: two would
+    wait for each other."""
+    env.timeout(0).callbacks.append(partial(_look, env, then))
+
+
+def _look(env: simpy.Environment, then: Callable[[], None], _: object) -> None:
+    if env.peek() > env.now:
+        then()
+    else:
+        env.timeout(0).callbacks.append(partial(_look, env, then))
 
 
 @dataclass(slots=True, eq=False)

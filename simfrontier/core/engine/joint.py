@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import overload
 
 import numpy as np
 
 from simfrontier.base.arrays import Ints
 from simfrontier.base.errors import InputError
 from simfrontier.core.collectives import Library
-from simfrontier.core.cost import Flow, Placement, Pricing, folded_anew, price
+from simfrontier.core.cost import Placement, Pricing, folded_anew, price
 from simfrontier.core.engine.context import Classes, EngineContext
 from simfrontier.core.engine.engine import Engine
 from simfrontier.core.engine.flow_rates import FlowRates
@@ -97,42 +96,14 @@ def _coloured(pricing: Pricing, links: Ints, colour: Ints) -> Pricing:
     return folded_anew(pricing, colours)
 
 
-class _JointFlows(Sequence[Flow]):
-    """The flows of two pricings: those of the first have even numbers, those of the second odd ones, on the link
-    classes of both; `row_of`: of each link class of the second."""
-
-    def __init__(self, one: Pricing, other: Pricing, row_of: Ints) -> None:
-        self.both, self.row_of = (one.flows, other.flows), row_of
-        self.known: dict[int, Flow] = {}
-
-    def __len__(self) -> int:
-        return 2 * max(map(len, self.both))
-
-    @overload
-    def __getitem__(self, number: int) -> Flow: ...
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[Flow]: ...
-    def __getitem__(self, number: int | slice) -> Flow | Sequence[Flow]:
-        assert isinstance(number, int)
-        flow = self.both[number % 2][number // 2]
-        if number % 2 == 0:
-            return flow
-        if number not in self.known:
-            self.known[number] = replace(flow, rows=self.row_of[flow.rows])
-        return self.known[number]
-
-
 def contexts_of(one: Pricing, other: Pricing) -> tuple[EngineContext, EngineContext]:
     """What the engine needs of both jobs: their flows load the links of both, of which they share some."""
-    num_links = one.folding.num_link_classes
-    row_of = num_links + np.arange(other.folding.num_link_classes)
+    number = one.folding.num_link_classes + np.arange(other.folding.num_link_classes)
     mine, theirs = shared_links(one.fabric, other.fabric)
-    row_of[other.folding.link_class[theirs]] = one.folding.link_class[mine]
-    rates = FlowRates(_JointFlows(one, other, row_of), np.concatenate([one.folding.capacity, other.folding.capacity]))
-    return (
-        EngineContext(one, 0, rates, lambda own: 2 * own),
-        EngineContext(other, one.folding.num_rank_classes, rates, lambda own: 2 * own + 1),
-    )
+    number[other.folding.link_class[theirs]] = one.folding.link_class[mine]
+    rates = FlowRates([], np.concatenate([one.folding.capacity, other.folding.capacity]))
+    first = one.folding.num_rank_classes
+    return EngineContext(one, 0, rates), EngineContext(other, first, rates, number)
 
 
 class _JointEngine(Engine):

@@ -1,4 +1,5 @@
-"""Resampling: a simulated step once more with longer and shorter ops, all samples in one pass, without a clock."""
+"""Resampling: a simulated step once more with longer and shorter ops, all samples in one pass, without a clock; and how
+long ranks then wait in calls until the last of their group has come."""
 
 from __future__ import annotations
 
@@ -7,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfrontier.base.arrays import Floats
+from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.engine.durations import SimulatedDurations
 from simfrontier.core.engine.step import SimulatedStep
-from simfrontier.core.engine.step_path import StepPath
-from simfrontier.core.engine.waiting import TypicalWaits
+from simfrontier.core.engine.step_path import Node, StepPath, num_waiting
+from simfrontier.core.engine.timeline import RoleTimeline
 from simfrontier.core.program import Compute, Op, SegmentedProgram
 
 
@@ -84,21 +85,21 @@ class _SampledDurations(SimulatedDurations):
     """Durations as simulated, times the factors of each op."""
 
     def __init__(self, step: SimulatedStep, factors: DurationFactors) -> None:
-        super().__init__(step.pricing, step.roles, factors.of_class.shape[1])
+        super().__init__(step.pricing, step.roles, factors.of_class.shape[1], self._longer)
         self.sampled = factors
         self.runs: dict[int, dict[int, tuple[int, float]]] = {}
         self._messages: dict[Hashable, tuple[Floats, float]] = {}
 
-    def factors(self, op: Op, role: int) -> Floats:
+    def _longer(self, op: Op, rows: Ints) -> Floats:
         logs = self.sampled.of_op.get(op.number)
         factor = np.ones((1, 1)) if logs is None else np.exp(logs)[None]
-        slow: Floats = factor * self.sampled.of_class[self.rows[role]] if self.sampled.on_device[op.number] else factor
+        slow: Floats = factor * self.sampled.of_class[rows] if self.sampled.on_device[op.number] else factor
         return slow
 
     def of_op(self, role: int, node: int) -> Floats:
         op, took = self.parts[role].program.ops[node], self.took[role][node]
         if isinstance(op, Compute):
-            longer: Floats = took * self.known_factors(op, role)
+            longer: Floats = took * self.factors(op, role)
             run = self._run_of(role, node)
             if run is None or self.sampled.of_run is None:
                 return longer
@@ -110,7 +111,8 @@ class _SampledDurations(SimulatedDurations):
         out: Floats = took * np.exp(logs)
         return out
 
-    def added_to_call(self, role: int, node: int) -> Floats | None:
+    def added_to_call(self, role: int, node: int) -> Floats:
+        """Return the noise of the messages of a call."""
         in_messages_s, noise_share = self._messages_in(role, node)
         noise = self.sampled.noise[role][node]
         out: Floats = in_messages_s * np.expm1(self.sampled.run_sd * noise_share * noise)
@@ -163,3 +165,55 @@ def runs_of(
         share = float(np.sqrt((times**2).sum()) / times.sum()) if times.any() else 0.0
         out |= dict.fromkeys(nodes, (number, share))
     return out
+
+
+class TypicalWaits:
+    """Collects waits by the names of calls, in seconds per step of a rank on average [num_variations].
+
+    The rows of a path are the slowest members of rank classes, which come last. A typical member of a class starts with
+    them whenever a call starts, and is ready for the next one when kernels of usual speed are done: it waits from then
+    until the call starts. Classes count with as many ranks as they have.
+    """
+
+    def __init__(self, path: StepPath, roles: Sequence[RoleTimeline], logs: Mapping[int, Floats]) -> None:
+        """`roles`: of the simulated step that the path varies; `logs`: by the number of an op, the log of how many
+        times as long it takes on every rank [num_variations]."""
+        self.path, self.logs = path, logs
+        self.by_call: dict[str, Floats] = {}
+        members = np.bincount(path.pricing.folding.rank_class)
+        self._shares: list[Floats] = [members[rows] / members.sum() for rows in path.rows]
+        self._took = [role.timeline.end - role.timeline.start for role in roles]
+        self._left = [num_waiting(nodes) for nodes in path.before]
+        self._ends: list[dict[int, Floats]] = [{} for _ in path.before]
+
+    def note(self, node: Node, start: Floats, end: Floats) -> None:
+        """A node that starts and ends so on the slowest members; each node once, in the order of the path."""
+        role, index = node
+        part, ready = self.path.parts[role], self._ready(node)
+        op, took = part.program.ops[index], self._took[role][:, index, None]
+        if part.blocks[index] is not None:
+            coupled = not self.path.runs_whole[node] or self.path.coupled(role, index) is not None
+            own = end if coupled else ready + took
+        elif isinstance(op, Compute):
+            own = ready + took * np.exp(self.logs.get(op.number, np.zeros(1)))[None]
+        else:
+            self._wait(role, op.name, np.maximum(start - ready, 0.0))
+            own = end
+        if self._left[role][index]:
+            self._ends[role][index] = own
+
+    def _ready(self, node: Node) -> Floats:
+        """When a typical member is ready for a node [num_rows, num_variations]."""
+        role, index = node
+        ends, left = self._ends[role], self._left[role]
+        out = np.zeros((len(self.path.rows[role]), self.path.durations.num_variations))
+        for other in self.path.before[role][index]:
+            out = np.maximum(out, ends[other])
+            left[other] -= 1
+            if not left[other]:
+                del ends[other]
+        return out
+
+    def _wait(self, role: int, call: str, waited: Floats) -> None:
+        own: Floats = self._shares[role] @ waited
+        self.by_call[call] = self.by_call[call] + own if call in self.by_call else own

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from simfrontier.core.collectives import message_bytes, sent_and_received
-from simfrontier.core.engine.notes import step_note
 from simfrontier.core.engine.step import SimulatedStep
+from simfrontier.core.engine.varied import step_note
 from simfrontier.core.engine.walk import Walk, walks_of
 from simfrontier.core.program import Compute, Exchange, Op, traffic_bytes
 from simfrontier.core.trace import SIMULATED, Span, Trace, rank_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,14 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.collectives import Library
 from simfrontier.core.cost import Placement, Pricing, folded_anew, price_states
 from simfrontier.core.engine.call_factors import apply_call_factors, call_factors
-from simfrontier.core.engine.fidelity import simulate
-from simfrontier.core.engine.role_view import RoleView, busy_s, is_kernel, view_of
-from simfrontier.core.engine.step_path import NodeNumbers, number_nodes
-from simfrontier.core.engine.timeline import RoleTimeline, Timeline
+from simfrontier.core.engine.chunk import chunked, refuse_many
+from simfrontier.core.engine.context import EngineContext
+from simfrontier.core.engine.durations import Durations
+from simfrontier.core.engine.engine import Engine
+from simfrontier.core.engine.joint import Neighbour, simulate_beside
+from simfrontier.core.engine.repeating import RepeatingEngine
+from simfrontier.core.engine.step_path import NodeNumbers, StepPath, number_nodes, timelines
+from simfrontier.core.engine.timeline import RoleTimeline, RoleView, Timeline, busy_s, classes_of, is_kernel, view_of
 from simfrontier.core.machine import HEALTHY, Machine, Perturbation
 from simfrontier.core.network import ends, joining_links
 from simfrontier.core.program import (
@@ -29,10 +33,7 @@ from simfrontier.core.program import (
     SegmentedProgram,
     segmented_roles,
 )
-
-if TYPE_CHECKING:
-    from simfrontier.core.engine.joint import Neighbour
-    from simfrontier.core.trace import LinkTable
+from simfrontier.core.trace import LinkBytes, LinkTable
 
 Fidelity = Literal["analytic", "flow", "chunk"]
 CallFactorsOf = Callable[[Sequence[SegmentedProgram], Pricing], tuple[NDArray[np.float64], ...]]
@@ -164,8 +165,6 @@ class SimulatedStep:
 
     def link_table(self, digest: str, title: str) -> LinkTable:
         """What every wire and pool carried in the step; fidelity `chunk` only."""
-        from simfrontier.core.trace import LinkBytes, LinkTable
-
         assert self.link_bytes is not None, f"fidelity {self.fidelity} counts no bytes of links"
         fabric, links = self.pricing.fabric, []
         for link in joining_links(fabric):
@@ -180,6 +179,24 @@ class SimulatedStep:
                 )
             )
         return LinkTable(digest=digest, title=title, links=tuple(links))
+
+
+def simulate(
+    parts: Sequence[SegmentedProgram],
+    pricing: Pricing,
+    contended: bool = True,
+    later: Sequence[tuple[float, Pricing]] = (),
+) -> tuple[RoleTimeline, ...]:
+    """Run one step of all roles, one result for each; not `contended`, every op takes its time alone (fidelity
+    `analytic`). `later`: the machine in other states, folded with this one, and from when on, in seconds. Raises
+    JobStopsError where something is dead that the step needs, and stays so."""
+    classes = classes_of(pricing, len(parts))
+    if not contended:
+        return timelines(StepPath(Durations(pricing, parts, classes)), classes)
+    context, others = EngineContext(pricing), [(since, EngineContext(state)) for since, state in later]
+    if len(parts) == 1 and parts[0].num_ops == parts[0].program.num_ops:
+        return RepeatingEngine(context, parts[0], classes[0], others).run()
+    return Engine([(context, *role) for role in zip(parts, classes, strict=True)], later=others).run()
 
 
 def simulate_step(
@@ -202,8 +219,6 @@ def simulate_step(
     single calls take as is usual, where that is known of each rank. Raises InputError where the machine or the fidelity
     cannot run it, and JobStopsError where it needs something that is dead for good."""
     if fidelity == "chunk":
-        from simfrontier.core.engine.chunk import chunked, refuse_many
-
         refuse_many(schedule.mesh.num_ranks)
     exact = exact or fidelity == "chunk"
     if factors_of is None and perturbation.calls_differ:
@@ -220,8 +235,6 @@ def simulate_step(
         parts = segmented_roles(schedule, whole=not exact)
     link_bytes = together = None
     if beside is not None:
-        from simfrontier.core.engine.joint import simulate_beside
-
         together = simulate_beside(parts, pricing, beside, exact)
     if together is not None:
         pricing, roles = together

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.base.arrays import Floats
 from simfrontier.core.cost import Pricing
 from simfrontier.core.engine.durations import Durations
-from simfrontier.core.engine.waits import GroupWait, group_wait_of
+from simfrontier.core.engine.timeline import CallTimes, RoleTimeline, Timeline
 from simfrontier.core.program import CallSequence, Compute, Op, Role, Segment, SegmentedProgram, expand, sequence_of
 
 Node = tuple[int, int]  # (role, its number in the role's program)
@@ -155,6 +156,40 @@ def number_nodes(parts: Sequence[SegmentedProgram], pricings: Sequence[Pricing])
     return NodeNumbers(keys=tuple(keys), first=tuple(first), shared=shared)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupWait:
+    """Who waits for whom on a pattern: rank classes sorted by group, where each group begins there, and each class's
+    group."""
+
+    order: NDArray[np.int64]
+    first: NDArray[np.int64]
+    group: NDArray[np.integer]
+
+    @property
+    def groups(self) -> tuple[list[int], ...]:
+        """The rank classes of each group."""
+        return tuple(each.tolist() for each in np.split(self.order, self.first[1:]))
+
+    def after(self, ready: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The times at which the groups are ready of classes that are at these [num_rank_classes, ...]."""
+        if len(self.first) == 1:
+            return np.broadcast_to(ready.max(axis=0), ready.shape)
+        together: NDArray[np.float64] = np.maximum.reduceat(ready[self.order], self.first, axis=0)[self.group]
+        return together
+
+
+def group_wait_of(group: NDArray[np.integer]) -> GroupWait | None:
+    """Who waits for whom where rank classes are in these groups; None where each is a group by itself."""
+    order = np.argsort(group, kind="stable")
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    if len(first) == len(group):
+        return None
+    of_label = np.cumsum(np.diff(group[order], prepend=-1) != 0) - 1
+    place = np.empty(len(group), np.int64)
+    place[order] = of_label
+    return GroupWait(order=order, first=first, group=place)
+
+
 SAME_TIME = 1e-12  # rank classes that come to a call closer than this, relative to the time, come to it at once
 
 
@@ -242,8 +277,7 @@ class StepPath:
             return start + self.durations.of_op(role, index)
         call = self.call(role, index)
         end = start + call.alone_s if self.runs_whole[node] else call.end(start)
-        added = self.durations.added_to_call(role, index)
-        return end if added is None else end + added
+        return end + self.durations.added_to_call(role, index)
 
     def call(self, role: int, node: int) -> CallPath:
         """The call that a node stands for, op by op; equal ones are one."""
@@ -320,3 +354,55 @@ class CallPath:
 
     def _end(self, node: Node, start: Floats) -> Floats:
         return start + self.took[node[1]]
+
+
+def timelines(path: StepPath, classes: Sequence[tuple[int, ...]]) -> tuple[RoleTimeline, ...]:
+    """The times of all roles, of one variation."""
+    times = [np.empty((3, part.program.num_ops, len(rows))) for part, rows in zip(path.parts, classes, strict=True)]
+    calls = _CallTimes(path, classes)
+    for (role, node), *when in path.passed():
+        for which, each in enumerate(when):
+            times[role][which, node] = each[:, 0]
+        if path.parts[role].blocks[node] is not None:
+            calls.note((role, node), when[1])
+    return tuple(
+        RoleTimeline(
+            segmented=part,
+            classes=classes[role],
+            timeline=Timeline(ready=ready.T, start=start.T, end=end.T),
+            by_class=calls.by_class[role],
+            by_node=calls.by_node[role],
+        )
+        for role, (part, (ready, start, end)) in enumerate(zip(path.parts, times, strict=True))
+    )
+
+
+class _CallTimes:
+    """When the ops of calls run: of those that run as a whole once for all that begin at one instant."""
+
+    def __init__(self, path: StepPath, classes: Sequence[tuple[int, ...]]) -> None:
+        self.path, self.classes = path, classes
+        self.by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in classes]
+        self.by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in classes]
+        self._whole: dict[CallPath, dict[int, CallTimes]] = {}
+
+    def note(self, node: Node, start: Floats) -> None:
+        """A call that starts on the rows of its role then."""
+        role, index = node
+        call = self.path.call(role, index)
+        if not self.path.runs_whole[node]:
+            times = self._by_class(call.times(start), role)
+            self.by_class[role].update({(cls, index): each for cls, each in times.items()})
+            return
+        if call not in self._whole:
+            self._whole[call] = self._by_class(call.times_alone, role)
+        whole, begins = self._whole[call], start[:, 0]
+        for begin in np.unique(begins).tolist():
+            mine = np.flatnonzero(begins == begin)
+            some = whole if len(mine) == len(begins) else {(cls := self.classes[role][row]): whole[cls] for row in mine}
+            self.by_node[role].setdefault(index, []).append((begin, some))
+
+    def _by_class(self, times: Floats, role: int) -> dict[int, CallTimes]:
+        ready, start, end = np.ascontiguousarray(times[..., 0].swapaxes(1, 2))
+        each = zip(self.classes[role], ready, start, end, strict=True)
+        return {cls: CallTimes(ready=r, start=s, end=e) for cls, r, s, e in each}

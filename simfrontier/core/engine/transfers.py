@@ -1,9 +1,8 @@
-"""Collectives as transfers: what the library chose, made ready to run, and pieces of calls."""
+"""Collectives as transfers: what the library chose, made ready to run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +10,8 @@ from numpy.typing import NDArray
 from simfrontier.base.errors import InputError
 from simfrontier.core.collectives import Library, Lowered, LoweredSchedule, Recipe, algorithm, messages_of
 from simfrontier.core.cost import Pricing
-from simfrontier.core.engine.timeline import CallTimes
 from simfrontier.core.network import Fabric, orders
-from simfrontier.core.program import Collective, ExpandedProgram
+from simfrontier.core.program import Collective
 
 
 def lowered_schedule(pricing: Pricing, digest: str) -> LoweredSchedule:
@@ -121,37 +119,3 @@ class TransferLists:
         chunk = np.array([transfer.chunk for transfer in self.lowered.transfers], np.int64)
         width = np.array([transfer.count for transfer in self.lowered.transfers], np.int64)
         return [float(size) for size in (begins[chunk + width] - begins[chunk]).tolist()]
-
-
-Done = tuple[int, ...]  # ops that are done, by lane
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """When each piece of a call that runs by itself begins, in seconds from the call's begin, and what all of its rank
-    classes have done then; the first begins with the call. `number_of`: the piece that begins with so much done."""
-
-    begins: tuple[float, ...]
-    done: tuple[Done, ...]
-    number_of: dict[Done, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "number_of", {done: number for number, done in enumerate(self.done)})
-
-
-def pieces_of(program: ExpandedProgram, times: Sequence[CallTimes]) -> Pieces:
-    """The pieces of a call of these ops, by its times on each of its rank classes."""
-    ready, end = np.array([each.ready for each in times]), np.array([each.end for each in times])
-    at = np.unique(ready)[:, None, None]  # [num_instants, 1, 1], beside [num_classes, num_ops]
-    done = end <= at
-    is_idle = (done | (ready >= at)).all(axis=(1, 2)) & (done == done[:, :1]).all(axis=(1, 2))
-    is_idle &= ~done.all(axis=(1, 2))
-    lanes = np.asarray(program.lane)
-    counts = np.array([done[:, 0, lanes == lane].sum(axis=1) for lane in range(len(program.lanes))]).T
-    begins, states = [0.0], [(0,) * len(program.lanes)]
-    for number in np.flatnonzero(is_idle).tolist():
-        state = tuple(counts[number].tolist())
-        if state != states[-1]:
-            begins.append(float(at[number, 0, 0]))
-            states.append(state)
-    return Pieces(tuple(begins), tuple(states))

@@ -16,13 +16,11 @@ class Issuer:
 
     __slots__ = ("_by_lane", "_heads", "_program", "done")
 
-    def __init__(self, program: ExpandedProgram, done: Sequence[int] = ()) -> None:
-        """`done`: how many ops of each lane are done already, none where it is empty."""
+    def __init__(self, program: ExpandedProgram) -> None:
         self._program = program
         self._by_lane = program.by_lane
-        self.done = list(done) or [0] * len(program.lanes)
-        each = zip(self._by_lane, self.done, strict=True)
-        self._heads = [ops[n] if n < len(ops) else -1 for ops, n in each]  # -1: handed out, or the lane is at its end
+        self.done = [0] * len(program.lanes)
+        self._heads = [ops[0] if ops else -1 for ops in self._by_lane]  # -1: handed out, or the lane is at its end
 
     def startable(self) -> list[int]:
         """Ops that may start now, in lane order; each is handed out once."""
@@ -66,12 +64,6 @@ class Issuer:
     @property
     def is_finished(self) -> bool:
         return all(done == len(ops) for done, ops in zip(self.done, self._by_lane, strict=True))
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether all that was handed out is done."""
-        each = zip(self._heads, self.done, self._by_lane, strict=True)
-        return all(head >= 0 or done == len(ops) for head, done, ops in each)
 
     def blocked(self) -> list[tuple[int, list[tuple[str, int, int]]]]:
         """The heads that cannot start, each with what it waits for: (lane, done so far, needed)."""

@@ -12,9 +12,8 @@ from simfrontier.core.codecs import parse_codec
 from simfrontier.core.collectives import HopTimes, Library, load_library
 from simfrontier.core.collectives.laws import RingTimes
 from simfrontier.core.cost import Prices, price
-from simfrontier.core.engine import Fidelity, simulate_step
-from simfrontier.core.engine.fidelity import simulate
-from simfrontier.core.engine.role_view import view_of
+from simfrontier.core.engine import Fidelity, simulate, simulate_step
+from simfrontier.core.engine.timeline import view_of
 from simfrontier.core.machine import Machine, load_machine
 from simfrontier.core.program.ir import Call, Collective, CollectiveKind, Compute, Op, Ref, Role, Schedule, Tensor
 from simfrontier.core.program.mesh import Mesh

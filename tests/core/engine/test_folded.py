@@ -11,8 +11,7 @@ from simfrontier.answers.step.volumes import bounds
 from simfrontier.core.collectives import load_library
 from simfrontier.core.cost import price
 from simfrontier.core.engine import simulate, simulate_step, trace_of
-from simfrontier.core.engine.role_view import view_of
-from simfrontier.core.engine.timeline import RoleTimeline
+from simfrontier.core.engine.timeline import RoleTimeline, view_of
 from simfrontier.core.machine import HEALTHY, Perturbation, load_machine
 from simfrontier.core.program import Mesh, digest
 from simfrontier.core.program.segments import segmented

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simfrontier.core.engine import speed_error, trace_notes
-from simfrontier.core.engine.many_speeds import OTHER_CONTENTION
+from simfrontier.core.engine.varied import OTHER_CONTENTION
 from simfrontier.core.machine import Perturbation, SlowDevice, Spread
 from simfrontier.core.network.speeds import MOST_SPEEDS, class_rates, classes_of_nodes
 from simfrontier.core.workload import find_model

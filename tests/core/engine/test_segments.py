@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from simfrontier.core.collectives import load_library
 from simfrontier.core.cost import Pricing, price
 from simfrontier.core.engine import simulate
-from simfrontier.core.engine.role_view import view_of
+from simfrontier.core.engine.timeline import view_of
 from simfrontier.core.machine import load_machine
 from simfrontier.core.program.ir import Compute, Schedule
 from simfrontier.core.program.segments import SegmentedProgram, segmented

@@ -11,8 +11,7 @@ import pytest
 from simfrontier.answers.step.uncertainty import Spread, factors
 from simfrontier.core.collectives import Residual
 from simfrontier.core.engine import SimulatedStep, Timeline
-from simfrontier.core.engine.resample import DurationFactors, resampled, resampled_s, runs_of
-from simfrontier.core.engine.waiting import TypicalWaits
+from simfrontier.core.engine.resample import DurationFactors, TypicalWaits, resampled, resampled_s, runs_of
 from simfrontier.core.program import Compute
 from tests.core.engine.steps import frontier_mesh, schedule, step
 

@@ -1,22 +1,59 @@
-"""Error of a step whose devices of many speeds were simulated in classes of nodes (`network.node_classes`)."""
+"""Step times of a simulated step with ops of other prices: one pass over all variations, without a clock; and how far
+off the step itself may be, whose devices of many speeds were simulated in classes of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
 
 import numpy as np
 
-from simfrontier.base.arrays import Floats
-from simfrontier.core.cost import Pricing
+from simfrontier.base.arrays import Floats, Ints
+from simfrontier.core.cost import Pricing, VariedPrices
+from simfrontier.core.engine.durations import SimulatedDurations
 from simfrontier.core.engine.step import SimulatedStep
-from simfrontier.core.engine.variations import scaled_s
+from simfrontier.core.engine.step_path import StepPath
 from simfrontier.core.network import ClassRates
 from simfrontier.core.program import Collective, Compute, Exchange, Op
+
+AT_ONCE: Final = 4096  # step times of a pass: with fewer, most of it is Python, with more, memory
+# Relative errors against simulated steps where the library takes the same algorithms, of the 24 questions of
+# tests/whatif.py in which 15 to 18 numbers differ at once.
+REPLAY_MEAN_ERROR: Final = 0.008
+REPLAY_LARGEST_ERROR: Final = 0.13
+
+
+def varied_step_s(step: SimulatedStep, prices: VariedPrices, num: int) -> Floats:
+    """Return the step times in seconds of the first `num` variations after the one that was simulated.
+
+    An op that took d in the simulated step takes d times the ratio of its prices, so what ran beside it slows it by the
+    same factor. The step is the longest path through all ops, in the recorded order of waiting.
+    """
+    rows = np.arange(1, num + 1)
+    parts = [rows[first : first + AT_ONCE] for first in range(0, num, AT_ONCE)]
+    each = [scaled_s(step, len(part), partial(prices.factor, part)) for part in parts]
+    return np.concatenate(each)
+
+
+def scaled_s(step: SimulatedStep, num_variations: int, factors_of: Callable[[Op], Floats]) -> Floats:
+    """Return step times in seconds [num_variations] when every op takes so many times as long as simulated;
+    `factors_of` an op [num_activity_classes, num_variations]."""
+
+    def of_classes(op: Op, classes: Ints) -> Floats:
+        of: Floats = factors_of(op)[step.pricing.folding.activity_of(step.pricing.of(op).pattern)[classes]]
+        return of
+
+    return StepPath(SimulatedDurations(step.pricing, step.roles, num_variations, of_classes)).step_s()
+
+
+# ── devices of many speeds ──
 
 # Of a step: what calls take more or less where other calls run beside them than in the step with classes. Measured: at
 # most 1.5e-4, on four-layer models of the seven families.
 OTHER_CONTENTION = 5e-4
+CALLS_DIFFER: Final = "single calls take their usual time times a factor, and what runs beside them is as usual"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,3 +132,10 @@ def _at_speeds(pricing: Pricing, devices: ClassRates, speed: Floats) -> Pricing:
 def _alone_s(pricing: Pricing, op: Op) -> Floats:
     """Seconds that an op takes alone [num_activity_classes]."""
     return np.array([work.alone_s for work in pricing.of(op).works])
+
+
+def step_note(step: SimulatedStep) -> str:
+    """What was simplified in a step, "" where nothing was."""
+    error = speed_error(step)
+    notes = ["" if error is None else error.note, "" if step.call_factors is None else CALLS_DIFFER]
+    return "; ".join(filter(None, notes))
