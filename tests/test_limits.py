@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from simfrontier.base.errors import InputError
+from simfrontier.core.collectives import TRANSFERS, Recipe, lower
 from simfrontier.core.collectives.algorithms import algorithm
-from simfrontier.core.collectives.algorithms.base import TRANSFERS
-from simfrontier.core.collectives.lowering import Recipe
-from simfrontier.core.collectives.lowering.lower import lower
 from simfrontier.core.machine import load_machine
 from simfrontier.core.machine.graph import routes
 from simfrontier.core.machine.hardware import Link

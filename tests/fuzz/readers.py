@@ -101,7 +101,7 @@ def _topology_xml(path: Path, rng: random.Random) -> None:
 
 
 def _lowered(path: Path, _: random.Random) -> None:
-    from simfrontier.core.collectives.lowering.store import load_lowered
+    from simfrontier.core.collectives import load_lowered
 
     load_lowered(path)
 

@@ -12,9 +12,7 @@ import time
 from collections.abc import Iterator
 
 from simfrontier.core.codecs import Plain
-from simfrontier.core.collectives import all_algorithms
-from simfrontier.core.collectives.lowering import Recipe
-from simfrontier.core.collectives.lowering.lower import LoweredSchedule
+from simfrontier.core.collectives import LoweredSchedule, Recipe, all_algorithms
 from simfrontier.core.program import Call, Collective, Mesh, Op, Ref, Role, Schedule, Tensor
 from simfrontier.core.program.ir import CollectiveKind
 from simfrontier.core.program.placement import REPLICATE

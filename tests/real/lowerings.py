@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from simfrontier.core.collectives.lowering import Recipe
-from simfrontier.core.collectives.lowering.lower import LoweredSchedule
+from simfrontier.core.collectives import LoweredSchedule, Recipe
 from simfrontier.core.program import Schedule, digest
 from simfrontier.core.program.ir import CollectiveKind
 from simfrontier_real.ranks.transport import collectives_of

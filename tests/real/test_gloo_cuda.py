@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.collectives.lowering.store import save_lowered
+from simfrontier.core.collectives import save_lowered
 from simfrontier.core.program import load, save
 from simfrontier.core.trace import read_perfetto
 from simfrontier_real.options import device_kind

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.core.collectives import all_algorithms
-from simfrontier.core.collectives.lowering import Lowered, Recipe, Transfer, lower
+from simfrontier.core.collectives import Lowered, Recipe, Transfer, all_algorithms, lower
 from simfrontier.core.program import Mesh
 from simfrontier.core.program.ir import CollectiveKind
 from simfrontier_real.ops.arrays import Array

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.collectives.lowering import Recipe
-from simfrontier.core.collectives.lowering.store import save_lowered
+from simfrontier.core.collectives import Recipe, save_lowered
 from simfrontier.core.program import expand, load, save
 from simfrontier.core.trace import read_perfetto
 from simfrontier_real.ranks.session import _refuse_differences

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.base.errors import InputError, SimfrontierError
-from simfrontier.core.collectives.lowering.store import save_lowered
+from simfrontier.core.collectives import save_lowered
 from simfrontier.core.program import Schedule, digest, load, save
 from simfrontier.core.program.ir import CollectiveKind
 from simfrontier_real.ranks.lowered import Route, described, lowered_path, read_lowered

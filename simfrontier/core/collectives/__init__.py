@@ -34,27 +34,29 @@ from simfrontier.core.collectives.laws import (
     RingTimes as RingTimes,
     StepLaw as StepLaw,
 )
-from simfrontier.core.collectives.library import Library as Library, Residual as Residual
+from simfrontier.core.collectives.library import Library as Library, Residual as Residual, TwoLevelFile as TwoLevelFile
 from simfrontier.core.collectives.load import (
     CATALOG as CATALOG,
-    LibraryFile as LibraryFile,
     environments_of as environments_of,
     libraries as libraries,
     load_library as load_library,
-    ranks_and_packages as ranks_and_packages,
 )
-from simfrontier.core.collectives.load_two_level import TwoLevelFile as TwoLevelFile
 from simfrontier.core.collectives.lowering import (
-    Lowered as Lowered,
-    Recipe as Recipe,
-    Transfer as Transfer,
+    LoweredSchedule as LoweredSchedule,
+    load_lowered as load_lowered,
     lower as lower,
+    prove as prove,
+    save_lowered as save_lowered,
 )
-from simfrontier.core.collectives.lowering.lower import LoweredSchedule as LoweredSchedule
-from simfrontier.core.collectives.lowering.store import load_lowered as load_lowered, save_lowered as save_lowered
-from simfrontier.core.collectives.lowering.transfers import Meaning as Meaning
 from simfrontier.core.collectives.overlay import machine_numbers as machine_numbers
 from simfrontier.core.collectives.traced import TracedCall as TracedCall, traced_call as traced_call
+from simfrontier.core.collectives.transfers import (
+    TRANSFERS as TRANSFERS,
+    Lowered as Lowered,
+    Meaning as Meaning,
+    Recipe as Recipe,
+    Transfer as Transfer,
+)
 from simfrontier.core.collectives.volume import (
     Message as Message,
     Part as Part,

@@ -240,3 +240,12 @@ def added(hops: HopTimes) -> StepLaw:
         bytes_per_s=math.inf,
         is_added=True,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelRates:
+    """What a rank sends per second in each of the two calls, when nothing else runs; between nodes, all of a node's
+    ranks at once."""
+
+    between: float
+    inside: float

@@ -1,20 +1,53 @@
-"""Collective libraries as numbers: the algorithms that each takes, their latencies and rates, and measured times."""
+"""Collective libraries as numbers: the algorithms that each takes, their latencies and rates, and measured times.
+
+`Library` and `TwoLevelFile` have the keys of a library's file."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import Annotated, Final, Literal
 
-from simfrontier.base.io import SOURCED, Deviation, NotNegative, Part
+from annotated_types import Ge, Le, Len
+
+from simfrontier.base.io import SOURCED, Derived, Deviation, Kind, Names, NotNegative, Part, Positive, Rule, Share, Text
+from simfrontier.base.limits import COUNT
+from simfrontier.core.collectives.algorithms import in_libraries
 from simfrontier.core.collectives.calibration import CallTable, Group
-from simfrontier.core.collectives.laws import GroupShape, HopTimes, LowLatency, RingTimes, TreeTimes
+from simfrontier.core.collectives.laws import (
+    CHANNELS,
+    GroupShape,
+    HopTimes,
+    LevelRates,
+    LowLatency,
+    RingTimes,
+    TreeTimes,
+)
 from simfrontier.core.collectives.tuning import TuningModel
 from simfrontier.core.machine import Provenance
-from simfrontier.core.program import RING, CollectiveKind
+from simfrontier.core.program import HALVING, RING, CollectiveKind
 
-if TYPE_CHECKING:
-    from simfrontier.core.network import RingOrder
+Count = Annotated[int, Ge(1), Le(COUNT.most), SOURCED]
+_CAP: Final = "ranks_([1-9][0-9]*)_packages_([1-9][0-9]*)_bytes_per_s"
+CapName = Annotated[
+    str,
+    Rule(lambda name: re.fullmatch(_CAP, name) is not None, "ranks_N_packages_M_bytes_per_s", pattern=f"^{_CAP}$"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlgorithmsTable:
+    """What a library may carry each kind of call by; of several the one that is fastest alone is taken."""
+
+    kind: Kind
+    source: Text
+    all_gather: Annotated[tuple[Annotated[str, Names(partial(in_libraries, "all_gather"))], ...], Len(1)]
+    reduce_scatter: Annotated[tuple[Annotated[str, Names(partial(in_libraries, "reduce_scatter"))], ...], Len(1)]
+    all_reduce: Annotated[tuple[Annotated[str, Names(partial(in_libraries, "all_reduce"))], ...], Len(1)]
+    all_to_all: Annotated[tuple[Annotated[str, Names(partial(in_libraries, "all_to_all"))], ...], Len(1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +100,6 @@ class Levels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LevelRates:
-    """What a rank sends per second in each of the two calls, when nothing else runs; between nodes, all of a node's
-    ranks at once."""
-
-    between: float
-    inside: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TwoLevel:
     """An all-gather of S bytes over k nodes of p ranks gathers S/p between the nodes, by p groups at once, and then S
     inside each; a reduce-scatter goes the other way. An all-reduce is the second and then the first. Inside by rings;
@@ -93,18 +117,19 @@ class TwoLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """A collective library: its algorithms' latencies, its channels, the share of each link class that its rings
-    reach, and the bus bandwidth that its rings inside a node do not exceed, by group size (`ring_caps`).
+    """A collective library: its algorithms' latencies, its channels, the share of each link class that it reaches, and
+    the bus bandwidth that its rings inside a node do not exceed, by group size (`ring_caps`).
 
-    A ring passes blocks of c = S/n bytes through n - 1 hops; `ring_law` says how long a step takes with the Simple
+    A ring passes blocks of c = S/n bytes through n - 1 hops; `Ring.step` says how long a step takes with the Simple
     protocol and with LL. `tuning` says which of the two a call takes, and whether an all-reduce goes by tree, as the
     library decides it; a library without one takes what is faster. `ring_ll` and `tree_ll` are None in a library
     without LL, `tree` in one without trees. `residual`: how wrong all this was found to be (None: not known).
 
-    `choices`: the algorithms that may carry each kind of call, by name (`collectives.algorithms`). `tables`: measured
+    `algorithms`: those that may carry each kind of call, by name (`collectives.algorithms`); without the table rings,
+    trees for all-reduces too, direct messages for all-to-alls. `choices` are those that are taken. `tables`: measured
     times of calls, which win over the law above.
 
-    `ring_shares`: the share of link classes that rings reach, where it was measured apart from `link_shares`.
+    `ring_shares`: the share of link classes that rings reach, where it was measured apart from `shares`.
 
     `least_bytes`: of messages from this size on the law was fitted; what it says of smaller ones is a guess.
     `machines`: those whose measurements it was fitted to; none where the library's file does not say it.
@@ -119,31 +144,32 @@ class Library:
     `two_level`: the two libraries behind a call in two levels.
     """
 
-    name: str
-    title: str
-    num_channels: int
-    units_per_channel: float
+    name: Text
+    title: Text
+    machines: tuple[Text, ...] = ()
+    environment_of: Text | None = None
+    ring_order: Literal["links", "ranks"] = "links"
+    paced: bool = True
+    reduces_backwards: bool = False
+    in_flight: Count | None = None
+    num_channels: Annotated[int, Ge(1), Le(CHANNELS), SOURCED]
+    units_per_channel: Annotated[NotNegative, SOURCED]
+    least_bytes: Annotated[NotNegative, SOURCED] = 0.0
+    algorithms: AlgorithmsTable | None = None
     ring: RingTimes
-    ring_ll: LowLatency | None
-    link_shares: Mapping[str, float]
-    ring_caps: Mapping[tuple[int, int], float]
-    tree: TreeTimes | None
-    tree_ll: HopTimes | None
-    direct: HopTimes
-    sources: tuple[Provenance, ...]
-    choices: Mapping[CollectiveKind, tuple[str, ...]]
-    environment_of: str | None = None
+    ring_ll: LowLatency | None = None
     tuning: TuningModel | None = None
     residual: Residual | None = None
-    ring_shares: Mapping[str, float] = field(default_factory=dict)
-    machines: tuple[str, ...] = ()
-    tables: Mapping[Group, CallTable] = field(default_factory=dict)
-    ring_order: RingOrder = "links"
-    paced: bool = True
-    in_flight: int | None = None
-    reduces_backwards: bool = False
-    least_bytes: float = 0.0
-    two_level: TwoLevel | None = None
+    shares: Mapping[str, Annotated[Share, SOURCED]] = field(default_factory=dict)
+    ring_shares: Mapping[str, Annotated[Share, SOURCED]] = field(default_factory=dict)
+    ring_caps: Mapping[CapName, Annotated[Positive, SOURCED]] = field(default_factory=dict)
+    tree: TreeTimes | None = None
+    tree_ll: HopTimes | None = None
+    direct: HopTimes
+    choices: Annotated[Mapping[CollectiveKind, tuple[str, ...]], Derived({})] = field(default_factory=dict)
+    sources: Annotated[tuple[Provenance, ...], Derived(())] = ()
+    tables: Annotated[Mapping[Group, CallTable], Derived({})] = field(default_factory=dict)
+    two_level: Annotated[TwoLevel | None, Derived(None)] = None
 
     def provenance(self) -> tuple[Provenance, ...]:
         """Every number of the library with its source."""
@@ -154,3 +180,67 @@ class Library:
         if call is None:
             return None
         return self.tables.get((call, group.size, group.num_nodes, group.num_packages))
+
+    def ring_cap(self, group: GroupShape) -> float:
+        """What a rank sends at most around rings, bytes/s; known for groups inside a node."""
+        if group.num_nodes > 1:
+            return math.inf
+        return self.ring_caps.get(f"ranks_{group.size}_packages_{group.num_packages}_bytes_per_s", math.inf)
+
+
+# ── the file of a library of two levels ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BetweenLibrary:
+    """The library between nodes, and whether its calls go by `ring` or by `halving` (recursive halving and doubling, in
+    rounds of its direct messages); `low_latency`: whether its rings take the protocol for small blocks."""
+
+    kind: Kind
+    source: Text
+    library: Text
+    algorithm: Annotated[str, Names(RING, HALVING)] = RING
+    low_latency: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsideLibrary:
+    """The library inside nodes."""
+
+    kind: Kind
+    source: Text
+    library: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelsOfCall:
+    """What a kind of call takes beside its two calls; `hop_between_nodes_s`: None is the library's own."""
+
+    base_s: Annotated[NotNegative, SOURCED]
+    reorder_bytes_per_s: Annotated[Positive, SOURCED]
+    hop_between_nodes_s: Annotated[NotNegative, SOURCED] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelsTable:
+    """What differs between nodes from the library's own numbers while all devices of a node call at once, and the kinds
+    of calls that go by two levels; the others are left to the library inside. `rate_share`: of what the library's
+    shares of links say; `forwarded_share`: None is the library's own."""
+
+    between: BetweenLibrary
+    inside: InsideLibrary
+    rate_share: Annotated[Share, SOURCED] | None = None
+    forwarded_share: Annotated[Part, SOURCED] | None = None
+    all_gather: LevelsOfCall | None = None
+    reduce_scatter: LevelsOfCall | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoLevelFile:
+    """`machines` and `residual` as of a library of one level."""
+
+    name: Text
+    title: Text
+    machines: tuple[Text, ...] = ()
+    levels: LevelsTable
+    residual: Residual | None = None

@@ -1,6 +1,14 @@
 """What the hardware is: machines from TOML files in which every number carries its source. Knows no schedule."""
 
-from simfrontier.core.machine.copies import Copies as Copies, Messages as Messages
+from simfrontier.core.machine.catalogs import Catalog as Catalog, Provenance as Provenance, sources_of as sources_of
+from simfrontier.core.machine.device import (
+    AttentionKernel as AttentionKernel,
+    CodecSpeeds as CodecSpeeds,
+    Device as Device,
+    Matmul as Matmul,
+    MatmulForms as MatmulForms,
+    MeasuredKernel as MeasuredKernel,
+)
 from simfrontier.core.machine.elementary import (
     exp as exp,
     log1p as log1p,
@@ -16,19 +24,18 @@ from simfrontier.core.machine.hardware import (
     NET as NET,
     SWITCH as SWITCH,
     UPLINK as UPLINK,
-    CodecSpeeds as CodecSpeeds,
-    Device as Device,
+    Copies as Copies,
     Dragonfly as Dragonfly,
     End as End,
     FatTree as FatTree,
     Link as Link,
     LinkClass as LinkClass,
     Machine as Machine,
-    Matmul as Matmul,
-    MatmulForms as MatmulForms,
+    Messages as Messages,
     Node as Node,
     Packets as Packets,
-    Provenance as Provenance,
+    SizeError as SizeError,
+    mesh_sizes as mesh_sizes,
 )
 from simfrontier.core.machine.job_nodes import (
     JobNodes as JobNodes,
@@ -36,9 +43,9 @@ from simfrontier.core.machine.job_nodes import (
     compressed as compressed,
     expanded as expanded,
 )
-from simfrontier.core.machine.kernels import AttentionKernel as AttentionKernel, MeasuredKernel as MeasuredKernel
 from simfrontier.core.machine.load import (
     CATALOG as CATALOG,
+    OVERRIDE_SOURCE as OVERRIDE_SOURCE,
     MeasuredNumbers as MeasuredNumbers,
     catalog as catalog,
     catalog_name as catalog_name,
@@ -47,7 +54,6 @@ from simfrontier.core.machine.load import (
     is_machine as is_machine,
     load_machine as load_machine,
     machine_named as machine_named,
-    sources_of as sources_of,
 )
 from simfrontier.core.machine.perturbation import (
     HEALTHY as HEALTHY,
@@ -63,6 +69,5 @@ from simfrontier.core.machine.perturbation import (
     SlowPackage as SlowPackage,
     Trouble as Trouble,
 )
-from simfrontier.core.machine.sizes import SizeError as SizeError, mesh_sizes as mesh_sizes
 from simfrontier.core.machine.slurm_topology import read_topology as read_topology
 from simfrontier.core.machine.spread import LARGEST as LARGEST, SMALLEST as SMALLEST, Spread as Spread

@@ -6,60 +6,46 @@ A formula of floats stays one of Python's floats. numpy is imported where an arr
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
-_SINGLE: Final = (float, int)
-
-
-def exp(x: float) -> float:
-    """e to the power of x."""
-    if isinstance(x, _SINGLE):
-        return math.exp(x)
-    import numpy as np
-
-    return np.exp(x)
+P = ParamSpec("P")
+T = TypeVar("T")
+_SINGLE: Final = (float, int)  # bool is an int
 
 
-def log1p(x: float) -> float:
-    """The natural logarithm of 1 + x, exact for small x."""
-    if isinstance(x, _SINGLE):
-        return math.log1p(x)
-    import numpy as np
+def _or_of_arrays(name: str, single: Callable[P, T]) -> Callable[P, T]:
+    """A function of single numbers, or numpy's of that name where an argument is an array."""
 
-    return np.log1p(x)
+    def function(*given: P.args, **named: P.kwargs) -> T:
+        if all(isinstance(each, _SINGLE) for each in given):
+            return single(*given, **named)
+        import numpy as np
 
+        return cast(T, cast(Any, getattr(np, name))(*given)[()])
 
-def maximum(x: float, y: float) -> float:
-    """The greater of two numbers."""
-    if isinstance(x, _SINGLE) and isinstance(y, _SINGLE):
-        return y if y > x else x
-    import numpy as np
-
-    return np.maximum(x, y)
+    return function
 
 
-def minimum(x: float, y: float) -> float:
-    """The smaller of two numbers."""
-    if isinstance(x, _SINGLE) and isinstance(y, _SINGLE):
-        return y if y < x else x
-    import numpy as np
-
-    return np.minimum(x, y)
+def _maximum(x: float, y: float) -> float:
+    return y if y > x else x
 
 
-def whole(x: float) -> int:
-    """The nearest whole number, of two the even one."""
-    if isinstance(x, _SINGLE):
-        return round(x)
-    import numpy as np
-
-    return np.rint(x)
+def _minimum(x: float, y: float) -> float:
+    return y if y < x else x
 
 
-def where(condition: bool, x: float, y: float) -> float:
-    """x where the condition holds, y elsewhere."""
-    if isinstance(condition, bool):
-        return x if condition else y
-    import numpy as np
+def _where(condition: bool, x: float, y: float) -> float:
+    return x if condition else y
 
-    return np.where(condition, x, y)[()]
+
+def _whole(x: float) -> int:
+    return round(x)
+
+
+exp = _or_of_arrays("exp", math.exp)
+log1p = _or_of_arrays("log1p", math.log1p)
+maximum = _or_of_arrays("maximum", _maximum)
+minimum = _or_of_arrays("minimum", _minimum)
+where = _or_of_arrays("where", _where)  # x where the condition holds, y elsewhere
+whole = _or_of_arrays("rint", _whole)  # the nearest whole number, of two the even one

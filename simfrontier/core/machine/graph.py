@@ -2,16 +2,16 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import permutations
 
 from simfrontier.base.errors import InputError, Key
-from simfrontier.core.machine.form import MachineFile
+from simfrontier.core.machine.form import NIC, PCIE, PORT, Links, MachineFile, NodeTable, Orders
 from simfrontier.core.machine.hardware import BUS, NET, SWITCH, End, Link, LinkClass, Node
 
 Route = tuple[int, ...]
 Routes = tuple[tuple[Route, ...], ...]
+Pairs = Mapping[tuple[int, int], str]  # link class of every ordered pair of devices that has a link of its own
 _Outgoing = Mapping[End, Sequence[tuple[int, End]]]  # of each end: (link id, to)
 
 
@@ -59,61 +59,59 @@ def _from(start: End, outgoing: _Outgoing, links: Sequence[Link]) -> dict[End, R
     return {to: paths[max(paths)] for to, paths in known.items()}
 
 
-PCIE, NIC = "pcie", "nic"  # link classes of the route from a device to the network
-PORT = "port"  # link class between a device and the switch of its node
-LINKS: Key = ("node", "links")
-NICS: Key = ("node", "nics", "device")
-
-
 def node_of(file: MachineFile, classes: Mapping[str, LinkClass]) -> Node:
     """The graph of a machine's node. Raises InputError at the key that does not fit."""
-    num_devices, per_package = file.devices_per_node, file.devices_per_package
-    if file.node.links is not None and file.node.rings is not None:
-        pairs = _pairs(file.node.links.pairs, num_devices)
-        links = [_link(classes[pairs[a, b]], a, b) for a, b in sorted(pairs)]
-        paths = routes(links, num_devices)
-        for a, b in ((a, b) for a in range(num_devices) for b in range(num_devices) if a != b and not paths[a][b]):
-            text = f"device {b} cannot be reached from device {a}, allowed: every pair has a route"
-            raise InputError(text, key=LINKS)
-        rings = _orders(("node", "rings"), file.node.rings.orders, pairs, num_devices, closed=True)
-    elif file.node.switch is not None:
-        around = tuple(range(num_devices))
-        pairs = dict.fromkeys(permutations(around, 2), PORT)
-        links = [link for a in around for link in (_link(classes[PORT], a, SWITCH), _link(classes[PORT], SWITCH, a))]
-        paths = tuple(tuple((2 * a, 2 * b + 1) if a != b else () for b in around) for a in around)
-        rings = (around, around[::-1])
-    else:
-        around = tuple(range(num_devices))
-        pairs = dict.fromkeys(permutations(around, 2), BUS)
-        links = [_link(classes[BUS], BUS, BUS, BUS)]
-        paths = tuple(tuple((0,) if a != b else () for b in around) for a in around)
-        rings = (around, around[::-1])
+    num_devices = file.devices_per_node
+    pairs, links, paths = _inside(file.node, num_devices, classes)
+    around = tuple(range(num_devices))
+    rings: tuple[Route, ...] = (around, around[::-1])
+    if file.node.rings is not None:
+        rings = _orders(("node", "rings"), file.node.rings, pairs, num_devices)
     nic_device: tuple[int, ...] = ()
     nic_of: tuple[int, ...] = ()
-    chains: tuple[tuple[int, ...], ...] = ()
-    out: list[tuple[int, ...]] = []
-    back: list[tuple[int, ...]] = []
+    chains: tuple[Route, ...] = ()
+    legs: list[range] = []  # per device the links of its NIC
     if file.node.nics is not None and file.node.chains is not None:
         nic_device = file.node.nics.device
-        nic_of = _nic_of(nic_device, num_devices, per_package)
-        chains = _orders(("node", "chains"), file.node.chains.orders, pairs, num_devices, closed=False)
-        first = len(links)
-        for nic, device in enumerate(nic_device):
-            links += _nic_links(nic, device, classes)
-        for device, nic in enumerate(nic_of):
-            up, down, tx, rx = range(first + 4 * nic, first + 4 * nic + 4)
-            out.append((*paths[device][nic_device[nic]], up, tx))
-            back.append((rx, down, *paths[nic_device[nic]][device]))
+        nic_of = _nic_of(nic_device, num_devices, file.devices_per_package)
+        chains = _orders(("node", "chains"), file.node.chains, pairs, num_devices)
+        legs = [range(len(links) + 4 * nic, len(links) + 4 * nic + 4) for nic in nic_of]
+        links += [link for nic, device in enumerate(nic_device) for link in _nic_links(nic, device, classes)]
+    ends = [nic_device[nic] for nic in nic_of]
     return Node(
         links=tuple(links),
         nic_device=nic_device,
         nic_of=nic_of,
         routes=paths,
-        routes_out=tuple(out),
-        routes_in=tuple(back),
+        routes_out=tuple((*paths[at][end], up, tx) for at, (end, (up, _, tx, _)) in _placed(ends, legs)),
+        routes_in=tuple((rx, down, *paths[end][at]) for at, (end, (_, down, _, rx)) in _placed(ends, legs)),
         rings=rings,
         chains=chains,
     )
+
+
+def _placed(ends: Sequence[int], legs: Sequence[range]) -> Iterable[tuple[int, tuple[int, range]]]:
+    return enumerate(zip(ends, legs, strict=True))
+
+
+def _inside(node: NodeTable, num_devices: int, classes: Mapping[str, LinkClass]) -> tuple[Pairs, list[Link], Routes]:
+    """What joins the devices of a node: the link classes of pairs, the links, and the routes along them."""
+    around = range(num_devices)
+    if node.links is not None:
+        pairs = _pairs(node.links, num_devices)
+        links = [_link(classes[pairs[a, b]], a, b) for a, b in sorted(pairs)]
+        paths = routes(links, num_devices)
+        for a, b in permutations(around, 2):
+            if not paths[a][b]:
+                text = f"device {b} cannot be reached from device {a}, allowed: every pair has a route"
+                raise InputError(text, key=("node", "links"))
+        return pairs, links, paths
+    if node.switch is not None:
+        links = [link for a in around for link in (_link(classes[PORT], a, SWITCH), _link(classes[PORT], SWITCH, a))]
+        paths = tuple(tuple((2 * a, 2 * b + 1) if a != b else () for b in around) for a in around)
+        return dict.fromkeys(permutations(around, 2), PORT), links, paths
+    paths = tuple(tuple((0,) if a != b else () for b in around) for a in around)
+    return dict.fromkeys(permutations(around, 2), BUS), [_link(classes[BUS], BUS, BUS, BUS)], paths
 
 
 def _link(link_class: LinkClass, src: End, dst: End, name: str = "") -> Link:
@@ -137,67 +135,45 @@ def _nic_links(nic: int, device: int, classes: Mapping[str, LinkClass]) -> tuple
     )
 
 
-def _pairs(table: Mapping[str, Sequence[Sequence[int]]], num_devices: int) -> dict[tuple[int, int], str]:
-    """Link class of every ordered pair that has a link of its own."""
+def _pairs(table: Links, num_devices: int) -> Pairs:
     pairs: dict[tuple[int, int], str] = {}
-    for name, listed in table.items():
+    for name, listed in table.pairs.items():
         for a, b in listed:
-            key, link = (*LINKS, "pairs", name), f"link [{a}, {b}]"
-            _check_devices(key, (a, b), num_devices, f"{link}: ")
-            if a == b:
-                raise InputError(f"{link} joins a device to itself, allowed: two different devices", key=key)
-            if (a, b) in pairs:
-                text = f"{link} is there already (as {pairs[a, b]}), allowed: one entry per pair of devices"
-                raise InputError(text, key=key)
+            if a == b or (a, b) in pairs or not {a, b} <= set(range(num_devices)):
+                text = f"got link [{a}, {b}], allowed: two of the devices 0..{num_devices - 1}, each pair once"
+                raise InputError(text, key=("node", "links", "pairs", name))
             pairs[a, b] = pairs[b, a] = name
     return pairs
 
 
 def _nic_of(nic_device: Sequence[int], num_devices: int, per_package: int) -> tuple[int, ...]:
-    _check_devices(NICS, nic_device, num_devices)
-    by_package: dict[int, int] = {}
-    for nic, device in enumerate(nic_device):
-        other = by_package.setdefault(device // per_package, nic)
-        if other != nic:
-            raise InputError(
-                f"NIC {nic} on device {device} is the second NIC of package {device // per_package} "
-                f"(NIC {other} is the first), allowed: one NIC per package",
-                key=NICS,
-            )
-    for package in range(num_devices // per_package):
-        if package not in by_package:
-            raise InputError(f"package {package} has no NIC, allowed: one NIC per package", key=NICS)
-    return tuple(by_package[device // per_package] for device in range(num_devices))
+    of_package = {device // per_package: nic for nic, device in enumerate(nic_device) if 0 <= device < num_devices}
+    if not len(of_package) == len(nic_device) == num_devices // per_package:
+        text = f"got {list(nic_device)}, allowed: devices 0..{num_devices - 1}, one NIC per package of {per_package}"
+        raise InputError(text, key=("node", "nics", "device"))
+    return tuple(of_package[device // per_package] for device in range(num_devices))
 
 
-def _orders(
-    key: Key, orders: Sequence[Sequence[int]], pairs: Iterable[tuple[int, int]], num_devices: int, *, closed: bool
-) -> tuple[tuple[int, ...], ...]:
-    """Rings (closed) or chains (open): each goes once over every device along direct links, and is there both ways."""
-    known, key = set(pairs), (*key, "orders")
-    for order in map(list, orders):
-        _check_devices(key, order, num_devices, f"{order}: ")
-        if sorted(order) != list(range(num_devices)):
-            raise InputError(f"got {order}, allowed: each of the devices 0..{num_devices - 1} once", key=key)
+def _orders(key: Key, table: Orders, pairs: Pairs, num_devices: int) -> tuple[Route, ...]:
+    """Rings, which close, or chains: each goes once over every device along direct links, and is there both ways."""
+    closed, orders = key[-1] == "rings", [tuple(order) for order in table.orders]
+    there = sorted(_canonical(order, closed) for order in orders)
+    back = sorted(_canonical(order[::-1], closed) for order in orders)
+    for order in orders:
         steps = list(zip(order, order[1:] + order[:1], strict=True))
-        for a, b in steps if closed else steps[:-1]:
-            if (a, b) not in known:
-                raise InputError(f"{order} steps from {a} to {b}, allowed: steps along a link", key=key)
-    there = Counter(_canonical(order, closed) for order in orders)
-    for order in map(list, orders):
-        back = order[::-1]
-        if there[_canonical(back, closed)] != there[_canonical(order, closed)]:
-            raise InputError(f"{order} lacks its way back {back}, allowed: every order in both directions", key=key)
-    return tuple(tuple(order) for order in orders)
+        if sorted(order) != list(range(num_devices)):
+            text = f"got {list(order)}, allowed: each of the devices 0..{num_devices - 1} once"
+        elif broken := [step for step in (steps if closed else steps[:-1]) if step not in pairs]:
+            text = f"{list(order)} steps from {broken[0][0]} to {broken[0][1]}, allowed: steps along a link"
+        elif there != back:
+            text = f"got {list(map(list, orders))}, allowed: every order in both directions"
+        else:
+            continue
+        raise InputError(text, key=(*key, "orders"))
+    return tuple(orders)
 
 
-def _canonical(order: Sequence[int], closed: bool) -> tuple[int, ...]:
+def _canonical(order: Route, closed: bool) -> Route:
     """A closed ring may start anywhere."""
     start = order.index(min(order)) if closed else 0
     return (*order[start:], *order[:start])
-
-
-def _check_devices(key: Key, devices: Iterable[int], num_devices: int, what: str = "") -> None:
-    for device in devices:
-        if not 0 <= device < num_devices:
-            raise InputError(f"{what}device {device} does not exist, allowed: 0..{num_devices - 1}", key=key)

@@ -7,21 +7,17 @@ name; the annotations say what it may hold, and which numbers carry a source the
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Final, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Final
 
 from annotated_types import Ge, Le
 
 from simfrontier.base.errors import InputError
-from simfrontier.base.io import SOURCED, AtLeastOne, Derived, Names, NotNegative, Part, Positive, Share, Switch
+from simfrontier.base.io import SOURCED, AtLeastOne, Derived, NotNegative, Part, Positive, Share
 from simfrontier.base.limits import NODES
-from simfrontier.core.codecs import timed_codecs
-from simfrontier.core.machine.copies import Copies
-from simfrontier.core.machine.elementary import maximum
+from simfrontier.core.machine.catalogs import Provenance
+from simfrontier.core.machine.device import PLAIN_KERNELS, Device, Host, Kernels, Matmul
 from simfrontier.core.machine.job_nodes import FIRST_NODES, JobNodes
-from simfrontier.core.machine.kernels import PLAIN_KERNELS, AttentionKernel, Kernels, Tiles, misaligned
-
-COMPUTE_UNITS: Final = 1_000_000  # devices have hundreds
 
 GROUPS: Final = 2_048  # every pair of groups has a link: 4 million
 
@@ -31,19 +27,6 @@ Nodes = Annotated[int, Ge(1), Le(NODES.most), SOURCED]
 SWITCH = "switch"  # the far end of every device's link in a node with a switch inside
 NET = "net"  # the far end of every NIC's link
 BUS = "bus"  # both ends of the one link of a node whose devices share it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """Where one number of a machine comes from; tables (links, rings) count their entries. `interval`: 90 % confidence
-    interval of a number that was fitted, where it is known."""
-
-    key: str
-    value: float
-    unit: str
-    kind: str
-    source: str
-    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,130 +169,60 @@ class FatTree:
     bytes_per_s: Annotated[float, Derived(math.nan)]  # of NICs and taper
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matmul:
-    """Matrix products of one type of numbers: the nominal peak, and what is achieved.
+# ── single copies, from measured point-to-point tables ──
+#
+# Inside a node a copy's rate is its link class's (`LinkClass.share`, `LinkClass.half_bytes`); here is what link classes
+# lack: pairs without a link of their own, copy engines, and messages between nodes, by library.
 
-    They run at rate(m, n, k, batch) = R * x / (x + x0) with the square-equivalent edge x = (batch * m * n * k)^(1/3),
-    R = `matmul_flops_per_s` and x0 = `matmul_half_edge` (the edge that gets half of R). R and x0 are fitted on square
-    products; that other shapes run like the square of equal work is assumed. Where the device has `tiles`, they take
-    the place of x0: R is then the rate of full waves, of `num_compute_units` tiles each. Sizes that do not divide by 64
-    elements cost `misaligned` for each halving.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Messages:
+    """Messages between two nodes by one library.
+
+    Many in flight, one of S bytes takes max(gap_s, (S + half_bytes) / bytes_per_s): small ones wait for each other,
+    large ones for the wire, and one of half_bytes gets half of it. From `rendezvous_bytes` on, both ends agree first.
     """
 
-    peak_flops_per_s: Annotated[Positive, SOURCED]
-    matmul_flops_per_s: Annotated[Positive, SOURCED]
-    matmul_half_edge: Annotated[NotNegative, SOURCED]
-    tiles: Annotated[Tiles | None, Derived(None)] = None
-    num_compute_units: Annotated[int, Derived(1)] = 1
-    misaligned: Annotated[float, Derived(0.0)] = 0.0
+    gap_s: Annotated[Positive, SOURCED]
+    bytes_per_s: Annotated[Positive, SOURCED]
+    half_bytes: Annotated[NotNegative, SOURCED]
+    rendezvous_bytes: Annotated[Positive, SOURCED]
 
-    def rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
-        """Achieved flop/s of `batch` products (m x k)(k x n), 2*m*n*k flops each."""
-        full = self.matmul_flops_per_s / misaligned(self.misaligned, m, n, k)
-        if self.tiles is not None:
-            return full / self.tiles.slowdown(m, n, k, batch, self.num_compute_units)
-        edge = math.cbrt(batch * m * n * k)
-        return full * edge / (edge + self.matmul_half_edge)
+    def streamed_s(self, num_bytes: float) -> float:
+        """Seconds per message of many in flight (osu_bw)."""
+        return max(self.gap_s, (num_bytes + self.half_bytes) / self.bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatmulForms:
-    """What the form of a linear module's product does to its rate: a factor on the rate of `Matmul`, by form.
+class Copies:
+    """Single copies on a machine, beside what its link classes say.
 
-    Forms have their BLAS (column-major) names, for weights that lie as [outputs, inputs]: the forward product is `tn`,
-    that of the inputs' gradient `nn`, that of the weights' gradient `nt`. Where products are `tuned`, each of the first
-    two runs as the fastest form, found before the step, as AxoNN does (axonn-ai/axonn, branch add-timers-gordon-bell);
-    what it takes to have an operand transposed is not counted.
+    `routed_share`: the share of its point-to-point rate that the narrowest link of a route of several links gives;
+    `engine_bytes_per_s`: what a copy engine (SDMA) does at most; `in_node_sd`, `between_nodes_sd`: standard deviations
+    of the natural logarithm of times around these laws, where they were not fitted. A message alone between two nodes
+    takes `short_s` up to `short_bytes`; then, while eager, eager_s + S / eager_bytes_per_s; then rendezvous_s + S / the
+    library's bytes_per_s.
     """
 
-    tn: Annotated[Positive, SOURCED] = 1.0
-    nn: Annotated[Positive, SOURCED] = 1.0
-    nt: Annotated[Positive, SOURCED] = 1.0
-    tuned: Annotated[bool, Switch(), SOURCED] = False
+    routed_share: Annotated[Share, SOURCED]
+    engine_bytes_per_s: Annotated[Positive, SOURCED]
+    in_node_sd: Annotated[Positive, SOURCED]
+    between_nodes_sd: Annotated[Positive, SOURCED]
+    short_bytes: Annotated[Positive, SOURCED]
+    short_s: Annotated[Positive, SOURCED]
+    eager_s: Annotated[Positive, SOURCED]
+    eager_bytes_per_s: Annotated[Positive, SOURCED]
+    rendezvous_s: Annotated[Positive, SOURCED]
+    libraries: Mapping[str, Messages] = field(hash=False)
 
-    def factor(self, form: Literal["tn", "nn", "nt"] | None) -> float:
-        """On the rate of a product of that form; None, a product without one, runs as the law says."""
-        if form is None:
-            return 1.0
-        own = {"tn": self.tn, "nn": self.nn, "nt": self.nt}
-        return maximum(self.tn, maximum(self.nn, self.nt)) if self.tuned and form != "nt" else own[form]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodecSpeeds:
-    """How fast a device codes and decodes by one family of codecs: bytes of uncompressed 32-bit values per second."""
-
-    encode_bytes_per_s: Annotated[Positive, SOURCED]
-    decode_bytes_per_s: Annotated[Positive, SOURCED]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """One GCD or GPU. Matrix products of 16-bit numbers are always known, those of wider ones where the file has
-    them.
-
-    `speed_sd` is the relative standard deviation of speed between devices of the machine, `call_sd` that of the time of
-    a kernel on one device from one launch to the next, `matmul_sd` that of the natural logarithm of measured rates of
-    matrix products around the law of `Matmul`; 0 where the file does not say.
-    `codecs`: speeds by name of the codec (`codecs.timed_codecs`), of those that the file knows.
-    """
-
-    hbm_bytes: Annotated[Positive, SOURCED]
-    hbm_bytes_per_s: Annotated[Positive, SOURCED]  # nominal
-    hbm_share: Annotated[Share, SOURCED]  # of it, what a streaming kernel achieves
-    num_compute_units: Annotated[int, Ge(1), Le(COMPUTE_UNITS), SOURCED]
-    peak_flops_per_s: Annotated[Positive, SOURCED]  # 16-bit matrix peak, the denominator of a 16-bit model's MFU
-    matmul_flops_per_s: Annotated[Positive, SOURCED]  # of 16-bit numbers
-    matmul_half_edge: Annotated[NotNegative, SOURCED]
-    kernel_gap_s: Annotated[NotNegative, SOURCED]  # between two kernels of one stream
-    speed_sd: Annotated[Part, SOURCED] = 0.0
-    call_sd: Annotated[Part, SOURCED] = 0.0
-    matmul_sd: Annotated[Part, SOURCED] = 0.0
-    fp8: Matmul | None = None
-    fp32: Matmul | None = None
-    fp64: Matmul | None = None
-    matmul_forms: MatmulForms = MatmulForms()
-    tiles: Tiles | None = None
-    misaligned: Annotated[NotNegative, SOURCED] = 0.0  # see `kernels.misaligned`
-    attention: Mapping[AttentionKernel, Annotated[Positive, SOURCED]] = field(default_factory=dict, hash=False)
-    codecs: Mapping[Annotated[str, Names(timed_codecs)], CodecSpeeds] = field(default_factory=dict, hash=False)
-
-    def matmuls(self) -> dict[str, Matmul]:
-        """How products run, by the type of their numbers; what the machine's file does not say is not there."""
-        narrow = Matmul(
-            peak_flops_per_s=self.peak_flops_per_s,
-            matmul_flops_per_s=self.matmul_flops_per_s,
-            matmul_half_edge=self.matmul_half_edge,
-            tiles=self.tiles,
-            num_compute_units=self.num_compute_units,
-            misaligned=self.misaligned,
-        )
-        fp8 = (
-            None if self.fp8 is None else replace(self.fp8, tiles=self.tiles, num_compute_units=self.num_compute_units)
-        )
-        every = {"fp8": fp8, "fp16": narrow, "bf16": narrow, "fp32": self.fp32, "fp64": self.fp64}
-        return {name: one for name, one in every.items() if one is not None}
-
-    def matmul_rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
-        """Achieved flop/s of `batch` products (m x k)(k x n) of 16-bit numbers, 2*m*n*k flops each."""
-        return self.matmuls()["fp16"].rate(m, n, k, batch)
-
-    def roofline_s(self, math_s: float, num_bytes: float) -> float:
-        """The slower of `math_s` seconds of arithmetic and of moving `num_bytes` through memory, s."""
-        return maximum(math_s, num_bytes / (self.hbm_bytes_per_s * self.hbm_share))
-
-    def kernel_s(self, math_s: float, num_bytes: float, speed: float = 1.0) -> float:
-        """Time of a kernel, s: the gap before it, then its roofline time, on a device of `speed` times the typical
-        one."""
-        return self.kernel_gap_s + self.roofline_s(math_s, num_bytes) / speed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
-    """The host process of one rank."""
-
-    hook_s: Annotated[NotNegative, SOURCED]  # host time per module hook
+    def alone_s(self, library: str, num_bytes: float) -> float:
+        """Seconds of one message between two nodes, one way, by a library of `libraries` (osu_latency)."""
+        messages = self.libraries[library]
+        if num_bytes >= messages.rendezvous_bytes:
+            return self.rendezvous_s + num_bytes / messages.bytes_per_s
+        if num_bytes > self.short_bytes:
+            return self.eager_s + num_bytes / self.eager_bytes_per_s
+        return self.short_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,3 +274,48 @@ class Machine:
     def provenance(self) -> tuple[Provenance, ...]:
         """Every number of the machine with its source, in the order of the machine's file."""
         return self.sources
+
+
+# ── numbers of devices that make a full mesh: parts of one node that divide it, then whole nodes ──
+
+
+class SizeError(InputError):
+    """A number of devices that no plan can run on."""
+
+
+def mesh_sizes(
+    machine: Machine, num_devices: int, per_node: int | None = None, per_package: int | None = None
+) -> dict[str, int]:
+    """Sizes of the axes node, package and gcd for a job of that many devices.
+
+    `per_node`, `per_package`: how ranks are cut into nodes and packages (default: as the machine's devices are). Raises
+    InputError, with the nearest sizes that work, for a number that leaves part of a package or node idle.
+    """
+    given = per_node is not None or per_package is not None
+    per_node, per_package = per_node or machine.devices_per_node, per_package or machine.devices_per_package
+    if per_node % per_package or machine.num_devices % per_node:
+        raise SizeError(
+            f"got {per_node} devices per node and {per_package} per package, allowed: a divisor of the "
+            f"{machine.num_devices} devices of {machine.name}, and a divisor of that",
+            key=("mesh",),
+        )
+    inside = [*_divisors(per_package), *(per_package * packages for packages in _divisors(per_node // per_package))]
+    if num_devices in inside:
+        gcd = min(num_devices, per_package)
+        return {"node": 1, "package": num_devices // gcd, "gcd": gcd}
+    if num_devices > 0 and num_devices % per_node == 0 and num_devices <= machine.num_devices:
+        return {"node": num_devices // per_node, "package": per_node // per_package, "gcd": per_package}
+    whole = [num_devices // per_node * per_node, -(-num_devices // per_node) * per_node]
+    works = sorted({*inside, *(size for size in whole if per_node <= size <= machine.num_devices), machine.num_devices})
+    below = [size for size in works if size < num_devices][-1:]
+    above = [size for size in works if size > num_devices][:1]
+    cut = f", as mesh cuts its {machine.num_devices} devices" if given else ""
+    raise SizeError(
+        f"{num_devices} devices do not fill whole nodes of {machine.name} ({machine.num_devices // per_node} "
+        f"nodes of {per_node} devices{cut}), use {' or '.join(map(str, below + above))}",
+        key=("devices",),
+    )
+
+
+def _divisors(number: int) -> list[int]:
+    return [each for each in range(1, number + 1) if number % each == 0]

@@ -4,40 +4,23 @@ Whatever is wrong with a file is one InputError: file, key, what was got, what i
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from simfrontier.base.errors import InputError, Key, near, nearest
-from simfrontier.base.io import on_base, read_toml, typed
-from simfrontier.base.units import unit_of
+from simfrontier.base.errors import InputError
+from simfrontier.base.io import read_toml, typed
 from simfrontier.core.codecs import timed_codecs
-from simfrontier.core.machine.build import build
-from simfrontier.core.machine.form import MachineFile
-from simfrontier.core.machine.hardware import CodecSpeeds, Machine, MatmulForms, Provenance
-from simfrontier.core.machine.inherited import without_inherited
-
-
-def sources_of(
-    document: Mapping[str, Any], num_entries: Callable[[Mapping[str, Any]], int], prefix: str = ""
-) -> Iterator[Provenance]:
-    """The numbers of a valid document in its order; of a table without a value, how many entries it has."""
-    for name, part in document.items():
-        if not isinstance(part, dict):
-            continue
-        key = prefix + name
-        if "source" not in part or "kind" not in part:  # a table of tables, in which a name may be "source"
-            yield from sources_of(part, num_entries, f"{key}.")
-            continue
-        value, unit = (part["value"], unit_of(key)) if "value" in part else (num_entries(part), "entries")
-        interval = (part["low"], part["high"]) if "low" in part else None
-        yield Provenance(key=key, value=value, unit=unit, kind=part["kind"], source=part["source"], interval=interval)
-
+from simfrontier.core.machine.catalogs import Catalog, Provenance, sources_of
+from simfrontier.core.machine.device import CodecSpeeds, MatmulForms
+from simfrontier.core.machine.form import GLOBAL, NIC, MachineFile, refuse_unfit, without_inherited
+from simfrontier.core.machine.graph import node_of
+from simfrontier.core.machine.hardware import UPLINK, FatTree, LinkClass, Machine
 
 CATALOG = Path(__file__).parent / "catalog"
+FILES = Catalog(folder=CATALOG, what="machine", own_bases=True, settle=without_inherited)
 OVERRIDE_SOURCE = "scenario override"
 
 
@@ -51,7 +34,7 @@ class MeasuredNumbers:
 
 def catalog() -> tuple[str, ...]:
     """Names of the machines that simfrontier brings along."""
-    return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
+    return FILES.names()
 
 
 def is_machine(name: str) -> bool:
@@ -61,18 +44,13 @@ def is_machine(name: str) -> bool:
 
 def document_of(name_or_path: str) -> dict[str, Any]:
     """The document of a machine's file, with all that it leaves to its base. Raises InputError."""
-    path = _path(name_or_path)
-    document = read_toml(path, "machine file")
-    try:
-        return on_base(document, CATALOG, catalog(), "machine", folder=path.parent, settle=without_inherited)
-    except InputError as error:
-        raise error.within(_where(path)) from None
+    return FILES.document(FILES.path(name_or_path))
 
 
 def catalog_name(name_or_path: str) -> str:
     """The machine of the catalog that a machine is, or that its file, or the base of that, has as its base; empty where
     there is none. Raises InputError for a file that cannot be read."""
-    path = _path(name_or_path)
+    path = FILES.path(name_or_path)
     while path.parent != CATALOG:
         base = read_toml(path, "machine file").get("base", "")
         if not base.endswith(".toml"):
@@ -94,91 +72,64 @@ def load_machine(
     they win over what was measured. Those of `device.matmul_forms` and `device.codecs` need not be in the file. Raises
     InputError.
     """
-    where = _where(_path(name_or_path))
+    where = FILES.where(FILES.path(name_or_path))
     document = document_of(name_or_path)
+    more = [f"device.matmul_forms.{form.name}" for form in fields(MatmulForms)]  # 1, where a file is silent
+    more += [f"device.codecs.{name}.{speed.name}" for name in timed_codecs() for speed in fields(CodecSpeeds)]
     try:
         machine = _made(document)
         if measured is not None and measured.numbers:
             where += ", with a calibration"
-            document = _overridden(document, measured.numbers, "measured", measured.source)
+            document = FILES.with_numbers(document, measured.numbers, "measured", measured.source, more)
             machine = _made(document)
         if overrides:
             where += ", with overrides"
-            document = _overridden(document, overrides, "assumed", OVERRIDE_SOURCE)
+            document = FILES.with_numbers(document, overrides, "assumed", OVERRIDE_SOURCE, more)
             machine = _made(document)
     except InputError as error:
         raise error.within(where) from None
     return machine
 
 
-def _path(name_or_path: str) -> Path:
-    if "/" in name_or_path or name_or_path.endswith(".toml"):
-        return Path(name_or_path)
-    if name_or_path not in catalog():
-        raise InputError(
-            f'machine "{name_or_path}" is not in the catalog; {nearest(name_or_path, catalog())} '
-            "(a file of your own: give its path, ending in .toml)"
-        )
-    return CATALOG / f"{name_or_path}.toml"
-
-
-def _where(path: Path) -> str:
-    return path.name if path.parent == CATALOG else str(path)
-
-
 def _made(document: dict[str, Any]) -> Machine:
-    _refuse_half_codecs(document)
-    return build(typed(document, MachineFile), _sources(document))
+    return build(typed(document, MachineFile), tuple(sources_of(document)))
 
 
-def _refuse_half_codecs(document: Mapping[str, Any]) -> None:
-    """A codec has both speeds, or neither."""
-    place: Any = document
-    for part in ("device", "codecs"):
-        place = place.get(part) if isinstance(place, dict) else None
-    both = [each.name for each in fields(CodecSpeeds)]
-    for name, table in place.items() if isinstance(place, dict) else ():
-        if isinstance(table, dict) and len(table) == 1 and (text := next(iter(table))) in both:
-            key: Key = ("device", "codecs", name)
-            raise InputError(f"got {text} alone, allowed: {' and '.join(both)}, or neither", key=key)
+def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
+    """The machine that a file describes, with the pools of links that follow from it. Raises InputError, at a key."""
+    refuse_unfit(file)
+    classes = {name: replace(link_class, name=name) for name, link_class in file.link_classes.items()}
+    fly, tree = file.dragonfly, _fat_tree(file, classes)
+    if fly is not None:
+        fly = replace(fly, bytes_per_s=classes[GLOBAL].bytes_per_s)
+    if tree is not None:
+        classes[UPLINK] = LinkClass(name=UPLINK, bytes_per_s=tree.bytes_per_s, share=classes[NIC].share)
+    return Machine(
+        name=file.name,
+        title=file.title,
+        library=file.library,
+        num_nodes=file.num_nodes,
+        devices_per_node=file.devices_per_node,
+        devices_per_package=file.devices_per_package,
+        node=node_of(file, classes),
+        dragonfly=fly,
+        device=file.device,
+        host=file.host,
+        link_classes=classes,
+        sources=sources,
+        copies=file.copies,
+        device_word=file.device_word or ("GCD" if file.devices_per_package > 1 else "device"),
+        fat_tree=tree,
+    )
 
 
-def _sources(document: Mapping[str, Any]) -> tuple[Provenance, ...]:
-    return tuple(sources_of(document, _num_entries))
-
-
-def _num_entries(table: Mapping[str, Any]) -> int:
-    listed = next((value for name, value in table.items() if name not in ("kind", "source")), None)
-    if listed is None:
-        return 1  # a bus has nothing but its kind and source
-    return sum(map(len, listed.values())) if isinstance(listed, dict) else len(listed)
-
-
-def _meant(key: str, keys: Iterable[str]) -> str:
-    """The nearest of the keys: of the same table where there is one, as its name alone decides there."""
-    table, _, last = key.rpartition(".")
-    beside = {name.rpartition(".")[2]: name for name in keys if name.rpartition(".")[0] == table}
-    close = near(last, beside)
-    return nearest(last, beside) if beside and close is None else nearest(beside.get(close or "", key), keys)
-
-
-def _overridden(document: dict[str, Any], overrides: Mapping[str, float], kind: str, source: str) -> dict[str, Any]:
-    changed = copy.deepcopy(document)
-    keys = [number.key for number in _sources(document) if number.unit != "entries"]
-    keys += [f"device.matmul_forms.{form.name}" for form in fields(MatmulForms)]  # 1, where a file is silent
-    keys += [f"device.codecs.{name}.{speed.name}" for name in timed_codecs() for speed in fields(CodecSpeeds)]
-    for key, value in overrides.items():
-        if key not in keys:
-            raise InputError(f'"{key}" is not a number of this machine; {_meant(key, keys)}')
-        table = changed
-        for name in key.split("."):
-            table = table.setdefault(name, {})
-        # A scenario's numbers are floats; a count is a whole number all the same.
-        whole = isinstance(value, float) and value.is_integer() and unit_of(key) == "count"
-        for bound in ("low", "high"):  # of the number that is replaced
-            table.pop(bound, None)
-        table |= {"value": int(value) if whole else value, "kind": kind, "source": source}
-    return changed
+def _fat_tree(file: MachineFile, classes: Mapping[str, LinkClass]) -> FatTree | None:
+    """Its leaves' uplinks carry what the NICs below inject, over the taper."""
+    if file.fat_tree is None:
+        return None
+    assert file.node.nics is not None, "a machine of several nodes has NICs"
+    injected = file.fat_tree.nodes_per_leaf * len(file.node.nics.device) * classes[NIC].bytes_per_s
+    return replace(file.fat_tree, bytes_per_s=injected / file.fat_tree.taper)
 
 
 def machine_named(name: str) -> Machine:

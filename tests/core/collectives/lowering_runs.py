@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.core.collectives import Lowered, Recipe, Transfer
 from simfrontier.core.collectives.algorithms import all_algorithms
-from simfrontier.core.collectives.lowering import Lowered, Recipe, Transfer
 from simfrontier.core.program.ir import CollectiveKind
 
 Lines = NDArray[np.int64]

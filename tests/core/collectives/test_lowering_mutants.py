@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from simfrontier.core.collectives.lowering import Lowered, Transfer, lower, prove
+from simfrontier.core.collectives import Lowered, Transfer, lower, prove
 from simfrontier.core.program.ir import CollectiveKind
 from tests.core.collectives.lowering_runs import PAIRS, execute, is_right, recipe
 

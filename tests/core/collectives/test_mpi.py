@@ -37,7 +37,7 @@ def mpich(hop_us: float = 20.0, eager_us: float = 4.0, rate_share: float = 0.1) 
         rate_share=rate_share,
     )
     shares = {"nic": 0.8, "xgmi1": 0.5, "pcie": 0.5}
-    return replace(mpi, ring=ring, ring_ll=low, link_shares=shares)
+    return replace(mpi, ring=ring, ring_ll=low, shares=shares)
 
 
 # ── Cray-MPICH ──
@@ -85,7 +85,7 @@ def test_halves_go_to_the_nearest_first() -> None:
     and 4 hops."""
     hops = HopTimes(base_s=0.0, hop_in_node_s=100 * US, hop_between_nodes_s=100 * US)
     shares = {"nic": 0.8, "xgmi1": 1.0, "xgmi2": 1.0, "xgmi4": 1.0}
-    library = replace(HALVING, direct=hops, link_shares=shares)
+    library = replace(HALVING, direct=hops, shares=shares)
     total = (671.08864 + 2 * 1342.17728 + 1677.7216 + 400) * US
     assert EqualGroups(FRONTIER, 16).seconds(library, "reduce_scatter", 256 * MIB) == pytest.approx(total)
     assert EqualGroups(FRONTIER, 16).seconds(library, "all_gather", 256 * MIB) == pytest.approx(total)

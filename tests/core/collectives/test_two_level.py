@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.core.collectives import GroupShape, Library, algorithm, load_library
-from simfrontier.core.collectives.algorithms.levels import level_rates, two_level_pattern, with_rates
-from simfrontier.core.collectives.library import LevelRates
+from simfrontier.core.collectives.algorithms.two_level import two_level_of, with_rates
+from simfrontier.core.collectives.laws import LevelRates
 from simfrontier.core.cost import EqualGroups
 from simfrontier.core.machine import load_machine
 from simfrontier.core.network import Fabric
@@ -133,23 +133,23 @@ def fabric(num_nodes: int) -> Fabric:
     return Fabric.build(FRONTIER, num_nodes)
 
 
+def rates_on(num_nodes: int, library: Library) -> LevelRates:
+    """Of one group of all devices of so many nodes."""
+    groups = EqualGroups(FRONTIER, 8 * num_nodes)
+    return two_level_of(algorithm("two_level").knowing(library, groups)).rates[groups.shape]
+
+
 def test_all_devices_of_a_node_share_its_nics(two: Library) -> None:
     """Between: 8 rings over 4 NICs of 25 GB/s, at 0.8 and half of that: 25 * 4 / 8 * 0.4 = 5 GB/s. With links' own
     shares inside."""
-    shape = GroupShape(size=32, num_nodes=4, num_packages=16)
-    rates = level_rates(
-        fabric(4), np.arange(32)[None, :], shape, two, lambda one: algorithm("ring").shares_on(one, FRONTIER)
-    )
-    assert rates.between == pytest.approx(5e9)
+    assert rates_on(4, two).between == pytest.approx(5e9)
 
 
 @pytest.mark.parametrize("num_nodes", [1, 2, 4])
 def test_every_rank_sends_the_volume_to_other_ranks(num_nodes: int) -> None:
     """Payload between endpoints: the volume of each of n ranks; (k-1)/(n-1) of it between nodes."""
     size = 8 * num_nodes
-    pattern = two_level_pattern(
-        fabric(num_nodes), np.arange(size)[None, :], MPI_RCCL, lambda one: algorithm("ring").shares_on(one, FRONTIER)
-    )
+    pattern = algorithm("two_level").loads(fabric(num_nodes), np.arange(size)[None, :], MPI_RCCL)
     assert pattern.edges.sum() == size * pattern.divisor
     assert pattern.edges[0, 2] * (size - 1) == size * (num_nodes - 1) * pattern.divisor
 
@@ -189,12 +189,7 @@ def test_rounds_of_halving_take_the_place_of_steps_of_rings(tmp_path: Path) -> N
 def test_the_rate_between_nodes_is_that_of_all_rounds_one_after_the_other() -> None:
     """On 4 nodes of one group of nodes both rounds go from NIC to NIC, two GCDs to each NIC of 25 GB/s of which
     Cray-MPICH reaches 0.872: 10.9 GB/s for each, as of rings."""
-    groups = np.arange(32)[None, :]
-    shape = GroupShape(size=32, num_nodes=4, num_packages=16)
-    rings, halves = (
-        level_rates(fabric(4), groups, shape, library, lambda level: algorithm("ring").shares_on(level, FRONTIER))
-        for library in (MPI_RCCL, HALVING_FRONTIER)
-    )
+    rings, halves = (rates_on(4, library) for library in (MPI_RCCL, HALVING_FRONTIER))
     assert halves.between == pytest.approx(0.872 * 25e9 / 2)
     assert halves.between == pytest.approx(rings.between) and halves.inside == rings.inside
 
@@ -203,11 +198,7 @@ def test_what_a_round_sends_from_group_to_group_holds_up_that_round_alone() -> N
     """256 nodes in two groups of 128: 1/2 + 1/4 + ... of the bytes go to nearer nodes, and the last 1/256 of
     255/256, from all 1,024 ranks of a group to the other, over their links of 100 GB/s, of which 0.932 are reached
     and which take the 0.23 of the traffic that goes by no third group."""
-    groups = np.arange(2048)[None, :]
-    shape = GroupShape(size=2048, num_nodes=256, num_packages=1024)
-    rates = level_rates(
-        fabric(256), groups, shape, HALVING_FRONTIER, lambda level: algorithm("ring").shares_on(level, FRONTIER)
-    )
+    rates = rates_on(256, HALVING_FRONTIER)
     near = 0.872 * 25e9 / 2
     far = 100e9 * 0.932 / 0.23 / 1024
     assert 1 / rates.between == pytest.approx((254 / 255) / near + (1 / 255) / far)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simfrontier.core.collectives import Library, load_library
-from simfrontier.core.collectives.lowering import Recipe, lower
+from simfrontier.core.collectives import Library, Recipe, load_library, lower
 from simfrontier.core.engine.transfers import TransferLists, lowered_schedule, recipe
 from simfrontier.core.machine import load_machine
 from simfrontier.core.network import Fabric

@@ -119,7 +119,7 @@ def free(hops: HopTimes = NO_TIME) -> Library:
         ),
         ring_ll=None,
         tuning=None,
-        link_shares={"xgmi": 1.0, "pcie": 1.0, "nic": 1.0, "global": 1.0},
+        shares={"xgmi": 1.0, "pcie": 1.0, "nic": 1.0, "global": 1.0},
         ring_caps={},
         units_per_channel=0.0,
     )

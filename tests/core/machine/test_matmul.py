@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from simfrontier.core.collectives import load_library
 from simfrontier.core.engine import simulate_step
 from simfrontier.core.machine import Machine, MatmulForms, load_machine
-from simfrontier.core.machine.kernels import SHAPES, Tiles, misaligned
+from simfrontier.core.machine.device import SHAPES, Tiles, misaligned
 from simfrontier.core.program import Call, Compute, Mesh, Role, Schedule, Tensor
 from simfrontier.core.program.cost import MatmulForm
 from simfrontier.core.program.ir import Ref

@@ -16,7 +16,7 @@ from simfrontier.answers.accuracy.predictors.calls import KINDS, Harness, groups
 from simfrontier.answers.accuracy.residual import covariance
 from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import InputError
-from simfrontier.core.collectives import Library, load_library, ranks_and_packages
+from simfrontier.core.collectives import Library, load_library
 from simfrontier.core.cost import EqualGroups
 from simfrontier.inputs.measured import CallRow
 
@@ -93,17 +93,13 @@ def _places(library: Library, key: str, value: float) -> Iterator[tuple[tuple[An
     """The paths in a library of what a dotted key of its file says, and the number there."""
     part, name = key.rsplit(".", 1)
     match part.split("."):
-        case ["shares"]:
-            yield ("link_shares", name), value
-        case ["ring_caps"]:
-            yield ("ring_caps", ranks_and_packages(name)), value
         case ["levels"]:
             assert library.two_level is not None, "a library of one level has no number of two"
             for kind, levels in library.two_level.calls.items():
                 between = ("two_level", "calls", kind, "between")
                 if name == "rate_share":
-                    for link, share in _link_shares(levels.between.name).items():
-                        yield (*between, "link_shares", link), share * value
+                    for link, share in _shares_of(levels.between.name).items():
+                        yield (*between, "shares", link), share * value
                 else:
                     yield (*between, "ring", name), value
         case ["levels", kind] if name == "hop_between_nodes_s":
@@ -116,9 +112,9 @@ def _places(library: Library, key: str, value: float) -> Iterator[tuple[tuple[An
 
 
 @lru_cache(maxsize=16)
-def _link_shares(library: str) -> Mapping[str, float]:
+def _shares_of(library: str) -> Mapping[str, float]:
     """Return the share that a library reaches by itself of each class of links."""
-    return load_library(library).link_shares
+    return load_library(library).shares
 
 
 SOFT = 0.1  # log errors beyond this count less and less than their square (soft l1)

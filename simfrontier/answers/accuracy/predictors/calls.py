@@ -61,7 +61,7 @@ def shipped_harnesses() -> tuple[Harness, ...]:
     """The harnesses of the shipped tables."""
     document = read_toml(FILE, "harness file")
     return tuple(
-        replace(harness, name=name, provenance=tuple(sources_of(document[name], len, f"harness.{name}.")))
+        replace(harness, name=name, provenance=tuple(sources_of(document[name], f"harness.{name}.")))
         for name, harness in typed(document, dict[str, Harness], str(FILE)).items()
     )
 

@@ -1,25 +1,29 @@
-"""Algorithms of collectives, one file each: transfers, loads on links, latency, and what a rank sends."""
+"""Algorithms of collectives, a file of each sort: transfers, loads on links, latency, and what a rank sends."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from typing import Final
 
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.core.collectives.algorithms.base import Algorithm
-from simfrontier.core.program import ALGORITHMS, CollectiveKind
+from simfrontier.core.program import ALGORITHMS, RING, RING_TWICE, CollectiveKind
 
 __all__ = ["Algorithm", "algorithm", "all_algorithms", "in_libraries", "in_plans"]
 
 
+_MODULES: Final[Mapping[str, str]] = {RING_TWICE: RING}  # of those that are not in a module of their name
+
+
 @cache
 def algorithm(name: str) -> Algorithm:
-    """The algorithm of that name, from the file of that name. Raises InputError where there is none."""
+    """The algorithm of that name. Raises InputError where there is none."""
     if name not in ALGORITHMS:
         raise InputError(f"algorithm {name!r}: {nearest(name, ALGORITHMS)}")
-    loaded = import_module(f"{__name__}.{name}").ALGORITHM
-    assert isinstance(loaded, Algorithm), f"{name}.ALGORITHM is not an algorithm"
-    return loaded
+    known: tuple[Algorithm, ...] = import_module(f"{__name__}.{_MODULES.get(name, name)}").ALGORITHMS
+    return next(each for each in known if each.name == name)
 
 
 def all_algorithms() -> tuple[Algorithm, ...]:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from simfrontier.base.errors import InputError
-from simfrontier.base.limits import Limit
 from simfrontier.core.collectives.laws import GroupShape, StepLaw
+from simfrontier.core.collectives.transfers import TRANSFERS, Lowered, Recipe
 from simfrontier.core.program import CollectiveKind
 
 if TYPE_CHECKING:
@@ -20,19 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simfrontier.core.collectives.library import Library
-    from simfrontier.core.collectives.lowering.recipe import Recipe
-    from simfrontier.core.collectives.lowering.transfers import Lowered
     from simfrontier.core.machine import Machine
     from simfrontier.core.network import Fabric, Pattern, RingOrder
 
     Ranks = NDArray[np.integer]
-
-TRANSFERS: Final = Limit(
-    most=1_000_000, what="transfers"
-)  # some 300 bytes each; a ring of 128 ranks in 8 channels has 260,096
-
-# Bytes of memory per byte that a rank sends, where nothing is added: what is sent is read, what comes is written
-COPIED = 2.0
 
 
 class CallsAlone(Protocol):
@@ -67,11 +58,13 @@ class Algorithm(ABC):
     name           as schedules, libraries and recipes write it
     title          for people, e.g. "recursive halving and doubling"
     collectives    the kinds of calls that it knows: its transfers of them are proved
+    lowered        the transfers of a call of one group, of its kind and recipe
     in_libraries   the kinds of calls that a library's file may carry by it, said in its table `said_in`
     in_plans       whether a plan's hop, or a collective of a schedule file, may ask for it
     laws           the parts of a library's file that say how long it takes
     not_as_loads   why no schedule can be simulated with it, "" where one can; single calls have their law all the same
     not_as_chunks  why its calls have no law of single messages (fidelity `chunk`), "" where they have
+    adds_in_place  whether a rank that adds reads what it adds to
     has_floor      whether a call takes at least its least latency and its bytes at the cap (`least_latency_s`)
 
     Of a call with a message of S bytes in a group of n ranks; `Library` documents the numbers of a library.
@@ -80,12 +73,14 @@ class Algorithm(ABC):
     name: str
     title: str
     collectives: tuple[CollectiveKind, ...]
+    lowered: Callable[[CollectiveKind, Recipe], Lowered]
     in_libraries: tuple[CollectiveKind, ...] = ()
     said_in: str = "algorithms"
     in_plans: bool = False
     laws: tuple[str, ...] = ()
     not_as_loads: str = ""
     not_as_chunks: str = ""
+    adds_in_place: bool = True
     has_floor: bool = True
 
     def runs_as_loads(self, kind: CollectiveKind) -> bool:
@@ -106,17 +101,19 @@ class Algorithm(ABC):
         """Bytes that a rank sends per byte of the message: the volume that loads on links are counted in."""
         return self.rounds(kind) * Fraction(num_ranks - 1, num_ranks)
 
-    @abstractmethod
-    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
-        """The transfers of a call of one group."""
-
-    @abstractmethod
     def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
-        """How many transfers these are at most, counted without making them."""
+        """How many transfers `lowered` makes at most, counted without making them."""
+        size = recipe.size
+        if kind == "all_to_all":  # copies within a member too, or one level after the other
+            return 2 * size * size * recipe.parts
+        return self.rounds(kind) * size * max(1, size - 1) * recipe.parts
 
     def memory_per_byte(self, kind: CollectiveKind) -> float:
-        """Bytes of device memory read and written per byte of the volume."""
-        return COPIED
+        """Bytes of device memory read and written per byte of the volume: what is sent is read, what comes is written,
+        and what it is added to is read, too."""
+        if not self.adds_in_place or kind not in ("reduce_scatter", "all_reduce"):
+            return 2.0
+        return 2.0 + 1.0 / self.rounds(kind)
 
     def loads(
         self, fabric: Fabric, groups: Ranks, library: Library, shares: Mapping[str, float] | None = None
@@ -127,8 +124,7 @@ class Algorithm(ABC):
         Here counted from its transfers over one channel, in the order of the devices: for groups that are not too large
         to be lowered. Algorithms of any size say it themselves. Raises InputError for larger groups.
         """
-        reached = self.shares_on(library, fabric.machine) if shares is None else shares
-        return loads_of_transfers(self, fabric, groups, reached)
+        return loads_of_transfers(self, fabric, groups, shares or self.shares_on(library, fabric.machine))
 
     def knowing(self, library: Library, calls: CallsAlone) -> Library:
         """The library with what it has to know of these groups before their calls have a time."""
@@ -185,7 +181,7 @@ class Algorithm(ABC):
 
     def shares(self, library: Library) -> Mapping[str, float]:
         """The share of link classes that it reaches, as far as the library knows it."""
-        return library.link_shares
+        return library.shares
 
     def shares_ratio(self, library: Library) -> float:
         """By which every share of a link is multiplied."""
@@ -246,7 +242,6 @@ def loads_of_transfers(by: Algorithm, fabric: Fabric, groups: Ranks, shares: Map
     devices and equally many on each node; of other kinds the loads are taken as the same. Raises InputError."""
     import numpy as np
 
-    from simfrontier.core.collectives.lowering.recipe import Recipe
     from simfrontier.core.network import messages_loads
 
     order = np.argsort(fabric.device_of[groups], axis=1)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.collectives.algorithms.base import Algorithm
 from simfrontier.core.collectives.laws import GroupShape, StepLaw, added
-from simfrontier.core.collectives.lowering.recipe import Recipe, in_time
-from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.core.collectives.transfers import Lowered, Recipe, Transfer, in_time
 from simfrontier.core.machine import Machine
 from simfrontier.core.network import (
     NETWORK,
@@ -40,15 +39,6 @@ if TYPE_CHECKING:
 class Direct(Algorithm):
     """A message from every member to every other one."""
 
-    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
-        return direct(kind, recipe)
-
-    def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
-        size, parts = recipe.size, len(recipe.orders) * recipe.slices
-        if kind == "all_to_all":  # copies within a member too
-            return 2 * size * size * parts
-        return (2 if kind == "all_reduce" else 1) * size * max(1, size - 1) * parts
-
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
@@ -73,7 +63,7 @@ class Direct(Algorithm):
     def loads(
         self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
     ) -> Pattern:
-        return direct_loads(fabric, groups, self.shares_on(library, fabric.machine) if shares is None else shares)
+        return direct_loads(fabric, groups, shares or self.shares_on(library, fabric.machine))
 
     def ring_order(self, library: Library) -> RingOrder:
         return "ranks"
@@ -87,22 +77,12 @@ class Direct(Algorithm):
         return library.num_channels
 
 
-ALGORITHM = Direct(
-    name=DIRECT,
-    title="a message from every member to every other one",
-    collectives=("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
-    laws=("direct",),
-    in_libraries=("all_to_all",),
-    in_plans=True,
-)
-
-
 def direct(kind: CollectiveKind, recipe: Recipe) -> Lowered:
     """Nobody is sent to by all at once. What arrives to be added is added in the order of the sources' places.
 
     All-reduce: a reduce-scatter, then an all-gather; a slice is gathered while the next ones are reduced.
     """
-    size, parts = recipe.size, len(recipe.orders) * recipe.slices
+    size, parts = recipe.size, recipe.parts
     timed: list[tuple[int, Transfer]] = []
     for part in range(parts):
         channel, slice_ = divmod(part, recipe.slices)
@@ -184,3 +164,16 @@ def _all_pairs(fabric: Fabric, at: GroupLayout) -> tuple[Ints, Ints, Floats] | N
     other = first_seat[act[one]] + np.arange(len(one)) - begins[one]
     amount = members[one] * members[other] / (at.size - 1)
     return group_loads(fabric, act[one], group[one], group[other], amount)
+
+
+MESSAGES = Direct(
+    name=DIRECT,
+    title="a message from every member to every other one",
+    collectives=("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
+    lowered=direct,
+    adds_in_place=False,
+    laws=("direct",),
+    in_libraries=("all_to_all",),
+    in_plans=True,
+)
+ALGORITHMS = (MESSAGES,)

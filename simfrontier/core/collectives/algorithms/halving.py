@@ -13,8 +13,7 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.collectives.algorithms.base import Algorithm, CallsAlone
 from simfrontier.core.collectives.algorithms.ring import ring_template
 from simfrontier.core.collectives.laws import GroupShape
-from simfrontier.core.collectives.lowering.recipe import Recipe, cut, mirrored
-from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.core.collectives.transfers import Lowered, Recipe, Transfer, cut, mirrored
 from simfrontier.core.network import Pattern, assemble, lay_out, masks, pool_loads
 from simfrontier.core.program import DIRECT, HALVING, CollectiveKind
 
@@ -27,12 +26,8 @@ if TYPE_CHECKING:
 class Halving(Algorithm):
     """Exchanges in pairs, each of half of what the one before it moved."""
 
-    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
-        return halving(kind, recipe)
-
     def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
-        size, parts = recipe.size, len(recipe.orders) * recipe.slices
-        return 2 * (2 if kind == "all_reduce" else 1) * size * parts * max(1, (size - 1).bit_length())
+        return 2 * self.rounds(kind) * recipe.size * recipe.parts * max(1, (recipe.size - 1).bit_length())
 
     def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
         """Round after round: S/2 goes to the neighbour, S/4 two ranks further, S/8 four ranks further and so on."""
@@ -41,26 +36,12 @@ class Halving(Algorithm):
             pairs.seconds_by(DIRECT, library, "all_to_all", message_bytes / 2**number)
             for number, pairs in enumerate(rounds)
         )
-        return sum(times) * (2 if kind == "all_reduce" else 1)
+        return sum(times) * self.rounds(kind)
 
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
         raise AssertionError("each round of it is a direct exchange in pairs, at a rate of its own")
-
-
-_ALONE = (
-    "recursive halving is modelled for calls alone, not for plans; allowed: a library that goes by rings, trees or "
-    "direct messages"
-)
-ALGORITHM = Halving(
-    name=HALVING,
-    title="recursive halving",
-    collectives=("all_gather", "reduce_scatter", "all_reduce"),
-    in_libraries=("all_gather", "reduce_scatter", "all_reduce"),
-    not_as_loads=_ALONE,
-    not_as_chunks=_ALONE,
-)
 
 
 def pairs_of_rounds(fabric: Fabric, groups: NDArray[np.integer]) -> list[NDArray[np.integer]]:
@@ -107,7 +88,7 @@ def halving(kind: CollectiveKind, recipe: Recipe) -> Lowered:
         transfers += reduces
     if kind in ("all_gather", "all_reduce"):
         transfers += mirrored(reduces, add=False)
-    return Lowered(kind=kind, size=recipe.size, parts=len(recipe.orders) * recipe.slices, transfers=tuple(transfers))
+    return Lowered(kind=kind, size=recipe.size, parts=recipe.parts, transfers=tuple(transfers))
 
 
 def _reduce_scatter(recipe: Recipe, whole: bool) -> list[Transfer]:
@@ -169,3 +150,20 @@ def _parting(holder: int, place: int, begin: int, end: int) -> int:
         begin, end = (begin, middle) if holder < middle else (middle, end)
         rounds += 1
     return rounds
+
+
+_ALONE = (
+    "recursive halving is modelled for calls alone, not for plans; allowed: a library that goes by rings, trees or "
+    "direct messages"
+)
+HALVINGS = Halving(
+    name=HALVING,
+    title="recursive halving",
+    collectives=("all_gather", "reduce_scatter", "all_reduce"),
+    lowered=halving,
+    adds_in_place=False,
+    in_libraries=("all_gather", "reduce_scatter", "all_reduce"),
+    not_as_loads=_ALONE,
+    not_as_chunks=_ALONE,
+)
+ALGORITHMS = (HALVINGS,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,7 @@ from numpy.typing import NDArray
 
 from simfrontier.core.collectives.algorithms.base import Algorithm
 from simfrontier.core.collectives.laws import GroupShape, RingStep, StepLaw, low_latency_step, simple_step
-from simfrontier.core.collectives.lowering.recipe import Recipe
-from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.core.collectives.transfers import Lowered, Recipe, Transfer
 from simfrontier.core.machine import Machine
 from simfrontier.core.network import (
     NETWORK,
@@ -30,7 +30,7 @@ from simfrontier.core.network import (
     pool_loads,
     send,
 )
-from simfrontier.core.program import RING, CollectiveKind
+from simfrontier.core.program import RING, RING_TWICE, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.core.collectives.library import Library
@@ -43,16 +43,10 @@ class Ring(Algorithm):
     """All-gather: piece m travels n - 1 hops from member m on. Reduce-scatter: it sets out one hop behind member m and
     gathers a contribution at every hop, to end there. All-reduce: the one after the other, in place."""
 
-    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
-        return ring(kind, recipe, twice=False)
+    twice: bool = False  # a reduce-scatter by an all-reduce of the whole message, of which a rank keeps its part
 
-    def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
-        parts = len(recipe.orders) * recipe.slices
-        return self.rounds(kind) * recipe.size * max(1, recipe.size - 1) * parts
-
-    def memory_per_byte(self, kind: CollectiveKind) -> float:
-        """A gather reads what it sends and writes what it gets; a reduction also reads what it adds to."""
-        return {"all_gather": 2.0, "reduce_scatter": 3.0, "all_reduce": 2.5}[kind]
+    def rounds(self, kind: CollectiveKind) -> int:
+        return 2 if self.twice or kind == "all_reduce" else 1
 
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
@@ -103,21 +97,13 @@ class Ring(Algorithm):
     def loads(
         self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
     ) -> Pattern:
-        return ring_loads(
-            fabric,
-            groups,
-            self.shares_on(library, fabric.machine) if shares is None else shares,
-            library.ring_order,
-        )
+        return ring_loads(fabric, groups, shares or self.shares_on(library, fabric.machine), library.ring_order)
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
-        """Known for groups inside a node."""
-        if group.num_nodes > 1:
-            return math.inf
-        return library.ring_caps.get((group.size, group.num_packages), math.inf)
+        return library.ring_cap(group)
 
     def shares(self, library: Library) -> Mapping[str, float]:
-        return {**library.link_shares, **library.ring_shares}
+        return {**library.shares, **library.ring_shares}
 
     def lacks(self, library: Library, kind: CollectiveKind) -> str:
         """A library none of whose calls goes by rings has a law of them in its file that nobody measured."""
@@ -134,31 +120,20 @@ class Ring(Algorithm):
         return library.reduces_backwards and kind != "all_gather"
 
 
-ALGORITHM = Ring(
-    name=RING,
-    title="rings in the channels' orders",
-    collectives=GATHERS_AND_SUMS,
-    laws=("ring", "ring_ll"),
-    in_libraries=GATHERS_AND_SUMS,
-    in_plans=True,
-)
-
-
-def ring(kind: CollectiveKind, recipe: Recipe, twice: bool) -> Lowered:
+def ring(kind: CollectiveKind, recipe: Recipe, *, twice: bool = False) -> Lowered:
     """The transfers of a call; `twice`: a reduce-scatter by those of an all-reduce, after which every member has more
     than it needs."""
-    size, parts = recipe.size, len(recipe.orders) * recipe.slices
     transfers: list[Transfer] = []
     if kind in ("reduce_scatter", "all_reduce"):
-        transfers += _around(recipe, parts, first=-1, add=True)
+        transfers += _around(recipe, first=-1, add=True)
     if kind in ("all_gather", "all_reduce") or twice:
-        transfers += _around(recipe, parts, first=0, add=False)
-    return Lowered(kind=kind, size=size, parts=parts, transfers=tuple(transfers))
+        transfers += _around(recipe, first=0, add=False)
+    return Lowered(kind=kind, size=recipe.size, parts=recipe.parts, transfers=tuple(transfers))
 
 
-def _around(recipe: Recipe, parts: int, first: int, add: bool) -> list[Transfer]:
+def _around(recipe: Recipe, first: int, add: bool) -> list[Transfer]:
     """Step s: the member at place p sends the piece of the member at place p + first - s to the next place."""
-    size, out = recipe.size, []
+    size, parts, out = recipe.size, recipe.parts, []
     for step in range(size - 1):
         for part in range(parts):
             channel = part // recipe.slices
@@ -202,3 +177,25 @@ def ring_template(machine: Machine, mask: int, spans_nodes: bool, ring_order: Ri
             load(out.network, node.from_network(order[0]), share)
             out.edges[NETWORK] += 1
     return out
+
+
+RINGS = Ring(
+    name=RING,
+    title="rings in the channels' orders",
+    collectives=GATHERS_AND_SUMS,
+    lowered=ring,
+    laws=("ring", "ring_ll"),
+    in_libraries=GATHERS_AND_SUMS,
+    in_plans=True,
+)
+ALGORITHMS = (
+    RINGS,
+    Ring(  # gloo
+        name=RING_TWICE,
+        title="a ring all-reduce, of which a rank keeps its part",
+        collectives=("reduce_scatter",),
+        lowered=partial(ring, twice=True),
+        in_libraries=("reduce_scatter",),
+        twice=True,
+    ),
+)

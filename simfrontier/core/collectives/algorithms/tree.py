@@ -22,8 +22,7 @@ from simfrontier.core.collectives.laws import (
     tree_passage_s,
     tree_waits_s,
 )
-from simfrontier.core.collectives.lowering.recipe import Recipe, in_time
-from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
+from simfrontier.core.collectives.transfers import Lowered, Recipe, Transfer, in_time
 from simfrontier.core.machine import Machine, maximum, minimum, where, whole
 from simfrontier.core.network import (
     NETWORK,
@@ -84,12 +83,8 @@ class Tree(Algorithm):
     def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
         return Fraction(1)
 
-    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
-        return tree(kind, recipe)
-
     def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
-        parts = len(recipe.orders) * recipe.slices
-        return 4 * recipe.size * parts * max(1, (recipe.size - 1).bit_length())
+        return 4 * recipe.size * recipe.parts * max(1, (recipe.size - 1).bit_length())
 
     def memory_per_byte(self, kind: CollectiveKind) -> float:
         """Per byte of the vector it reduces up (3) and copies down (2)."""
@@ -148,13 +143,11 @@ class Tree(Algorithm):
     def loads(
         self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
     ) -> Pattern:
-        return tree_loads(fabric, groups, self.shares_on(library, fabric.machine) if shares is None else shares)
+        return tree_loads(fabric, groups, shares or self.shares_on(library, fabric.machine))
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
         """A part of what is known of rings inside a node."""
-        if group.num_nodes > 1:
-            return math.inf
-        return library.ring_caps.get((group.size, group.num_packages), math.inf) * _times(library).bandwidth_ratio
+        return library.ring_cap(group) * _times(library).bandwidth_ratio
 
     def shares_ratio(self, library: Library) -> float:
         return _times(library).bandwidth_ratio
@@ -178,16 +171,6 @@ class Tree(Algorithm):
 
     def lanes(self, num_nodes: int) -> int:
         return 2 if num_nodes > 1 else 1
-
-
-ALGORITHM = Tree(
-    name=TREE,
-    title="two binary trees over the nodes, chains inside",
-    collectives=("all_reduce",),
-    laws=("tree", "tree_ll"),
-    in_libraries=("all_reduce",),
-    in_plans=True,
-)
 
 
 def tree(kind: CollectiveKind, recipe: Recipe) -> Lowered:
@@ -299,3 +282,15 @@ def _template(machine: Machine, mask: int, spans_nodes: bool) -> Template:
             load(out.network, node.from_network(order[0]), share)
     out.edges = [2 * count for count in out.edges]  # each chain edge serves both trees
     return out
+
+
+TREES = Tree(
+    name=TREE,
+    title="two binary trees over the nodes, chains inside",
+    collectives=("all_reduce",),
+    lowered=tree,
+    laws=("tree", "tree_ll"),
+    in_libraries=("all_reduce",),
+    in_plans=True,
+)
+ALGORITHMS = (TREES,)

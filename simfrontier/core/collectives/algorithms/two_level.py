@@ -1,59 +1,42 @@
-"""Two levels, as in PCCL (arXiv 2504.18658): between the members with the same place on each node, and inside nodes."""
+"""Two levels, as in PCCL (arXiv 2504.18658): between the members with the same place on each node, and inside nodes.
+
+How fast both calls are, and what they load; their transfers are in `two_level_transfers`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from simfrontier.core.collectives.algorithms.base import COPIED, Algorithm, CallsAlone
-from simfrontier.core.collectives.algorithms.exchange import exchange
-from simfrontier.core.collectives.algorithms.levels import (
-    cap_of_levels,
-    latency_of_levels,
-    level_groups,
-    level_rates,
-    levels_of,
-    two_level_pattern,
-    with_rates,
-)
-from simfrontier.core.collectives.algorithms.ring import ALGORITHM as RINGS
-from simfrontier.core.collectives.laws import GroupShape
-from simfrontier.core.collectives.library import LevelRates
-from simfrontier.core.collectives.lowering.recipe import Recipe, in_time, mirrored
-from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
+import numpy as np
+from numpy.typing import NDArray
+
+from simfrontier.core.collectives.algorithms.base import Algorithm, CallsAlone
+from simfrontier.core.collectives.algorithms.direct import MESSAGES
+from simfrontier.core.collectives.algorithms.halving import num_rounds, round_loads
+from simfrontier.core.collectives.algorithms.ring import RINGS, ring_loads
+from simfrontier.core.collectives.algorithms.two_level_transfers import two_level
+from simfrontier.core.collectives.laws import GroupShape, LevelRates
+from simfrontier.core.network import Fabric, Pattern, equal_parts, finished
 from simfrontier.core.program import RING, TWO_LEVEL, CollectiveKind
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from simfrontier.core.collectives.library import Library, TwoLevel
 
-    from simfrontier.core.collectives.library import Library
-    from simfrontier.core.network import Fabric, Pattern
+PAIR = GroupShape(size=2, num_nodes=2, num_packages=2)  # of ranks that exchange in a round
+Ranks = NDArray[np.integer]
+Wave = tuple[float, Pattern]  # a share of what a rank sends, and what each byte of it loads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InTwoLevels(Algorithm):
     """Two calls of two libraries, which a library's file names as its levels; they follow one another."""
 
-    def lowered(self, kind: CollectiveKind, recipe: Recipe) -> Lowered:
-        return two_level(kind, recipe)
-
-    def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
-        size, parts = recipe.size, len(recipe.orders) * recipe.slices
-        if kind == "all_to_all":  # one level after the other
-            return 2 * size * size * parts
-        return (2 if kind == "all_reduce" else 1) * size * max(1, size - 1) * parts
-
-    def memory_per_byte(self, kind: CollectiveKind) -> float:
-        return {"reduce_scatter": 3.0, "all_reduce": 2.5}.get(kind, COPIED)
-
     def loads(
-        self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
+        self, fabric: Fabric, groups: Ranks, library: Library, shares: Mapping[str, float] | None = None
     ) -> Pattern:
-        return two_level_pattern(
-            fabric, groups, library, lambda level: _of_rings(level, fabric) if shares is None else shares
-        )
+        return two_level_pattern(fabric, groups, library, lambda level: shares or _shares_of_rings(level, fabric))
 
     def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
         """At the rates of both levels' calls, each alone."""
@@ -62,24 +45,41 @@ class InTwoLevels(Algorithm):
 
     def knowing(self, library: Library, calls: CallsAlone) -> Library:
         """How fast the calls of both levels are, of rings with what is laid out once for all libraries."""
-        assert library.two_level is not None, "`allowed_algorithms` names no levels in a library of one"
-        if library.two_level.between_by != RING:
-            fabric = calls.fabric
-            rates = level_rates(fabric, calls.groups, calls.shape, library, lambda level: _of_rings(level, fabric))
-            return with_rates(library, calls.shape, rates)
-        levels = zip(calls.split(self.name, level_groups), levels_of(library), strict=True)
-        between, inside = (groups.sent_per_s(RING, level) for groups, level in levels)
-        return with_rates(library, calls.shape, LevelRates(between=between, inside=inside))
+        across, within = calls.split(self.name, level_groups)
+        between, inside = levels_of(library)
+        if two_level_of(library).between_by == RING:
+            rate = across.sent_per_s(RING, between)
+        else:
+            rate = _between_rate(calls.fabric, across.groups, library, _shares_of_rings(between, calls.fabric))
+        return with_rates(library, calls.shape, LevelRates(between=rate, inside=within.sent_per_s(RING, inside)))
 
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
-        assert library.two_level is not None, "`allowed_algorithms` names no levels in a library of one"
-        return latency_of_levels(library.two_level, kind, message_bytes, group)
+        """Time of a call beyond volume / `cap_bytes_per_s`."""
+        if kind == "all_reduce":
+            halves: tuple[CollectiveKind, ...] = ("reduce_scatter", "all_gather")
+            return sum(self.latency_s(library, half, message_bytes, group, bytes_per_s) for half in halves)
+        levels, (between, inside) = two_level_of(library), shapes_of(group)
+        call, rates = levels.calls[kind], levels.rates[group]
+        seconds = call.base_s + message_bytes / call.reorder_bytes_per_s
+        if between.size > 1:
+            part = message_bytes / inside.size
+            if levels.between_by == RING:
+                seconds += RINGS.latency_s(call.between, kind, part, between, rates.between)
+            else:
+                rounds = (between.size - 1).bit_length()
+                seconds += rounds * MESSAGES.latency_s(call.between, "all_to_all", part, PAIR, rates.between)
+        if inside.size > 1:
+            seconds += RINGS.latency_s(levels.library_inside, kind, message_bytes, inside, rates.inside)
+        return seconds
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
-        assert library.two_level is not None, "`allowed_algorithms` names no levels in a library of one"
-        return cap_of_levels(library.two_level, group)
+        """Bytes that a rank sends over the time of sending them: (n-1)/n over (k-1)/kp / B1 + (p-1)/p / B2."""
+        rates, (between, inside) = two_level_of(library).rates[group], shapes_of(group)
+        between_s = (between.size - 1) / group.size / rates.between
+        inside_s = (inside.size - 1) / inside.size / rates.inside
+        return (group.size - 1) / group.size / (between_s + inside_s)
 
     def lacks(self, library: Library, kind: CollectiveKind) -> str:
         if library.two_level is None:
@@ -89,51 +89,137 @@ class InTwoLevels(Algorithm):
         return f"levels of {missing[0]}" if missing else ""
 
 
-ALGORITHM = InTwoLevels(
+def shapes_of(group: GroupShape) -> tuple[GroupShape, GroupShape]:
+    """Of the groups between nodes, and inside."""
+    k = group.num_nodes
+    between = GroupShape(size=k, num_nodes=k, num_packages=k)
+    return between, GroupShape(size=group.size // k, num_nodes=1, num_packages=group.num_packages // k)
+
+
+def level_groups(fabric: Fabric, groups: Ranks) -> tuple[Ranks, Ranks]:
+    """The groups between nodes, of the ranks with the same place on each node, and those inside nodes; for groups with
+    equally many ranks on each of their nodes."""
+    order = np.argsort(fabric.device_of[groups], axis=1)
+    ranks = np.take_along_axis(groups, order, axis=1)
+    num_nodes = len(np.unique(fabric.device_of[ranks[0]] // fabric.machine.devices_per_node))
+    by_node = ranks.reshape(len(ranks), num_nodes, -1)
+    return by_node.swapaxes(1, 2).reshape(-1, num_nodes), by_node.reshape(-1, by_node.shape[2])
+
+
+def with_rates(library: Library, group: GroupShape, rates: LevelRates) -> Library:
+    """The library with the rates of a shape of groups; of two kinds of groups with that shape, the slower ones."""
+    levels = two_level_of(library)
+    known = levels.rates.get(group, rates)
+    slower = LevelRates(between=min(known.between, rates.between), inside=min(known.inside, rates.inside))
+    return replace(library, two_level=replace(levels, rates={**levels.rates, group: slower}))
+
+
+def levels_of(library: Library) -> tuple[Library, Library]:
+    """The library between nodes, alike for all kinds of calls in what it loads, and the one inside."""
+    levels = two_level_of(library)
+    return next(iter(levels.calls.values())).between, levels.library_inside
+
+
+def two_level_of(library: Library) -> TwoLevel:
+    """The levels of a library that has them: `allowed_algorithms` names none in one of one level."""
+    assert library.two_level is not None, f"library {library.name} has no levels"
+    return library.two_level
+
+
+def two_level_pattern(
+    fabric: Fabric, groups: Ranks, library: Library, shares: Callable[[Library], Mapping[str, float]]
+) -> Pattern:
+    """What both calls load, per byte of their common volume, as if they ran side by side: they follow one another, and
+    the library's cap says how slow that makes a call alone. `shares`: of link classes, that a library's rings reach.
+
+    Of the (n-1)/n S that a rank sends, (k-1)/(n-1) goes between the nodes and k (p-1)/(n-1) inside.
+    """
+    size, ranks = groups.shape[1], level_groups(fabric, groups)
+    num_nodes = ranks[0].shape[1]
+    counts = (num_nodes - 1, size - num_nodes)
+    between, inside = levels_of(library)
+    group_of = np.empty(fabric.num_ranks, np.int32)
+    group_of[groups] = np.arange(len(groups), dtype=np.int32)[:, None]
+    full = dict.fromkeys(fabric.machine.link_classes, 1.0)
+    rings = [  # by halving as many bytes go between nodes
+        ring_loads(fabric, one, shares(level), level.ring_order)
+        for one, level in zip(ranks, (between, inside), strict=True)
+    ]
+    waves = [_between(fabric, ranks[0], library, shares(between)), [(1.0, rings[1])]]
+    act, link, weight = _summed(fabric, waves, counts, group_of)
+    bare = ring_loads(fabric, ranks[1], full, inside.ring_order)
+    carried_by, _, payload = _summed(
+        fabric, [_between(fabric, ranks[0], library, full), [(1.0, bare)]], counts, group_of
+    )
+    peak = np.zeros(len(groups))
+    np.maximum.at(peak, carried_by, payload)
+    edges = np.zeros((len(groups), 3), np.int64)
+    for pattern, count, other in zip(rings, counts, reversed(rings), strict=True):
+        np.add.at(edges, _outer(pattern, group_of), pattern.edges * count * other.divisor)
+    divisor = (size - 1) * rings[0].divisor * rings[1].divisor
+    return finished(fabric, group_of, [act], [link], [weight], peak=peak, edges=edges, divisor=divisor)
+
+
+def _between(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]) -> Iterator[Wave]:
+    """What follows one another in the calls between nodes, made one after the other."""
+    if two_level_of(library).between_by == RING or ranks.shape[1] == 1:
+        yield 1.0, ring_loads(fabric, ranks, shares, levels_of(library)[0].ring_order)
+        return
+    rounds = num_rounds(ranks.shape[1])
+    for number in range(rounds):
+        yield share_of(number, rounds), round_loads(fabric, ranks, shares, number)
+
+
+def share_of(number: int, num_rounds: int) -> float:
+    """What a round of recursive halving moves of all that a rank sends: a half, a quarter and so on, over (k-1)/k."""
+    return 0.5 ** (number + 1) / (1.0 - 0.5**num_rounds)
+
+
+def _between_rate(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]) -> float:
+    """What a rank sends per second between nodes: its bytes over the times of all rounds, one after the other, each
+    with equal parts of the links."""
+    rates = [(share, equal_parts(fabric, loads)[1]) for share, loads in _between(fabric, ranks, library, shares)]
+    seconds_per_byte = sum(share / float(each.min(initial=np.inf)) for share, each in rates)
+    return 1.0 / seconds_per_byte if seconds_per_byte else math.inf
+
+
+def _outer(pattern: Pattern, group_of: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The group of the call that each activity of one of its levels belongs to."""
+    outer = np.empty(pattern.num, np.int64)
+    outer[pattern.group_of] = group_of
+    return outer
+
+
+def _summed(
+    fabric: Fabric, levels: Sequence[Iterable[Wave]], counts: tuple[int, int], group_of: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Loads on wires of both levels, by group of the call and link, each pair once."""
+    num_links = len(fabric.capacity)
+    places, weights = [], []
+    for rounds, count in zip(levels, counts, strict=True):
+        for share, pattern in rounds:
+            wires = slice(0, pattern.num_wire_loads if count else 0)
+            places.append(_outer(pattern, group_of)[pattern.act[wires]] * num_links + pattern.link[wires])
+            weights.append(pattern.weight[wires] * (share * count / sum(counts)))
+    place, which = np.unique(np.concatenate(places), return_inverse=True)
+    weight = np.bincount(which, np.concatenate(weights), minlength=len(place)).astype(np.float64)
+    act, link = np.divmod(place, num_links)
+    return act, link, weight
+
+
+def _shares_of_rings(level: Library, fabric: Fabric) -> Mapping[str, float]:
+    return RINGS.shares_on(level, fabric.machine)
+
+
+LEVELS = InTwoLevels(
     name=TWO_LEVEL,
     title="between nodes by rings or recursive halving, and rings inside each",
     collectives=("all_gather", "reduce_scatter", "all_reduce", "all_to_all"),
+    lowered=two_level,
     laws=("levels",),
     in_libraries=("all_gather", "reduce_scatter", "all_reduce"),
     said_in="levels",
     has_floor=False,
     not_as_chunks="calls in two levels are not lowered to single messages; allowed: fidelity analytic or flow",
 )
-
-
-def _of_rings(level: Library, fabric: Fabric) -> Mapping[str, float]:
-    return RINGS.shares_on(level, fabric.machine)
-
-
-def two_level(kind: CollectiveKind, recipe: Recipe) -> Lowered:
-    """All-gather: rings between the nodes among members with the same place, then rings inside each node; a piece goes
-    round a node as soon as it is there. Reduce-scatter: the same backwards. All-reduce: the one after the other.
-    All-to-all: inside the node to the member with the target's place, then all that is for one node in one message."""
-    if kind == "all_to_all":
-        return exchange(recipe)
-    gathers = _all_gather(recipe)
-    transfers: list[Transfer] = []
-    if kind in ("reduce_scatter", "all_reduce"):
-        transfers += mirrored(gathers, add=True)
-    if kind in ("all_gather", "all_reduce"):
-        transfers += gathers
-    return Lowered(kind=kind, size=recipe.size, parts=len(recipe.orders) * recipe.slices, transfers=tuple(transfers))
-
-
-def _all_gather(recipe: Recipe) -> tuple[Transfer, ...]:
-    each, nodes, parts = recipe.per_node, recipe.num_nodes, len(recipe.orders) * recipe.slices
-    timed: list[tuple[int, Transfer]] = []
-    for part in range(parts):
-        channel = part // recipe.slices
-        order = recipe.orders[channel]
-        for place, member in enumerate(order):
-            chunk = member * parts + part
-            home, seat = divmod(place, each)
-            for hop in range(nodes):  # the piece is on node `here` after so many hops
-                here, there = [(home + hop + ahead) % nodes * each for ahead in (0, 1)]
-                edges = [(hop, here + seat, there + seat)] if hop < nodes - 1 else []
-                for j in range(each - 1):
-                    edges.append((hop + j, here + (seat + j) % each, here + (seat + j + 1) % each))
-                for stage, source, target in edges:
-                    timed.append((stage, Transfer(order[source], order[target], chunk, chunk, 1, False, channel)))
-    return in_time(timed)
+ALGORITHMS = (LEVELS,)

@@ -17,7 +17,7 @@ from simfrontier.answers.sweep import StudyFile
 from simfrontier.base.errors import InputError, unknown
 from simfrontier.base.wholefile import filled, write_whole
 from simfrontier.core.codecs import Codec
-from simfrontier.core.collectives import Calibration, LibraryFile, TwoLevelFile, libraries
+from simfrontier.core.collectives import Calibration, Library, TwoLevelFile, libraries
 from simfrontier.core.machine import MachineFile, catalog
 from simfrontier.core.machine.stack import NONE, Stack, stacks
 from simfrontier.core.plan import FAMILIES
@@ -36,7 +36,7 @@ SCHEMAS: Final[Mapping[str, str]] = {
 _FORMS: Final[Mapping[str, Any]] = {
     "scenario": FileForm,
     "machine": MachineFile,
-    "library": LibraryFile | TwoLevelFile,
+    "library": Library | TwoLevelFile,
     "stack": Stack,
     "calibration": Calibration,
     "study": StudyFile,
@@ -103,7 +103,7 @@ def _allow_base(schema: Schema, names: Iterable[str]) -> None:
     """Let a file leave everything to its `base`: then no key is required, in no table that is merged with the base's
     (a number with its source is taken as a whole)."""
     base = {**_name_or_file(names), "description": "the file of which this one says what differs"}
-    forms = [schema] if "properties" in schema else list(map(schema["$defs"].get, ("LibraryFile", "TwoLevelFile")))
+    forms = [schema] if "properties" in schema else list(map(schema["$defs"].get, ("Library", "TwoLevelFile")))
     tables = [*forms, *schema["$defs"].values()]
     for form in forms:
         form["properties"]["base"] = base

@@ -49,7 +49,7 @@ def test_errors_by_hand() -> None:
 
 def test_a_library_takes_the_numbers_as_fitted_with_their_interval() -> None:
     library = load_library(str(RINGS), calibration=CALIBRATION)
-    assert library.link_shares["nic"] == CALIBRATION.library["shares.nic"]
+    assert library.shares["nic"] == CALIBRATION.library["shares.nic"]
     (number,) = [one for one in library.provenance() if one.key == "ring.hop_between_nodes_s"]
     assert (number.value, number.kind) == (CALIBRATION.library["ring.hop_between_nodes_s"], "fitted")
     assert number.source.startswith("fit of rings: frontier, today; 90 % interval 8")

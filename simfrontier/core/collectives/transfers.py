@@ -1,12 +1,22 @@
-"""A lowered collective: explicit transfers with both ends, and what becomes of what arrives; it knows no sizes."""
+"""Lowered collectives: explicit transfers with both ends, and what becomes of what arrives; they know no sizes.
+
+A recipe says by which algorithm a group carries a collective, in which orders, in how many slices; of it the algorithm
+makes the transfers (`lower`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated, Final
 
-from simfrontier.core.program import ChunkSum, CollectiveKind
+from annotated_types import Ge
+
+from simfrontier.base.io import Names
+from simfrontier.base.limits import Limit
+from simfrontier.core.program import ALGORITHMS, ChunkSum, CollectiveKind
+
+TRANSFERS: Final = Limit(most=1_000_000, what="transfers")  # 300 bytes each; a ring of 128 ranks in 8 channels: 260,096
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +210,91 @@ class _Place:
 def _even(elements: int, parts: int) -> list[int]:
     each, more = divmod(elements, parts)
     return [each + (part < more) for part in range(parts)]
+
+
+# ── recipes ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How one group carries a collective.
+
+    algorithm  by name, one of `collectives.algorithms`
+    orders     per channel the members (numbered 0 to n-1 in the group's order), node after node, so that each node's
+               members are `per_node` neighbours in the list; rings close it
+    per_node   members on each node; n where the group is on one
+    slices     how many parts a channel cuts its chunks into, so that parts follow one another
+    least_elements  a message's piece is only cut into as many parts as keep this many elements: small messages go on
+               fewer channels
+    """
+
+    algorithm: Annotated[str, Names(*ALGORITHMS)]
+    orders: tuple[tuple[int, ...], ...]
+    per_node: int
+    slices: Annotated[int, Ge(1)] = 1
+    least_elements: Annotated[int, Ge(1)] = 1
+
+    @property
+    def size(self) -> int:
+        return len(self.orders[0])
+
+    @property
+    def num_nodes(self) -> int:
+        return self.size // self.per_node
+
+    @property
+    def parts(self) -> int:
+        """Parts that a member's piece of the message is cut into: slices of all channels."""
+        return len(self.orders) * self.slices
+
+    def fault(self) -> str | None:
+        """What does not hold together in it, if anything: got, and what is allowed."""
+        members = list(range(self.size)) if self.orders else []
+        if not members or any(sorted(order) != members for order in self.orders):
+            return "orders: allowed: one or more, each of all members"
+        if self.per_node < 1 or self.size % self.per_node:
+            return f"per_node: {self.per_node} does not divide the group's {self.size} members"
+        if len({self._nodes(order) for order in self.orders}) > 1:
+            return f"orders: channels differ in which {self.per_node} members are on one node"
+        return None
+
+    def _nodes(self, order: tuple[int, ...]) -> frozenset[frozenset[int]]:
+        each = self.per_node
+        return frozenset(frozenset(order[begin : begin + each]) for begin in range(0, len(order), each))
+
+
+def mirrored(transfers: Sequence[Transfer], add: bool) -> list[Transfer]:
+    """The transfers run backwards: of a gather that copies, the reduction that adds; of a reduction, the gather.
+
+    A gather brings each piece from its member to every other one exactly once, along a tree; backwards along that tree
+    every contribution reaches the piece's member exactly once.
+    """
+    return [Transfer(t.dst, t.src, t.to, t.chunk, t.count, add, t.channel) for t in reversed(transfers)]
+
+
+def in_time(timed: Iterable[tuple[int, Transfer]]) -> tuple[Transfer, ...]:
+    """The transfers by their stage; those of one stage in the order given."""
+    return tuple(transfer for _, transfer in sorted(timed, key=lambda entry: entry[0]))
+
+
+def cut(pairs: Sequence[tuple[int, int]], slices: int) -> list[list[tuple[int, int, int]]]:
+    """Chunks to move, as (from, to), in up to `slices` even parts one after the other; each part as runs of neighbours
+    (from, to, count)."""
+    slices = min(slices, len(pairs))
+    each, more = divmod(len(pairs), slices)
+    out, begin = [], 0
+    for part in range(slices):
+        end = begin + each + (part < more)
+        out.append(_runs(sorted(pairs[begin:end])))
+        begin = end
+    return out
+
+
+def _runs(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    runs: list[tuple[int, int, int]] = []
+    for chunk, to in pairs:
+        if runs and (chunk, to) == (runs[-1][0] + runs[-1][2], runs[-1][1] + runs[-1][2]):
+            runs[-1] = (*runs[-1][:2], runs[-1][2] + 1)
+        else:
+            runs.append((chunk, to, 1))
+    return runs

@@ -1,11 +1,60 @@
-"""The proof of a lowered collective: chunks run through its transfers must end as its kind means."""
+"""Lowering: a recipe as the transfers of one group, proved against what its collective means; the recipes of all
+collectives of a schedule, and their file."""
 
 from __future__ import annotations
 
-from simfrontier.core.collectives.lowering.transfers import Lowered, Transfer
-from simfrontier.core.program import ChunkSum, Clash, Form, Interpreter
+import json
+import re
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Final
 
+from simfrontier.base.errors import InputError, wrong
+from simfrontier.base.io import Rule, headed, read_json, typed
+from simfrontier.base.wholefile import write_whole
+from simfrontier.core.collectives.algorithms import algorithm, all_algorithms
+from simfrontier.core.collectives.transfers import TRANSFERS, Lowered, Recipe, Transfer
+from simfrontier.core.program import ChunkSum, Clash, CollectiveKind, Form, Interpreter
+
+FORMAT: Final = "simfrontier.lowered"
+VERSION: Final = 1
+DIGEST: Final = re.compile("[0-9a-f]{64}")
 MAX_FINDINGS = 20
+
+
+@lru_cache(maxsize=256)
+def lower(kind: CollectiveKind, recipe: Recipe) -> Lowered:
+    """The transfers of a collective. Raises InputError where the algorithm does not carry the kind, or the recipe does
+    not hold together."""
+    if text := recipe.fault():
+        raise InputError(f"recipe {recipe.algorithm}: {text}")
+    by = algorithm(recipe.algorithm)
+    if kind not in by.collectives:
+        others = [each.name for each in all_algorithms() if kind in each.collectives]
+        raise InputError(f"{recipe.algorithm} does not carry {kind}; allowed for it: {', '.join(others)}")
+    if fault := TRANSFERS.fault(by.num_transfers(kind, recipe)):
+        parts = f"{recipe.size} members, {len(recipe.orders)} channels, {recipe.slices} slices"
+        raise InputError(f"{recipe.algorithm} {kind} of {parts}: {fault}")
+    lowered = replace(by.lowered(kind, recipe), least_elements=recipe.least_elements)
+    findings = prove(lowered)
+    assert not findings, f"{recipe.algorithm} {kind}: {findings[0]}"
+    return lowered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoweredSchedule:
+    """How the collectives of one schedule are carried.
+
+    `digest` is the schedule's. `recipes[i][g]`: the i-th distinct collective of the schedule, in order of appearance,
+    and its g-th group, as `schedule.mesh.groups(op.axes)` numbers them.
+    """
+
+    digest: str
+    recipes: tuple[tuple[Recipe, ...], ...]
+
+
+# ── the proof ──
 
 
 def prove(lowered: Lowered) -> list[str]:
@@ -114,3 +163,49 @@ def _held_text(form: Form | None) -> str:
 def _transfer_text(t: Transfer) -> str:
     verb = "adds" if t.add else "copies"
     return f"{t.src} {verb} {t.count} from {t.chunk} to {t.to} of {t.dst}"
+
+
+# ── the stored form: JSON, recipes that repeat once, files that are never half-written ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    digest: Annotated[str, Rule(lambda text: DIGEST.fullmatch(text) is not None, "64 hexadecimal digits")]
+    recipes: tuple[Recipe, ...]
+    collectives: tuple[tuple[int, ...], ...]  # per collective, of each group, the recipe's number
+
+
+def save_lowered(lowered: LoweredSchedule, path: Path) -> None:
+    """Write the JSON (and a newline); the file is there as a whole or not at all. Raises InputError."""
+    write_whole(path, to_json(lowered) + "\n")
+
+
+def load_lowered(path: Path) -> LoweredSchedule:
+    """The lowered schedule of a file; raises InputError with the file and the place in it."""
+    where, what = str(path), "lowered schedule"
+    form = typed(headed(read_json(path, what), what, FORMAT, VERSION, where), _File, where)
+    for number, recipe in enumerate(form.recipes):
+        if text := recipe.fault():
+            raise InputError(text, where=where, key=("recipes", number))
+    for number, groups in enumerate(form.collectives):
+        for group, index in enumerate(groups):
+            if not 0 <= index < len(form.recipes):
+                text = wrong(index, f"one of the {len(form.recipes)} recipes, counted from 0")
+                raise InputError(text, where=where, key=("collectives", number, group))
+    recipes = tuple(tuple(form.recipes[index] for index in groups) for groups in form.collectives)
+    return LoweredSchedule(digest=form.digest, recipes=recipes)
+
+
+def to_json(lowered: LoweredSchedule) -> str:
+    """Canonical: keys sorted; every recipe once, in the order in which the collectives' groups first use it."""
+    number: dict[Recipe, int] = {}
+    collectives = [[number.setdefault(recipe, len(number)) for recipe in groups] for groups in lowered.recipes]
+    recipes = [asdict(recipe) for recipe in number]
+    form = {
+        "collectives": collectives,
+        "digest": lowered.digest,
+        "format": FORMAT,
+        "recipes": recipes,
+        "version": VERSION,
+    }
+    return json.dumps(form, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,121 @@
+"""Catalogs of TOML files that simfrontier brings along, in which every number carries its source."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simfrontier.base.errors import InputError, near, nearest
+from simfrontier.base.io import on_base, read_toml
+from simfrontier.base.units import unit_of
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where one number of a file comes from; tables (links, rings) count their entries. `interval`: 90 % confidence
+    interval of a number that was fitted, where it is known."""
+
+    key: str
+    value: float
+    unit: str
+    kind: str
+    source: str
+    interval: tuple[float, float] | None = None
+
+
+def sources_of(document: Mapping[str, Any], prefix: str = "") -> Iterator[Provenance]:
+    """The numbers of a valid document in its order; of a table without a value, how many entries it has."""
+    for name, part in document.items():
+        if not isinstance(part, dict):
+            continue
+        key = prefix + name
+        if "source" not in part or "kind" not in part:  # a table of tables, in which a name may be "source"
+            yield from sources_of(part, f"{key}.")
+            continue
+        value, unit = (part["value"], unit_of(key)) if "value" in part else (_num_entries(part), "entries")
+        interval = (part["low"], part["high"]) if "low" in part else None
+        yield Provenance(key=key, value=value, unit=unit, kind=part["kind"], source=part["source"], interval=interval)
+
+
+def _num_entries(table: Mapping[str, Any]) -> int:
+    """Beside the kind and the source; 1 of a table that has nothing else."""
+    values = [value for key, value in table.items() if key not in ("kind", "source")]
+    if len(values) == 1 and isinstance(values[0], dict):
+        return sum(map(len, values[0].values()))
+    return len(values[0]) if len(values) == 1 and isinstance(values[0], list) else len(values) or 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """The files of a sort (`what`) in a folder, and how the file of a user's own is found beside them.
+
+    A file may name another one as its `base`, and then says only what differs: one of the catalog, or, where
+    `own_bases`, a file of one's own. `settle`: what is taken of the merged document, given it and the file's own.
+    """
+
+    folder: Path
+    what: str
+    own_bases: bool = False
+    settle: Callable[[Document, Document], Document] = lambda merged, own: merged
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the files, sorted."""
+        return tuple(sorted(path.stem for path in self.folder.glob("*.toml")))
+
+    def path(self, name_or_path: str, more: Iterable[str] = ()) -> Path:
+        """The file of that name, or at that path (anything with a "/" or ".toml"). Raises InputError for a name that is
+        none; `more` are allowed where it is asked for."""
+        if "/" in name_or_path or name_or_path.endswith(".toml"):
+            return Path(name_or_path)
+        if name_or_path not in self.names():
+            raise InputError(
+                f'{self.what} "{name_or_path}" is not in the catalog; {nearest(name_or_path, (*more, *self.names()))} '
+                "(a file of your own: give its path, ending in .toml)"
+            )
+        return self.folder / f"{name_or_path}.toml"
+
+    def where(self, path: Path) -> str:
+        """What errors call a file."""
+        return path.name if path.parent == self.folder else str(path)
+
+    def document(self, path: Path) -> Document:
+        """A file with all that it leaves to its base. Raises InputError."""
+        document = read_toml(path, f"{self.what} file")
+        folder = path.parent if self.own_bases else None
+        try:
+            return on_base(document, self.folder, self.names(), self.what, folder=folder, settle=self.settle)
+        except InputError as error:
+            raise error.within(self.where(path)) from None
+
+    def with_numbers(
+        self, document: Document, numbers: Mapping[str, float], kind: str, source: str, more: Iterable[str] = ()
+    ) -> Document:
+        """The document with other numbers, by dotted key, of that kind and source. Raises InputError for keys that are
+        no number of it, nor among `more`, those that a file may leave out."""
+        changed = copy.deepcopy(document)
+        keys = [*(number.key for number in sources_of(document) if number.unit != "entries"), *more]
+        for key, value in numbers.items():
+            if key not in keys:
+                raise InputError(f'"{key}" is not a number of this {self.what}; {_meant(key, keys)}')
+            table = changed
+            for name in key.split("."):
+                table = table.setdefault(name, {})
+            is_count = unit_of(key) == "count" or isinstance(table.get("value"), int)  # a scenario's are floats
+            for bound in ("low", "high"):  # of the number that is replaced
+                table.pop(bound, None)
+            whole = is_count and float(value).is_integer()
+            table |= {"value": int(value) if whole else value, "kind": kind, "source": source}
+        return changed
+
+
+def _meant(key: str, keys: Iterable[str]) -> str:
+    """The nearest of the keys: of the same table where there is one, as its name alone decides there."""
+    table, _, last = key.rpartition(".")
+    beside = {name.rpartition(".")[2]: name for name in keys if name.rpartition(".")[0] == table}
+    close = near(last, beside)
+    return nearest(last, beside) if beside and close is None else nearest(beside.get(close or "", key), keys)
