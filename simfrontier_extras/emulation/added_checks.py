@@ -19,25 +19,24 @@ from simfrontier.core.trace import (
 )
 from simfrontier.interfaces.report.phrases import percent, signed
 from simfrontier.interfaces.report.render import said
-from simfrontier_extras.emulation.crosscheck import TEMPLATES
-from simfrontier_extras.emulation.crosscheck.limits import (
+from simfrontier_extras.emulation import TEMPLATES
+from simfrontier_extras.emulation.limits import (
     EMULATED,
     AgreementLimit,
     EmulatedRun,
+    LinkCheck,
+    LinkPair,
+    LinksFound,
     SlowLinkEffect,
     SweepPoint,
+    compare_links,
     limits_of,
+    links_found,
     load_run,
     sweep_medians,
     swept_ways,
 )
-from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair, LinksFound, compare_links, links_found
-from simfrontier_extras.emulation.crosscheck.sections import (
-    fabric_section,
-    limits_section,
-    slowed_section,
-    sweep_section,
-)
+from simfrontier_extras.emulation.sections import fabric_section, limits_section, slowed_section, sweep_section
 
 _said = partial(said, "emulated", folder=TEMPLATES)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from simfrontier.answers.study import BuiltSchedule, ScheduleCache, simulated, write_simulated
 from simfrontier.base.errors import InputError
@@ -14,6 +14,7 @@ from simfrontier.core.engine import SimulatedStep
 from simfrontier.core.network import joining_links
 from simfrontier.core.program import CollectiveKind, SweepCall, sweep
 from simfrontier.inputs.scenario import Scenario, scenario_of
+from simfrontier_extras.emulation.job_file import JobFile, RateChange, ReplayJob
 from simfrontier_extras.emulation.wiring import save_wiring, wiring_of
 
 KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce")
@@ -55,17 +56,17 @@ def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
     rates = {f"node 0 {settings.slow_wire}": SLOW_FACTOR}
     swept = _swept(scenario, size, sizes, GROUPS)
     warm = (0, settings.iterations)
-    jobs = [
+    jobs = (
         _job(scenario, PLANS, "lowered", plans, (1, settings.iterations), out),
         _job(scenario, LOWERED, "lowered", swept, (1, max(SWEEPS, settings.iterations)), out),
         # these take long; their connections are warm by now
         _job(native, NATIVE, "native", _swept(native, size, sizes[:1], GROUPS), warm, out),
         _job(slow, SLOW, "lowered", slowest | _swept(slow, size, sizes[:1], world), warm, out, rates),
         _job(dip, DIP, "lowered", dipped, warm, out),
-    ]
+    )
     with filled(out) as new:
         save_wiring(wiring_of(plans[most].pricing.fabric, scenario.machine.title), new / WIRING)
-        write_json({"wiring": WIRING, "jobs": jobs}, new / JOBS)
+        write_json(JobFile(wiring=WIRING, jobs=jobs).model_dump(), new / JOBS)
 
 
 def _with_slow_wire(
@@ -87,18 +88,17 @@ def _with_slow_wire(
     return scenario_of(scenario.document, scenario.where, {"perturbation.links": listed})
 
 
-def _changes(steps: Mapping[str, SimulatedStep]) -> list[dict[str, Any]]:
-    """Changes within each of the steps, as parts of the rates at their beginning."""
+def _changes(steps: Mapping[str, SimulatedStep]) -> Iterator[RateChange]:
+    """Yield changes within each of the steps, as parts of the rates at their beginning."""
     first, *later = next(iter(steps.values())).states
-    before, out = first.pricing.fabric.capacity, list[dict[str, Any]]()
+    before = first.pricing.fabric.capacity
     names = {link: first.pricing.fabric.describe(link) for link in joining_links(first.pricing.fabric)}
     laid = before
     for state in later:
         now = state.pricing.fabric.capacity
         rates = {name: float(now[link] / laid[link]) for link, name in names.items() if now[link] != before[link]}
-        out.append({"at_s": state.begin_s, "rates": rates})
+        yield RateChange(at_s=state.begin_s, rates=rates)
         before = now
-    return out
 
 
 def _refuse_idle(wire: str, plans: Mapping[str, SimulatedStep]) -> None:
@@ -130,12 +130,12 @@ def _swept(
 def _job(
     scenario: Scenario,
     name: str,
-    collectives: str,
+    collectives: Literal["native", "lowered"],
     steps: Mapping[str, SimulatedStep],
     repeats: tuple[int, int],
     out: Path,
     rates: Mapping[str, float] | None = None,
-) -> dict[str, Any]:
+) -> ReplayJob:
     """Write the simulated steps of a job into its folder, and remove the results of an earlier run; return the job for
     the real side, with paths from `out`. `repeats`: iterations to warm up, and timed ones."""
     for kind in ("trace-*", "links-*", "emulated", "changes"):
@@ -144,13 +144,13 @@ def _job(
     with filled(out / name / "sim", MANIFEST) as new:
         for title, step in steps.items():
             write_simulated(scenario, title, step, new)
-    return {
-        "out": f"{name}/real",
-        "schedules": [f"{name}/sim/schedule-{title}.json" for title in steps],
-        "waits": f"{name}/sim",
-        "collectives": collectives,
-        "warmup": repeats[0],
-        "iterations": repeats[1],
-        "rates": dict(rates or {}),
-        "changes": _changes(steps),
-    }
+    return ReplayJob(
+        out=f"{name}/real",
+        schedules=tuple(f"{name}/sim/schedule-{title}.json" for title in steps),
+        waits=f"{name}/sim",
+        collectives=collectives,
+        warmup=repeats[0],
+        iterations=repeats[1],
+        rates=rates or {},
+        changes=tuple(_changes(steps)),
+    )

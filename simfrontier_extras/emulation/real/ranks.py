@@ -1,4 +1,5 @@
-"""The rank processes of a fabric, each started in its box.
+"""The rank processes of a fabric, each started in its box, and the first process inside the private namespaces, with
+which all ends: `python -m simfrontier_extras.emulation.real.ranks WIRING COMMAND...`.
 
 Ranks of simfrontier-real are forks of one process that has imported torch: sixteen imports take long on two cores."""
 
@@ -15,13 +16,11 @@ from typing import Final
 
 from simfrontier.base.errors import SimfrontierError
 from simfrontier_extras.emulation.real.fabric import WIRING
-from simfrontier_extras.emulation.real.layout import CONTROL, DATA, NamespaceLayout
-from simfrontier_extras.emulation.real.namespaces import in_namespace
-from simfrontier_extras.emulation.real.probe import missing, private, search_path
+from simfrontier_extras.emulation.real.layout import CONTROL, DATA, NamespaceLayout, lay_out
+from simfrontier_extras.emulation.real.namespaces import build, in_namespace, missing, private, search_path
 from simfrontier_extras.emulation.wiring import load_wiring
-from simfrontier_real.ranks.launch import SHARED, RankProcess, StoppedError, print_stopped, signals
+from simfrontier_real.ranks.launch import SHARED, RankProcess, StoppedError, print_stopped, signals, watch
 
-INSIDE: Final = "simfrontier_extras.emulation.real.inside"
 WITH_PARENT: Final = ("setpriv", "--pdeathsig", "KILL")  # killed when this process ends, and the namespaces with it
 
 
@@ -36,7 +35,7 @@ def run_in_fabric(wiring: Path, command: Sequence[str]) -> int:
     lacking = missing()
     if lacking:
         raise SimfrontierError(f"no emulated fabric on this system; missing: {'; '.join(lacking)}")
-    inside = [sys.executable, "-m", INSIDE, str(wiring.resolve()), *command]
+    inside = [sys.executable, "-m", "simfrontier_extras.emulation.real.ranks", str(wiring.resolve()), *command]
     with signals():
         # a session of its own: Ctrl-C comes to this process only, which ends the rest
         process = subprocess.Popen(
@@ -132,3 +131,18 @@ def _run(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
 
 def _started(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL)
+
+
+def main(path: Path, command: list[str]) -> int:
+    """Build the fabric, and run the command as every rank; return the exit code of the ranks."""
+    try:
+        layout = lay_out(load_wiring(path))
+        build(layout)
+        return watch(start(layout, path, command))
+    except SimfrontierError as error:
+        sys.stderr.write(f"simfrontier-real: {error}\n")
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

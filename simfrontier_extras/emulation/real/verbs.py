@@ -19,8 +19,8 @@ def emulate(
     """Emulate a fabric on this computer and replay schedules on ranks in it, from a file of jobs."""
     import sys
 
+    from simfrontier_extras.emulation.job_file import load_jobs
     from simfrontier_extras.emulation.real.fabric import is_inside
-    from simfrontier_extras.emulation.real.jobs import load_jobs
 
     loaded, folder = load_jobs(jobs), jobs.parent
     if not is_inside():
@@ -40,7 +40,7 @@ def emulate(
 
 def fabric_check() -> None:
     """Say what this system lacks for an emulated fabric, a line each; exit code 1 where it lacks something."""
-    from simfrontier_extras.emulation.real.probe import missing
+    from simfrontier_extras.emulation.real.namespaces import missing
 
     lacking = missing()
     for line in lacking:

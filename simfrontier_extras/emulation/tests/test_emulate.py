@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from simfrontier.core.trace import load_links, read_perfetto
-from simfrontier_extras.emulation.changed import load_changes
-from simfrontier_extras.emulation.crosscheck.limits import load_run
-from simfrontier_extras.emulation.real import probe
-from simfrontier_extras.emulation.real.jobs import load_jobs
+from simfrontier_extras.emulation.job_file import load_changes, load_jobs
+from simfrontier_extras.emulation.limits import load_run
+from simfrontier_extras.emulation.real import namespaces
 from simfrontier_extras.emulation.tests.emulations import QUICK, command, tiny
 from simfrontier_extras.emulation.wiring import load_wiring
 from tests.invoke import TOY, invoke, refusal
 
-LACKING = probe.missing()
+LACKING = namespaces.missing()
 in_fabric = pytest.mark.skipif(bool(LACKING), reason=f"no emulated fabric here: {'; '.join(LACKING)}")
 
 
@@ -212,5 +211,5 @@ def test_doctor_says_whether_a_fabric_can_be_built(tmp_path: Path, monkeypatch: 
 
     assert (tried()[2] == "can be built") is not bool(LACKING)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(probe, "SBIN", ())
-    assert probe.missing()[0] == "the command unshare (Debian: apt-get install util-linux)"
+    monkeypatch.setattr(namespaces, "SBIN", ())
+    assert namespaces.missing()[0] == "the command unshare (Debian: apt-get install util-linux)"

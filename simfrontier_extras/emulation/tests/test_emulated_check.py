@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simfrontier.core.trace import LinkBytes, read_perfetto, save_links, write_perfetto
-from simfrontier_extras.emulation.crosscheck.limits import EMULATED, EmulatedRun, SweepPoint, save_run
+from simfrontier_extras.emulation.limits import EMULATED, EmulatedRun, SweepPoint, save_run
 from tests.core.trace.fabrics import table
 from tests.facts import says
 from tests.invoke import invoke, refusal

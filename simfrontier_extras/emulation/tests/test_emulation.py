@@ -3,7 +3,7 @@
 import pytest
 
 from simfrontier.core.machine import FatTree, load_machine
-from simfrontier_extras.emulation.machine import Emulation, emulated
+from simfrontier_extras.emulation.scenario_keys import Emulation, emulated
 
 
 def test_rates_are_scaled_and_the_graph_stays() -> None:

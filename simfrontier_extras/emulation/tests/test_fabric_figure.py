@@ -7,8 +7,8 @@ from itertools import combinations
 
 import pytest
 
-from simfrontier_extras.emulation.crosscheck.links import LinkPair, compare_links
-from simfrontier_extras.emulation.crosscheck.sections import fabric_figure, fabric_section, positions
+from simfrontier_extras.emulation.limits import LinkPair, compare_links
+from simfrontier_extras.emulation.sections import fabric_figure, fabric_section, positions
 from tests.core.trace.fabrics import table
 from tests.interfaces.report.test_page import Page
 

@@ -8,14 +8,15 @@ from simfrontier.core.trace.comparison import Comparison, compare
 from simfrontier.core.trace.crosscheck import CrossCheck
 from simfrontier.core.trace.verdict import judge
 from simfrontier_extras.emulation.added_checks import EmulatedCheck
-from simfrontier_extras.emulation.crosscheck.limits import (
+from simfrontier_extras.emulation.limits import (
     AgreementLimit,
     Implementation,
+    LinkCheck,
+    LinkPair,
     SlowLinkEffect,
     SweepPoint,
     sweep_medians,
 )
-from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair
 from tests.core.trace.fakes import span, trace
 
 MIB = float(1 << 20)

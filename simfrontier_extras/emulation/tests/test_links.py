@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simfrontier.core.trace import LinkBytes, LinkTable
-from simfrontier_extras.emulation.crosscheck.links import LinkPair, compare_links
+from simfrontier_extras.emulation.limits import LinkPair, compare_links
 from tests.core.trace.fabrics import DIGEST
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from simfrontier.core.machine import Machine, Packets, load_machine
 from simfrontier.core.network import Fabric
 from simfrontier.core.network.routes import route
-from simfrontier_extras.emulation.machine import Emulation, emulated
+from simfrontier_extras.emulation.scenario_keys import Emulation, emulated
 from simfrontier_extras.emulation.wiring import load_wiring, save_wiring, wiring_of
 from tests.perturbed import perturbed
 

@@ -25,18 +25,20 @@ from simfrontier.interfaces.report.theme import (
     powers_of_two,
     scatter,
 )
-from simfrontier_extras.emulation.crosscheck import TEMPLATES
-from simfrontier_extras.emulation.crosscheck.limits import (
+from simfrontier_extras.emulation import TEMPLATES
+from simfrontier_extras.emulation.limits import (
     ALLOWED,
     LEAST_JUDGED_BYTES,
     AgreementLimit,
     Implementation,
+    LinkCheck,
+    LinkPair,
     SlowLinkEffect,
     SweepPoint,
+    links_found,
     sweep_medians,
     swept_ways,
 )
-from simfrontier_extras.emulation.crosscheck.links import LinkCheck, LinkPair, links_found
 
 BOX: Final = re.compile(r"node (\d+) (\w+?) ?(\d+)", re.ASCII)  # "node 0 gcd 1", "node 0 nic3"; others join nodes
 NIC: Final = "nic"
