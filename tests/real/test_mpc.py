@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from simfrontier.base.errors import InputError, SimfrontierError
-from simfrontier.core.codecs.mpc import Mpc
+from simfrontier.core.codecs import Mpc
 from simfrontier_real.ops.arrays import numpy_backend, torch_backend
 from simfrontier_real.ops.codecs import Encoded, decode, encode, mpc
 

@@ -20,11 +20,14 @@ rounding to the nearest makes them larger on average: by up to 0.13 (int4 in blo
 
 
 class Codec(ABC):
-    """A wire format: a frozen value whose class is its family, in a file of its own.
+    """A wire format: a frozen value whose class is its family.
 
     `name` is its name for users and in the speeds of a machine. Beside `bits`, `error_bound` and the text, a family
     has (training on real processes is preceded by a comparison of the codec with `error_bound`, `typical_error` and
     `bias`):
+
+    names        what its codecs' texts may begin with
+    timed        names of those whose speed a machine's file may have (device.codecs.NAME)
 
     group        neighbours that share a scale or an exponent: a block
     bias         the largest mean error, over `typical_error`: with the numbers' sign, or without
@@ -40,6 +43,8 @@ class Codec(ABC):
 
     name: str
     family: ClassVar[str]
+    names: ClassVar[tuple[str, ...]]
+    timed: ClassVar[tuple[str, ...]] = ()
     is_opaque: ClassVar[bool] = True
     is_measured: ClassVar[bool] = False
     is_lossless: ClassVar[bool] = False
@@ -55,6 +60,12 @@ class Codec(ABC):
     def bias(self) -> float:
         """The largest mean error, over `typical_error`."""
         return BIAS
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, text: str, name: str, rest: str | None) -> Codec:
+        """Return the codec of a text that begins with one of `names`; `rest` is what follows its first colon (None:
+        there is none). Raises InputError."""
 
     @property
     @abstractmethod

@@ -8,9 +8,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.core.codecs import Codec, Plain, Quantised, parse_codec
-from simfrontier.core.codecs.mpc import Mpc
-from simfrontier.core.codecs.zfp import Zfp
+from simfrontier.core.codecs import Codec, Mpc, Plain, Quantised, Zfp, parse_codec
 from simfrontier.core.dtypes import FLOATS
 from simfrontier.core.program.store import digest, from_json, to_json
 from tests.core.plan.grids import megatron, schedule_of

@@ -88,7 +88,7 @@ class _Step:
         """A gradient that is used must sum every contribution to its weight, from every micro-batch, exactly once."""
         made = self.gradients.get(home, [])
         by = [self._at(each) for each in made]
-        roles = sorted({0} if len(self.roles) == 1 else {role for role, _ in by} | set(self.holders.get(home, ())))
+        roles = sorted({role for role, _ in by} | set(self.holders.get(home, ()))) or [self._at(number)[0]]
         is_from_all = all(self._is_from_all([index for at, index in by if at == role], role) for role in roles)
         if is_from_all and sorted(value.ops) == sorted(made):
             return
