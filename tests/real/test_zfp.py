@@ -11,8 +11,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
 from simfrontier.base.errors import SimfrontierError
-from simfrontier.core.codecs import Codec
-from simfrontier.core.codecs import BLOCK as ZFP_BLOCK, Zfp
+from simfrontier.core.codecs import BLOCK as ZFP_BLOCK, Codec, Zfp
 from simfrontier_real.ops.arrays import numpy_backend, torch_backend
 from simfrontier_real.ops.codecs import decode, encode
 from simfrontier_real.ops.codecs.zfp import LEAST

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from simfrontier.core.program.checks.families import check_families
 from simfrontier.core.program.checks.gradients import check_gradients
 from simfrontier.core.program.checks.instances import check_instances
+from simfrontier.core.program.checks.layouts import check_layouts
 from simfrontier.core.program.checks.meta import check_meta
-from simfrontier.core.program.checks.operands import check_layouts
 from simfrontier.core.program.checks.order import check_comms, check_progress
-from simfrontier.core.program.checks.placements import check_ops, check_tensors
+from simfrontier.core.program.checks.placements import check_ops
 from simfrontier.core.program.checks.streams import check_streams
+from simfrontier.core.program.checks.tensors import check_families, check_tensors
 from simfrontier.core.program.checks.values import check_values
 from simfrontier.core.program.expansion import UnrolledProgram, unrolled, without_garbage_collection
 from simfrontier.core.program.finding import CheckedRole, Finding, Findings, ranks_of_role

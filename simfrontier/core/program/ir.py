@@ -314,6 +314,13 @@ class Role:
     calls: tuple[Call, ...]
     at: tuple[str, int] | None = None
 
+    def first_calls(self) -> list[Call]:
+        """The first call of each block, in issue order."""
+        first: dict[int, Call] = {}
+        for call in self.calls:
+            first.setdefault(call.block, call)
+        return list(first.values())
+
     def instances(self) -> Iterator[tuple[Call, Op]]:
         """Every op with its call, in issue order."""
         for call in self.calls:

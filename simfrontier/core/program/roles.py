@@ -48,7 +48,7 @@ def faults_of_roles(mesh: Mesh, roles: tuple[Role, ...]) -> Iterator[tuple[int, 
     if place is not None:
         yield place
     for number, role in enumerate(roles):
-        ops = dict.fromkeys(op for call in {call.block: call for call in role.calls}.values() for op in call.ops)
+        ops = dict.fromkeys(op for call in role.first_calls() for op in call.ops)
         for op in ops:
             if isinstance(op, Exchange) and (fault := _fault_of_exchange(op, role, mesh)):
                 yield number, "calls", f"exchange {op.name}: {fault}"

@@ -36,7 +36,7 @@ class StandIns:
 
     def __init__(self, schedule: Schedule, role: Role) -> None:
         self._schedule, self._role = schedule, role
-        calls = {call.block: call for call in role.calls}
+        calls = {call.block: call for call in role.first_calls()}
         open_lanes = {number: self._open_lanes(call) for number, call in calls.items()}
         self._opened = set[str]().union(*open_lanes.values())
         elsewhere = [op for call in calls.values() for op in call.ops if op.lane in self._opened]

@@ -3,47 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
-from simfrontier.base.errors import InputError
-from simfrontier.core.program.checks.operands import Report, coded_text, stacked_text
-from simfrontier.core.program.checks.optimizer import OptimizerRules
-from simfrontier.core.program.checks.roles import roles_of_work
+from simfrontier.core.program.checks.layouts import Layouts, RuleFault, stacked_text, text_of
 from simfrontier.core.program.checks.work import OpsByName, Stated, faults_of_work
-from simfrontier.core.program.finding import Findings, Rule, ranks_of, ranks_of_role, title_of
-from simfrontier.core.program.ir import HOST, Call, Collective, Compute, Exchange, Op, Role, Schedule, Tensor
+from simfrontier.core.program.finding import Fault, Findings, ranks_of, ranks_of_role, title_of
+from simfrontier.core.program.ir import (
+    HOST,
+    Call,
+    Collective,
+    Compute,
+    Exchange,
+    Op,
+    Ref,
+    Role,
+    Schedule,
+    Tensor,
+    TensorRole,
+)
 from simfrontier.core.program.kinds import is_work, kind_of
+from simfrontier.core.program.names import RING
 from simfrontier.core.program.op_kind import AverageKind, CopyKind, ModelKind, NormKind, StepKind, WaitKind
-from simfrontier.core.program.placement import PartialOp, Placement, placements_of
+from simfrontier.core.program.placement import REPLICATE, PartialOp, Placement, partial, placements_of
+from simfrontier.core.program.roles import axis_of_roles
 
-
-def check_tensors(schedule: Schedule, findings: Findings) -> None:
-    """Every tensor's placement, nesting and stacking must make sense on the mesh."""
-    for name, tensor in schedule.tensors.items():
-        try:
-            for axis in (*tensor.nesting, *tensor.stacked, *_axes_of(tensor.placement)):
-                schedule.mesh[axis]
-            size = tensor.local_bytes(schedule.mesh)
-            _check_shared(schedule, tensor, size, findings)
-        except InputError as error:
-            findings.add("placements", f"tensor {name}", "all ranks", "a placement that the mesh allows", str(error))
-
-
-def _check_shared(schedule: Schedule, tensor: Tensor, size: int, findings: Findings) -> None:
-    """A tensor that lies in another's memory must be of its size."""
-    if tensor.shares is None:
-        return
-    home = schedule.tensors.get(tensor.shares)
-    if home is None or home.local_bytes(schedule.mesh) != size:
-        text = "which is not declared" if home is None else f"of {home.local_bytes(schedule.mesh)} bytes"
-        findings.add(
-            "placements", f"tensor {tensor.name}", "all ranks", f"to share {size} bytes", f"{tensor.shares}, {text}"
-        )
-
-
-def _axes_of(placement: Placement) -> Iterable[str]:
-    return (*(axis for axis, _ in placement.shards), *placement.flat, *(axis for axis, _ in placement.partial))
+_WORDS: Final[dict[TensorRole, str]] = {"master": "master", "optimizer": "optimizer state", "norms": "norms"}
 
 
 def check_ops(schedule: Schedule, findings: Findings) -> None:
@@ -51,175 +37,380 @@ def check_ops(schedule: Schedule, findings: Findings) -> None:
     rules = _Rules(schedule)
     seen: set[int] = set()
     for role in schedule.roles:
-        blocks: set[int] = set()
-        for call in role.calls:
-            if call.block in blocks:
-                continue
-            blocks.add(call.block)
+        for call in role.first_calls():
             _check_once(schedule, call, role, findings)
             for op in call.ops:
                 if op.number not in seen:
                     seen.add(op.number)
-                    _check_op(rules, op, call, role, findings)
+                    for rule, expected, got in rules.of(op):
+                        findings.add(rule, title_of(op, call), ranks_of(op, role, schedule.roles), expected, got)
 
 
 def _check_once(schedule: Schedule, call: Call, role: Role, findings: Findings) -> None:
     """A block does each thing once: what an op writes would be written again from the same."""
-    if len({op.number for op in call.ops}) == len(call.ops):
-        return
-    for op in {op.number: op for op in call.ops}.values():
+    for op in {op.number: op for op in call.ops}.values() if len(set(call.ops)) < len(call.ops) else ():
         times = sum(each is op for each in call.ops)
         if times > 1 and op.writes:
             ranks = ranks_of_role(role, schedule.roles)
             findings.add("facts", title_of(op, call), ranks, "once in its block", f"{times} times")
 
 
-def _check_op(rules: _Rules, op: Op, call: Call, role: Role, findings: Findings) -> None:
-    def report(rule: Rule, expected: str, got: str) -> None:
-        findings.add(rule, title_of(op, call), ranks_of(op, role, rules.schedule.roles), expected, got)
-
-    if not rules.knows(op, report):
-        return
-    if isinstance(op, Collective):
-        rules.collective(op, report)
-        return
-    if isinstance(op, Exchange):
-        rules.exchange(op, report)
-        return
-    rules.work(op, report)
-    match kind_of(op):
-        case CopyKind() as kind:
-            rules.copying(op, kind, report)
-        case NormKind():
-            rules.norm(op, report)
-        case StepKind() as kind:
-            rules.step(op, kind, report)
-        case AverageKind():
-            rules.average(op, report)
-        case WaitKind():
-            rules.wait(op, report)
-        case ModelKind() as kind:
-            rules.model(op, kind, report)
-
-
-class _Rules(OptimizerRules):
-    """The rules of local ops."""
+class _Rules:
+    """The rules of every kind of op."""
 
     def __init__(self, schedule: Schedule) -> None:
-        super().__init__(schedule)
+        self.schedule, self.tensors, self.mesh = schedule, schedule.tensors, schedule.mesh
+        self.layouts = Layouts(schedule)
         self.names = OpsByName(schedule.tensors)
+        self.scalars: dict[str, list[str]] = {}  # those that the first op of the optimizer of a kind reads
+        self.norm = _NormPlacement(schedule, self.layouts)
 
-    def work(self, op: Compute, report: Report) -> None:
-        """The sizes, flops and operands of an op, and those of the others of its name."""
-        faults = [*faults_of_work(op, self.schedule.tensors, Stated.of(self.schedule.meta))]
-        if is_work(op):
-            faults += [*roles_of_work(op, self.schedule.tensors), *self.names.faults(op)]
-        for expected, got in faults:
-            report("facts", expected, got)
+    def of(self, op: Op) -> Iterator[RuleFault]:
+        """What is wrong with an op by itself."""
+        unknown = list(self.layouts.unknown(op))
+        if unknown:
+            yield from unknown
+            return
+        yield from self.layouts.offsets(op)
+        if isinstance(op, Collective):
+            yield from self._collective(op)
+        elif isinstance(op, Exchange):
+            yield from self._exchange(op)
+        else:
+            faults = [*faults_of_work(op, self.tensors, Stated.of(self.schedule.meta))]
+            faults += self.names.faults(op) if is_work(op) else ()
+            yield from (("facts", *fault) for fault in faults)
+            yield from self._compute(op)
 
-    def copying(self, op: Compute, kind: CopyKind, report: Report) -> None:
+    def _compute(self, op: Compute) -> Iterator[RuleFault]:
+        match kind_of(op):
+            case CopyKind() as kind:
+                return self._copying(op, kind)
+            case NormKind():
+                return self._norm(op)
+            case StepKind() as kind:
+                return self._step(op, kind)
+            case AverageKind():
+                return self._average(op)
+            case WaitKind():
+                return self._wait(op)
+            case ModelKind() as kind:
+                return self._model(op, kind)
+        return iter(())
+
+    # ── communication ──
+
+    def _collective(self, op: Collective) -> Iterator[RuleFault]:
+        live, layouts = self.mesh.live(op.axes), self.layouts
+        if len(set(op.axes)) != len(op.axes) or not op.axes:
+            yield "placements", "at least one axis, none of them twice", "+".join(op.axes) or "none"
+        if op.kind == "all_reduce" and op.codec.is_opaque and not op.per_hop:
+            yield "placements", "an all_reduce in fp64, fp32, fp16 or bf16", f"codec {op.codec}"
+        if op.per_hop and (not op.codec.is_opaque or op.via != RING or op.kind == "all_to_all"):
+            expected = f"a gather or reduction by {RING} in int8, int4, zfp or mpc"
+            yield "placements", expected, f"{op.kind} by {op.via} in {op.codec}"
+        yield from layouts.pairs(op, op.src, op.dst)
+        for src, dst in zip(op.src, op.dst, strict=False):
+            yield from self._one_value(src.name, dst.name)
+            yield from self._codecs(op, src.name, dst.name)
+            merges = op.kind == "all_gather" and "merge" in self._reductions(src.name, op.axes)
+            yield from layouts.stacked(src.name, ())
+            yield from layouts.stacked(dst.name, live if op.is_added_later or merges else ())
+            yield from self._meaning(op, set(live), src.name, dst.name, merges)
+
+    def _exchange(self, op: Exchange) -> Iterator[RuleFault]:
+        """What arrives is what was sent: the same tensor, in the same placement on the ranks of the other role."""
+        layouts = self.layouts
+        for sources, targets in ((op.src, op.dst), (op.back_src, op.back_dst)):
+            yield from layouts.pairs(op, sources, targets) if sources else ()
+            for src, dst in zip(sources, targets, strict=False):
+                yield from self._one_value(src.name, dst.name)
+                yield from self._codecs(op, src.name, dst.name)
+                yield from layouts.placed(dst.name, layouts.of[src.name].placement, f" like {src.name}")
+                left, right = layouts.tensor(src).dims, layouts.tensor(dst).dims
+                if left != right:
+                    expected = f"{dst.name} with the labels of {src.name}, {text_of(left)}"
+                    yield "placements", expected, text_of(right)
+                for name in (src.name, dst.name):
+                    yield from layouts.stacked(name, ())
+
+    def _one_value(self, src: str, dst: str) -> Iterator[RuleFault]:
+        """Activations, scalars or norms that pair up are forms of one value: `x.partial` and `x`, `norm` and
+        `norm.total`."""
+        first, second = self.tensors[src], self.tensors[dst]
+        if {first.role, second.role} in ({"activation"}, {"scalar"}, {"norms"}) and not _is_one_value(first, second):
+            yield "placements", f"a form of {src}, the value that goes in", dst
+
+    def _codecs(self, op: Collective | Exchange, src: str, dst: str) -> Iterator[RuleFault]:
+        """Either both ends are encoded with the op's codec, or neither is and the codec is their own type. What is
+        coded between two ranks is plain at both ends."""
+        is_plain = self.tensors[src].codec is None and self.tensors[dst].codec is None
+        is_per_hop = isinstance(op, Collective) and op.per_hop
+        if is_plain and not is_per_hop and self.tensors[src].dtype != op.codec.name:
+            yield "placements", f"codec {self.tensors[src].dtype}, the type of {src}", f"codec {op.codec}"
+        for name in () if is_plain else (src, dst):
+            yield from self.layouts.coded(name, None if is_per_hop else op.codec)
+
+    def _reductions(self, name: str, axes: Iterable[str]) -> set[PartialOp]:
+        """By what a tensor is still to be combined over these axes."""
+        held = dict(self.layouts.of[name].placement.partial)
+        return {held[axis] for axis in axes if axis in held}
+
+    def _meaning(self, op: Collective, axes: set[str], src: str, dst: str, merges: bool) -> Iterator[RuleFault]:
+        """The source must allow the kind over the op's axes; the target must be what the kind makes of it."""
+        before, after = self.layouts.of[src].placement, self.layouts.of[dst].placement
+        sharded = {axis for axis, _ in before.shards}
+        allowed: tuple[str, Iterable[str]] = "partial", before.partial_axes
+        wanted = _reduced_over(op, axes, before, after)
+        if merges:
+            allowed = "partial(merge)", {axis for axis, reduction in before.partial if reduction == "merge"}
+        elif op.kind == "all_gather":
+            allowed = "flat or sharded", before.flat | sharded
+            left = tuple(shard for shard in before.shards if shard[0] not in axes)
+            wanted = replace(before, flat=before.flat - axes, shards=left)
+        elif op.kind == "all_to_all":
+            allowed = "sharded", sharded
+            to = dict(before.shards) | {axis: dim for axis, dim in after.shards if axis in axes}
+            moved = tuple((axis, to[axis]) for axis, dim in before.shards if to[axis] != dim)
+            # the ranks of a group share what the other axes leave: their cut is the innermost of its dimension
+            wanted = replace(before, shards=tuple(s for s in before.shards if to[s[0]] == s[1]) + moved)
+            if wanted == before:
+                yield "placements", f"{dst} sharded over other dimensions than {src}", f"[{after}]"
+        elif "merge" in self._reductions(src, axes):
+            yield "placements", f"{src} gathered and merged over {'+'.join(sorted(axes))}", op.kind
+        over = "+".join(op.axes)
+        if not axes <= set(allowed[1]):
+            yield "placements", f"{src} {allowed[0]} over {over}, the axes of the {op.kind}", f"[{before}]"
+        else:
+            why = f" after the {op.kind} over {over} of {src} [{before}]"
+            yield from self.layouts.placed(dst, wanted, why)
+
+    # ── local moves, and waits ──
+
+    def _copying(self, op: Compute, kind: CopyKind) -> Iterator[RuleFault]:
         """One tensor in another form."""
+        layouts = self.layouts
         if op.accumulates and not kind.adds:
-            report("references", f"a {op.kind} that accumulates nothing", op.accumulates[0].name)
+            yield "references", f"a {op.kind} that accumulates nothing", op.accumulates[0].name
         if op.writes and kind.coding == "plain":
-            report("references", f"an {op.kind} that writes nothing", op.writes[0].name)
-        dst = (*op.writes, *op.accumulates) if kind.adds else op.writes
-        for a, b in self.pairs(op, op.reads, dst, report):
-            src, end = self.of[a.name], self.of[b.name]
-            if kind.narrows:
-                self._sliced(a.name, b.name, report)
-            else:
-                self.placed(b.name, src.placement, report, f" like {a.name}")
-            match kind.coding:
-                case "encodes":
-                    self._is_coded(b.name, end.tensor, report)
-                case "decodes":
-                    self._is_coded(a.name, src.tensor, report)
-                    self.coded(b.name, None, report)
-                case "keeps":
-                    self.coded(b.name, src.tensor.codec, report)
-                case "plain":
-                    self.coded(a.name, None, report)
-                    self.coded(b.name, None, report)
+            yield "references", f"an {op.kind} that writes nothing", op.writes[0].name
+        targets = (*op.writes, *op.accumulates) if kind.adds else op.writes
+        yield from layouts.pairs(op, op.reads, targets)
+        for a, b in zip(layouts.without_tokens(op.reads), layouts.without_tokens(targets), strict=False):
+            src, dst = layouts.of[a.name], layouts.of[b.name]
+            if not kind.narrows:
+                yield from layouts.placed(b.name, src.placement, f" like {a.name}")
+            elif not _is_slice(src.placement, dst.placement):
+                yield "placements", f"{b.name} as a local slice of {a.name} [{src.placement}]", f"[{dst.placement}]"
+            coded = {"encodes": dst, "decodes": src}.get(kind.coding)
+            if coded is not None and coded.tensor.codec is None:
+                yield "placements", f"{coded.tensor.name} coded", "not coded"
+            if kind.coding != "encodes":
+                yield from layouts.coded(b.name, src.tensor.codec if kind.coding == "keeps" else None)
+            if kind.coding == "plain":
+                yield from layouts.coded(a.name, None)
             if not kind.combines:
-                self.stacked(a.name, (), report)
+                yield from layouts.stacked(a.name, ())
             elif not src.stacked:
-                report("placements", f"{a.name} stacked: contributions side by side", stacked_text(()))
-            self.stacked(b.name, (), report)
+                yield "placements", f"{a.name} stacked: contributions side by side", stacked_text(())
+            yield from layouts.stacked(b.name, ())
 
-    def _is_coded(self, name: str, tensor: Tensor, report: Report) -> None:
-        if tensor.codec is None:
-            report("placements", f"{name} coded", coded_text(None))
-
-    def _sliced(self, src: str, dst: str, report: Report) -> None:
-        """A slice may shard or flatten further over axes that replicate, and do nothing else."""
-        before, after = self.of[src].placement, self.of[dst].placement
-        if (
-            after.partial != before.partial
-            or not before.flat <= after.flat
-            or not all(_axes_along(after, dim)[: len(axes)] == axes for dim, axes in _by_dimension(before))
-        ):
-            report("placements", f"{dst} as a local slice of {src} [{before}]", f"[{after}]")
-
-    def wait(self, op: Compute, report: Report) -> None:
-        for ref in op.reads:
-            if op.lane == HOST and self.of[ref.name].tensor.role != "token":
-                report("references", "a hook of the host that waits for tokens only", ref.name)
+    def _wait(self, op: Compute) -> Iterator[RuleFault]:
+        for ref in op.reads if op.lane == HOST else ():
+            if self.tensors[ref.name].role != "token":
+                yield "references", "a hook of the host that waits for tokens only", ref.name
         for ref in (*op.writes, *op.accumulates):
-            report("references", "a hook that writes nothing", ref.name)
+            yield "references", "a hook that writes nothing", ref.name
 
-    def model(self, op: Compute, kind: ModelKind, report: Report) -> None:
-        """Work of the model: the axes that cut its iteration space give the placement of every operand."""
+    # ── work of the model ──
+
+    def _model(self, op: Compute, kind: ModelKind) -> Iterator[RuleFault]:
+        """The axes that cut an op's iteration space give the placement of every operand."""
         labels = dict(op.iteration)
         split = {axis: label for axis, label in op.split if label in labels and self.mesh[axis] > 1}
         for label in set(split.values()):
             over = [axis for axis, cut in split.items() if cut == label]
             if labels[label] % math.prod(self.mesh[axis] for axis in over):
-                report("placements", f"a size of {label} that divides over {'+'.join(over)}", str(labels[label]))
-        self._one_micro_batch(op, report)
-        still = self._partial_sums(op) if kind.adds_values else ()
+                yield "placements", f"a size of {label} that divides over {'+'.join(over)}", str(labels[label])
+        read, made = self.layouts.without_tokens(op.reads), (*op.writes, *op.accumulates)
+        yield from self._one_micro_batch((*read, *made))
+        still = self._partial_sums((*read, *made)) if kind.adds_values else ()
         # a product sums over its k alone: a bias's gradient lacks the labels of the weight's inputs, but sums over none
         summing = set(op.matmul[3]) if op.matmul is not None else set(labels)
-        for ref in self.without_tokens(op.reads):
-            dims = self.of[ref.name].tensor.dims
-            wanted = Placement(placements_of(split, dims), partial=still)
-            self.placed(ref.name, wanted, report, _why(split, " as an operand"))
-            self.plain(ref.name, report)
-        for ref in (*op.writes, *op.accumulates):
-            dims = self.of[ref.name].tensor.dims
+        for ref in (*read, *made):
+            dims, is_result = self.tensors[ref.name].dims, ref in made
             # a state is the same on all ranks: what makes it is cut along nothing that it has not
-            within = set(labels) if self.of[ref.name].tensor.role == "state" else summing
+            within = set(labels) if self.tensors[ref.name].role == "state" else summing
             summed = [(axis, kind.reduction) for axis, label in split.items() if label in within and label not in dims]
-            combined = Placement(partial=tuple(summed))
-            wanted = replace(combined.on(self.mesh), shards=placements_of(split, dims))
-            wanted = replace(wanted, partial=still) if still else wanted
-            self.placed(ref.name, wanted, report, _why(split, " as a result"))
-            self.plain(ref.name, report)
+            combined = Placement(partial=tuple(summed) if is_result else ()).on(self.mesh).partial
+            wanted = Placement(placements_of(split, dims), partial=still or combined)
+            yield from self.layouts.placed(
+                ref.name, wanted, _why(split, " as a result" if is_result else " as an operand")
+            )
+            yield from self.layouts.plain(ref.name)
 
-    def _one_micro_batch(self, op: Compute, report: Report) -> None:
+    def _one_micro_batch(self, refs: tuple[Ref, ...]) -> Iterator[RuleFault]:
         """All operands of an op of the model that belong to a micro-batch belong to the same one."""
-        refs = (*self.without_tokens(op.reads), *op.writes, *op.accumulates)
-        own = [ref for ref in refs if self.of[ref.name].tensor.per_micro]
+        own = [ref for ref in refs if self.tensors[ref.name].per_micro]
         for ref in own:
             if ref.micro != own[-1].micro:
                 wanted = f"{ref.name} of the micro-batch of {own[-1].name} ({own[-1].micro:+d} from the call)"
-                report("references", wanted, f"{ref.micro:+d}")
+                yield "references", wanted, f"{ref.micro:+d}"
 
-    def _partial_sums(self, op: Compute) -> tuple[tuple[str, PartialOp], ...]:
+    def _partial_sums(self, refs: tuple[Ref, ...]) -> tuple[tuple[str, PartialOp], ...]:
         """What all operands and results of an op are still to be summed over: sums may be added before that."""
-        refs = (*self.without_tokens(op.reads), *op.writes, *op.accumulates)
-        held = {self.of[ref.name].placement.partial for ref in refs}
+        held = {self.layouts.of[ref.name].placement.partial for ref in refs}
         alike = held.pop() if len(held) == 1 else ()
         return alike if all(reduction == "sum" for _, reduction in alike) else ()
 
+    # ── the optimizer ──
 
-def _axes_along(placement: Placement, dim: int) -> list[str]:
-    """The axes that shard a dimension, outermost first."""
-    return [axis for axis, own in placement.shards if own == dim]
+    def _norm(self, op: Compute) -> Iterator[RuleFault]:
+        """Squares of reduced gradients."""
+        for ref in self.layouts.without_tokens(op.reads):
+            placement = self.layouts.of[ref.name].placement
+            if placement.partial:
+                yield "placements", f"{ref.name} fully reduced", f"[{placement}]"
+            yield from self.layouts.plain(ref.name)
+            if self.tensors[ref.name].weight is None:
+                yield "facts", f"gradients of weights, of which a {op.kind} is", ref.name
+        for target in op.accumulates:
+            yield from self.norm.faults(target.name)
+
+    def _step(self, op: Compute, kind: StepKind) -> Iterator[RuleFault]:
+        """Per weight: all that is read and written of it lies like its master, and is of one layer; the norms that LAMB
+        takes are partial over what divides the master, and whole when it scales by them."""
+        faults = (*_roles_of_step(op, kind, self.tensors), *_size_of_step(op, self.tensors))
+        yield from (("facts", *fault) for fault in faults)
+        scalars = [ref.name for ref in op.reads if self.tensors[ref.name].role == "scalar"]
+        first = self.scalars.setdefault(op.kind, scalars) if kind.reads_gradients else scalars
+        if scalars != first:  # all steps of one optimizer clip by the same
+            yield (
+                "facts",
+                f"{', '.join(first) or 'none'} read, as by the other {op.kind}s",
+                ", ".join(scalars) or "none",
+            )
+        masters = {(self.tensors[r.name].weight, r.layer): r.name for r in op.reads if self._is_master(r)}
+        for ref in (*op.reads, *op.writes):
+            tensor = self.tensors[ref.name]
+            master = masters.get((tensor.weight, ref.layer))
+            if tensor.weight is None:
+                if ref in op.reads:
+                    yield from self.layouts.placed(ref.name, REPLICATE, " (a value for all ranks)")
+            elif master is None:
+                wanted = f"the master of {tensor.weight}, read by the same {op.kind}"
+                yield "references", wanted, f"only {ref.name}"
+            elif tensor.role == "norms":
+                over = _dividing(self.layouts.of[master].placement) if kind.reads_gradients else ()
+                yield from self.layouts.placed(ref.name, partial(over).on(self.mesh), f" (the norms of {master})")
+            else:
+                yield from self.layouts.like(ref.name, master)
+
+    def _is_master(self, ref: Ref) -> bool:
+        return self.tensors[ref.name].role == "master"
+
+    def _average(self, op: Compute) -> Iterator[RuleFault]:
+        """A state becomes a moving average of a weight, which lies alike."""
+        if len(op.reads) != 2 or op.writes != op.reads[1:] or self.tensors[op.reads[1].name].role != "state":
+            got = f"reads {text_of(op.reads)}, writes {text_of(op.writes)}"
+            yield "references", "an ema that reads a weight and a state, and writes that state", got
+            return
+        weight, state = op.reads
+        followed = Ref(self.tensors[state.name].follows or "none", state.layer)
+        if (weight.name, weight.layer) != followed[:2]:
+            expected = f"the weight that {state.name} follows, {followed.name} ({followed.layer:+d})"
+            yield "references", expected, f"{weight.name} ({weight.layer:+d})"
+        yield from self.layouts.like(state.name, weight.name)
 
 
-def _by_dimension(placement: Placement) -> Iterator[tuple[int, list[str]]]:
-    return ((dim, _axes_along(placement, dim)) for dim in {dim for _, dim in placement.shards})
+class _NormPlacement:
+    """Where the sums of squares of a schedule's norm lie: partial over all axes that divide what the norm counts.
+
+    Where something is sharded or there are several roles, it may be partial over more (each weight then counts on the
+    ranks at coordinate 0 of what does not divide it).
+    """
+
+    def __init__(self, schedule: Schedule, layouts: Layouts) -> None:
+        self.layouts, self.mesh = layouts, schedule.mesh
+        ops = [op for op in schedule.ops if isinstance(kind_of(op), NormKind)]
+        held = [layouts.of[ref.name].placement for op in ops for ref in op.reads if ref.name in layouts.of]
+        axis = axis_of_roles(schedule)
+        self.over = frozenset(axis for p in held for axis in _dividing(p))
+        self.over |= set() if axis is None else set(self.mesh.live((axis,)))
+        self.is_exact = len(schedule.roles) == 1 and not any(p.shards for p in held)
+        self.first = next((ref.name for op in ops for ref in op.accumulates), "")
+
+    def faults(self, name: str) -> Iterator[RuleFault]:
+        """What is wrong with the placement of a norm's sum."""
+        got = self.layouts.of[name].placement
+        if self.is_exact or got != partial(got.partial_axes).on(self.mesh) or not self.over <= got.partial_axes:
+            wanted = partial([axis for axis in self.mesh.names if axis in self.over])
+            yield from self.layouts.placed(name, wanted, " (the axes that divide the gradients of the norm)")
+        elif self.first in self.layouts.of:
+            yield from self.layouts.placed(name, self.layouts.of[self.first].placement, f" like {self.first}")
+
+
+def _roles_of_step(op: Compute, kind: StepKind, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
+    """Of every weight an op of the optimizer reads and writes what its kind does, once each; all else that it reads are
+    values of the whole step."""
+    for access, wanted, refs in (("read", kind.reads, op.reads), ("written", kind.writes, op.writes)):
+        held: dict[tuple[str, int], list[TensorRole]] = {}
+        for ref in refs:
+            tensor = tensors[ref.name]
+            if tensor.per_micro and tensor.role != "token":
+                yield f"{ref.name} to be of the step", "one for every micro-batch"
+            if tensor.weight is not None:
+                held.setdefault((tensor.weight, ref.layer), []).append(tensor.role)
+            elif tensor.role not in ("scalar", "token"):
+                yield f"{ref.name} with role scalar", f"role {tensor.role}"
+        for (weight, _), roles in held.items():
+            rest = sorted(role for role in roles if role not in wanted.one_of)
+            if rest != sorted(wanted.states) or len(roles) != 1 + len(wanted.states):
+                *first, last = (wanted.title, *(_WORDS[role] for role in wanted.states))
+                yield f"{', '.join(first)} and {last} of {weight} {access} once", ", ".join(sorted(roles))
+
+
+def _size_of_step(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
+    """Where an op of the optimizer says how many elements it updates, it updates as many."""
+    masters = {ref for ref in (*op.reads, *op.writes) if tensors[ref.name].role == "master"}
+    elements = sum(tensors[ref.name].num_elements for ref in masters)
+    stated = math.prod(size for _, size in op.iteration)
+    if op.iteration and stated != elements:
+        yield f"{elements} elements, of its masters", str(stated)
+
+
+# ── placements ──
+
+
+def _dividing(placement: Placement) -> frozenset[str]:
+    """The axes over which ranks hold different parts."""
+    return placement.flat | {axis for axis, _ in placement.shards}
+
+
+def _reduced_over(op: Collective, axes: set[str], before: Placement, after: Placement) -> Placement:
+    """What a reduction leaves; a scatter shards over the axes that the target shards, and is flat over the rest."""
+    left = tuple((axis, reduction) for axis, reduction in before.partial if axis not in axes)
+    scattered = axes & before.partial_axes if op.kind == "reduce_scatter" else set()
+    shards = tuple(s for s in after.shards if s[0] in scattered)
+    flat = scattered - {axis for axis, _ in shards}
+    return Placement(before.shards + shards, before.flat | flat, left)
+
+
+def _is_slice(before: Placement, after: Placement) -> bool:
+    """Whether a rank may cut the second out of the first: it may shard or flatten further, and do nothing else."""
+    axes = {dim: [axis for axis, own in before.shards if own == dim] for _, dim in before.shards}
+    further = {dim: [axis for axis, own in after.shards if own == dim] for dim in axes}
+    is_within = all(further[dim][: len(own)] == own for dim, own in axes.items())
+    return after.partial == before.partial and before.flat <= after.flat and is_within
+
+
+def _is_one_value(src: Tensor, dst: Tensor) -> bool:
+    """Whether the second is a form of the value that the first is: of the same pass, where both are of one; what is
+    computed again stays so, and only a value as it is kept may take the place of one that is computed again."""
+    is_one_pass = None in (src.stage, dst.stage) or src.stage == dst.stage
+    is_again = (src.recomputes is not None, dst.recomputes is not None)
+    stays = is_again in ((False, False), (True, True)) or (is_again == (False, True) and src.name == src.value)
+    return src.value == dst.value and is_one_pass and stays
 
 
 def _why(split: dict[str, str], role: str) -> str:

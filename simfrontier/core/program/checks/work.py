@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from simfrontier.core.dtypes import INTEGERS
 from simfrontier.core.program.finding import Fault
-from simfrontier.core.program.ir import Compute, Ref, Tensor
+from simfrontier.core.program.ir import GRADIENT_ROLES, Compute, Ref, Tensor
 from simfrontier.core.program.kinds import kind_of
 from simfrontier.core.program.op_kind import ModelKind, WaitKind
 
@@ -69,6 +69,7 @@ def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], stated: Stated = 
             f"an {op.kind} of values with the labels {', '.join(read[0].dims)}",
             f"{unlike.name}: {', '.join(unlike.dims)}",
         )
+    yield from _roles(op, tensors)
     yield from _space(op)
     yield from _order(op, kind, read, made)
     yield from _sizes(op, kind, read, made, stated)
@@ -220,6 +221,29 @@ def _rows(op: Compute, kind: ModelKind, read: list[Tensor]) -> Iterator[Fault]:
 
 def _values(written: list[Tensor]) -> int:
     return sum(tensor.role == "activation" for tensor in written)
+
+
+# ── operands by role ──
+
+_ALLOWED: Final = {
+    "reads": frozenset({"activation", "weight", "copy", "gathered", "state", "constant", "token"}),
+    "writes": frozenset({"activation", "gradient", "state", "token"}),
+    "accumulates": GRADIENT_ROLES,
+}
+
+
+def _roles(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
+    """Work of the model reads values, weights and states, and makes values, gradients and states."""
+    for access, allowed in _ALLOWED.items():
+        refs: tuple[Ref, ...] = getattr(op, access)
+        for ref in refs:
+            tensor = tensors[ref.name]
+            if tensor.role not in allowed:
+                yield f"{ref.name}, which it {access}, with one of the roles {', '.join(sorted(allowed))}", tensor.role
+            elif tensor.codec is not None:
+                yield f"{ref.name}, which it {access}, not coded", f"coded as {tensor.codec}"
+            elif not (tensor.per_micro or tensor.persistent):
+                yield f"{ref.name} of a micro-batch, as all that passes through the model", "one for all micro-batches"
 
 
 # ── ops of one name ──

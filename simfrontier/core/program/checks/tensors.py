@@ -1,16 +1,19 @@
-"""The rules of tensors by themselves: what belongs to a weight matches it, each role has its type and its lifetime."""
+"""The rules of tensors by themselves: they fit the mesh, match their weight, and have the type and lifetime of their
+role."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from simfrontier.base.errors import InputError
 from simfrontier.core.dtypes import INTEGERS, MOMENTS
-from simfrontier.core.program.checks.operands import text_of
+from simfrontier.core.program.checks.layouts import of_layers, text_of
 from simfrontier.core.program.finding import Fault, Findings
 from simfrontier.core.program.ir import GRADIENT_ROLES, LASTING_ROLES, Collective, Op, Schedule, Tensor
 from simfrontier.core.program.kinds import is_copy, is_work, writes_mask
 from simfrontier.core.program.names import in_streams
+from simfrontier.core.program.placement import Placement
 
 FLEETING: Final = frozenset(
     {"encoded", "scalar", "update", "norms", "token", "gradient"}
@@ -21,6 +24,34 @@ WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  
 EITHER: Final = (*GRADIENT_ROLES, "encoded", "master", "optimizer")  # of the weight's type, or of the wide one
 
 _PLURALS: Final = {"accumulator": "accumulators", "master": "masters", "optimizer": "optimizer states"}
+
+
+def check_tensors(schedule: Schedule, findings: Findings) -> None:
+    """Every tensor's placement, nesting and stacking must make sense on the mesh."""
+    for name, tensor in schedule.tensors.items():
+        try:
+            for axis in (*tensor.nesting, *tensor.stacked, *_axes_of(tensor.placement)):
+                schedule.mesh[axis]
+            size = tensor.local_bytes(schedule.mesh)
+            _check_shared(schedule, tensor, size, findings)
+        except InputError as error:
+            findings.add("placements", f"tensor {name}", "all ranks", "a placement that the mesh allows", str(error))
+
+
+def _check_shared(schedule: Schedule, tensor: Tensor, size: int, findings: Findings) -> None:
+    """A tensor that lies in another's memory must be of its size."""
+    if tensor.shares is None:
+        return
+    home = schedule.tensors.get(tensor.shares)
+    if home is None or home.local_bytes(schedule.mesh) != size:
+        text = "which is not declared" if home is None else f"of {home.local_bytes(schedule.mesh)} bytes"
+        findings.add(
+            "placements", f"tensor {tensor.name}", "all ranks", f"to share {size} bytes", f"{tensor.shares}, {text}"
+        )
+
+
+def _axes_of(placement: Placement) -> tuple[str, ...]:
+    return (*(axis for axis, _ in placement.shards), *placement.flat, *placement.partial_axes)
 
 
 def check_families(schedule: Schedule, findings: Findings) -> None:
@@ -68,7 +99,7 @@ def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fa
     """What belongs to a weight has its shape (LAMB's norms: two numbers), labels, nesting and layers; and its type, or
     the wide one."""
     if tensor.per_layer != weight.per_layer:
-        yield f"to be {_layers(weight.per_layer)}, as {weight.name} is", _layers(tensor.per_layer)
+        yield f"to be {of_layers(weight.per_layer)}, as {weight.name} is", of_layers(tensor.per_layer)
     wanted = [] if tensor.role in ("update", "norms") else [weight.dtype]
     if tensor.role in (*EITHER, "update", "norms"):
         wanted.append(WIDE.get(weight.dtype, weight.dtype))
@@ -91,10 +122,6 @@ def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fa
             yield f"the {aspect} of {weight.name}, {text_of(its)}", text_of(own)
 
 
-def _layers(per_layer: bool) -> str:
-    return "of every layer" if per_layer else "of no layer"
-
-
 def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
     """The lifetime of a role: whether a tensor outlasts the step, and whether every micro-batch has its own."""
     role, is_gathered = tensor.role, tensor.role == "gathered" and weight is not None
@@ -109,7 +136,7 @@ def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
     if tensor.follows is not None and role != "state":
         yield f"a {role} that follows no weight; only a state does", f"it follows {tensor.follows}"
     if role in ("state", "constant") and tensor.follows is None and tensor.per_layer:
-        yield f"a {role} {_layers(False)}, as it follows no weight", _layers(True)
+        yield f"a {role} {of_layers(False)}, as it follows no weight", of_layers(True)
 
 
 def _numbers(tensor: Tensor, types: list[str], is_computed: bool, is_mask: bool) -> Iterator[Fault]:

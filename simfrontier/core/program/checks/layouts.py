@@ -1,0 +1,220 @@
+"""The layouts of tensors in canonical form on the mesh, and the rules that hold for operands of any op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from simfrontier.base.errors import nearest
+from simfrontier.core.codecs import Codec
+from simfrontier.core.program.finding import Findings, Rule
+from simfrontier.core.program.ir import Collective, Compute, Exchange, Op, Ref, Schedule, Tensor, TensorRole
+from simfrontier.core.program.kinds import KINDS, is_copy
+from simfrontier.core.program.op_kind import CallKind, CopyKind
+from simfrontier.core.program.placement import Placement
+
+RuleFault = tuple[Rule, str, str]  # the rule, what was expected, what was found
+_GIVES: Final[frozenset[TensorRole]] = frozenset(
+    {"weight", "copy", "gathered", "gradient", "accumulator", "encoded"}
+)  # of a weight's tensors
+_SUMS: Final[frozenset[TensorRole]] = frozenset({"gradient", "accumulator", "encoded"})
+
+
+@dataclass(frozen=True, slots=True)
+class CanonicalLayout:
+    """What the rules compare of a tensor, in canonical form on the mesh."""
+
+    tensor: Tensor
+    placement: Placement
+    nesting: tuple[str, ...]
+    stacked: tuple[str, ...]
+    weight: str | None
+
+
+class Layouts:
+    """The canonical layouts of all tensors; each method yields what is wrong with operands."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.mesh = mesh = schedule.mesh
+        self.of = {
+            name: CanonicalLayout(
+                t, by_dimension(t.placement.on(mesh)), mesh.live(t.nesting), mesh.live(t.stacked), t.weight
+            )
+            for name, t in schedule.tensors.items()
+        }
+        self._has_unknown = False
+
+    def tensor(self, ref: Ref) -> Tensor:
+        return self.of[ref.name].tensor
+
+    def without_tokens(self, refs: Iterable[Ref]) -> tuple[Ref, ...]:
+        """An op may wait for tokens and write some, whatever else it does."""
+        return tuple(ref for ref in refs if self.tensor(ref).role != "token")
+
+    def unknown(self, op: Op) -> Iterator[RuleFault]:
+        """Tensors and axes that an op names, but the schedule has not. The nearest name is looked for once."""
+        for ref in (*op.reads, *op.writes, *op.accumulates):
+            if ref.name not in self.of:
+                hint = "" if self._has_unknown else f"; {nearest(ref.name, self.of)}"
+                self._has_unknown = True
+                yield "references", f"a declared tensor{hint}", f"{ref.name!r}"
+        for axis in _axes_of(op):
+            if axis not in self.mesh.names:
+                yield "references", f"an axis of the mesh; {nearest(axis, self.mesh.names)}", f"{axis!r}"
+
+    def offsets(self, op: Op) -> Iterator[RuleFault]:
+        """No op asks for a layer or micro-batch of a tensor that has none."""
+        for ref in (*op.reads, *op.writes, *op.accumulates):
+            tensor = self.tensor(ref)
+            for aspect, offset, is_per in (
+                ("layer", ref.layer, tensor.per_layer),
+                ("micro-batch", ref.micro, tensor.per_micro),
+            ):
+                if offset and not is_per:
+                    here = f"that of the {aspect} {offset:+d} from here"
+                    yield "references", f"{ref.name}, which is of no {aspect}", here
+
+    # ── one operand ──
+
+    def placed(self, name: str, wanted: Placement, why: str = "") -> Iterator[RuleFault]:
+        got = self.of[name].placement
+        if got != by_dimension(wanted):
+            yield "placements", f"{name} as [{wanted}]{why}", f"[{got}]"
+
+    def coded(self, name: str, wanted: Codec | None) -> Iterator[RuleFault]:
+        got = self.of[name].tensor.codec
+        if got != wanted:
+            yield "placements", f"{name} {_coded_text(wanted)}", _coded_text(got)
+
+    def stacked(self, name: str, wanted: tuple[str, ...]) -> Iterator[RuleFault]:
+        got = self.of[name].stacked
+        if set(got) != set(wanted):
+            yield "placements", f"{name} {stacked_text(wanted)}", stacked_text(got)
+
+    def plain(self, name: str) -> Iterator[RuleFault]:
+        yield from self.coded(name, None)
+        yield from self.stacked(name, ())
+
+    def like(self, name: str, other: str) -> Iterator[RuleFault]:
+        """A plain tensor that lies as another one does."""
+        yield from self.placed(name, self.of[other].placement, f" like {other}")
+        yield from self.plain(name)
+        if self.of[name].tensor.shape != self.of[other].tensor.shape:
+            yield "placements", f"{name} with the shape of {other}", text_of(self.of[name].tensor.shape)
+
+    # ── pairs: what goes in comes out ──
+
+    def pairs(self, op: Op, src: tuple[Ref, ...], dst: tuple[Ref, ...]) -> Iterator[RuleFault]:
+        """Operands that pair up are of one logical tensor each."""
+        src, dst = self.without_tokens(src), self.without_tokens(dst)
+        if len(src) != len(dst) or not src:
+            got = f"{len(src)} sources and {len(dst)} targets"
+            yield "references", "as many sources as targets, at least one", got
+        for a, b in zip(src, dst, strict=False):
+            yield from self._same_tensor(op, a, b)
+
+    def _same_tensor(self, op: Op, a: Ref, b: Ref) -> Iterator[RuleFault]:
+        x, y = self.of[a.name], self.of[b.name]
+        is_added = isinstance(op, Compute) and b in op.accumulates
+        for aspect, left, right in (
+            ("shape", x.tensor.shape, y.tensor.shape),
+            ("nesting", x.nesting, y.nesting),
+            ("weight", x.weight, y.weight),
+            ("type", x.tensor.dtype, x.tensor.dtype if is_added else y.tensor.dtype),
+        ):
+            if left != right:
+                yield "placements", f"{b.name} with the {aspect} of {a.name}, {text_of(left)}", text_of(right)
+        yield from _roles_of_pair(op.kind, x.tensor, y.tensor)
+        for aspect, here, there, is_per in (
+            ("layer", a.layer, b.layer, x.tensor.per_layer and y.tensor.per_layer),
+            ("micro-batch", a.micro, b.micro, x.tensor.per_micro and y.tensor.per_micro),
+        ):
+            if is_per and here != there:
+                yield "references", f"{b.name} of the {aspect} of {a.name} ({here:+d} from the call)", f"{there:+d}"
+
+
+def _roles_of_pair(kind: str, src: Tensor, dst: Tensor) -> Iterator[RuleFault]:
+    """The roles that a collective, an exchange or a local move may read and write."""
+    known, weight = KINDS[kind], src.weight
+    sums = known.sums if isinstance(known, CallKind) else isinstance(known, CopyKind) and known.adds
+    allowed = (_SUMS if sums else _GIVES) if weight is not None else {src.role, "encoded"}
+    if src.role == "norms" and sums:  # of a weight and its update, over all ranks that have parts of them
+        allowed = {"norms"}
+    if weight is None and src.role == "encoded":
+        allowed = {"encoded", "activation"}
+    for end in (src, dst):
+        if end.role not in allowed:
+            a_kind = f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+            yield "facts", f"{end.name} with one of the roles {', '.join(sorted(allowed))} in {a_kind}", end.role
+    if src.per_layer != dst.per_layer:
+        yield "facts", f"{dst.name} {of_layers(src.per_layer)}, as {src.name} is", of_layers(dst.per_layer)
+    if src.per_micro != dst.per_micro and not (src.persistent or dst.persistent):
+        of = {True: "of a micro-batch", False: "of no micro-batch"}
+        yield "facts", f"{dst.name} {of[src.per_micro]}, as {src.name} is", of[dst.per_micro]
+
+
+def _axes_of(op: Op) -> Iterable[str]:
+    if isinstance(op, Collective):
+        return op.axes
+    return (op.axis,) if isinstance(op, Exchange) else [axis for axis, _ in op.split]
+
+
+def by_dimension(placement: Placement) -> Placement:
+    """The same placement with its shards in the order of dimensions: only within one does their order matter."""
+    if len(placement.shards) < 2:
+        return placement
+    return replace(placement, shards=tuple(sorted(placement.shards, key=lambda shard: shard[1])))
+
+
+def text_of(value: object) -> str:
+    return "×".join(map(str, value)) or "()" if isinstance(value, tuple) else str(value)
+
+
+def of_layers(per_layer: bool) -> str:
+    return "of every layer" if per_layer else "of no layer"
+
+
+def _coded_text(codec: Codec | None) -> str:
+    return "not coded" if codec is None else f"coded as {codec}"
+
+
+def stacked_text(axes: tuple[str, ...]) -> str:
+    return f"stacked over {'+'.join(axes)}" if axes else "not stacked"
+
+
+# ── the order of digits ──
+
+Order = tuple[str, ...]  # axes that are digits of a flat index, the first slowest
+
+
+def check_layouts(schedule: Schedule, findings: Findings) -> None:
+    """A gather fills its target, and a scatter takes its source, with the digits of its axes first: local ops put them
+    in the order of the nesting, all others take that order as given."""
+    turned: dict[str, Order] = {}
+    mesh, tensors = schedule.mesh, schedule.tensors
+    for op in schedule.ops:
+        if not isinstance(op, Collective) or op.kind not in ("all_gather", "reduce_scatter"):
+            continue
+        axes = mesh.live(op.axes)
+        for whole, part in (
+            zip(op.dst, op.src, strict=False) if op.kind == "all_gather" else zip(op.src, op.dst, strict=False)
+        ):
+            order = _order(tensors[whole.name], schedule, axes)
+            if set(axes) <= tensors[part.name].placement.flat and order != _order(tensors[whole.name], schedule):
+                turned[whole.name] = order
+    for op in schedule.ops if turned else ():
+        if isinstance(op, Compute) and not is_copy(op):
+            for ref in (*op.reads, *op.writes, *op.accumulates):
+                if ref.name in turned:
+                    order = _order(tensors[ref.name], schedule)
+                    expected = f"{ref.name} in the order of its nesting, {'+'.join(order)}"
+                    got = f"in that of a collective, {'+'.join(turned[ref.name])}; a permute puts it in order"
+                    findings.add("facts", f"{op.kind} {op.name}", "all ranks", expected, got)
+
+
+def _order(tensor: Tensor, schedule: Schedule, first: Order = ()) -> Order:
+    """The digits that a rank holds of a tensor, those of a collective before the others."""
+    free = [axis for axis in schedule.mesh.live(tensor.nesting) if axis not in tensor.placement.flat]
+    return (*first, *(axis for axis in free if axis not in first))
