@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from simfrontier.base.errors import InputError
+from simfrontier.base.errors import located
 from simfrontier.base.io import Strict, Text
 from simfrontier.base.limits import COUNT
 from simfrontier.inputs.scenario.added_keys import ScenarioKeys
@@ -52,14 +52,10 @@ def _read(file: ScenarioFile, folder: Path) -> LossCurves | None:
         return None
     from simfrontier_extras.losses.curves import policy_of, read_losses
 
-    try:
+    with located(key=("losses", "baseline")):
         policy_of(table.baseline)
-    except InputError as error:
-        raise error.within(key=("losses", "baseline")) from None
-    try:
+    with located(key=("losses", "file")):
         return read_losses(folder / table.file, table.baseline, table.last, table.source)
-    except InputError as error:
-        raise error.within(key=("losses", "file")) from None
 
 
 ADDS = (ScenarioKeys(form=LossesKeys, read=_read),)

@@ -14,10 +14,8 @@ import pytest
 from simfrontier.answers.study import Study, run_study
 from simfrontier.inputs.scenario import Scenario, scenario_of
 from simfrontier.interfaces.report.study_page import page
-from simfrontier.interfaces.report.theme import PlanMark
 from simfrontier.interfaces.report.view import StudyView
 from simfrontier_extras.losses.curves import LossCurves, policy_of
-from simfrontier_extras.losses.figures import GainLossPoint, trade_off
 from simfrontier_extras.losses.findings import PlanLoss, StudyLosses, study_losses
 from simfrontier_extras.losses.report_sections import losses_section
 from simfrontier_extras.losses.scenario_keys import LossesKeys
@@ -148,21 +146,3 @@ def test_a_policy_that_diverges_says_so() -> None:
     made = section(known)
     assert final_losses(made)["hop"] == "diverged" and "naive-zfp:16 per hop diverges" in plain(made)
     assert "Not drawn (no finite speed or loss): hop." in plain(made)
-
-
-# ── figures ──
-
-
-def test_speed_is_drawn_over_the_distance() -> None:
-    points = [
-        GainLossPoint(plan=plan, of=of, distance=distance, gain=gain, mark=PlanMark(colour="#000000", symbol="circle"))
-        for plan, of, distance, gain in (("a", "FP32", 0.5, 0.25), ("b", "FP16", 0.0, 0.1))
-    ]
-    figure = trade_off(points, {"a": 0.2}, 0.1)
-    origin, wide, narrow = figure["data"]
-    assert (origin["x"], origin["y"]) == ([0.0], [0.0])
-    assert (wide["name"], wide["x"], wide["y"], wide["text"]) == ("FP32 messages", [0.5], [25.0], ["a"])
-    assert (narrow["name"], narrow["x"], narrow["y"]) == ("FP16 messages", [0.0], [10.0])
-    level, band = figure["layout"]["shapes"]
-    assert (level["y0"], level["y1"]) == (20.0, 20.0)
-    assert (band["x0"], band["x1"]) == (-0.1, 0.1)

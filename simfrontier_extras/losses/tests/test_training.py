@@ -8,9 +8,9 @@ import pytest
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.program import Schedule, save
-from simfrontier_extras.losses.command import print_losses
 from simfrontier_extras.losses.curves import read_losses
 from simfrontier_extras.losses.real.session import refuse_misnamed
+from simfrontier_extras.losses.verbs import print_losses
 from tests.real.grids import megatron
 from tests.real.ranks import trained
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from simfrontier.core.program import Schedule, Tensor
-from simfrontier_extras.mugs.real.data import INPUTS, crops
 from simfrontier_extras.mugs.real.kernels import MugsKernels
 from simfrontier_extras.mugs.real.reference import train_mugs
-from simfrontier_extras.mugs.real.states import initial_state, refuse, settings_of
+from simfrontier_extras.mugs.real.states import INPUTS, crops, initial_state, refuse, settings_of
 from simfrontier_real.ops.losses import LossTargets
 from simfrontier_real.ops.programs import Kernel
 from simfrontier_real.train.models import RealModel

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simfrontier.core.program import Schedule
-from simfrontier_extras.mugs.real.data import crops
-from simfrontier_extras.mugs.real.states import MugsSettings, refuse, settings_of
+from simfrontier_extras.mugs.real.states import MugsSettings, crops, refuse, settings_of
 from simfrontier_real.ops.kernels import NORM_EPSILON
 from simfrontier_real.train.initial_states import initial_weights
 from simfrontier_real.train.reference import ReferenceOptimizer

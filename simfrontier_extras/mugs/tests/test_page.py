@@ -12,8 +12,7 @@ from simfrontier.answers.study import Study, run_study
 from simfrontier.inputs.scenario import scenario_of
 from simfrontier.interfaces.report.study_page import page
 from simfrontier.interfaces.report.view import StudyView
-from simfrontier_extras.mugs.findings import study_gathers
-from simfrontier_extras.mugs.report_sections import NAMES, queues_section
+from simfrontier_extras.mugs.report_sections import NAMES, queues_section, study_gathers
 
 DOCUMENT: dict[str, Any] = {
     "name": "mugs",

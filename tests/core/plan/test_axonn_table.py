@@ -157,28 +157,6 @@ def test_embedding_head_and_loss_add_their_own_and_two_scalars(grid: Grid) -> No
         assert moved(schedule, NO_LAYER, micro) == expected
 
 
-def test_the_table_by_hand_for_qkv_and_dense_on_2x3x4x5() -> None:
-    """m/(Gdata Gd) = 2·24 = 48 rows; qkv: W = 144·48/6 = 1152, O = 48·144/3 = 2304 over X, dI = 48·48/2 = 1152 over Y;
-    dense, transposed: W = 48·48/6 = 384, O = 48·48/2 = 1152 over Y, dI = 48·48/3 = 768 over X."""
-    got = moved(Grid(2, 3, 4, 5).schedule(), 1)
-    for tensor, kind, axis, elements in (
-        ("qkv.weight", "all_gather", "z", 1152),
-        ("qkv.out", "all_reduce", "x", 2304),
-        ("dense.weight", "all_gather", "z", 384),
-        ("attention.out", "all_reduce", "y", 1152),
-    ):
-        for when in ("forward", "recompute"):
-            assert got[Moved(when, tensor, kind, axis, *_sent(elements))] == 1, tensor
-    for tensor, kind, axis, elements in (
-        ("d.ln1", "all_reduce", "y", 1152),
-        ("qkv.weight", "reduce_scatter", "z", 1152),
-        ("d.context", "all_reduce", "x", 768),
-        ("dense.weight", "reduce_scatter", "z", 384),
-    ):
-        assert got[Moved("backward", tensor, kind, axis, *_sent(elements))] == 1, tensor
-    assert got[Moved("step", "qkv.weight", "all_reduce", "data", *_sent(288))] == 1
-
-
 # ── placements and groups ──
 
 

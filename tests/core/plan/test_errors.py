@@ -5,14 +5,12 @@ from typing import Any
 import pytest
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.plan.compression import compression_of
 from simfrontier.core.plan.moves import Hop, steps_of
 from simfrontier.core.plan.zero import BucketOptions
 from simfrontier.core.program import Mesh
 from simfrontier.core.program.placement import REPLICATE, Placement, flat, partial
 from tests.core.plan.grids import axonn, megatron, other, schedule_of
 from tests.core.plan.test_precision import built
-from tests.invoke import said_of
 
 NODE2 = Mesh((("node", 2), ("package", 4), ("gcd", 2)))
 ALL = ("node", "package", "gcd")
@@ -36,13 +34,6 @@ def test_moves_without_a_way(src: Placement, dst: Placement, hops: list[tuple[st
     with pytest.raises(InputError) as caught:
         steps_of(NODE2, ALL, src, dst, tuple(map(Hop, hops)), "qkv.weight")
     assert words in str(caught.value)
-
-
-def test_axes_are_named_once() -> None:
-    with pytest.raises(InputError, match=r"^placement gcd:flat gcd:partial\(sum\): an axis is named twice$"):
-        partial(("gcd",), ("gcd",))
-    with pytest.raises(InputError, match=r"^mesh: axis named twice in gcd, gcd$"):
-        Mesh((("gcd", 2), ("gcd", 2)))
 
 
 @pytest.mark.parametrize(
@@ -91,34 +82,3 @@ def test_types_that_states_may_not_have(family: str, precision: str, keys: dict[
     with pytest.raises(InputError) as caught:
         built(family, precision, **keys)
     assert words in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("naive-zpf", 'did you mean "naive-zfp"?, or a table of dp, tp, pp and zero'),
-        ("best", "allowed: MZHybrid, ZHybrid, naive-mpc, naive-zfp, none"),
-        ("none:8", "none takes no rate, e.g. none"),
-        ("ZHybrid:8", "ZHybrid takes two rates, of gradients and of everything else, e.g. ZHybrid:8/16"),
-        ("MZHybrid:nan", "codec 'zfp:nan': write zfp:RATE with 2.25 to 32 bits per value, e.g. zfp:16"),
-        ("zerro=zfp:8", "'zerro': did you mean \"zero\"?"),
-        ("tp=int8", "codec 'int8': write int8:BLOCK with BLOCK elements per scale, e.g. int8:6144"),
-    ],
-)
-def test_policies_of_compression_that_there_are_not(text: str, words: str) -> None:
-    with pytest.raises(InputError) as caught:
-        compression_of(text)
-    assert words in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        (["plans.zero3.compression=3"], "plans.zero3.compression: got 3, allowed: one of none, naive-zfp"),
-        (["plans.zero3.compression={dp=8}"], "plans.zero3.compression.dp: got 8, allowed: a codec"),
-        (["plans.zero3.compress_from=-1"], "plans.zero3.compress_from: got -1, allowed: at least 0"),
-        (["model.checkpoint_every=2", "model.checkpointing=none"], "allowed: 1, or model.checkpointing ="),
-    ],
-)
-def test_keys_of_a_scenario_s_plan(tmp_path: Any, settings: list[str], words: str) -> None:
-    assert words in said_of(["plans.zero3.family=megatron", "plans.zero3.tensor=2", *settings], tmp_path)

@@ -62,25 +62,6 @@ def test_sequence_parallelism_gathers_and_scatters_in_place_of_sums(size: int) -
 
 
 @every_size
-def test_sequence_parallelism_sends_as_many_bytes_per_pass(size: int) -> None:
-    """A ring all-reduce of n bytes sends 2 (p-1)/p n, a gather or a scatter of n sends (p-1)/p n: 2 sums = 2 of each;
-    backward without the inputs that are gathered again."""
-    factor = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
-
-    def sent(made: Schedule, when: str) -> int:
-        result = over_tensor(made, 1).elements()
-        return sum(
-            factor[row.kind] * row.num_bytes
-            for row in result
-            if row.when == when and not (when == "backward" and row.tensor in ("ln1.out", "ln2.out"))
-        )
-
-    plain, cut = schedule(size), schedule(size, sequence_parallel=True)
-    for when in ("forward", "recompute", "backward"):
-        assert sent(plain, when) == sent(cut, when) == 4 * WHOLE * BF16
-
-
-@every_size
 def test_embedding_head_and_loss_are_cut_along_the_vocabulary(size: int) -> None:
     """Ends of the model: the embedding sums over `tensor`, so do the loss and the gradient of the head's input."""
     made = schedule(size)

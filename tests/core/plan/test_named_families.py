@@ -46,28 +46,6 @@ PLACED = {  # family: axes of weight, accumulator, optimizer, if all axes are lo
 }
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("family", PLACED)
-def test_states_are_flat_over_the_axes_that_the_mesh_has(family: str, sizes: tuple[int, int, int]) -> None:
-    mesh = mesh_of(*sizes)
-    live = frozenset(mesh.live(mesh.names))
-    plan = plan_of(family, mesh)
-    assert (plan.weight, plan.accumulator, plan.optimizer) == tuple(axes & live for axes in PLACED[family])
-    assert frozenset(plan.axes) == live
-    assert plan.weight | plan.accumulator | plan.optimizer <= set(plan.nesting)
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-def test_a_second_copy_lies_over_a_node_where_there_are_several(sizes: tuple[int, int, int]) -> None:
-    mesh = mesh_of(*sizes)
-    assert plan_of("zeropp", mesh).copy == (NODE if mesh["node"] > 1 else None)
-    assert plan_of("zeropp", mesh, hpz=False).copy is None
-    assert plan_of("zero-topo", mesh).copy is None
-    wanted = frozenset(mesh.live(("package", "gcd"))) if mesh["package"] > 1 else None
-    assert plan_of("zero-topo", mesh, second_copy="fp16").copy == wanted  # on one package it would be the weight again
-    assert [plan_of(family, mesh).copy for family in ("ddp", "zero1", "zero2", "zero3", "hsdp")] == [None] * 5
-
-
 # ── routes ──
 
 
@@ -119,20 +97,6 @@ def test_which_gathers_read_the_copy(version: str) -> None:
     plan = plan_of("zeropp", mesh_of(2, 4, 2), hpz_version=version)
     table = READS[VERSIONS[version]]
     assert {case: plan.reads_copy(*case) for case in table} == table
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_which_gathers_write_the_copy(version: str) -> None:
-    plan = plan_of("zeropp", mesh_of(2, 4, 2), hpz_version=version)
-    written = {case for case in READS[VERSIONS[version]] if plan.writes_copy(*case)}
-    forwards = {("forward", first, checkpointing) for first in (FIRST, LATER) for checkpointing in (True, False)}
-    recomputes = {("recompute", FIRST, True), ("recompute", LATER, True)}
-    expected = {
-        "first_gather_of_step": {("forward", FIRST, True), ("forward", FIRST, False)},
-        "every_forward": forwards | recomputes,
-        "stale_forward": {("forward", FIRST, False), ("forward", LATER, False)} | recomputes,
-    }
-    assert written == expected[VERSIONS[version]]
 
 
 # ── gradients that the quantised route cannot take ──

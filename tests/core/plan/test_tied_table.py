@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from simfrontier.core.plan import Engine, build, make_plan
-from simfrontier.core.program import Call, Compute, Op, Schedule, check
+from simfrontier.core.program import Schedule, check
 from simfrontier.core.workload import gpt
 from tests.core.plan.grids import other
 from tests.core.program.builders import mesh_of, options_of
-from tests.core.program.mutations import mutated, says
 
 TABLE = "embedding.weight"
 MICROS = 3
@@ -54,36 +52,3 @@ def test_its_gradient_is_reduced_once_per_micro_batch(family: str, bucket: int) 
     schedule = tied(family, bucket, **PLANS[family])
     assert check(schedule).is_clean
     assert reductions(schedule) == list(range(MICROS))
-
-
-# ── what the check says ──
-
-
-def _added_again(_: Call, op: Op) -> list[Op]:
-    """The table's gradient of the embedding takes the place of the head's."""
-    if isinstance(op, Compute) and op.name == "embedding.wgrad":
-        return [replace(op, writes=op.accumulates, accumulates=())]
-    return [op]
-
-
-def _too_early() -> Schedule:
-    """The reduction of the table's gradient before the embedding has added to it."""
-    schedule = tied("zero2")
-    moved = [op for _, op in schedule.roles[0].instances() if _is_reduction(op)]
-
-    def early(call: Call, op: Op) -> list[Op]:
-        if _is_reduction(op):
-            return []
-        return [*dict.fromkeys(moved), op] if isinstance(op, Compute) and op.name == "embedding.wgrad" else [op]
-
-    return mutated(schedule, early)
-
-
-def _is_reduction(op: Op) -> bool:
-    return op.name == "gradient" and any(ref.name.startswith(f"{TABLE}.grad") for ref in (*op.reads, *op.writes))
-
-
-def test_the_check_names_a_use_that_is_lost() -> None:
-    whole = f"the gradient of {TABLE}"
-    says(mutated(tied("zero2"), _added_again), "sums", whole, "micro-batch 0 once")
-    says(_too_early(), "sums", whole, "micro-batch 0 once")

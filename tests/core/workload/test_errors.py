@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.workload import find_model, gpt
 from tests.core.workload.gpt_shapes import BASE
 
 
@@ -24,10 +23,3 @@ def test_shapes_that_cannot_be(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError) as caught:
         replace(BASE, **changes)
     assert str(caught.value).startswith("model base: ") and words in str(caught.value)
-
-
-def test_names_and_sizes_that_no_workload_has() -> None:
-    with pytest.raises(InputError, match=r"^model 'gpt-neox-20B': did you mean \"gpt-neox-20b\"\?$"):
-        find_model("gpt-neox-20B")
-    with pytest.raises(InputError, match=r"^precision 'fp23': did you mean \"fp32\"\?$"):
-        gpt(BASE, 1, "full", precision="fp23")

@@ -119,29 +119,3 @@ def test_matmuls_say_which_labels_they_multiply(work: Workload) -> None:
             labels = [label for group in op.matmul for label in group]
             assert sorted(labels) == sorted(dict(op.iteration)), op.name
             assert op.flops == 2 * math.prod(size for _, size in op.iteration), op.name
-
-
-def test_every_way_to_form_the_loss_has_ops_and_values_of_its_own() -> None:
-    """Two sequences of 24: numbers of a row are 2 × 24, what is as large as the logits 2 × 24 × 160. Passes over the
-    logits, forward and for their gradient: unfused max R, subtract R+W, exp R+W, sum R, divide R+W."""
-    work, rows, whole = gpt(GPT, 2, "full", precision="bf16"), (2, 24), (2, 24, 160)
-    expected: dict[LossMethod, tuple[list[str], dict[str, tuple[int, ...]]]] = {
-        "whole": ([], {}),
-        "three-all-reduces": (
-            ["loss.max", "loss.own", "loss.exp", "loss.sum"],
-            {"loss.top": rows, "loss.own": rows, "loss.total": rows, "loss.shifted": whole, "loss.exponentials": whole},
-        ),
-        "fused-two": (["loss.max", "loss.sums"], {"loss.top": rows, "loss.terms": (*rows, 2)}),
-        "one-gather": (["loss.online"], {"loss.online": (*rows, 3)}),
-        "mn-merge": (["loss.pairs"], {"loss.pairs": (*rows, 3)}),
-    }
-    passes = {"whole": (1, 1), "three-all-reduces": (5, 3), "fused-two": (3, 1), "one-gather": (2, 1)}
-    passes["mn-merge"] = passes["one-gather"]
-    for way, (names, values) in expected.items():
-        ops = [op for op, _ in in_order(work, way) if op.loss_methods]
-        assert [op.name for op in ops] == [*names, "loss"], way
-        held = {value.name: value for value in work.values.values() if way in value.loss_methods}
-        assert {name: value.shape for name, value in held.items()} == values, way
-        assert all(value.dtype == "fp32" and not value.per_layer for value in held.values()), way
-        wide = [[work.values[name].shape == whole for name, _ in uses] for op in ops for uses in (op.reads, op.writes)]
-        assert (sum(map(sum, wide[0::2])), sum(map(sum, wide[1::2]))) == passes[way], way
