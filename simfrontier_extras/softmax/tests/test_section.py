@@ -95,18 +95,3 @@ def test_the_table_has_the_studys_numbers() -> None:
     for message in ("3 all-reduces of 2 KiB", "1 all-reduce of 4 KiB", "1 all-gather of 6 KiB"):
         assert message in words
     assert "Gain of the step over three-all-reduces, by GCDs" in words
-
-
-def test_kernels_are_told_with_their_passes_and_attention() -> None:
-    words = plain(softmax("whole"))
-    for message in (
-        "fused reads N and writes N",
-        "two-pass reads 2N and writes N",
-        "three-pass-recompute reads 3N and writes N",
-        "three-pass-reload reads 3N and writes 2N",
-        "attention fused",
-        "scores in memory",
-    ):
-        assert message in words
-    assert "collectives" not in words.partition("Memory that a GCD moves")[0]
-    assert "Buttons" not in words and "Gain of the step" not in words  # of one size

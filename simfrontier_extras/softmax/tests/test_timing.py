@@ -30,16 +30,3 @@ def test_the_table_is_read_by_the_other_half(tmp_path: Path) -> None:
     assert all(0 < rate.least_s <= rate.median_s < 1 for rate in result.rates.values())
     assert invoke("softmax", out, "--out", tmp_path / "page").code in (0, 1)  # which of them is a matter of the machine
     assert (tmp_path / "page" / "index.html").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--sizes", "0"), "--sizes: got '0'; allowed: whole numbers of elements above 0"),
-        (("--sizes", "1e3,ten"), "--sizes: got '1e3,ten'; allowed"),
-    ],
-)
-def test_bad_input_is_one_line(arguments: tuple[str, ...], message: str) -> None:
-    done = real(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"simfrontier-real: {message}") and done.stderr.count("\n") == 1

@@ -34,13 +34,6 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_tables_of_a_log_are_placed_on_the_machine(own: Path, log: Path, tmp_path: Path) -> None:
-    """16 ranks on 2 nodes fill 8 packages of two GCDs."""
-    ran = invoke("calibrate", log, "--machine", own, "--out", tmp_path / "out.toml", "--json")
-    assert (ran.code, ran.err) == (0, "")
-    assert [(call["ranks"], call["packages"]) for call in json.loads(ran.out)["calls"]] == [(16, 8)]
-
-
 def test_a_log_is_compared_with_the_machines_own_numbers(own: Path, log: Path) -> None:
     """NICs of twice the speed: a call over two nodes is predicted to be shorter than on Frontier."""
     predicted = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -108,18 +107,3 @@ def test_the_table_of_stragglers_has_the_least_times(tmp_path: Path) -> None:
         f"{HEAD}\nall_reduce\n{rows}_______\nBreakdown with straggler effect\n------\n{STRAGGLERS}\nall_reduce\n{least}"
     )
     assert [row.seconds for row in read(log(tmp_path, text)).rows] == pytest.approx([0.15e-3, 0.25e-3])
-
-
-def test_a_dictionary_says_bytes_and_times_exactly(tmp_path: Path) -> None:
-    sizes = {"1000": {"count": 2, "avg_latency_ms": 0.5, "tput_avg_gbps": 1.0, "msg_size_bytes": 1000}}
-    value = {
-        "summary": {"all_gather_into_tensor": sizes, "all_reduce": sizes, "barrier": sizes},
-        "straggler_analysis": None,
-        "metadata": {"world_size": 8, "rank": 0},
-    }
-    path = tmp_path / "summary.json"
-    path.write_text(json.dumps(value))
-    reading = read(path, Setup(machine="frontier", library="rccl"))
-    assert [(row.devices, row.num_bytes, row.seconds) for row in reading.rows] == [(8, 8000, 5e-4), (8, 1000, 5e-4)]
-    assert reading.said == ("Left out: 2 records: barrier, of which no times are taken.",)
-    assert [row.devices for row in read(path, SETUP).rows] == [16, 16]

@@ -75,13 +75,6 @@ def test_the_whole_message_is_the_side_that_has_it(tmp_path: Path) -> None:
     ]
 
 
-def test_the_least_of_the_ranks_is_taken(tmp_path: Path) -> None:
-    for rank, times in enumerate(((0.5, 0.25), (0.2, 0.75))):
-        entries = [each | {"duration_ms": ms} for each, ms in zip((GATHER, REDUCE), times, strict=True)]
-        written(tmp_path / f"rank_{rank}", dump(*entries))
-    assert [row.seconds for row in read(tmp_path).rows] == [0.0002, 0.00025]
-
-
 def test_what_is_not_finished_or_no_collective_is_left_out_and_counted(tmp_path: Path) -> None:
     entries = [
         *(GATHER, REDUCE, entry(3, "nccl:all_reduce", [[1]], [[1]], None) | {"state": "started"}),

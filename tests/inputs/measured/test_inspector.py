@@ -31,23 +31,6 @@ def read(*paths: Path) -> Reading:
     return reading
 
 
-def test_the_least_of_the_ranks_and_the_median_of_the_calls_are_taken(tmp_path: Path) -> None:
-    # call 0: the least of 90 and 50 is 50; call 1: of 40 and 60 it is 40; call 2: rank 0 alone told 70.
-    # The median of 50, 40 and 70 is 50 us. 16 ranks of 4,096 bytes end with 65,536.
-    records = [[line(0, 0, 90), line(0, 1, 40), line(0, 2, 70)], [line(15, 0, 50), line(15, 1, 60)]]
-    records[0].append(line(0, 0, 30, coll="AllReduce"))  # counted for itself: the vector, 4,096 bytes
-    for rank, several in enumerate(records):
-        log(tmp_path / f"{rank}.log", *several)
-    gather, reduce = read(tmp_path).rows
-    assert (gather.collective, gather.devices, gather.num_bytes, gather.seconds) == ("all_gather", 16, 65536, 50e-6)
-    assert (reduce.collective, reduce.devices, reduce.num_bytes, reduce.seconds) == ("all_reduce", 16, 4096, 30e-6)
-    assert (gather.nodes, gather.packages) == (2, 8)  # 8 GCDs of a node are on 4 packages
-    assert gather.source == f"{tmp_path / '0.log'} and 1 more"
-    assert read(tmp_path).said == (
-        "Read: files of 2 ranks, of groups of up to 16: where the rank that came last is missing, times hold waiting.",
-    )
-
-
 def test_what_is_no_time_is_left_out_and_counted(tmp_path: Path) -> None:
     records = [
         *(line(0, 0, 5), line(0, 1, 5, coll_msg_size_bytes=8192), line(0, 2, 0), line(0, 3, 5, coll="Reduce")),

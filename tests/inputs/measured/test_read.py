@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,9 @@ import pytest
 from simfrontier.core.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
 from simfrontier.core.trace import Span, Trace, write_perfetto
 from simfrontier.inputs.measured import Setup
-from tests.inputs.measured.tables import nccl_log, read_any
+from tests.inputs.measured.tables import read_any
 
 SETUP = Setup(machine="frontier", library="rccl", devices=4)
-NCCL_TESTS = nccl_log({1048576: 98.31, 4194304: 212.5})
 TABLE = CallTable(
     kind="all_reduce",
     ranks=8,
@@ -58,16 +56,6 @@ OTHERS = (
     span("matmul", "", 0.0, 0.010, 0.011),
     span("all_reduce", "gcd", 512.0, 0.011, 0.012),
 )
-
-
-def test_a_log_of_nccl_tests_gives_rows_with_their_hosts(tmp_path: Path) -> None:
-    path = tmp_path / "all_gather_perf.log"
-    path.write_bytes(b"\xff of a job that says anything\n" + NCCL_TESTS.encode())
-    rows = read_any(path, replace(SETUP, devices=None))
-    assert [row.num_bytes for row in rows] == [1048576, 4194304]
-    assert [row.seconds for row in rows] == pytest.approx([98.31e-6, 212.5e-6])
-    assert {(row.collective, row.devices, row.nodes, row.packages) for row in rows} == {("all_gather", 2, 2, 2)}
-    assert str(rows[0].place) == f"{path} all_gather among 2"
 
 
 def test_a_calibration_gives_rows(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from simfrontier.answers.step import exposure
 from tests.inputs.profiler.traces import Event, events_in, exported, step_of
-from tests.invoke import TOY, invoke
 
 CASES = [("toy", "zero-topo", 8), ("compressed-3d", "plain", 8)]
 
@@ -81,21 +80,6 @@ def test_every_kernel_is_launched_once_before_it_starts_and_streams_are_fifos(tm
             ended[event["tid"]] = event["ts"] + event["dur"]
         host = [event["ts"] for event in events if event.get("cat") == "cuda_runtime"]
         assert host == sorted(host)
-
-
-def test_the_command_writes_a_trace_for_every_rank_and_all_of_them_for_perfetto(tmp_path: Path) -> None:
-    ran = invoke("export", TOY, "--format", "kineto", "--plans", "hsdp", "--devices", "8", "--out", tmp_path)
-    assert (ran.code, ran.err) == (0, "")
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == [*(f"hsdp-rank-{rank:05}.json" for rank in range(8)), "hsdp-ranks.perfetto"]
-    document = json.loads((tmp_path / "hsdp-rank-00003.json").read_text(encoding="utf-8"))
-    assert (document["distributedInfo"]["rank"], document["distributedInfo"]["world_size"]) == (3, 8)
-    together = events_in(tmp_path / "hsdp-ranks.perfetto")
-    flows = [event for event in together if event["ph"] in "sf"]
-    assert all(
-        first["ph"] == "s" and second["ph"] == "f" for first, second in zip(flows[::2], flows[1::2], strict=True)
-    )
-    assert {event["pid"] for event in flows} <= {event["pid"] for event in together if event.get("cat") == "kernel"}
 
 
 def test_an_arrow_joins_the_ranks_of_one_call(tmp_path: Path) -> None:

@@ -62,20 +62,6 @@ def test_clocks_may_count_from_anywhere(tmp_path: Path, since: float) -> None:
     assert pauses == [0.0, 0.0 if since > 1e15 else pytest.approx(0.25e-6, rel=1e-2)]
 
 
-@pytest.mark.parametrize(
-    ("events", "said"),
-    [
-        (kernel("ncclDevKernel_AllGather_RING_LL", 20, 0, 9, 1), "2 kernels of NCCL or RCCL do not say what they move"),
-        ([*kernel("a", 7, 0, 9, 1), *kernel("b", 7, 5, 12, 2)], "begin before the one before them on their"),
-        ([*kernel("a", 7, 0, 9, 1), *kernel("b", 7, 9, 12, -1)], "what a kernel waits for is told from times"),
-        (call("broadcast", 20, 0, 9, 1, 4, WORLD), "broadcast taken for an all-gather of its bytes"),
-        (call("barrier", 20, 0, 9, 1, 0, WORLD), "barrier taken for an all-reduce of one number"),
-    ],
-)  # fmt: skip
-def test_what_is_taken_for_something_else_is_noted(tmp_path: Path, events: list[Event], said: str) -> None:
-    assert any(said in note for note in job_of(tmp_path, events, events).notes)
-
-
 def test_calls_within_an_annotation_of_the_host_are_found(tmp_path: Path) -> None:
     args = call("allreduce", 20, 0, 9, 1, 4, WORLD)[1]["args"]
     outer = {"ph": "X", "cat": "user_annotation", "name": "train", "pid": 1, "tid": 1, "ts": 0, "dur": 100}
