@@ -1,18 +1,17 @@
 """What an op takes alone, and what a collective takes alone: everything that needs a price asks here."""
 
 from simfrontier.core.cost.alone import EqualGroups as EqualGroups
-from simfrontier.core.cost.call import Flow as Flow, OpWork as OpWork, PricedOp as PricedOp
+from simfrontier.core.cost.call import Flow as Flow, OpWork as OpWork, PricedOp as PricedOp, pair_shape as pair_shape
 from simfrontier.core.cost.compute import NO_CODING as NO_CODING, Kernel as Kernel, PerHopCoding as PerHopCoding
-from simfrontier.core.cost.exchange import pair_shape as pair_shape
 from simfrontier.core.cost.folded_pattern import FoldedPattern as FoldedPattern
-from simfrontier.core.cost.on_machine import (
+from simfrontier.core.cost.layout import pairs_of as pairs_of
+from simfrontier.core.cost.prices import Prices as Prices
+from simfrontier.core.cost.pricing import (
     Placement as Placement,
+    Pricing as Pricing,
     folded_anew as folded_anew,
     placed as placed,
     price as price,
     price_states as price_states,
 )
-from simfrontier.core.cost.prices import Prices as Prices
-from simfrontier.core.cost.pricing import Pricing as Pricing
-from simfrontier.core.cost.role_assignment import pairs_of as pairs_of
 from simfrontier.core.cost.varied_prices import VariedPrices as VariedPrices

@@ -1,11 +1,10 @@
-"""One collective alone on a machine, in closed form: what a library's law says of groups that make the same call at
-once, for tables of measured times and for fits to them."""
+"""Collectives alone on a machine, in closed form: the time of equal groups that make the same call at once, by a
+library's law, and the algorithm that it takes for them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +14,10 @@ from simfrontier.core.collectives import GroupShape, Library, algorithm
 from simfrontier.core.cost.call import Call
 from simfrontier.core.cost.folded_pattern import FoldedPattern
 from simfrontier.core.machine import Machine
-from simfrontier.core.network import Fabric
-from simfrontier.core.program import CollectiveKind, Mesh
+from simfrontier.core.network import Fabric, Pattern, wait_pattern
+from simfrontier.core.program import Collective, CollectiveKind, Mesh, Schedule
 
-
-class _Sent(NamedTuple):
-    """The rate by an algorithm for the library that last asked, and what of the library it depends on."""
-
-    library: Library
-    asked: tuple[object, ...]
-    bytes_per_s: float
+GROUP_WAIT = "wait"
 
 
 @dataclass(eq=False)
@@ -41,7 +34,7 @@ class EqualGroups:
     stride: int = 1
     _folded: dict[tuple[str, str], FoldedPattern] = field(default_factory=dict)
     _split: dict[str, list[EqualGroups]] = field(default_factory=dict)  # by the algorithm that splits its calls so
-    _sent: dict[str, _Sent] = field(default_factory=dict)
+    _sent: dict[str, tuple[tuple[object, ...], float]] = field(default_factory=dict)  # for what was asked last
 
     def __post_init__(self) -> None:
         per_node, total = self.machine.devices_per_node, self.machine.num_devices
@@ -97,17 +90,14 @@ class EqualGroups:
     def sent_per_s(self, name: str, library: Library) -> float:
         """What a rank of the slowest group sends by an algorithm, all groups having equal parts of the links, at the
         shares that the library reaches, and at most its cap."""
+        by = algorithm(name)
+        cap, shares = by.cap_bytes_per_s(library, self.shape), by.shares_on(library, self.machine)
+        asked = library.ring_order, cap, tuple(shares.values())
         known = self._sent.get(name)
-        if known is None or known.library is not library:
-            by = algorithm(name)
-            cap, shares = by.cap_bytes_per_s(library, self.shape), by.shares_on(library, self.machine)
-            asked = library.ring_order, cap, tuple(shares.values())
-            if known is None or known.asked != asked:
-                rate = float(self._pattern(name, library).sent_per_s(cap, shares).min())
-            else:
-                rate = known.bytes_per_s
-            known = self._sent[name] = _Sent(library, asked, rate)
-        return known.bytes_per_s
+        if known is None or known[0] != asked:
+            rate = float(self._pattern(name, library).sent_per_s(cap, shares).min())
+            known = self._sent[name] = asked, rate
+        return known[1]
 
     def _pattern(self, name: str, library: Library) -> FoldedPattern:
         key = name, library.ring_order
@@ -150,3 +140,59 @@ def _shape(machine: Machine, devices: NDArray[np.integer]) -> GroupShape:
         num_nodes=len(np.unique(devices // machine.devices_per_node)),
         num_packages=len(np.unique(devices // machine.devices_per_package)),
     )
+
+
+# ── the choice of an algorithm ──
+
+
+def pattern_key(axes: tuple[str, ...], name: str) -> str:
+    """Return the key of the pattern of collectives over `axes` by an algorithm."""
+    return "+".join(axes) + "/" + name
+
+
+def refuse_alone(library: Library, names: Sequence[str]) -> None:
+    """Raise InputError for an algorithm by which single calls are modelled, but no schedule."""
+    for by in map(algorithm, names):
+        if by.not_as_loads:
+            raise InputError(f"library {library.name}: {by.not_as_loads}")
+
+
+@dataclass
+class AlgorithmChoices:
+    """The library's choices for the ops of one mesh; patterns by axes and algorithm, built on first use."""
+
+    fabric: Fabric
+    mesh: Mesh
+    library: Library
+    patterns: dict[tuple[tuple[str, ...], str], Pattern] = field(default_factory=dict)
+    laid_out: dict[tuple[str, ...], EqualGroups] = field(default_factory=dict)
+
+    def over(self, axes: tuple[str, ...]) -> EqualGroups:
+        """The groups over `axes`; InputError as `EqualGroups.over`, where no pattern is written for them."""
+        if axes not in self.laid_out:
+            self.laid_out[axes] = EqualGroups.over(self.fabric, self.mesh, axes)
+        return self.laid_out[axes]
+
+    def pattern(self, axes: tuple[str, ...], name: str) -> Pattern:
+        """Return what a collective over `axes` loads by an algorithm, or who waits for whom in it (GROUP_WAIT)."""
+        if (axes, name) not in self.patterns:
+            calls = self.over(axes)
+            if name == GROUP_WAIT:
+                made = wait_pattern(self.fabric, calls.groups)
+            else:
+                refuse_alone(self.library, (name,))
+                by = algorithm(name)
+                self.library = by.knowing(self.library, calls)
+                made = by.loads(self.fabric, calls.groups, self.library)
+            self.patterns[axes, name] = made
+        return self.patterns[axes, name]
+
+    def choose(self, op: Collective, schedule: Schedule) -> str:
+        """The algorithm the library takes: by its own rule, or else the one that is fastest alone, of those it has."""
+        calls = self.over(op.axes)
+        call = Call.of(op, schedule, calls.shape)
+        options = call.algorithms(self.library)
+        if len(options) == 1:
+            return options[0]
+        refuse_alone(self.library, options)
+        return calls.fastest(call, self.library, options)[1]

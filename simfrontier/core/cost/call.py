@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from simfrontier.core.collectives import (
     sent_part,
 )
 from simfrontier.core.machine import where
-from simfrontier.core.program import LIBRARY, Collective, CollectiveKind, Schedule
+from simfrontier.core.program import DIRECT, LIBRARY, Collective, CollectiveKind, Schedule
 
 LOCAL = "local"  # key of the pattern of ranks by themselves
 
@@ -121,3 +122,21 @@ class Call(NamedTuple):
         return start_up + sum(self.sizes) * by.sent(self.kind, self.shape.size) / by.cap_bytes_per_s(
             library, self.shape
         )
+
+
+# ── exchanges ──
+
+
+def pair_shape(edges: Sequence[int]) -> GroupShape:
+    """Of two ranks whose messages cross these boundaries (same package, same node, between nodes)."""
+    return GroupShape(size=2, num_nodes=1 + bool(edges[2]), num_packages=2 - bool(edges[0]))
+
+
+def exchange_latency_s(num_bytes: float, shape: GroupShape, library: Library, sent_per_s: float) -> float:
+    """What an exchange takes beyond its larger message over the rate at which its ranks send."""
+    return algorithm_of(DIRECT).latency_s(library, "all_to_all", num_bytes, shape, sent_per_s)
+
+
+def exchange_s(num_bytes: float, shape: GroupShape, library: Library, sent_per_s: float) -> float:
+    """Time of an exchange, nothing else running."""
+    return exchange_latency_s(num_bytes, shape, library, sent_per_s) + num_bytes / sent_per_s

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import Codec
-from simfrontier.core.cost.call import LOCAL, NO_WORK, STILL, OpWork, PricedOp
-from simfrontier.core.cost.folded_pricing import FoldedPricing
 from simfrontier.core.dtypes import DTYPE_BYTES
 from simfrontier.core.machine import Machine
 from simfrontier.core.program import (
@@ -158,28 +156,3 @@ def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
     traffic = float(traffic_bytes(op, schedule.tensors, schedule.mesh))
     is_pointwise = op.matmul is None and is_work(op)
     return traffic * machine.kernels.traffic(op.kind) if is_pointwise else traffic
-
-
-def priced_compute(pricing: FoldedPricing, op: Compute) -> PricedOp:
-    """A kernel: its memory traffic, capped so that alone it takes its roofline time on a device of that speed."""
-    num_units = pricing.machine.device.num_compute_units
-    kernel = Kernel.of(op, pricing.schedule, pricing.machine)
-    speeds, traffic = pricing.fabric.speed[pricing.folding.representative], kernel.num_bytes
-    if not traffic:
-        each: list[float] = speeds.tolist()
-        waits = {speed: OpWork(kernel.seconds(speed), 0.0, 1.0, -1) if speed else STILL for speed in set(each)}
-        return PricedOp(LOCAL, tuple([waits[speed] for speed in each]))
-    works = []
-    for cls, (speed, has_part) in enumerate(zip(speeds.tolist(), pricing.has_part(op).tolist(), strict=True)):
-        if not has_part:
-            works.append(NO_WORK)
-            continue
-        if not speed:
-            works.append(pricing.still(LOCAL, cls, traffic))
-            continue
-        alone = traffic / kernel.seconds(speed)
-        units = kernel.arithmetic_s / speed * num_units / traffic
-        column = pricing.column(LOCAL, cls)
-        load = column.hbm + column.units * units
-        works.append(OpWork(0.0, traffic, alone, pricing.intern((cls, alone, units), column.rows, load, alone)))
-    return PricedOp(LOCAL, tuple(works))

@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.core.collectives import CallTable, GroupShape, Library, algorithm, call_of, exchanged_bytes
-from simfrontier.core.cost.alone import EqualGroups
-from simfrontier.core.cost.call import Call
-from simfrontier.core.cost.choice import refuse_alone
+from simfrontier.core.cost.alone import EqualGroups, refuse_alone
+from simfrontier.core.cost.call import Call, exchange_s, pair_shape
 from simfrontier.core.cost.compute import Kernel, PerHopCoding, least_kernel_s
-from simfrontier.core.cost.exchange import exchange_s, pair_shape
-from simfrontier.core.cost.on_machine import Placement, placed
+from simfrontier.core.cost.pricing import Placement, placed
 from simfrontier.core.machine import HEALTHY, Machine, Perturbation
 from simfrontier.core.network import Fabric, equal_parts, paired
 from simfrontier.core.program import DIRECT, Collective, Compute, Exchange, Mesh, Op, Schedule

@@ -10,10 +10,9 @@ import numpy as np
 from simfrontier.base.arrays import Floats, Ints
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.collectives import GroupShape, Library, algorithm
-from simfrontier.core.cost.call import Call
-from simfrontier.core.cost.choice import pattern_key
+from simfrontier.core.cost.alone import pattern_key
+from simfrontier.core.cost.call import Call, exchange_s, pair_shape
 from simfrontier.core.cost.compute import Kernel, PerHopCoding
-from simfrontier.core.cost.exchange import exchange_s, pair_shape
 from simfrontier.core.cost.folded_pattern import FoldedPattern
 from simfrontier.core.cost.pricing import Pricing
 from simfrontier.core.machine import Machine

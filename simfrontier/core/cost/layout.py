@@ -1,13 +1,17 @@
-"""A schedule laid out on a machine: its folded fabric, the patterns that load it, and the flows of its ops."""
+"""A schedule laid out on a machine: who runs which role, its folded fabric, the patterns that load it, and the flows of
+its ops."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfrontier.base.arrays import Floats, Ints
+from simfrontier.base.errors import InputError
 from simfrontier.core.collectives import (
     CallTable,
     GroupShape,
@@ -16,18 +20,74 @@ from simfrontier.core.collectives import (
     call_of,
     exchanged_bytes,
 )
-from simfrontier.core.cost.alone import group_shape
+from simfrontier.core.cost.alone import group_shape, pattern_key
 from simfrontier.core.cost.call import LOCAL, Call, Flow, OpWork
-from simfrontier.core.cost.choice import pattern_key
 from simfrontier.core.cost.folded_pattern import FoldedPattern
-from simfrontier.core.cost.role_assignment import RoleAssignment, exchange_key
 from simfrontier.core.machine import Machine
 from simfrontier.core.network import Fabric, Folding, LoadColumn, Pattern
-from simfrontier.core.program import DIRECT, Collective, Exchange, Op, Schedule
+from simfrontier.core.program import DIRECT, Collective, Exchange, Op, Schedule, members_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RoleAssignment:
+    """`axis` is the mesh axis whose coordinates have the roles (None: one role, for all ranks), `of_rank` the role of
+    each rank [num_ranks]."""
+
+    axis: str | None
+    of_rank: NDArray[np.int32]
+
+    @property
+    def is_one(self) -> bool:
+        """Whether all ranks run one role."""
+        return self.axis is None
+
+    def is_shared(self, op: Op) -> bool:
+        """Whether ranks of several roles take part in one call of the op."""
+        if self.axis is None:
+            return False
+        return isinstance(op, Exchange) or (isinstance(op, Collective) and self.axis in op.axes)
+
+
+def role_assignment_of(schedule: Schedule) -> RoleAssignment:
+    """Raises InputError where several roles do not say which ranks are theirs, each coordinate of one axis once."""
+    mesh, roles = schedule.mesh, schedule.roles
+    if len(roles) == 1:
+        return RoleAssignment(axis=None, of_rank=np.zeros(mesh.num_ranks, np.int32))
+    places = [role.at for role in roles]
+    axes = {place[0] for place in places if place is not None}
+    coordinates = tuple(place[1] for place in places if place is not None)
+    if len(axes) != 1 or sorted(coordinates) != list(range(mesh[next(iter(axes))])):
+        text = ", ".join(f"{r.name} {'nowhere' if r.at is None else '{} {}'.format(*r.at)}" for r in roles)
+        raise InputError(f"schedule: roles: got {text}; allowed: one role for each coordinate of one axis of the mesh")
+    axis = next(iter(axes))
+    role_at = np.argsort(coordinates).astype(np.int32)
+    inner = math.prod(size for _, size in mesh.axes[mesh.names.index(axis) + 1 :])
+    return RoleAssignment(axis=axis, of_rank=role_at[np.arange(mesh.num_ranks) // inner % mesh[axis]])
+
+
+def pairs_of(op: Exchange, schedule: Schedule) -> Ints:
+    """The ranks at both ends, with all other coordinates in common [num_pairs, 2]."""
+    return schedule.mesh.groups((op.axis,))[:, list(op.ends)]
+
+
+def exchange_key(op: Exchange, there: int, back: int) -> str:
+    """Key of the pattern of an exchange; `there` and `back`: bytes of its messages."""
+    common = math.gcd(there, back) or 1
+    return f"{op.axis} {op.ends[0]}>{op.ends[1]}/{there // common}:{back // common}"
+
+
+def users_of(schedule: Schedule) -> dict[int, frozenset[int]]:
+    """The roles that take part in each op, by its number."""
+    out: dict[int, frozenset[int]] = {}
+    for number, role in enumerate(schedule.roles):
+        for block in {call.block: call.ops for call in role.calls}.values():
+            for op in block:
+                out[op.number] = out.get(op.number, frozenset()) | frozenset(members_of(op, schedule) or (number,))
+    return out
 
 
 @dataclass
-class FoldedPricing:
+class Layout:
     """A schedule on a machine: the fabric, the patterns that load it, their folding, and the flows of its ops.
 
     `algorithms` and `small` go by number of the op. `counted` has the pattern of every op with messages, small ones
@@ -48,13 +108,13 @@ class FoldedPricing:
     carried: Mapping[str, tuple[tuple[str, ...], str]]
     small: frozenset[int]
     folding: Folding
-    nominal: NDArray[np.float64]
+    nominal: Floats
     role_assignment: RoleAssignment
     role_of: NDArray[np.int32]
     users: Mapping[int, frozenset[int]] = field(default_factory=dict)
     flows: list[Flow] = field(default_factory=list, init=False)
     _interned: dict[tuple[object, ...], int] = field(default_factory=dict, init=False)
-    _sent: dict[tuple[str, tuple[bool, ...]], NDArray[np.float64]] = field(default_factory=dict, init=False)
+    _sent: dict[tuple[str, tuple[bool, ...]], Floats] = field(default_factory=dict, init=False)
     _folded: dict[str, FoldedPattern] = field(default_factory=dict, init=False)
     _by_itself: dict[str, FoldedPattern] = field(default_factory=dict, init=False)
     _shapes: dict[tuple[str, ...], GroupShape] = field(default_factory=dict, init=False)
@@ -104,10 +164,10 @@ class FoldedPricing:
     def intern(
         self,
         key: tuple[object, ...],
-        rows: NDArray[np.int64],
-        load: NDArray[np.float64],
+        rows: Ints,
+        load: Floats,
         cap: float,
-        held: NDArray[np.float64] | None = None,
+        held: Floats | None = None,
     ) -> int:
         """Number of the flow of that key, which is made once."""
         if key not in self._interned:
@@ -115,7 +175,7 @@ class FoldedPricing:
             self.flows.append(Flow(rows, load, np.zeros(len(rows)) if held is None else held, cap))
         return self._interned[key]
 
-    def reserved_units(self, column: LoadColumn) -> NDArray[np.float64]:
+    def reserved_units(self, column: LoadColumn) -> Floats:
         """Compute units that one call's channels keep on every rank of its group."""
         return np.where(column.units > 0.0, self.library.num_channels * self.library.units_per_channel, 0.0)
 
@@ -157,7 +217,7 @@ class FoldedPricing:
             self._by_itself[key] = FoldedPattern.alone(self.fabric, self.counted[key])
         return self._by_itself[key]
 
-    def sent_per_s(self, key: str, runs: tuple[bool, ...]) -> NDArray[np.float64]:
+    def sent_per_s(self, key: str, runs: tuple[bool, ...]) -> Floats:
         """Bytes per second that a rank of each activity class sends when only this pattern's activities run, all that
         `runs` says."""
         if (key, runs) not in self._sent:
