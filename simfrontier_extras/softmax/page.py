@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from simfrontier.answers.study import versions
-from simfrontier.base.wholefile import write_whole
 from simfrontier.interfaces.report.phrases import binary, number
 from simfrontier.interfaces.report.render import page_of
 from simfrontier.interfaces.report.theme import LINE, Figure, PlanMark, axis, decades, figure, marks, points
-from simfrontier_extras.softmax.findings import SoftmaxRatesFindings
 from simfrontier_extras.softmax.rates import CACHED, FLOAT_BYTES, IN_MEMORY, STARTS, TWO_PASS, Rates, bytes_per_element
 
 MARKS: Final[Mapping[str, PlanMark]] = marks(IN_MEMORY)
@@ -22,12 +20,8 @@ _DASHES: Final = {"cached": "dot", "uncached": "solid"}
 _HEIGHT: Final = 440
 
 
-def charts(rates: Rates) -> dict[str, Figure]:
-    """By name: nanoseconds per element, and how many times as long as two passes."""
-    return {"times as long as two-pass": _chart(rates, True), "time per element": _chart(rates, False)}
-
-
 def _chart(rates: Rates, relative: bool) -> Figure:
+    """Return nanoseconds per element, or how many times as long as two passes, by the length of a row."""
     traces = [
         trace
         for name in IN_MEMORY
@@ -108,20 +102,15 @@ def _two_pass_level() -> dict[str, Any]:
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def softmax_rates_page(found: SoftmaxRatesFindings) -> str:
+def softmax_rates_page(rates: Rates) -> str:
     """The page as text; the same table gives the same text."""
     return page_of(
         "softmax",
         TEMPLATES,
-        found=found,
-        charts=charts(found.rates),
+        found=rates,
+        charts={"times as long as two-pass": _chart(rates, True), "time per element": _chart(rates, False)},
         marks=MARKS,
         starts=NAMES,
         line_bytes={name: bytes_per_element(name) for name in IN_MEMORY},
         versions=versions(),
     )
-
-
-def write_softmax_rates_page(found: SoftmaxRatesFindings, path: Path) -> None:
-    """Write the page. Raises InputError where the file cannot be written."""
-    write_whole(path, softmax_rates_page(found))

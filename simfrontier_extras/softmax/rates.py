@@ -1,4 +1,4 @@
-"""Measured times of softmax by two passes over memory and by three: read from a file, and how they compare."""
+"""Measured times of softmax by two passes over memory and by three: read from a file, how they compare, and why."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Final, Literal
 
 from annotated_types import Ge
@@ -18,10 +19,12 @@ from simfrontier.inputs.measured import RowPlace, read_rows
 COLUMNS: Final = ("elements", "algorithm", "starts", "median_s", "least_s", "bytes_moved", "cpu", "cache_bytes")
 IN_MEMORY: Final = tuple(name for name in KERNELS if name != "fused")  # kernels whose rows do not stay on the chip
 TWO_PASS: Final = "two-pass"
+RELOAD: Final = "three-pass-reload"
 OTHERS: Final = tuple(name for name in IN_MEMORY if name != TWO_PASS)
 CACHED, UNCACHED = STARTS = ("cached", "uncached")  # where a row is when a call begins
 FLOAT_BYTES: Final = 4
-EXPONENTIALS: Final = {TWO_PASS: 2, "three-pass-recompute": 2, "three-pass-reload": 1}  # of an element
+EXPONENTIALS: Final = {TWO_PASS: 2, "three-pass-recompute": 2, RELOAD: 1}  # of an element
+ALIKE: Final = 1.15  # rates that differ by less are called about the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,44 @@ class Rate:
     @property
     def bytes_per_s(self) -> float:
         return self.bytes_moved / self.median_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgainstTwoPass:
+    """Time of an algorithm relative to two passes, on rows larger than the last cache: the median over
+    lengths, the least and the most with their lengths, and the limit, if only bytes took time. `lost`: lengths in the
+    cache at which it is faster than two passes."""
+
+    algorithm: str
+    ratio: float
+    least: float
+    least_at: int
+    most: float
+    most_at: int
+    limit: float
+    lost: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return self.algorithm.removeprefix("three-pass-")
+
+    @property
+    def reached(self) -> float:
+        """Share of the gain that bytes alone would make; negative where there is a loss."""
+        return (self.ratio - 1) / (self.limit - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlgorithmSpeed:
+    """An algorithm by itself, medians over lengths: counted bytes per second on rows larger than the last cache, and
+    nanoseconds of an element in the cache (None where that was not measured); its passes over a row, and its
+    exponentials of an element."""
+
+    algorithm: str
+    bytes_per_s: float
+    cached_ns: float | None
+    passes: int
+    exponentials: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +111,12 @@ class Rates:
         """True if a row comes from memory in every pass, as it is larger than the last cache."""
         return starts == UNCACHED and FLOAT_BYTES * elements > self.cache_bytes
 
-    @property
+    @cached_property
     def outside(self) -> tuple[int, ...]:
         """Lengths of the rows that are larger than the last cache."""
         return tuple(elements for elements, starts in self.kinds if self.is_outside(elements, starts))
 
-    @property
+    @cached_property
     def cached(self) -> tuple[int, ...]:
         """Lengths that were measured in the cache."""
         return tuple(elements for elements, starts in self.kinds if starts == CACHED)
@@ -84,6 +125,76 @@ class Rates:
     def wins(self) -> bool:
         """True if two passes are the fastest for every row that is larger than the last cache."""
         return all(self.ratio(elements, UNCACHED, other) > 1 for elements in self.outside for other in OTHERS)
+
+    # ── findings ──
+
+    @cached_property
+    def against(self) -> tuple[AgainstTwoPass, ...]:
+        """Every other algorithm compared with two passes."""
+        return tuple(map(self._against, OTHERS))
+
+    @cached_property
+    def speeds(self) -> tuple[AlgorithmSpeed, ...]:
+        """Every algorithm by itself."""
+        return tuple(
+            AlgorithmSpeed(
+                algorithm=name,
+                bytes_per_s=median(self.rates[elements, UNCACHED, name].bytes_per_s for elements in self.outside),
+                cached_ns=self._ns(name, CACHED) if self.cached else None,
+                passes=KERNELS[name].accesses,
+                exponentials=EXPONENTIALS[name],
+            )
+            for name in IN_MEMORY
+        )
+
+    @property
+    def fastest(self) -> AlgorithmSpeed:
+        return max(self.speeds, key=lambda one: one.bytes_per_s)
+
+    @property
+    def slowest(self) -> AlgorithmSpeed:
+        return min(self.speeds, key=lambda one: one.bytes_per_s)
+
+    @property
+    def are_alike(self) -> bool:
+        """True if all algorithms move bytes at about the same rate."""
+        return self.fastest.bytes_per_s <= ALIKE * self.slowest.bytes_per_s
+
+    @property
+    def by_exponentials(self) -> bool:
+        """True if the rate of bytes is the lower, the more exponentials there are to a pass."""
+        rising = [one.algorithm for one in sorted(self.speeds, key=lambda one: one.bytes_per_s)]
+        by_pass = sorted(self.speeds, key=lambda one: one.exponentials / one.passes, reverse=True)
+        return rising == [one.algorithm for one in by_pass]
+
+    @property
+    def cached_reload(self) -> float | None:
+        """In the cache, reload's time over that of two passes in the median; None where nothing was measured there."""
+        return median(self.ratio(each, CACHED, RELOAD) for each in self.cached) if self.cached else None
+
+    @property
+    def cached_share(self) -> float | None:
+        """Time of two passes in the cache over theirs out of it; None where nothing was measured there."""
+        return self._ns(TWO_PASS, CACHED) / self._ns(TWO_PASS, UNCACHED) if self.cached else None
+
+    def _against(self, other: str) -> AgainstTwoPass:
+        at = {elements: self.ratio(elements, UNCACHED, other) for elements in self.outside}
+        least, most = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
+        return AgainstTwoPass(
+            algorithm=other,
+            ratio=median(at.values()),
+            least=at[least],
+            least_at=least,
+            most=at[most],
+            most_at=most,
+            limit=limit_of(other),
+            lost=tuple(elements for elements in self.cached if self.ratio(elements, CACHED, other) < 1),
+        )
+
+    def _ns(self, name: str, starts: str) -> float:
+        """Nanoseconds of an element, the median over lengths in the cache, or over those that are larger than it."""
+        lengths = self.cached if starts == CACHED else self.outside
+        return median(1e9 * self.rates[elements, starts, name].median_s / elements for elements in lengths)
 
 
 def limit_of(algorithm: str) -> float:

@@ -10,17 +10,16 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import typer
 
 from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier.base.wholefile import write_whole
-from simfrontier.core.program import KERNELS
-from simfrontier_extras.softmax.rates import COLUMNS, IN_MEMORY, STARTS
+from simfrontier.inputs.measured import RowPlace
+from simfrontier_extras.softmax.rates import COLUMNS, IN_MEMORY, Rate
 from simfrontier_extras.softmax.real.softmax import Rows, kernel
 from simfrontier_real.replay.timed import progress
 
@@ -32,22 +31,11 @@ _CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowTime:
-    """Seconds of a row by one algorithm: the median of the repeats, and the least."""
-
-    elements: int
-    algorithm: str
-    starts: str
-    median_s: float
-    least_s: float
-
-
 def time_to(out: Path | None, sizes: Sequence[int], repeats: int, cache_bytes: int | None) -> None:
     """Time the algorithms, and write the table, or print it where there is no file. Raises InputError."""
     cache_bytes = last_cache_bytes() if cache_bytes is None else cache_bytes
     with progress(0, num_steps(sizes, repeats, cache_bytes), "softmax") as step:
-        made = table(time_all(sizes, repeats, cache_bytes, step), cpu_name(), cache_bytes)
+        made = table(time_all(sizes, repeats, cache_bytes, step))
     if out is None:
         typer.echo(made, nl=False)
     else:
@@ -86,7 +74,7 @@ def last_cache_bytes() -> int:
     return max(sizes)
 
 
-def time_all(sizes: Sequence[int], repeats: int, cache_bytes: int, step: Callable[[], None]) -> list[RowTime]:
+def time_all(sizes: Sequence[int], repeats: int, cache_bytes: int, step: Callable[[], None]) -> list[Rate]:
     """Time every algorithm for every length; `step` is called after each of `num_steps` parts of the work.
 
     Input is uniform(-1000, 1000), as in google/XNNPACK, bench/f32-softmax.cc. A call takes rows one after the other:
@@ -101,12 +89,15 @@ def time_all(sizes: Sequence[int], repeats: int, cache_bytes: int, step: Callabl
         made[:] = 0.0
         times = _times(rows, made, repeats, step)
         out += [
-            RowTime(
+            Rate(
                 elements=elements,
                 algorithm=algorithm,
                 starts=starts,
                 median_s=statistics.median(seconds) / num_rows,
                 least_s=min(seconds) / num_rows,
+                cpu=cpu_name(),
+                cache_bytes=cache_bytes,
+                place=RowPlace(""),
             )
             for algorithm, seconds in times.items()
         ]
@@ -118,24 +109,23 @@ def num_steps(sizes: Sequence[int], repeats: int, cache_bytes: int) -> int:
     return repeats * len(list(_kinds(sizes, cache_bytes)))
 
 
-def table(timed: Sequence[RowTime], cpu: str, cache_bytes: int) -> str:
+def table(timed: Sequence[Rate]) -> str:
     """The times as CSV; bytes moved are counted by passes, not measured."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(COLUMNS)
     for each in timed:
-        moved = 4 * KERNELS[each.algorithm].accesses * each.elements
-        seconds = (f"{each.median_s:.4g}", f"{each.least_s:.4g}")
-        rows.writerow((each.elements, each.algorithm, each.starts, *seconds, moved, cpu, cache_bytes))
+        values = [getattr(each, column) for column in COLUMNS]
+        rows.writerow(f"{value:.4g}" if isinstance(value, float) else value for value in values)
     return text.getvalue()
 
 
-def _kinds(sizes: Sequence[int], cache_bytes: int) -> Iterator[tuple[int, str]]:
+def _kinds(sizes: Sequence[int], cache_bytes: int) -> Iterator[tuple[int, Literal["cached", "uncached"]]]:
     """(elements, where a row is when a call begins); what no cache has room for is measured uncached alone."""
     for elements in sizes:
-        for starts in STARTS:
-            if starts == "uncached" or 8 * elements <= cache_bytes / 2:
-                yield elements, starts
+        if 8 * elements <= cache_bytes / 2:
+            yield elements, "cached"
+        yield elements, "uncached"
 
 
 def _share(starts: str, cache_bytes: int) -> int:

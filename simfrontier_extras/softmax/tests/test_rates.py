@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from simfrontier.interfaces.report.render import said
-from simfrontier_extras.softmax.findings import softmax_rates_findings
 from simfrontier_extras.softmax.page import TEMPLATES, softmax_rates_page
 from simfrontier_extras.softmax.rates import IN_MEMORY, bytes_per_element, limit_of, read_rates
 from tests.facts import says
@@ -39,7 +38,7 @@ def table(tmp_path: Path, rows: list[str]) -> Path:
 
 
 def told(path: Path) -> str:
-    found = softmax_rates_findings(read_rates(path))
+    found = read_rates(path)
     every = [
         text for name in ("lead", "findings", "reasons") for text in said("softmax", name, found, folder=TEMPLATES)
     ]
@@ -77,7 +76,7 @@ def test_the_page_and_its_table_are_written(tmp_path: Path) -> None:
     path = table(tmp_path, lines(IN_CACHE, LARGE, LARGER))
     assert invoke("softmax", path, "--out", tmp_path / "page").code == 0
     page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
-    assert page == softmax_rates_page(softmax_rates_findings(read_rates(path)))
+    assert page == softmax_rates_page(read_rates(path))
     for part in ("two passes are the fastest", "A CPU"):
         assert part in page
     assert "a row fills the last cache (32" in Page(page).data["fig-softmax-rates"]

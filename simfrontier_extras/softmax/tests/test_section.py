@@ -14,8 +14,7 @@ from simfrontier.inputs.scenario import scenario_of
 from simfrontier.interfaces.report.phrases import quantity, signed
 from simfrontier.interfaces.report.study_page import page
 from simfrontier.interfaces.report.view import StudyView, step_s
-from simfrontier_extras.softmax.report_sections import ADDS, softmax_section
-from simfrontier_extras.softmax.study_findings import StudySoftmaxes, study_softmaxes
+from simfrontier_extras.softmax.report_sections import ADDS, StudySoftmaxes, softmax_section, study_softmaxes
 from tests.interfaces.report.studies import scenario_path, study
 
 WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
