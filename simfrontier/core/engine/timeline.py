@@ -104,10 +104,7 @@ class RoleView:
     @cached_property
     def lifetimes(self) -> Lifetimes:
         """Of all instances that the role touches."""
-        nodes = self.segmented
-        if nodes.num_ops == nodes.program.num_ops:  # the program with every op is at hand
-            return nodes.program.lifetime_arrays
-        return lifetimes(nodes.schedule, nodes.role)
+        return lifetimes(self.segmented.schedule, self.segmented.role)
 
 
 def is_kernel(ops: Iterable[Op]) -> NDArray[np.bool_]:

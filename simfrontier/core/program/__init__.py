@@ -9,11 +9,7 @@ from simfrontier.core.program.cost import (
     matmul_form as matmul_form,
     matmul_shape as matmul_shape,
 )
-from simfrontier.core.program.expansion import (
-    ExpandedProgram as ExpandedProgram,
-    Lifetimes as Lifetimes,
-    expand as expand,
-)
+from simfrontier.core.program.expansion import ExpandedProgram as ExpandedProgram, expand as expand
 from simfrontier.core.program.finding import Finding as Finding, title_of as title_of
 from simfrontier.core.program.interpreter import (
     UNKNOWN as UNKNOWN,
@@ -53,7 +49,12 @@ from simfrontier.core.program.kinds import (
     phase_of as phase_of,
     traffic_bytes as traffic_bytes,
 )
-from simfrontier.core.program.lifetime import Peak as Peak, lifetimes as lifetimes, peak_bytes as peak_bytes
+from simfrontier.core.program.lifetime import (
+    Lifetimes as Lifetimes,
+    Peak as Peak,
+    lifetimes as lifetimes,
+    peak_bytes as peak_bytes,
+)
 from simfrontier.core.program.mesh import Mesh as Mesh
 from simfrontier.core.program.names import (
     ALGORITHMS as ALGORITHMS,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+
+import numpy as np
 
 from simfrontier.base.errors import InputError
 from simfrontier.base.units import written
@@ -20,9 +21,10 @@ from simfrontier.core.program.ir import (
     Schedule,
     Tensor,
 )
+from simfrontier.core.program.lifetime import lifetimes
 from simfrontier.core.program.loops import Item, Loop, folded
 from simfrontier.core.program.names import LIBRARY
-from simfrontier.core.program.store import digest
+from simfrontier.core.program.store import StoredBlocks, digest
 
 MAX_NAMED = 3
 PREFIXES = ("", " k", " M", " G", " T")
@@ -54,15 +56,12 @@ def render(schedule: Schedule, block: int | None = None, outline: bool = False) 
 
 class _Page:
     def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
-        self.mesh = schedule.mesh
-        known: dict[tuple[Op, ...], int] = {}
-        self.number = [known.setdefault(block, len(known)) for block in schedule.blocks]  # equal blocks are one
-        self.blocks = list(known)
-        self.labels: dict[int, str] = {}
-        for role in schedule.roles:
-            for call in role.calls:
-                self.labels.setdefault(self.number[call.block], call.label)
+        self.schedule, self.mesh = schedule, schedule.mesh
+        stored = StoredBlocks(schedule)
+        self.number = stored.block_of  # equal blocks are one
+        self.blocks = [[stored.ops[number] for number in block] for block in stored.blocks]
+        calls = [call for role in reversed(schedule.roles) for call in reversed(role.calls)]
+        self.labels = {self.number[call.block]: call.label for call in calls}  # of the first call
 
     # ── header and states ──
 
@@ -80,14 +79,12 @@ class _Page:
     def states(self, role: Role) -> list[str]:
         """The persistent states of a role's ranks by kind and placement: how many tensors, their elements, and bytes on
         one rank."""
-        instances = self._num_instances(role)
+        lives = lifetimes(self.schedule, role)
+        instances = dict(zip(lives.names, np.bincount(lives.tensor, minlength=len(lives.names)).tolist(), strict=True))
+        is_shared = len(self.schedule.roles) == 1
         groups: dict[tuple[int, str, str, str], list[Tensor]] = defaultdict(list)
         for tensor in self.schedule.tensors.values():
-            if (
-                tensor.persistent
-                and tensor.role in LASTING_ROLES
-                and (len(self.schedule.roles) == 1 or instances[tensor.name])
-            ):
+            if tensor.persistent and tensor.role in LASTING_ROLES and (is_shared or instances[tensor.name]):
                 form = str(tensor.codec or tensor.dtype)
                 key = (LASTING_ROLES.index(tensor.role), tensor.role, form, str(tensor.placement.on(self.mesh)))
                 groups[key].append(tensor)
@@ -98,23 +95,6 @@ class _Page:
             size = sum(instances[t.name] * t.local_bytes(self.mesh) for t in tensors)
             rows.append((kind, form, placement, str(count), _count(elements), written(size, "bytes")))
         return _table(rows)
-
-    def _num_instances(self, role: Role) -> dict[str, int]:
-        """How many instances of each persistent tensor a role's program touches."""
-        held: dict[str, set[tuple[int, int]]] = defaultdict(set)
-        for call, op in role.instances():
-            for ref in self._touched(op, role):
-                tensor = self.schedule.tensors.get(ref.name)
-                if tensor is not None and tensor.persistent:
-                    layer = ref.layer + call.layer if tensor.per_layer else 0
-                    held[ref.name].add((layer, ref.micro + call.micro if tensor.per_micro else 0))
-        return defaultdict(int, {name: len(result) for name, result in held.items()})
-
-    def _touched(self, op: Op, role: Role) -> Iterable[Ref]:
-        if isinstance(op, Exchange) and role.at is not None:
-            reads, writes = op.at(role.at[1])
-            return (*reads, *writes)
-        return (*op.reads, *op.writes, *op.accumulates)
 
     def title(self, role: Role) -> str:
         place = "" if role.at is None else f" at {role.at[0]} {role.at[1]}"
@@ -216,13 +196,9 @@ class _Page:
 
 def _each_time(loop: Loop) -> str:
     """How much further a loop's calls are each time, in words."""
-    parts = [_counted(loop.layers, "layer", "layers")] if loop.layers else []
-    parts += [_counted(loop.micros, "micro-batch", "micro-batches")] if loop.micros else []
+    further = ((loop.layers, "layer", "layers"), (loop.micros, "micro-batch", "micro-batches"))
+    parts = [f"{count:+d} {one if abs(count) == 1 else several}" for count, one, several in further if count]
     return f", each time {' and '.join(parts)}" if parts else ""
-
-
-def _counted(count: int, one: str, several: str) -> str:
-    return f"{count:+d} {one if abs(count) == 1 else several}"
 
 
 def _places(one: str, several: str, first: int, last: int) -> str:

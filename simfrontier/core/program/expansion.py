@@ -12,29 +12,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.core.program.ir import HOST, Call, Compute, Exchange, Op, Ref, Role, Schedule, Tensor
 from simfrontier.core.program.roles import CallSequence, sequence_of
 
-if TYPE_CHECKING:
-    from simfrontier.base.arrays import Ints
-
 Lifetime = tuple[Ref, int, int]  # (instance, op that writes it first, op that touches it last)
 Wait = tuple[int, int]  # (lane, number of its ops that must be done)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Lifetimes:
-    """Of all instances that a role touches, in arrays: the number of its tensor in `names`, and the first and the last
-    op that touches it. The role has `num_ops` ops."""
-
-    names: list[str]
-    tensor: Ints
-    first: Ints
-    last: Ints
-    num_ops: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,16 +55,6 @@ class UnrolledProgram:
                     last[ref] = index
         return [(ref, index, last[ref]) for ref, index in first.items()]
 
-    @cached_property
-    def lifetime_arrays(self) -> Lifetimes:
-        """The same in arrays."""
-        import numpy as np  # takes long to import, and a name in this module needs none
-
-        number: dict[str, int] = {}
-        rows = [(number.setdefault(ref.name, len(number)), first, last) for ref, first, last in self.lifetimes]
-        tensor, first, last = np.array(rows, np.int64).reshape(-1, 3).T
-        return Lifetimes(list(number), tensor, first, last, self.num_ops)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ExpandedProgram(UnrolledProgram):
@@ -114,9 +88,7 @@ class ExpandedProgram(UnrolledProgram):
     def with_ops(self, ops: list[Op], calls: list[Call]) -> ExpandedProgram:
         """The same order and waits for other ops in the same places (another mesh size, say)."""
         made = replace(self, ops=ops, calls=calls)
-        made.__dict__.update(
-            {name: getattr(self, name) for name in ("by_lane", "before", "lifetimes", "lifetime_arrays")}
-        )
+        made.__dict__.update({name: getattr(self, name) for name in ("by_lane", "before", "lifetimes")})
         return made
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
-from simfrontier.core.program.expansion import AbsoluteRefs, Lifetimes
+import numpy as np
+
+from simfrontier.base.arrays import Ints
+from simfrontier.core.program.expansion import AbsoluteRefs
 from simfrontier.core.program.finding import title_of
 from simfrontier.core.program.ir import Op, Ref, Role, Schedule
-
-if TYPE_CHECKING:
-    from simfrontier.base.arrays import Ints
 
 WITHOUT_GAPS = 1 << 20  # numbers this close together stay as they are
 
@@ -44,8 +43,6 @@ def peak_bytes(schedule: Schedule, role: Role | None = None) -> Peak:
 
     Persistent tensors are held throughout; a buffer from its first write to its last touch, each inclusive.
     """
-    import numpy as np  # takes long to import, and a name in this module needs none
-
     if role is None:
         return max((peak_bytes(schedule, each) for each in schedule.roles), key=lambda peak: peak.num_bytes)
     spans = lifetimes(schedule, role)
@@ -80,11 +77,21 @@ def _title(role: Role, number: int) -> str:
     return "nothing"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Lifetimes:
+    """Of all instances that a role touches, in arrays: the number of its tensor in `names`, and the first and the last
+    op that touches it. The role has `num_ops` ops."""
+
+    names: list[str]
+    tensor: Ints
+    first: Ints
+    last: Ints
+    num_ops: int
+
+
 def lifetimes(schedule: Schedule, role: Role) -> Lifetimes:
     """Of all instances that a role touches. Block by block: all calls of a block touch the same tensors of other layers
     and micro-batches."""
-    import numpy as np
-
     begin = np.cumsum([0, *(len(call.ops) for call in role.calls)])
     place = np.array([(call.layer, call.micro, call.block) for call in role.calls], np.int64).reshape(-1, 3)
     refs, number = AbsoluteRefs(schedule.tensors, role), {name: i for i, name in enumerate(schedule.tensors)}
@@ -127,8 +134,6 @@ def _combined(left: Ints, right: Ints) -> Ints:
 
 def _ranked(numbers: Ints) -> Ints:
     """The same numbers from 0 on; without the gaps where there are large ones."""
-    import numpy as np
-
     is_close = len(numbers) and int(numbers.max()) - int(numbers.min()) < WITHOUT_GAPS
     ranks: Ints = numbers - numbers.min() if is_close else np.unique(numbers, return_inverse=True)[1]
     return ranks

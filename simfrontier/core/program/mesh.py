@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.base.errors import InputError, nearest
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +66,6 @@ class Mesh:
     def groups(self, axes: tuple[str, ...]) -> NDArray[np.int64]:
         """All groups over `axes`: ranks of shape (num_groups, group size), members in the order of `axes`, the first
         slowest."""
-        import numpy as np
-
         ranks = np.arange(self.num_ranks).reshape([size for _, size in self.axes])
         inside = [self.names.index(axis) for axis in axes]
         outside = [i for i in range(len(self.axes)) if i not in inside]

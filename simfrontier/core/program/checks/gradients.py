@@ -94,7 +94,7 @@ def _faults(graph: _Graph) -> Iterator[tuple[str, Fault]]:
             for fault in graph.faults_of_fused(op) if is_fused else graph.faults(op):
                 yield op.name, fault
     yield from graph.unlike()
-    yield from graph.untrained()
+    yield from graph.misnamed()
     yield from graph.ends()
 
 
@@ -329,25 +329,12 @@ class _Graph:
         if len(got) == len(op.reads) or got != wanted:
             yield f"a gradient of {_text(user.writes)}, and {_text(wanted)}", _text(op.reads)
 
-    def untrained(self) -> Iterator[tuple[str, Fault]]:
-        """Where one weight of an op has a gradient, all have, by ops that are named after it; no other makes any."""
-        made: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    def misnamed(self) -> Iterator[tuple[str, Fault]]:
+        """The gradient of a weight is made by an op that is named after one that reads it."""
         for op in self.ops:
-            made[op.source].update(dict.fromkeys(op.weight_gradients))
             for weight in op.weight_gradients:
-                if weight not in getattr(self.forward.get(op.source), "weights", ()):
+                if op.source not in self.forward or weight not in self.forward[op.source].weights:
                     yield op.name, (f"a name after an op that reads {weight}, of which it makes the gradient", op.name)
-        for source in filter(None, made):
-            read = self.forward[source].weights if source in self.forward and made[source] else ()
-            lacking = [weight for weight in dict.fromkeys(read) if weight not in made[source]]
-            if lacking:
-                yield (
-                    source,
-                    (
-                        f"gradients of {_text(lacking)}, too, from what is named after it",
-                        _text(list(made[source])),
-                    ),
-                )
 
     def unlike(self) -> Iterator[tuple[str, Fault]]:
         """All ops that make gradients of one op read the same gradients, in the same order."""
