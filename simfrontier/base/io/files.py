@@ -288,10 +288,13 @@ def _quoted(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def toml_document(document: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:
-    """The document as text. `remarks`: comments above tables, by dotted name. Raises TypeError for what TOML does not
-    have, such as None."""
-    return "\n".join(_table_lines(document, (), remarks or {})).strip("\n") + "\n"
+def toml_document(
+    document: Mapping[str, Any], remarks: Mapping[str, str] | None = None, width: int | None = None
+) -> str:
+    """The document as text; a number with its source is a value. `remarks`: comments above tables, by dotted name.
+    Lists longer than `width` characters have a line for each element. Raises TypeError for what TOML does not have,
+    such as None."""
+    return "\n".join(_table_lines(document, (), remarks or {}, width)).strip("\n") + "\n"
 
 
 def comment(words: str) -> str:
@@ -301,15 +304,23 @@ def comment(words: str) -> str:
     )
 
 
-def _table_lines(table: Mapping[str, Any], path: tuple[str, ...], remarks: Mapping[str, str]) -> Iterator[str]:
-    plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
-    tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+_SOURCED: Final = {"value", "kind", "source"}
+
+
+def _table_lines(
+    table: Mapping[str, Any], path: tuple[str, ...], remarks: Mapping[str, str], width: int | None
+) -> Iterator[str]:
+    tables = {key: part for key, part in table.items() if isinstance(part, Mapping) and not part.keys() >= _SOURCED}
+    plain = {key: value for key, value in table.items() if key not in tables}
     if path and (plain or not tables):
         yield ""
         if remark := remarks.get(".".join(path)):
             yield comment(remark)
         yield f"[{'.'.join(map(toml_key, path))}]"
     for key, value in plain.items():
-        yield f"{toml_key(key)} = {toml_value(value)}"
+        text = toml_value(value)
+        if width is not None and isinstance(value, list) and len(text) > width:
+            text = "\n".join(["[", *(f"    {toml_value(each)}," for each in value), "]"])
+        yield f"{toml_key(key)} = {text}"
     for key, value in tables.items():
-        yield from _table_lines(value, (*path, key), remarks)
+        yield from _table_lines(value, (*path, key), remarks, width)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from itertools import combinations, pairwise
-from typing import Annotated, Any, Final, get_args
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Final, get_args
 
 from annotated_types import Ge, Le, MaxLen
 
@@ -31,6 +31,7 @@ class Trouble:
     which it begins; with `until_step` alone, until that step begins. What ends after its step is over ends with it.
     """
 
+    words: ClassVar[str]  # for what has the trouble, with the fields of the class
     factor: Factor
     from_step: Number = 0
     from_s: Seconds = 0.0
@@ -64,7 +65,7 @@ class Trouble:
     @property
     def thing(self) -> str:
         """What has the trouble, for a reader."""
-        raise NotImplementedError
+        return self.words.format(self)
 
     @property
     def rate_words(self) -> str:
@@ -76,89 +77,66 @@ class Trouble:
 class SlowDevice(Trouble):
     """A device that computes at a part of its speed; a dead one also moves nothing in its memory."""
 
+    words: ClassVar[str] = "device {0.device}"
     device: Number
-
-    @property
-    def thing(self) -> str:
-        return f"device {self.device}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowPackage(Trouble):
     """A package of which all devices compute at a part of their speed; packages are numbered over all nodes."""
 
+    words: ClassVar[str] = "package {0.package}"
     package: Number
-
-    @property
-    def thing(self) -> str:
-        return f"package {self.package}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowNode(Trouble):
     """A node of which all devices compute at a part of their speed; of a dead one all links are dead too."""
 
+    words: ClassVar[str] = "node {0.node}"
     node: Number
-
-    @property
-    def thing(self) -> str:
-        return f"node {self.node}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowMemory(Trouble):
     """A device whose memory has only a part of its bandwidth."""
 
+    words: ClassVar[str] = "memory of device {0.device}"
     device: Number
-
-    @property
-    def thing(self) -> str:
-        return f"memory of device {self.device}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegradedLink(Trouble):
     """A link of a node that has only a part of its capacity; link names as `simfrontier show --links` prints them."""
 
+    words: ClassVar[str] = "{0.link} of node {0.node}"
     node: Number
     link: Line
-
-    @property
-    def thing(self) -> str:
-        return f"{self.link} of node {self.node}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegradedNic(Trouble):
     """A NIC of a node that sends and receives at a part of its rate."""
 
+    words: ClassVar[str] = "NIC {0.nic} of node {0.node}"
     node: Number
     nic: Number
-
-    @property
-    def thing(self) -> str:
-        return f"NIC {self.nic} of node {self.node}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegradedPool(Trouble):
     """The global links from one group of a dragonfly to another, which have only a part of their capacity."""
 
+    words: ClassVar[str] = "global links {0.source}>{0.target}"
     source: Number
     target: Number
-
-    @property
-    def thing(self) -> str:
-        return f"global links {self.source}>{self.target}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusyPools(Trouble):
     """All global links (dragonfly), or uplinks of leaves (fat tree), of which other jobs leave only a part."""
 
-    @property
-    def thing(self) -> str:
-        return "global links beside other jobs"
+    words: ClassVar[str] = "global links beside other jobs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,32 +177,31 @@ class Perturbation:
             for trouble in getattr(self, key):
                 yield key, trouble
 
+    def _with(self, made: Callable[[Trouble], Trouble | None]) -> Perturbation:
+        """The same with other troubles; without those of which None is made."""
+        every: Any = {key: tuple(filter(None, map(made, getattr(self, key)))) for key in LISTS}
+        return replace(self, **every)
+
     @property
     def without_dead(self) -> Perturbation:
         """The same with what is dead as good as new."""
-        every: Any = {key: tuple(each for each in getattr(self, key) if each.factor > 0.0) for key in LISTS}
-        return replace(self, **every)
+        return self._with(lambda each: each if each.factor > 0.0 else None)
 
     @property
     def lasting(self) -> Perturbation:
         """What is always wrong and not dead."""
-        every: Any = {key: tuple(each for each in getattr(self, key) if not each.is_timed) for key in LISTS}
-        return replace(self, **every).without_dead
+        return self._with(lambda each: None if each.is_timed else each).without_dead
 
     @property
     def all_at_once(self) -> Perturbation:
         """All that is ever wrong, as if it always were."""
-        every: Any = {key: tuple(map(_always, getattr(self, key))) for key in LISTS}
-        return replace(self, **every)
+        return self._with(_always)
 
     def at(self, moment: Moment) -> Perturbation:
         """What is wrong at a moment, as if it always were."""
         if not self.is_timed:
             return self
-        now: Any = {
-            key: tuple(_always(each) for each in getattr(self, key) if each.begin <= moment < each.end) for key in LISTS
-        }
-        return replace(self, **now)
+        return self._with(lambda each: _always(each) if each.begin <= moment < each.end else None)
 
     def states(self, step: int) -> tuple[tuple[float, Perturbation], ...]:
         """What is wrong in a step from when on, in seconds after it began, in order; the first from its beginning."""
@@ -256,17 +233,17 @@ class Perturbation:
         if len(set(things)) < len(things):
             raise InputError(f"got {things[0]} twice, allowed: every thing once", key=("perturbation", "spread"))
         for key in LISTS:
-            listed = getattr(self, key)
+            listed: tuple[Trouble, ...] = getattr(self, key)
             for number, each in enumerate(listed):
                 if each.end <= each.begin:
-                    text = f"{each.thing} ends at {_said(each.end)}, allowed: after it begins at {_said(each.begin)}"
+                    ends, begins = (f"{seconds:g} s of step {step}" for step, seconds in (each.end, each.begin))
+                    text = f"{each.thing} ends at {ends}, allowed: after it begins at {begins}"
                     raise InputError(text, key=("perturbation", key, number))
-            for thing, several in _by_thing(listed):
-                for one, other in combinations(several, 2):
-                    if max(one.begin, other.begin) < min(one.end, other.end):
-                        raise InputError(
-                            f"got {thing} twice, allowed: every {_WORDS[key]} once at a time", key=("perturbation", key)
-                        )
+            in_order = sorted(listed, key=lambda each: (each.thing, each.begin))
+            for one, other in pairwise(in_order):
+                if one.thing == other.thing and other.begin < one.end:
+                    text = f"got {one.thing} twice, allowed: every {_WORDS[key]} once at a time"
+                    raise InputError(text, key=("perturbation", key))
 
 
 LISTS: Final = tuple(each.name for each in fields(Perturbation) if each.name != "spread")
@@ -285,15 +262,3 @@ _WORDS: Final = {
 
 def _always(trouble: Trouble) -> Trouble:
     return replace(trouble, from_step=0, from_s=0.0, until_step=None, until_s=None)
-
-
-def _by_thing(troubles: Iterable[Trouble]) -> Iterator[tuple[str, list[Trouble]]]:
-    together: dict[str, list[Trouble]] = {}
-    for each in troubles:
-        together.setdefault(each.thing, []).append(each)
-    yield from together.items()
-
-
-def _said(moment: Moment) -> str:
-    step, seconds = moment
-    return f"{seconds:g} s of step {step}"

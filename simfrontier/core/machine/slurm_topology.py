@@ -9,14 +9,15 @@ is left joins the next line, keys may be in any letters, blanks may stand around
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from simfrontier.base.errors import InputError, nearest, shown, unknown_key
-from simfrontier.base.limits import NODES
-from simfrontier.core.machine.job_nodes import expanded
+from simfrontier.base.limits import NODES, SWITCH_LEVELS
+from simfrontier.core.machine.job_nodes import compressed, expanded
 
 KEYS: Final = {key.lower(): key for key in ("SwitchName", "Nodes", "Switches", "LinkSpeed")}
 _BEFORE_COMMENT: Final = re.compile(r"(?:[^#\\]|\\.?)*")
@@ -137,3 +138,44 @@ def _pairs(line: str) -> Iterator[tuple[str, str, str]]:
             word = line[at:].split(maxsplit=1)[0]
             yield word.partition("=")[0], "", word
             at = len(line)
+
+
+# ── all levels of a file ──
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchLevel:
+    """The switches so many levels above those that nodes hang on, with the number of nodes below each."""
+
+    level: int
+    switches: tuple[str, ...]
+    num_nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmLevels:
+    """A whole file; `first_group` are the nodes below the first switch of level 0, as Slurm writes a list of them."""
+
+    num_nodes: int
+    levels: tuple[SwitchLevel, ...]
+    first_group: str
+
+
+def slurm_levels(path: Path) -> SlurmLevels:
+    """Read a file. A level is one that all nodes have a switch on. Raises InputError with the line that is wrong."""
+    read = read_topology(path)
+    levels: list[SwitchLevel] = []
+    for level in range(SWITCH_LEVELS.most):
+        try:
+            switches, groups = read.switches(level), read.groups(level)
+        except InputError:  # a node has no switch so high
+            break
+        if any(switches == each.switches for each in levels):  # a circle, which Slurm does not refuse in a file
+            break
+        below = Counter(groups)
+        levels.append(
+            SwitchLevel(level=level, switches=switches, num_nodes=tuple(below[at] for at in range(len(switches))))
+        )
+    first = levels[0].switches[0]
+    nodes = [node for node, switch in read.switch_of.items() if switch == first]
+    return SlurmLevels(num_nodes=len(read.switch_of), levels=tuple(levels), first_group=compressed(nodes))

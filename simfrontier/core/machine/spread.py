@@ -27,6 +27,7 @@ Share = Annotated[float, Ge(0), Le(1)]
 Factor = Annotated[float, Ge(SMALLEST), Le(LARGEST)]
 Differing = Literal["devices", "networks", "kernels", "collectives"]
 Distribution = Literal["normal", "lognormal", "uniform", "quantiles"]
+_NEEDED: Final = {"normal": "sd", "lognormal": "sd", "uniform": "width", "quantiles": "quantiles"}  # its own key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,31 +79,24 @@ class Spread:
         if len(one_of) != 1 and not (self.listed and not one_of):
             got = " and ".join(one_of) or "none"
             raise InputError(f"got {got}; allowed: one of name, distribution and table")
-        way = one_of[0] if one_of else "table"
-        if self.of is None and way != "name":
+        if self.name is not None:
+            _published(self.name)
+        elif self.of is None:
             raise InputError("missing; allowed: devices, networks, kernels or collectives", key=("of",))
-        if way == "name":
-            _published(self.name or "")
-        allowed = {
-            "name": ("seed",),
-            "table": ("of", "seed", "source") if self.is_of_calls else ("of", "source"),
-            "normal": ("of", "sd", "most", "seed", "source"),
-            "lognormal": ("of", "sd", "most", "seed", "source"),
-            "uniform": ("of", "width", "seed", "source"),
-            "quantiles": ("of", "quantiles", "seed", "source"),
-        }
-        beside = self.distribution if way == "distribution" and self.distribution is not None else way
+        said, needed = (one_of or ["table"])[0], ""
+        allowed: tuple[str, ...] = () if self.name is not None else ("of", "source")
+        if self.distribution is not None:
+            said, needed = f'distribution = "{self.distribution}"', _NEEDED[self.distribution]
+            allowed += (needed, "most") if needed == "sd" else (needed,)
         for key in ("of", "sd", "width", "most", "quantiles", "source"):
-            if getattr(self, key) is not None and key not in allowed[beside]:
-                said = f'distribution = "{beside}"' if way == "distribution" else way
-                raise InputError(f"not allowed beside {said}; allowed: {', '.join(allowed[beside])}", key=(key,))
-        needed = {"normal": "sd", "lognormal": "sd", "uniform": "width", "quantiles": "quantiles"}.get(beside)
-        if needed is not None and getattr(self, needed) is None:
-            raise InputError(f'missing, needed because distribution = "{beside}"', key=(needed,))
+            if getattr(self, key) is not None and key not in allowed:
+                raise InputError(f"not allowed beside {said}; allowed: {', '.join((*allowed, 'seed'))}", key=(key,))
+        if needed and getattr(self, needed) is None:
+            raise InputError(f"missing, needed because {said}", key=(needed,))
         for before, after in pairwise(self.quantiles or ()):
             if after[0] <= before[0] or after[1] < before[1]:
-                said = f"{list(after)} after {list(before)}, allowed: larger shares with factors as large or larger"
-                raise InputError(f"got {said}", key=("quantiles",))
+                text = f"{list(after)} after {list(before)}, allowed: larger shares with factors as large or larger"
+                raise InputError(f"got {text}", key=("quantiles",))
 
     def resolved(self) -> Spread:
         """The same with what its name stands for. Raises InputError for a name that is not in the catalog."""

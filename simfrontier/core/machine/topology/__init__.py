@@ -1,6 +1,7 @@
 """Topologies in and out: a node's XML, as NCCL and RCCL write and read it, as a machine file, and of a machine; what
 Slurm's files of switches say."""
 
+from simfrontier.core.machine.slurm_topology import SlurmLevels as SlurmLevels, slurm_levels as slurm_levels
 from simfrontier.core.machine.topology.device_arch import (
     ARCHES as ARCHES,
     NONE as NONE,
@@ -17,10 +18,12 @@ from simfrontier.core.machine.topology.nearest_nics import (
 )
 from simfrontier.core.machine.topology.node_reader import read_node as read_node
 from simfrontier.core.machine.topology.node_topology import MOST_MBIT as MOST_MBIT, NodeTopology as NodeTopology
-from simfrontier.core.machine.topology.of_machine import through_cpus as through_cpus, topology_of as topology_of
-from simfrontier.core.machine.topology.switch_levels import SlurmLevels as SlurmLevels, slurm_levels as slurm_levels
 from simfrontier.core.machine.topology.to_machine import (
     machine_document as machine_document,
     machine_text as machine_text,
 )
-from simfrontier.core.machine.topology.write_node import xml_text as xml_text
+from simfrontier.core.machine.topology.write_node import (
+    through_cpus as through_cpus,
+    topology_of as topology_of,
+    xml_text as xml_text,
+)

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
 from simfrontier.base.errors import InputError
 from simfrontier.core.machine.topology.node_topology import Pair
 
@@ -55,7 +58,7 @@ def joins_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Pair, ...]:
     """Pairs of devices that close a ring where links alone do not: over each part of the node that they join, a path,
     whose last device is joined with the first of the next path. None where there is a ring. Raises InputError where a
     part has no such path."""
-    parts = parts_of(links, num_devices)
+    parts = _parts(links, num_devices)
     if len(parts) == 1 and _ring(links, num_devices) is not None:
         return ()
     paths = [_path(links, part) for part in parts]
@@ -63,23 +66,13 @@ def joins_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Pair, ...]:
     return tuple(dict.fromkeys((min(pair), max(pair)) for pair in ends))
 
 
-def parts_of(links: Mapping[Pair, int], num_devices: int) -> list[tuple[int, ...]]:
+def _parts(links: Mapping[Pair, int], num_devices: int) -> list[list[int]]:
     """Devices that links join, part by part."""
-    near = _near(links, range(num_devices))
-    seen: set[int] = set()
-    parts = []
-    for first in range(num_devices):
-        if first in seen:
-            continue
-        part, waiting = {first}, [first]
-        while waiting:
-            for other in near[waiting.pop()]:
-                if other not in part:
-                    part.add(other)
-                    waiting.append(other)
-        seen |= part
-        parts.append(tuple(sorted(part)))
-    return parts
+    joined = np.zeros((num_devices, num_devices), bool)
+    for pair, count in links.items():
+        joined[pair] = count > 0
+    num_parts, part_of = connected_components(joined, directed=False)
+    return sorted(np.flatnonzero(part_of == part).tolist() for part in range(num_parts))
 
 
 def _path(links: Mapping[Pair, int], part: Sequence[int]) -> Order:
@@ -128,15 +121,6 @@ def _search(links: Mapping[Pair, int], devices: Sequence[int], start: int, *, cl
         if not path:
             return None
     return None
-
-
-def _near(links: Mapping[Pair, int], devices: Sequence[int]) -> dict[int, list[int]]:
-    near: dict[int, list[int]] = {device: [] for device in devices}
-    for (a, b), count in links.items():
-        if count > 0 and a in near and b in near:
-            near[a].append(b)
-            near[b].append(a)
-    return near
 
 
 def _steps(ring: Order) -> list[Pair]:

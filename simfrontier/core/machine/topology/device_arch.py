@@ -27,85 +27,48 @@ class DeviceArch:
     machines: tuple[str, ...] = ()
 
 
+def _nvidia(sm: int, link_bytes_per_s: float, source: str, *machines: str) -> DeviceArch:
+    return DeviceArch(
+        name=f"sm{sm}",
+        medium="nvlink",
+        sm=sm,
+        link_bytes_per_s=link_bytes_per_s,
+        source=f"NVIDIA {source}",
+        machines=machines,
+    )
+
+
+def _amd(name: str, word: str, link_bytes_per_s: float, source: str, *machines: str) -> DeviceArch:
+    return DeviceArch(
+        name=name,
+        medium="xgmi",
+        sm=60,
+        link_bytes_per_s=link_bytes_per_s,
+        source=f"AMD {source}",
+        words=(word,),
+        machines=machines,
+    )
+
+
+A100 = ("a100-40gb-node", "a100-node", "jean-zay-a100", "perlmutter", "perlmutter-80gb", "selene")
+H100 = ("alps", "eos", "grand-teton", "h100-node", "h200-node")
 ARCHES: Final = (
-    DeviceArch(
-        name="sm60",
-        medium="nvlink",
-        sm=60,
-        link_bytes_per_s=20e9,
-        source="NVIDIA P100: 4 NVLinks, 160 GB/s both ways together",
+    _nvidia(60, 20e9, "P100: 4 NVLinks, 160 GB/s both ways together"),
+    _nvidia(70, 25e9, "V100 data sheet: 6 NVLinks, 300 GB/s both ways together", "dgx-2", "jean-zay-v100", "lassen"),
+    _nvidia(80, 25e9, "A100 data sheet (1758950-r4): 12 NVLinks, 600 GB/s both ways together", *A100),
+    _nvidia(86, 14.0625e9, "GA102 white paper: NVLinks of 14.0625 GB/s in each direction"),
+    _nvidia(90, 25e9, "H100 data sheet: 18 NVLinks, 900 GB/s both ways together", *H100),
+    _nvidia(100, 50e9, "B200: 18 NVLinks, 1.8 TB/s both ways together"),
+    _amd("gfx908", "908", 46e9, "MI100: xGMI of 23 GT/s, 2 bytes wide (rocm.docs.amd.com, MI100 microarchitecture)"),
+    _amd(
+        "gfx90a",
+        "910",
+        50e9,
+        "MI250X: xGMI of 25 GT/s, 2 bytes wide (rocm.docs.amd.com, MI250 microarchitecture)",
+        *("frontier", "lumi-g", "mi250-node"),
     ),
-    DeviceArch(
-        name="sm70",
-        medium="nvlink",
-        sm=70,
-        link_bytes_per_s=25e9,
-        source="NVIDIA V100 data sheet: 6 NVLinks, 300 GB/s both ways together",
-        machines=("dgx-2", "jean-zay-v100", "lassen"),
-    ),
-    DeviceArch(
-        name="sm80",
-        medium="nvlink",
-        sm=80,
-        link_bytes_per_s=25e9,
-        source="NVIDIA A100 data sheet (1758950-r4): 12 NVLinks, 600 GB/s both ways together",
-        machines=("a100-40gb-node", "a100-node", "jean-zay-a100", "perlmutter", "perlmutter-80gb", "selene"),
-    ),
-    DeviceArch(
-        name="sm86",
-        medium="nvlink",
-        sm=86,
-        link_bytes_per_s=14.0625e9,
-        source="NVIDIA GA102 white paper: NVLinks of 14.0625 GB/s in each direction",
-    ),
-    DeviceArch(
-        name="sm90",
-        medium="nvlink",
-        sm=90,
-        link_bytes_per_s=25e9,
-        source="NVIDIA H100 data sheet: 18 NVLinks, 900 GB/s both ways together",
-        machines=("alps", "eos", "grand-teton", "h100-node", "h200-node"),
-    ),
-    DeviceArch(
-        name="sm100",
-        medium="nvlink",
-        sm=100,
-        link_bytes_per_s=50e9,
-        source="NVIDIA B200: 18 NVLinks, 1.8 TB/s both ways together",
-    ),
-    DeviceArch(
-        name="gfx908",
-        medium="xgmi",
-        sm=60,
-        link_bytes_per_s=46e9,
-        source="AMD MI100: xGMI of 23 GT/s, 2 bytes wide (rocm.docs.amd.com, MI100 microarchitecture)",
-        words=("908",),
-    ),
-    DeviceArch(
-        name="gfx90a",
-        medium="xgmi",
-        sm=60,
-        link_bytes_per_s=50e9,
-        source="AMD MI250X: xGMI of 25 GT/s, 2 bytes wide (rocm.docs.amd.com, MI250 microarchitecture)",
-        words=("910",),
-        machines=("frontier", "lumi-g", "mi250-node"),
-    ),
-    DeviceArch(
-        name="gfx942",
-        medium="xgmi",
-        sm=60,
-        link_bytes_per_s=64e9,
-        source="AMD MI300X data sheet: xGMI links of 128 GB/s both ways together",
-        words=("942",),
-    ),
-    DeviceArch(
-        name="gfx950",
-        medium="xgmi",
-        sm=60,
-        link_bytes_per_s=76.8e9,
-        source="AMD CDNA 4 white paper (MI355X): Infinity Fabric links of 16 lanes at 38.4 Gb/s",
-        words=("950",),
-    ),
+    _amd("gfx942", "942", 64e9, "MI300X data sheet: xGMI links of 128 GB/s both ways together"),
+    _amd("gfx950", "950", 76.8e9, "CDNA 4 white paper (MI355X): Infinity Fabric links of 16 lanes at 38.4 Gb/s"),
 )
 NONE: Final = "none"  # of devices that nobody knows, as those of toy machines
 

@@ -9,6 +9,7 @@ NICs are known by their PCI class.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +73,8 @@ def _node(root: Element) -> NodeTopology:
     if version not in VERSIONS:
         raise _fault(root, f"version: got {shown(version)}, allowed: 1 (NCCL) or 2 (RCCL)")
     cpus = [each for each in root if each.tag == "cpu"]
-    _refuse_hosts(cpus)
+    if len(hosts := {cpu.get("host_hash", "0") for cpu in cpus}) > 1:
+        raise InputError(f"CPUs of {len(hosts)} hosts (host_hash); allowed: one node")
     everything = [found for cpu in cpus for found in _below(cpu, None, PciPlace(cpu=_integer(cpu, "numaid", -1)))]
     gpus = [found for found in everything if found.element.tag == "gpu"]
     nets = [found for found in everything if found.element.tag == "net"] or _of_class(everything, NIC_CLASSES)
@@ -83,16 +85,14 @@ def _node(root: Element) -> NodeTopology:
             "no gpu elements, and no pci elements of a GPU's class (0x03....); "
             "a file that NCCL_TOPO_DUMP_FILE wrote has a gpu element for each device"
         )
-    for count, limit in ((len(gpus), DEVICES_OF_NODE), (len(nets), NICS_OF_NODE)):
-        if fault := limit.fault(count):
-            raise InputError(fault)
+    if fault := DEVICES_OF_NODE.fault(len(gpus)) or NICS_OF_NODE.fault(len(nets)):
+        raise InputError(fault)
     if has_gpus:
         gpus.sort(key=lambda found: _integer(found.element, "dev", 0))
     devices = tuple(_device(found, number) for number, found in enumerate(gpus))
     busids = [device.busid for device in devices]
-    for number, busid in enumerate(busids):
-        if busid in busids[:number]:
-            raise _fault(gpus[number].element, f"got the bus id {busid} of another device, allowed: one of its own")
+    if twice := [busid for busid, count in Counter(busids).items() if count > 1]:
+        raise InputError(f"got the bus id {twice[0]} of two devices, allowed: one of its own")
     medium = _medium(gpus, version)
     links = _Links(busids)
     for number, found in enumerate(gpus):
@@ -114,12 +114,6 @@ def _node(root: Element) -> NodeTopology:
         links_known=has_gpus,
         nics=tuple(sorted(nics, key=lambda nic: (nic.dev, nic.name))),
     )
-
-
-def _refuse_hosts(cpus: Sequence[Element]) -> None:
-    hosts = {cpu.get("host_hash", "0") for cpu in cpus}
-    if len(hosts) > 1:
-        raise InputError(f"CPUs of {len(hosts)} hosts (host_hash); allowed: one node")
 
 
 def _below(parent: Element, pci: Element | None, place: PciPlace) -> Iterator[_Found]:
@@ -183,17 +177,17 @@ def _medium(gpus: Sequence[_Found], version: str) -> Medium:
 
 def _arch(gpus: Sequence[_Found], medium: Medium) -> DeviceArch:
     """Return the architecture of the devices, which is the same for all."""
-    first: DeviceArch | None = None
-    for found in gpus:
-        if medium == "nvlink":
-            arch = arch_of_sm(_integer(found.element, "sm", 0, 0))
-        else:
-            arch = arch_of_gcn(found.element.get("gcn", ""))
-        first = first or arch
-        if arch != first:
-            raise _fault(found.element, f"got a device of {arch.name} beside one of {first.name}; allowed: all alike")
-    assert first is not None, "there are devices"
-    return first
+    arches = [
+        arch_of_gcn(found.element.get("gcn", ""))
+        if medium == "xgmi"
+        else arch_of_sm(_integer(found.element, "sm", 0, 0))
+        for found in gpus
+    ]
+    for found, arch in zip(gpus, arches, strict=True):
+        if arch != arches[0]:
+            text = f"got a device of {arch.name} beside one of {arches[0].name}; allowed: all alike"
+            raise _fault(found.element, text)
+    return arches[0]
 
 
 class _Links:

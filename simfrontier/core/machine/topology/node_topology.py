@@ -142,6 +142,11 @@ class NodeTopology:
         return any(self.to_switch)
 
 
+def mbit(bytes_per_s: float) -> int:
+    """Return a bandwidth as the `speed` of a net element."""
+    return round(bytes_per_s * 8 / 1e6)
+
+
 CLOSE = 1e-6  # relative: a nominal bandwidth is a whole number of links
 
 

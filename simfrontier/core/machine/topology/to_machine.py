@@ -8,62 +8,27 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.base.errors import InputError
-from simfrontier.base.io import comment, toml_value
+from simfrontier.base.io import comment, toml_document
 from simfrontier.core.machine import Machine, catalog, catalog_name, document_of, load_machine
+from simfrontier.core.machine.form import NIC, PCIE, PORT
 from simfrontier.core.machine.topology.derived_rings import chains_of, joins_of, rings_of, undirected
 from simfrontier.core.machine.topology.device_arch import ARCHES, DeviceArch, arch_of_machine, unknown_arch
 from simfrontier.core.machine.topology.nearest_nics import PlacedNics, placed_nics
-from simfrontier.core.machine.topology.node_topology import NodeTopology, Pair, links_per_class, nearest_pci
+from simfrontier.core.machine.topology.node_topology import NodeTopology, links_per_class, mbit, nearest_pci
 
-NUMBER = {"value", "kind", "source"}
+Document = dict[str, Any]
+ABOVE = ("dragonfly", "fat_tree")
+MADE_RINGS = "derived from the links (simfrontier topology): each ring takes the links of which most are left"
 
 
 def machine_text(document: Mapping[str, Any], remarks: Sequence[str]) -> str:
     """Return the file; `remarks` are the comment at its beginning."""
-    return "\n".join([comment("\n".join(remarks)), "", *_table(document, ())]).rstrip("\n") + "\n"
-
-
-def _table(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    lines = {key: value for key, value in table.items() if _is_line(value)}
-    tables = {key: value for key, value in table.items() if not _is_line(value)}
-    if path and (lines or not tables):
-        yield f"[{'.'.join(path)}]"
-    for key, value in lines.items():
-        yield from _line(key, value)
-    if lines or (path and not tables):
-        yield ""
-    for key, value in tables.items():
-        yield from _table(value, (*path, _key(key)))
-
-
-def _is_line(value: object) -> bool:
-    return not isinstance(value, Mapping) or value.keys() >= NUMBER
-
-
-def _line(key: str, value: object) -> Iterator[str]:
-    text = toml_value(value)
-    if isinstance(value, list) and len(text) > 100:
-        yield f"{_key(key)} = ["
-        yield from (f"    {toml_value(each)}," for each in value)
-        yield "]"
-    else:
-        yield f"{_key(key)} = {text}"
-
-
-def _key(name: str) -> str:
-    quoted = toml_value(name)
-    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else quoted
-
-
-PCIE, NIC, PORT = "pcie", "nic", "port"  # link classes with a place of their own in a machine's node
-Document = dict[str, Any]
-ABOVE = ("dragonfly", "fat_tree")
-MADE_RINGS = "derived from the links (simfrontier topology): each ring takes the links of which most are left"
+    return f"{comment(chr(10).join(remarks))}\n\n{toml_document(document, width=100)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,18 +148,18 @@ class _Made:
 
     def _pci_switch(self) -> None:
         """PCI alone joins the devices; that it holds nobody up is an assumption, and so is the share."""
-        rates = [device.place.link.bytes_per_s for device in self.topology.devices]
-        known = [rate for rate in rates if rate is not None]
-        if len(known) < len(rates):
-            raise InputError("no links between devices, and PCI of unknown speed", where=self.where)
-        source = f"{self.where}: the narrowest PCI link of a device"
-        self._classes[PORT] = {
-            "bytes_per_s": _number(min(known), "inferred", source),
-            "share": self._share(min(known)),
-        }
+        self._classes[PORT] = self._pci_class("", "no links between devices, and PCI of unknown speed")
         self._used.add(PORT)
         said = f"{self.where}: no links between devices; their PCI links, taken as if one switch joined them"
         self._node["switch"] = {"kind": "assumed", "source": said}
+
+    def _pci_class(self, more: str, fault: str) -> Document:
+        """Links of the bandwidth of the narrowest PCI link of a device. Raises InputError where that is not known."""
+        known = [rate for device in self.topology.devices if (rate := device.place.link.bytes_per_s) is not None]
+        if len(known) < len(self.topology.devices):
+            raise InputError(fault, where=self.where)
+        source = f"{self.where}: the narrowest PCI link of a device{more}"
+        return {"bytes_per_s": _number(min(known), "inferred", source), "share": self._share(min(known))}
 
     def _links(self) -> None:
         topology, num_devices = self.topology, len(self.topology.devices)
@@ -217,7 +182,7 @@ class _Made:
         if _as_sets(pairs) == _as_sets(of_base.get("links", {}).get("pairs", {})):
             self._node["rings"] = of_base["rings"]
         else:
-            rings = rings_of(_with(topology.links, joins), num_devices)
+            rings = rings_of({**topology.links, **dict.fromkeys(joins, 1)}, num_devices)
             self._node["rings"] = _orders(MADE_RINGS, rings)
 
     def _host_class(self) -> str:
@@ -225,16 +190,9 @@ class _Made:
         others = [name for name, count in self._counts.items() if count is None and name != PORT]
         if others:
             return others[0]
-        rates = [device.place.link.bytes_per_s for device in self.topology.devices]
-        known = [rate for rate in rates if rate is not None]
-        if not known:
-            text = "links close no ring over all devices, and PCI links, which could, are of unknown speed"
-            raise InputError(f"{text}; allowed: link_speed and link_width of devices", where=self.where)
-        source = f"{self.where}: the narrowest PCI link of a device; CPUs are between"
-        self._classes["host"] = {
-            "bytes_per_s": _number(min(known), "inferred", source),
-            "share": self._share(min(known)),
-        }
+        text = "links close no ring over all devices, and PCI links, which could, are of unknown speed"
+        fault = f"{text}; allowed: link_speed and link_width of devices"
+        self._classes["host"] = self._pci_class("; CPUs are between", fault)
         return "host"
 
     def _new_name(self, count: int) -> str:
@@ -312,11 +270,6 @@ class _Made:
             self.left_out.append(f"{left} of {len(self.topology.nics)} NICs, slower, further, or a package's second")
 
 
-def mbit(bytes_per_s: float) -> int:
-    """Return a bandwidth as the `speed` of a net element."""
-    return round(bytes_per_s * 8 / 1e6)
-
-
 def _orders(source: str, orders: tuple[tuple[int, ...], ...]) -> Document:
     return {"kind": "inferred", "source": source, "orders": [list(order) for order in orders]}
 
@@ -333,10 +286,6 @@ def _paired(rings: list[list[int]]) -> list[tuple[int, ...]]:
     for ring in map(tuple, rings):
         out.setdefault(undirected(ring), ring)
     return [order for ring in out.values() for order in (ring, ring[::-1])]
-
-
-def _with(links: Mapping[Pair, int], joins: tuple[Pair, ...]) -> Mapping[Pair, int]:
-    return {**links, **dict.fromkeys(joins, 1)}
 
 
 def _as_sets(pairs: Mapping[str, list[list[int]]]) -> dict[str, set[frozenset[int]]]:

@@ -1,12 +1,31 @@
-"""Writing a node as a topology XML for NCCL_TOPO_FILE, with the attributes that NCCL's and RCCL's parsers need."""
+"""A machine's node as a topology XML for NCCL_TOPO_FILE, with the attributes that NCCL's and RCCL's parsers need. Bus
+ids, CPUs and PCI bridges, which no machine file has, are made up."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from simfrontier.core.machine.topology.node_topology import NodeTopology, PciPlace, TopologyDevice, TopologyNic
+from simfrontier.base.errors import InputError
+from simfrontier.core.machine import Machine
+from simfrontier.core.machine.form import NIC, PCIE, PORT
+from simfrontier.core.machine.topology.derived_rings import joins_of
+from simfrontier.core.machine.topology.device_arch import DeviceArch
+from simfrontier.core.machine.topology.node_topology import (
+    ROUNDED,
+    UNKNOWN,
+    NodeTopology,
+    Pair,
+    PciLink,
+    PciPlace,
+    TopologyDevice,
+    TopologyNic,
+    links_per_class,
+    mbit,
+    nearest_pci,
+)
 
 BRIDGE, SWITCH, NIC_CLASS = "0x060400", "0x068000", "0x020000"
 DEVICE_CLASS: Final = {"nvlink": "0x030200", "xgmi": "0x038000"}
@@ -17,6 +36,98 @@ SWITCH_BUSID: Final = "ffff:00:00.0"
 MOST_CONNECTIONS: Final = "65536"
 
 
+def topology_of(machine: Machine, arch: DeviceArch) -> NodeTopology:
+    """Return the node, with devices of `arch`. Raises InputError if an XML cannot express what joins them."""
+    if machine.node.has_bus:
+        raise InputError(f"devices of {machine.name} share a bus; allowed: machines whose nodes have links or a switch")
+    counts = links_per_class(machine, arch)
+    links = _links(machine, counts)
+    num_devices = machine.devices_per_node
+    to_switch = counts.get(PORT) if machine.node.has_switch else 0
+    device_pci, nic_pci = _pci(machine, counts, arch)
+    places = [_place(machine, device, device_pci) for device in range(num_devices)]
+    devices = tuple(
+        TopologyDevice(dev=device, busid=f"{device:04x}:02:00.0", place=place) for device, place in enumerate(places)
+    )
+    return NodeTopology(
+        version=2 if arch.medium == "xgmi" else 1,
+        arch=arch,
+        medium=arch.medium,
+        cpus=tuple(dict.fromkeys(place.cpu for place in places)),
+        devices=devices,
+        links=links,
+        to_switch=(to_switch or 0,) * num_devices,
+        to_cpu=(0,) * num_devices,
+        nics=tuple(_nic(machine, nic, places, nic_pci) for nic in range(len(machine.node.nic_device))),
+    )
+
+
+def through_cpus(machine: Machine, topology: NodeTopology) -> tuple[Pair, ...]:
+    """Pairs of devices that the machine joins and the XML does not: ways through CPUs, which NCCL knows by itself."""
+    return tuple(pair for pair in _pairs(machine) if pair not in topology.links)
+
+
+def _pairs(machine: Machine) -> dict[Pair, str]:
+    return {
+        (link.src, link.dst): link.link_class
+        for link in machine.node.links[: machine.node.num_inside]
+        if isinstance(link.src, int) and isinstance(link.dst, int) and link.src < link.dst
+    }
+
+
+def _links(machine: Machine, counts: dict[str, int | None]) -> dict[Pair, int]:
+    """Counted links; others are left out where they are those that a reader of the XML adds by itself. Raises
+    InputError for others."""
+    pairs = _pairs(machine)
+    links = {pair: count for pair, name in pairs.items() if (count := counts[name]) is not None}
+    others = {pair: name for pair, name in pairs.items() if pair not in links}
+    if others and others.keys() != set(joins_of(links, machine.devices_per_node)):
+        name = next(iter(others.values()))
+        rate = machine.link_classes[name].bytes_per_s
+        text = f"link class {name} of {machine.name} has {rate:g} bytes/s, no whole number of links of these devices"
+        raise InputError(f"{text}; an XML only counts links; allowed: --arch, which says what one carries")
+    return links
+
+
+def _pci(machine: Machine, counts: dict[str, int | None], arch: DeviceArch) -> tuple[PciLink, PciLink]:
+    """Return the PCI links of devices and of NICs. Where devices are joined by what is no links of theirs, that is PCI.
+    Raises InputError where that has no bandwidth of PCI."""
+    nic = nearest_pci(machine.link_classes[PCIE].bytes_per_s) if machine.node.nic_device else UNKNOWN
+    joining = [machine.link_classes[name].bytes_per_s for name, count in counts.items() if count is None]
+    if not joining:
+        return nic, nic
+    device = nearest_pci(min(joining))
+    if machine.node.has_switch and not math.isclose(device.bytes_per_s or 0, joining[0], rel_tol=ROUNDED):
+        text = (
+            f"link class {PORT} of {machine.name} has {joining[0]:g} bytes/s, no whole number of links of {arch.name}"
+        )
+        raise InputError(f"{text}, and no PCI link; allowed: --arch, which says what one link carries")
+    return device, nic
+
+
+def _place(machine: Machine, device: int, pci: PciLink) -> PciPlace:
+    """Return the place of a device: with a NIC it shares a PCI bridge, and devices of a package share a CPU."""
+    cpu = device // machine.devices_per_package if machine.devices_per_package > 1 else 0
+    if device not in machine.node.nic_device:
+        return PciPlace(cpu=cpu, links=(pci,))
+    return PciPlace(cpu=cpu, bridges=(f"{device:04x}:01:00.0",), links=(pci, pci))
+
+
+def _nic(machine: Machine, nic: int, places: list[PciPlace], pci: PciLink) -> TopologyNic:
+    device = machine.node.nic_device[nic]
+    place = places[device]
+    return TopologyNic(
+        dev=nic,
+        name=f"nic{nic}",
+        busid=f"{device:04x}:03:00.0",
+        mbit_per_s=mbit(machine.link_classes[NIC].bytes_per_s),
+        place=PciPlace(cpu=place.cpu, bridges=place.bridges, links=(place.links[0], pci)),
+    )
+
+
+# ── the text ──
+
+
 def xml_text(topology: NodeTopology, num_compute_units: int, remarks: Sequence[str] = ()) -> str:
     """Return the file. `num_compute_units` of a device is what RCCL has for `sm`; `remarks` are comments at its
     beginning."""
@@ -24,10 +135,10 @@ def xml_text(topology: NodeTopology, num_compute_units: int, remarks: Sequence[s
     cpus = {number: SubElement(system, "cpu", _cpu(number)) for number in topology.cpus}
     pcis: dict[str, Element] = {}
     for at, device in enumerate(topology.devices):
-        above = _pci(cpus, pcis, device.place, device.busid, DEVICE_CLASS[topology.medium])
+        above = _element(cpus, pcis, device.place, device.busid, DEVICE_CLASS[topology.medium])
         _add_gpu(above, topology, at, device, num_compute_units)
     for nic in topology.nics:
-        above = _pci(cpus, pcis, nic.place, nic.busid, NIC_CLASS) if nic.busid else cpus[nic.place.cpu]
+        above = _element(cpus, pcis, nic.place, nic.busid, NIC_CLASS) if nic.busid else cpus[nic.place.cpu]
         last = above[-1] if len(above) and above[-1].tag == "nic" else SubElement(above, "nic")
         SubElement(last, "net", _net(nic))
     indent(system)
@@ -39,7 +150,9 @@ def _cpu(number: int) -> dict[str, str]:
     return {"numaid": str(number), "affinity": f"{1 << max(0, number) % 32:08x}", **CPU}
 
 
-def _pci(cpus: dict[int, Element], pcis: dict[str, Element], place: PciPlace, busid: str, own_class: str) -> Element:
+def _element(
+    cpus: dict[int, Element], pcis: dict[str, Element], place: PciPlace, busid: str, own_class: str
+) -> Element:
     """Return the element of a PCI device, made with those of the bridges above it unless they are there."""
     above = cpus[place.cpu]
     classes = [BRIDGE] * len(place.bridges) + [own_class]
