@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from simfrontier.core.program import Part
@@ -19,7 +20,6 @@ from simfrontier.core.workload import (
     Weight,
     Workload,
     WorkOp,
-    here,
     without_cuts,
 )
 from simfrontier_extras.mugs.architecture import MugsArchitecture
@@ -110,14 +110,14 @@ class HeadStream:
             if number < len(parts) - 1:
                 source = f"{module}.{_after(part)}.out"
                 self._declare(f"b{nk[0]}", source)
-                out.append(self._between(module, part, nk[0], (target,), source))
-        names: tuple[str, ...] = (f"{head}.query",)
+                out.append(self._between(module, part, nk[0], target, source))
+        names = [f"{head}.query"]
         if self.is_student or head == "cluster":
-            self._declare("be", names[0])
+            self._declare("be", *names)
         else:
-            names = tuple(f"{head}.key.{view}" for view in range(self.declarations.shape.global_crops))
+            names = [f"{head}.key.{view}" for view in range(self.declarations.shape.global_crops)]
             self.declarations.declare("be", 1, *names, streams=(self.stream.name,))
-        out.append(self.builder.pointwise(f"{head}.unit", "unit", "be", reads=here(source), writes=here(*names)))
+        out.append(self.builder.pointwise(f"{head}.unit", "unit", "be", source, " ".join(names)))
         return tuple(out)
 
     def _relation(self) -> tuple[Workload, Stream]:
@@ -130,26 +130,10 @@ class HeadStream:
         self._declare("bk", "similarity")
         self._declare("bh", "related")
         self.builder.values.update(stream.values(block.values.values()))
-        memory = f"{self.stream.name}/memory"
-        search = self.builder.matmul(
-            "similarity",
-            ((), ("b",), ("k",), ("h",)),
-            kind="similarity",
-            reads=here("mean"),
-            states=(memory,),
-            writes=here("similarity"),
-        )
-        nearest = self.builder.pointwise(
-            "nearest",
-            "nearest",
-            "bsh",
-            reads=here("similarity", "mean"),
-            states=(memory,),
-            writes=here(f"{RELATION}/x"),
-        )
-        first = self.builder.pointwise(
-            "first", "first", "bsh", reads=here(f"{RELATION}/x{NEXT}"), writes=here("related")
-        )
+        memory, token, builder = (f"{self.stream.name}/memory",), f"{RELATION}/x", self.builder
+        search = builder.matmul("similarity", "|b|k|h", "mean", "similarity", kind="similarity", states=memory)
+        nearest = builder.pointwise("nearest", "nearest", "bsh", "similarity mean", token, states=memory)
+        first = builder.pointwise("first", "first", "bsh", token + NEXT, "related")
         return search, nearest, *self._block_ops(block, stream, block.layer.forward), first
 
     def _block_ops(self, block: Workload, stream: Stream, ops: Ops) -> Ops:
@@ -167,17 +151,10 @@ class HeadStream:
         self._declare("bw", "cluster.scores")
         trained = ("last.norm",) if self.declarations.shape.trains_norms else ()
         held = () if trained else ("last.norm" if self.is_student else f"{self.stream.name}/last.norm",)
-        normed = self.builder.pointwise(
-            "last", "weight_norm", "we", weights=("last.weight", *trained), states=held, writes=here("last.rows")
-        )
-        scores = self.builder.matmul(
-            "cluster.scores",
-            ((), ("b",), ("w",), ("e",)),
-            kind="prototypes",
-            reads=here("cluster.query", "last.rows"),
-            writes=here("cluster.scores"),
-        )
-        return normed, scores
+        weights = ("last.weight", *trained)
+        normed = self.builder.pointwise("last", "weight_norm", "we", writes="last.rows", weights=weights, states=held)
+        reads, target = "cluster.query last.rows", "cluster.scores"
+        return normed, self.builder.matmul(target, "|b|w|e", reads, target, kind="prototypes")
 
     # ── backward, of the student ──
 
@@ -187,9 +164,7 @@ class HeadStream:
         self._declare("be", "d.cluster.query")
         self._declare("bh", "d.related", "d.cls", "d.mean")
         self._declare("bh", "d.cls.instance", "d.cls.cluster", form_of="d.cls")
-        total = self.builder.pointwise(
-            "cls.sum", "add", "bh", reads=here("d.cls.instance", "d.cls.cluster"), writes=here("d.cls")
-        )
+        total = self.builder.pointwise("cls.sum", "add", "bh", "d.cls.instance d.cls.cluster", "d.cls")
         ops = (
             *self._prototypes_backward(),
             *self._projected_backward("cluster", "cls", "d.cls.cluster"),
@@ -202,28 +177,12 @@ class HeadStream:
         return self.stream.ops(ops)
 
     def _prototypes_backward(self) -> Ops:
-        trained = ("last.norm",) if self.declarations.shape.trains_norms else ()
-        held = () if trained else ("last.norm",)
-        labels = ((), ("b",), ("e",), ("w",)), ((), ("w",), ("e",), ("b",))
-        query = self.builder.matmul(
-            "cluster.scores",
-            labels[0],
-            kind="prototypes",
-            part="dquery",
-            reads=here("d.cluster.scores", "last.rows"),
-            writes=here("d.cluster.query"),
-        )
-        weights = ("last.weight", *trained)
-        return query, self.builder.matmul(
-            "last",
-            labels[1],
-            kind="prototypes",
-            part="wgrad",
-            reads=here("d.cluster.scores", "cluster.query"),
-            weights=weights,
-            states=held,
-            gradients=weights,
-        )
+        trains = self.declarations.shape.trains_norms
+        weights, held = ("last.weight", "last.norm")[: 1 + trains], ("last.norm",)[trains:]
+        scores, product = "d.cluster.scores", partial(self.builder.matmul, kind="prototypes")
+        query = product("cluster.scores", "|b|e|w", f"{scores} last.rows", "d.cluster.query", part="dquery")
+        reads = f"{scores} cluster.query"
+        return query, product("last", "|w|e|b", reads, part="wgrad", weights=weights, states=held, gradients=weights)
 
     def _projected_backward(self, head: str, source: str, target: str) -> Ops:
         """The head's modules in the other order, from `d.head.query` to `target`."""
@@ -231,44 +190,31 @@ class HeadStream:
         inputs = [source, *(f"{head}.{part}.{_after(part)}.out" for part, _ in parts[:-1])]
         last = f"{head}.{parts[-1][0]}.out"
         self._declare("be", f"d.{last}")
-        out: list[WorkOp] = [
-            self.builder.pointwise(
-                f"{head}.unit",
-                "unit",
-                "be",
-                part="backward",
-                reads=here(f"d.{head}.query", last),
-                writes=here(f"d.{last}"),
-            )
-        ]
+        reads = f"d.{head}.query {last}"
+        out = [self.builder.pointwise(f"{head}.unit", "unit", "be", reads, f"d.{last}", part="backward")]
         for number in reversed(range(len(parts))):
             (part, nk), taken = parts[number], inputs[number]
             given = f"d.{taken}" if number else target
-            out += self.builder.linear_backward(f"{head}.{part}", nk, here(f"d.{head}.{part}.out"), taken, given)
+            out += self.builder.linear_backward(f"{head}.{part}", nk, f"d.{head}.{part}.out", taken, given)
             if number:
                 before = f"{head}.{parts[number - 1][0]}"
                 self._declare(f"b{nk[1]}", given, f"d.{before}.out")
-                sources = (given, f"{before}.out")
+                sources = f"{given} {before}.out"
                 out.append(self._between(before, parts[number - 1][0], nk[1], sources, f"d.{before}.out", "backward"))
         return tuple(out)
 
     def _between(
-        self, module: str, last: str, label: str, sources: tuple[str, ...], target: str, part: Part | None = None
+        self, module: str, last: str, label: str, sources: str, target: str, part: Part | None = None
     ) -> WorkOp:
         """The op behind a linear module, the `last` part of whose name is given, or its backward."""
         kind = _after(last)
-        return self.builder.pointwise(
-            f"{module}.{kind}", kind, f"b{label}", part=part, reads=here(*sources), writes=here(target)
-        )
+        return self.builder.pointwise(f"{module}.{kind}", kind, f"b{label}", sources, target, part=part)
 
     def _related_backward(self) -> Ops:
         block, stream = self._relation()
-        first = self.builder.pointwise(
-            "first", "first", "bsh", part="backward", reads=here("d.related"), writes=here(f"{RELATION}/d.x{NEXT}")
-        )
-        nearest = self.builder.pointwise(
-            "nearest", "nearest", "bsh", part="backward", reads=here(f"{RELATION}/d.x"), writes=here("d.mean")
-        )
+        back, gradient = partial(self.builder.pointwise, part="backward"), f"{RELATION}/d.x"
+        first = back("first", "first", "bsh", "d.related", gradient + NEXT)
+        nearest = back("nearest", "nearest", "bsh", gradient, "d.mean")
         return first, *self._block_ops(block, stream, block.layer.backward), nearest
 
 

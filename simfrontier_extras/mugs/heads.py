@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
-from simfrontier.core.workload import Precision, State, Stream, Weight, Workload, WorkOp, here, in_stream
+from simfrontier.core.workload import Precision, State, Stream, Weight, Workload, WorkOp, in_stream
 from simfrontier_extras.mugs.architecture import MugsArchitecture
 from simfrontier_extras.mugs.head_stream import MATRICES, PREDICTOR, RELATION, HeadDeclarations, HeadStream, Ops
 
@@ -101,70 +102,38 @@ class Heads:
     def _join(self) -> WorkOp:
         """The features of all crops of the student, image by image."""
         self.declare("bh", self.shape.crops, "cls", "mean", "d.cls", "d.mean", streams=(STUDENT,))
-        reads = here(*(f"{stream}/{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
-        writes = here(f"{STUDENT}/cls", f"{STUDENT}/mean")
-        return in_stream(
-            STUDENT, self.builder(self.shape.crops).pointwise("join", "join", "bh", reads=reads, writes=writes)
-        )
+        parts = " ".join(f"{stream}/{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean"))
+        builder = self.builder(self.shape.crops)
+        return in_stream(STUDENT, builder.pointwise("join", "join", "bh", parts, f"{STUDENT}/cls {STUDENT}/mean"))
 
     def _contrast(self, head: str) -> Ops:
         """Scores of every pair with its key and with the queue, the loss, the gradient of the queries; then the keys of
         all ranks enter the queue."""
-        shape, builder, keys = self.shape, self.builder(self.shape.pairs), self._keys(head)
-        scores, gradient, query = f"{head}.scores", f"d.{head}.scores", f"{STUDENT}/{head}.query"
+        shape, builder, queue = self.shape, self.builder(self.shape.pairs), (f"{head}.queue",)
+        scores, gradient = f"{head}.scores", f"d.{head}.scores"
+        query, of_query = f"{STUDENT}/{head}.query", f"{STUDENT}/d.{head}.query"
+        keys = " ".join(f"{TEACHER}/{head}.key.{view}" for view in range(shape.global_crops))
         self.declare("bj", shape.pairs, scores, gradient)
         self.declare("be", shape.crops, f"d.{head}.query", streams=(STUDENT,))
-        queue = f"{head}.queue"
+        pairs = partial(builder.matmul, scores, kind="pairs", states=queue)
         return (
-            builder.matmul(
-                scores,
-                ((), ("b",), ("k",), ("e",)),
-                kind="pairs",
-                reads=here(query, *keys),
-                states=(queue,),
-                writes=here(scores),
-            ),
-            builder.pointwise(f"{head}.loss", "contrast", "bj", reads=here(scores), writes=here(gradient)),
-            builder.matmul(
-                scores,
-                ((), ("b",), ("e",), ("k",)),
-                kind="pairs",
-                part="dquery",
-                reads=here(gradient, *keys),
-                states=(queue,),
-                writes=here(f"{STUDENT}/d.{head}.query"),
-            ),
-            self.builder(1).pointwise(
-                f"{head}.enqueue", "enqueue", "e", reads=here(*keys), states=(queue,), written_states=(queue,)
-            ),
+            pairs("|b|k|e", f"{query} {keys}", scores),
+            builder.pointwise(f"{head}.loss", "contrast", "bj", scores, gradient),
+            pairs("|b|e|k", f"{gradient} {keys}", of_query, part="dquery"),
+            self.builder(1).pointwise(f"{head}.enqueue", "enqueue", "e", keys, states=queue, written_states=queue),
         )
-
-    def _keys(self, head: str) -> tuple[str, ...]:
-        return tuple(f"{TEACHER}/{head}.key.{view}" for view in range(self.shape.global_crops))
 
     def _cluster(self) -> Ops:
         """Every pair's cross-entropy of prototypes, and the mean of the teacher's over all ranks, its next centre."""
-        shape, builder = self.shape, self.builder(self.shape.global_crops)
         self.declare("w", 1, "cluster.sum")
-        scores = f"{TEACHER}/cluster.scores"
+        student, teacher, centre = f"{STUDENT}/cluster.scores", f"{TEACHER}/cluster.scores", ("cluster.centre",)
+        of_student, of_teacher = self.builder(self.shape.crops), self.builder(self.shape.global_crops)
         return (
-            self.builder(shape.crops).pointwise(
-                "cluster.loss",
-                "cluster",
-                "bw",
-                reads=here(f"{STUDENT}/cluster.scores", scores),
-                states=("cluster.centre",),
-                writes=here(f"{STUDENT}/d.cluster.scores"),
+            of_student.pointwise(
+                "cluster.loss", "cluster", "bw", f"{student} {teacher}", f"{STUDENT}/d.cluster.scores", states=centre
             ),
-            builder.pointwise("cluster.sum", "centre_sum", "bw", reads=here(scores), writes=here("cluster.sum")),
-            builder.pointwise(
-                "cluster.centre",
-                "centre",
-                "w",
-                reads=here("cluster.sum"),
-                states=("cluster.centre",),
-                written_states=("cluster.centre",),
-            ),
+            of_teacher.pointwise("cluster.sum", "centre_sum", "bw", teacher, "cluster.sum"),
+            of_teacher.pointwise("cluster.centre", "centre", "w", "cluster.sum", states=centre, written_states=centre),
         )
 
     def _remember(self) -> Ops:
@@ -172,13 +141,11 @@ class Heads:
         self.declare("b", 1, "flags", dtype="uint8", persistent=True)
         out: list[WorkOp] = []
         builder = self.builder(1)
-        for stream, source, flags in ((STUDENT, GLOBAL, ("flags",)), (TEACHER, TEACHER, ())):
+        for stream, source, flags in ((STUDENT, GLOBAL, "flags"), (TEACHER, TEACHER, "")):
             row, memory = f"{stream}/row", (f"{stream}/memory", f"{stream}/memory.others")
             self.declare("bh", 1, "row", streams=(stream,))
-            pick = builder.pointwise("pick", "pick", "bh", reads=here(f"{source}/mean"), writes=here(row))
-            enter = builder.pointwise(
-                "enqueue", "enqueue", "h", reads=here(row, *flags), states=memory, written_states=memory
-            )
+            pick = builder.pointwise("pick", "pick", "bh", f"{source}/mean", row)
+            enter = builder.pointwise("enqueue", "enqueue", "h", f"{row} {flags}", states=memory, written_states=memory)
             out += [in_stream(stream, op) for op in (pick, enter)]
         return tuple(out)
 
@@ -186,14 +153,7 @@ class Heads:
 
     def backward(self) -> Ops:
         """Return the student's backward: the heads in the other order, then the joined features taken apart."""
-        student, crops = self.streams[STUDENT], self.shape.crops
-        targets = here(*(f"{stream}/d.{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean")))
-        parted = self.builder(crops).pointwise(
-            "join",
-            "join",
-            "bh",
-            part="backward",
-            reads=here(f"{STUDENT}/d.cls", f"{STUDENT}/d.mean"),
-            writes=targets,
-        )
-        return (*student.backward(), in_stream(STUDENT, parted))
+        parts = " ".join(f"{stream}/d.{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean"))
+        reads, builder = f"{STUDENT}/d.cls {STUDENT}/d.mean", self.builder(self.shape.crops)
+        parted = builder.pointwise("join", "join", "bh", reads, parts, part="backward")
+        return (*self.streams[STUDENT].backward(), in_stream(STUDENT, parted))

@@ -23,7 +23,6 @@ from simfrontier.core.workload import (
     Workload,
     find_precision,
     gpt,
-    here,
     without_cuts,
 )
 from simfrontier_extras.mugs.architecture import MugsArchitecture
@@ -190,21 +189,19 @@ class _Mugs:
         builder.declare("bni", "pixels", per_layer=False, persistent=True)
         builder.declare("bnh", "patch.out", "d.patch", per_layer=False)
         weights = ("positions.cls", "positions.table")
-        what, reads, writes = ("positions", "positions", "bsh"), here("d.x"), here("d.patch")
-        added = builder.pointwise(*what, reads=here("patch.out"), writes=here("x"), weights=weights)
-        parted = builder.pointwise(*what, part="backward", reads=reads, writes=writes, gradients=weights)
+        what = "positions", "positions", "bsh"
+        added = builder.pointwise(*what, "patch.out", "x", weights=weights)
+        parted = builder.pointwise(*what, "d.x", "d.patch", part="backward", gradients=weights)
         return Phase(
             forward=(builder.linear("patch", "hi", "pixels", "patch.out"), added),
-            backward=(parted, builder.weight_gradient("patch", "hi", here("d.patch"), "pixels")),
+            backward=(parted, builder.weight_gradient("patch", "hi", "d.patch", "pixels")),
         )
 
     def _pool(self, builder: GraphBuilder) -> Phase:
         """The class token, and the mean of all tokens, of the normed stream."""
         builder.declare("bh", "cls", "mean", "d.cls", "d.mean", per_layer=False)
-        forward = builder.pointwise("pool", "pool", "bsh", reads=here("final_norm.out"), writes=here("cls", "mean"))
-        backward = builder.pointwise(
-            "pool", "pool", "bsh", part="backward", reads=here("d.cls", "d.mean"), writes=here("d.final_norm")
-        )
+        forward = builder.pointwise("pool", "pool", "bsh", "final_norm.out", "cls mean")
+        backward = builder.pointwise("pool", "pool", "bsh", "d.cls d.mean", "d.final_norm", part="backward")
         return Phase(forward=(forward,), backward=(backward,))
 
 

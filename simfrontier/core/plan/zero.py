@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
-from simfrontier.core.codecs import Codec, Plain, Quantised
+from simfrontier.core.codecs import Plain, Quantised
 from simfrontier.core.plan.moves import Hop
 from simfrontier.core.plan.options import CodecText, GatherOptions, HopOptions, Options, Reduction, ReductionOptions
 from simfrontier.core.plan.plan import CopyRule, Plan, Purpose, SecondCopyRule
@@ -105,74 +105,73 @@ class LatticeOptions(GatherOptions):
 Hops = dict[Purpose, tuple[Hop, ...]]
 
 
-def _routes(axes: tuple[str, ...], weights: Codec | None, gradients: Codec | None, **other: tuple[Hop, ...]) -> Hops:
-    """Every move in one hop over all axes, except those given."""
-    routes: Hops = {
-        "weight_gather": (Hop(axes, weights),),
-        "copy_gather": (Hop(axes, weights),),
-        "gradient": (Hop(axes, gradients),),
-        "step_reduction": (Hop(axes, gradients),),
+def _point(
+    name: str,
+    options: Options,
+    mesh: Mesh,
+    data: Axes,
+    *,
+    weight: Axes = (),
+    accumulator: Axes = (),
+    optimizer: Axes = (),
+    copy: Axes | None = None,
+    nesting: Axes | None = None,
+    routes: Hops | None = None,
+    **other: Any,
+) -> Plan:
+    """A point of the lattice: the axes over which each state is flat, the moves that do not take one hop over all axes,
+    and other fields of the plan. The data's axes nest as the mesh has them; none does where nothing is cut over them,
+    so that nothing is padded for them either, unless coded sums are scattered on their way."""
+    axes, gather = mesh.live(data), getattr(options, "gather_codec", None)
+    hops: Hops = {
+        "weight_gather": (Hop(axes, gather),),
+        "copy_gather": (Hop(axes, gather),),
+        "gradient": (Hop(axes, options.gradient_codec),),
+        "step_reduction": (Hop(axes, options.gradient_codec),),
         "publish": (Hop(axes),),
         "scalar": (Hop(axes),),
+        **(routes or {}),
     }
-    routes.update(other)  # type: ignore[arg-type]
-    return routes
-
-
-def _nesting(axes: Axes, is_cut: bool, routes: Hops) -> Axes:
-    """The axes of the data; none where nothing is cut over them, so that nothing is padded for them either, unless
-    coded sums are scattered on their way."""
-    scatters = any(hop.scatters for hop in (*routes["gradient"], *routes["step_reduction"]))
-    return axes if is_cut or scatters else ()
-
-
-def _bucketed(accumulator: bool) -> Callable[[str, BucketOptions, Mesh, Axes], Plan]:
-    def make(name: str, options: BucketOptions, mesh: Mesh, data: Axes) -> Plan:
-        plan = _plain(False, accumulator, True)(name, options, mesh, data)
-        own = (Hop(plan.axes, options.gradient_codec, whole=options.reduction == "all_reduce"),)
-        plan = replace(plan, hops={**plan.hops, "gradient": own, "step_reduction": own})
-        if options.gather == "step_end":
-            return plan
-        return replace(plan, weight=frozenset(plan.axes), copy=frozenset(), copy_rule="in_place")
-
-    return make
-
-
-def _ddp(name: str, options: DdpOptions, mesh: Mesh, data: Axes) -> Plan:
-    plan = _plain(False, False, False)(name, options, mesh, data)
-    return replace(plan, overlaps_statistics=options.overlap_statistics)
-
-
-def _plain(weight: bool, accumulator: bool, optimizer: bool) -> Callable[[str, GatherOptions, Mesh, Axes], Plan]:
-    def make(name: str, options: GatherOptions, mesh: Mesh, data: Axes) -> Plan:
-        axes = mesh.live(data)
-        every, routes = frozenset(axes), _routes(axes, options.gather_codec, options.gradient_codec)
-        return Plan(
-            name=name,
-            family=options.family,
-            axes=axes,
-            nesting=_nesting(axes, weight or accumulator or optimizer, routes),
-            weight=every if weight else frozenset(),
-            accumulator=every if accumulator else frozenset(),
-            optimizer=every if optimizer else frozenset(),
-            hops=routes,
-        )
-
-    return make
-
-
-def _hsdp(name: str, options: HsdpOptions, mesh: Mesh, data: Axes) -> Plan:
-    axes, shard = mesh.live(data), mesh.live(mesh.ordered(options.shard))
+    if nesting is None:
+        is_cut = bool(mesh.live((*weight, *accumulator, *optimizer, *(copy or ()))))
+        scatters = any(hop.scatters for hop in (*hops["gradient"], *hops["step_reduction"]))
+        nesting = axes if is_cut or scatters else ()
     return Plan(
         name=name,
         family=options.family,
         axes=axes,
-        nesting=shard,
-        weight=frozenset(shard),
-        accumulator=frozenset(shard),
-        optimizer=frozenset(shard),
-        hops=_routes(axes, options.gather_codec, options.gradient_codec),
+        nesting=mesh.live(nesting),
+        weight=frozenset(mesh.live(weight)),
+        accumulator=frozenset(mesh.live(accumulator)),
+        optimizer=frozenset(mesh.live(optimizer)),
+        copy=None if copy is None else frozenset(mesh.live(copy)),
+        hops=hops,
+        **other,
     )
+
+
+def _ddp(name: str, options: DdpOptions, mesh: Mesh, data: Axes) -> Plan:
+    return _point(name, options, mesh, data, overlaps_statistics=options.overlap_statistics)
+
+
+def _bucketed(name: str, options: BucketOptions, mesh: Mesh, data: Axes) -> Plan:
+    """zero1 and zero2, which differ in the accumulator."""
+    own = (Hop(mesh.live(data), options.gradient_codec, whole=options.reduction == "all_reduce"),)
+    routes: Hops = {"gradient": own, "step_reduction": own}
+    accumulator = data if options.family == "zero2" else ()
+    if options.gather == "step_end":
+        return _point(name, options, mesh, data, accumulator=accumulator, optimizer=data, routes=routes)
+    plan = _point(name, options, mesh, data, weight=data, accumulator=accumulator, optimizer=data, routes=routes)
+    return replace(plan, copy=frozenset(), copy_rule="in_place")
+
+
+def _zero3(name: str, options: PlainOptions, mesh: Mesh, data: Axes) -> Plan:
+    return _point(name, options, mesh, data, weight=data, accumulator=data, optimizer=data)
+
+
+def _hsdp(name: str, options: HsdpOptions, mesh: Mesh, data: Axes) -> Plan:
+    shard = mesh.ordered(options.shard)
+    return _point(name, options, mesh, data, weight=shard, accumulator=shard, optimizer=shard, nesting=shard)
 
 
 _COPY_RULES: dict[str, CopyRule] = {
@@ -185,21 +184,22 @@ _COPY_RULES: dict[str, CopyRule] = {
 def _zeropp(name: str, options: ZeroppOptions, mesh: Mesh, data: Axes) -> Plan:
     axes, secondary = mesh.live(data), mesh.live(mesh.ordered(options.secondary))
     across = tuple(axis for axis in axes if axis not in secondary)
-    gather = options.weight_codec if options.qwz else options.gather_codec
+    gather = (Hop(axes, options.weight_codec if options.qwz else options.gather_codec),)
     quantised = options.qgz and bool(across)  # on one node DeepSpeed's qgZ falls back to the plain reduce-scatter
     plain = (Hop(axes, options.gradient_codec),)
     two_hops = tuple(Hop(hop, options.quantised_gradient_codec) for hop in (secondary, across) if hop)
-    return Plan(
-        name=name,
-        family=options.family,
-        axes=axes,
-        nesting=axes,
-        weight=frozenset(axes),
-        copy=frozenset(secondary) if options.hpz and across else None,
+    return _point(
+        name,
+        options,
+        mesh,
+        data,
+        weight=data,
+        accumulator=data,
+        optimizer=data,
+        copy=secondary if options.hpz and across else None,
+        nesting=data,
+        routes={"weight_gather": gather, "copy_gather": gather, "gradient": two_hops if quantised else plain},
         copy_rule=_COPY_RULES[options.hpz_version],
-        accumulator=frozenset(axes),
-        optimizer=frozenset(axes),
-        hops=_routes(axes, gather, options.gradient_codec, gradient=two_hops if quantised else plain),
         fallback=plain if quantised else None,
         fallback_multiple=2 * mesh.size(data),
         one_at_a_time=quantised,
@@ -208,68 +208,60 @@ def _zeropp(name: str, options: ZeroppOptions, mesh: Mesh, data: Axes) -> Plan:
 
 def _topo(name: str, options: TopoOptions, mesh: Mesh, data: Axes) -> Plan:
     axes, across = mesh.live(data), tuple(axis for axis in data if axis not in NODE_AXES)
-    nesting = mesh.live(("gcd", "package", *across))
-    pair, node = frozenset(mesh.live(("gcd",))), frozenset(mesh.live(NODE_AXES))
     per_micro_batch = options.cross_gradients == "micro_batch"
     quantised = options.node_gradient_codec is not None and options.node_gradient_codec.is_opaque
     in_node = Hop(mesh.live(("gcd", "package")), options.node_gradient_codec)
     cross = Hop(mesh.live(across), options.cross_gradient_codec)
-    gradient = (in_node, cross) if per_micro_batch else (in_node,)
-    publish: tuple[Hop, ...] = (Hop(across, options.publish_codec), Hop(NODE_AXES, options.publish_codec))
-    if options.publish == "flat":
-        publish = (Hop(axes, options.publish_codec),)
-    return Plan(
-        name=name,
-        family=options.family,
-        axes=axes,
-        nesting=nesting,
-        weight=pair,
-        copy=None if options.second_copy == "none" or pair == node else node,
+    publish = (axes,) if options.publish == "flat" else (across, NODE_AXES)
+    has_copy = options.second_copy != "none" and mesh.live(NODE_AXES) != mesh.live(("gcd",))
+    return _point(
+        name,
+        options,
+        mesh,
+        data,
+        weight=("gcd",),
+        accumulator=data if per_micro_batch else NODE_AXES,
+        optimizer=data,
+        copy=NODE_AXES if has_copy else None,
+        nesting=("gcd", "package", *across),
+        routes={
+            "weight_gather": (Hop(axes, options.weight_codec),),
+            "copy_gather": (Hop(axes, INT8 if options.second_copy == "int8" else options.weight_codec),),
+            "gradient": (in_node, cross) if per_micro_batch else (in_node,),
+            "step_reduction": (cross,),
+            "publish": tuple(Hop(hop, options.publish_codec) for hop in publish),
+        },
         copy_codec={"int8": INT8, "fp16": Plain("fp16")}.get(options.second_copy),
-        accumulator=frozenset(axes) if per_micro_batch else node,
-        optimizer=frozenset(axes),
-        hops=_routes(
-            axes,
-            options.weight_codec,
-            options.gradient_codec,
-            copy_gather=(Hop(axes, INT8 if options.second_copy == "int8" else options.weight_codec),),
-            gradient=gradient,
-            step_reduction=(cross,),
-            publish=publish,
-        ),
         fallback=(Hop(axes, options.gradient_codec),) if quantised else None,
-        fallback_multiple=2 * mesh.size(node),
+        fallback_multiple=2 * mesh.size(NODE_AXES),
         one_at_a_time=quantised,
         pipelined=options.pipelined,
     )
 
 
+_ROUTES: tuple[Purpose, ...] = ("weight_gather", "copy_gather", "gradient", "step_reduction", "publish")
+
+
 def _lattice(name: str, options: LatticeOptions, mesh: Mesh, data: Axes) -> Plan:
-    axes = mesh.live(data)
-    routes = _routes(axes, options.gather_codec, options.gradient_codec)
+    routes: Hops = {}
     if options.copy_codec is not None:
-        routes["copy_gather"] = (Hop(axes, options.copy_codec),)
-    for purpose in ("weight_gather", "copy_gather", "gradient", "step_reduction", "publish"):
-        hops: tuple[HopOptions, ...] = getattr(options, purpose)
-        if hops:
+        routes["copy_gather"] = (Hop(mesh.live(data), options.copy_codec),)
+    for purpose in _ROUTES:
+        if hops := getattr(options, purpose):
             routes[purpose] = tuple(hop.hop() for hop in hops)
-
-    def live(names: tuple[str, ...]) -> frozenset[str]:
-        return frozenset(mesh.live(names))
-
-    is_cut = bool(live((*options.weight, *options.accumulator, *options.optimizer, *(options.copy_axes or ()))))
-    return Plan(
-        name=name,
-        family=options.family,
-        axes=axes,
-        nesting=_nesting(axes, is_cut, routes) if options.nesting is None else mesh.live(options.nesting),
-        weight=live(options.weight),
-        copy=None if options.copy_axes is None else live(options.copy_axes),
+    return _point(
+        name,
+        options,
+        mesh,
+        data,
+        weight=options.weight,
+        accumulator=options.accumulator,
+        optimizer=options.optimizer,
+        copy=options.copy_axes,
+        nesting=options.nesting,
+        routes=routes,
         copy_codec=options.copy_codec,
         copy_rule=options.copy_rule,
-        accumulator=live(options.accumulator),
-        optimizer=live(options.optimizer),
-        hops=routes,
         one_at_a_time=options.one_at_a_time,
         pipelined=options.pipelined,
     )
@@ -277,9 +269,9 @@ def _lattice(name: str, options: LatticeOptions, mesh: Mesh, data: Axes) -> Plan
 
 ZERO: dict[str, tuple[type[Options], Callable[..., Plan]]] = {
     "ddp": (DdpOptions, _ddp),
-    "zero1": (BucketOptions, _bucketed(accumulator=False)),
-    "zero2": (BucketOptions, _bucketed(accumulator=True)),
-    "zero3": (PlainOptions, _plain(True, True, True)),
+    "zero1": (BucketOptions, _bucketed),
+    "zero2": (BucketOptions, _bucketed),
+    "zero3": (PlainOptions, _zero3),
     "hsdp": (HsdpOptions, _hsdp),
     "zeropp": (ZeroppOptions, _zeropp),
     "zero-topo": (TopoOptions, _topo),

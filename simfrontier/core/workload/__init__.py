@@ -30,8 +30,8 @@ from simfrontier.core.workload.graph_builder import (
     GraphBuilder as GraphBuilder,
     Softmax as Softmax,
     Stream as Stream,
-    here as here,
     in_stream as in_stream,
+    uses as uses,
     without_cuts as without_cuts,
 )
 from simfrontier.core.workload.mlp_model import MlpShape as MlpShape, mlp as mlp

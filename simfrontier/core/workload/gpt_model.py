@@ -12,11 +12,12 @@ twice, gate and up side by side. Left out: the rotary embedding of a quarter of 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from simfrontier.core.program import Part
 from simfrontier.core.workload.gpt_architecture import GptArchitecture
-from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Use, Workload, WorkOp
-from simfrontier.core.workload.graph_builder import GraphBuilder, Softmax, here
+from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Workload, WorkOp
+from simfrontier.core.workload.graph_builder import GraphBuilder, Softmax
 from simfrontier.core.workload.precision import Precision, find_precision
 
 
@@ -60,13 +61,15 @@ class _Gpt(GraphBuilder):
         self.norm_kind = "norm" if shape.norm == "layernorm" else "rmsnorm"
         self.bend = "swiglu" if shape.gated else "gelu"  # what is not linear in the MLP
         self.is_rotary = shape.positions == "rotary"
-        self.projected = ("query.out", "key.out", "value.out") if self.is_rotary else ("qkv.out",)
+        self.projected = "query.out key.out value.out" if self.is_rotary else "qkv.out"
         """What qkv makes: queries, keys and values apart where the first two are rotated."""
         self.query, self.key, self.of_value = (
             ("rotary.query", "rotary.key", "value.out") if self.is_rotary else ("qkv.out",) * 3
         )
+        self.query_and_key = " ".join(dict.fromkeys((self.query, self.key)))
+        self.attended = " ".join(dict.fromkeys((self.query, self.key, self.of_value)))
         self.dropped = "probabilities.dropped" if shape.dropout else "probabilities"
-        self.unrotated = ("d.rotary.query", "d.rotary.key") if self.is_rotary else ("d.query", "d.key")
+        self.unrotated = "d.rotary.query d.rotary.key" if self.is_rotary else "d.query d.key"
         self.heads = {"a": shape.heads}  # the size of `a` where heads are counted
         self.joint = {"a": shape.hidden + 2 * shape.key_features}  # where it has queries, keys and values together
         self.rise = {"f": shape.feed_forward * (2 if shape.gated else 1)}  # features of the MLP's first product
@@ -199,156 +202,99 @@ class _Gpt(GraphBuilder):
         mlp = (
             *self._norm("ln2", self.before_mlp),
             self.linear("h_to_4h", "fh", "ln2.out", "h_to_4h.out", self.rise),
-            self.pointwise(self.bend, self.bend, "bsf", reads=here("h_to_4h.out"), writes=here(f"{self.bend}.out")),
+            self.pointwise(self.bend, self.bend, "bsf", "h_to_4h.out", f"{self.bend}.out"),
             self.linear("4h_to_h", "hf", f"{self.bend}.out", "mlp.out"),
             *self._dropout("mlp", "mlp.out"),
         )
         added, raised = ("attention.dropped", "mlp.dropped") if self.shape.dropout else ("attention.out", "mlp.out")
         if self.is_parallel:
-            return *attention, *mlp, self._add("residual", here("x", added, raised), (("x", 1),))
-        first = self._add("attention.residual", here("x", added), here("middle"))
-        return *attention, first, *mlp, self._add("residual", here("middle", raised), (("x", 1),))
+            return *attention, *mlp, self.pointwise("residual", "add", "bsh", f"x {added} {raised}", "x@1")
+        first = self.pointwise("attention.residual", "add", "bsh", f"x {added}", "middle")
+        return *attention, first, *mlp, self.pointwise("residual", "add", "bsh", f"middle {raised}", "x@1")
 
     def _dropout(self, name: str, source: str, labels: str = "bsh") -> tuple[WorkOp, ...]:
         """What is dropped of a value, where the model has dropout."""
         if not self.shape.dropout:
             return ()
-        writes = here(f"{name}.dropped", f"{name}.mask")
-        sizes = self.heads if "t" in labels else {}
-        return (self.pointwise(f"{name}.dropout", "dropout", labels, sizes, reads=here(source), writes=writes),)
+        op, writes = f"{name}.dropout", f"{name}.dropped {name}.mask"
+        return (self.pointwise(op, "dropout", labels, source, writes, sizes=self.heads),)
 
-    def _dropout_backward(
-        self, name: str, gradient: tuple[Use, ...], target: str, labels: str = "bsh"
-    ) -> tuple[WorkOp, ...]:
+    def _dropout_backward(self, name: str, gradient: str, target: str, labels: str = "bsh") -> tuple[WorkOp, ...]:
         if not self.shape.dropout:
             return ()
-        reads, sizes = (*gradient, *here(f"{name}.mask")), self.heads
-        op = f"{name}.dropout"
-        return (self.pointwise(op, "dropout", labels, sizes, part="backward", reads=reads, writes=here(target)),)
-
-    def _add(self, name: str, reads: tuple[Use, ...], writes: tuple[Use, ...]) -> WorkOp:
-        return self.pointwise(name, "add", "bsh", reads=reads, writes=writes)
+        op, reads = f"{name}.dropout", f"{gradient} {name}.mask"
+        return (self.pointwise(op, "dropout", labels, reads, target, sizes=self.heads, part="backward"),)
 
     def _attention(self) -> tuple[WorkOp, ...]:
-        qkv = self.linear("qkv", "ah", "ln1.out", self.projected[0], self.joint)
+        qkv = self.linear("qkv", "ah", "ln1.out", self.projected, self.joint)
         core = self._fused() if self.attention == "fused" else self._unfused()
         if not self.is_rotary:
             return qkv, *core
-        rotary = self.pointwise(
-            "rotary",
-            "rotary",
-            "bsa",
-            reads=here("query.out", "key.out"),
-            writes=here(self.query, self.key),
-        )
-        return replace(qkv, writes=here(*self.projected)), rotary, *core
-
-    @property
-    def _attended(self) -> tuple[Use, ...]:
-        """What attention reads."""
-        return here(*dict.fromkeys((self.query, self.key, self.of_value)))
+        return qkv, self.pointwise("rotary", "rotary", "bsa", "query.out key.out", self.query_and_key), *core
 
     def _fused(self) -> tuple[WorkOp, ...]:
         """Two products of every position with every other, nothing of which reaches memory."""
-        return (self._fused_op(None, 2, self._attended, here("context")),)
+        return (self._fused_op(None, 2, self.attended, "context"),)
 
-    def _fused_op(self, part: Part | None, products: int, reads: tuple[Use, ...], writes: tuple[Use, ...]) -> WorkOp:
-        op = self._per_head("attention", "std", part, reads, writes)
+    def _fused_op(self, part: Part | None, products: int, reads: str, writes: str) -> WorkOp:
+        op = self._per_head("attention", "s|t|d", part, reads, writes)
         flops = products * op.flops
         if self.shape.causal:  # s (s + 1) / 2 of s² pairs
             flops = flops // (2 * self.shape.sequence) * (self.shape.sequence + 1)
         return replace(op, flops=flops)
 
-    def _per_head(
-        self, module: str, mnk: str, part: Part | None, reads: tuple[Use, ...], writes: tuple[Use, ...]
-    ) -> WorkOp:
-        """A product of attention, head by head, with the labels m, n and k."""
-        m, n, k = ((label,) for label in mnk)
-        return self.matmul(module, (("b", "a"), m, n, k), self.heads, part, module, reads=reads, writes=writes)
+    def _per_head(self, module: str, mnk: str, part: Part | None, reads: str, writes: str) -> WorkOp:
+        """A product of attention, head by head."""
+        return self.matmul(module, f"ba|{mnk}", reads, writes, kind=module, sizes=self.heads, part=part)
 
     def _unfused(self) -> tuple[WorkOp, ...]:
-        reads, writes = here("scores"), here("probabilities")
         softmax = self.pointwise(
-            "softmax", "softmax", "bast", self.heads, kernel=self.kernel, reads=reads, writes=writes
+            "softmax", "softmax", "bast", "scores", "probabilities", sizes=self.heads, kernel=self.kernel
         )
         return (
-            self._per_head("scores", "std", None, self._query_and_key, here("scores")),
+            self._per_head("scores", "s|t|d", None, self.query_and_key, "scores"),
             softmax,
             *self._dropout("probabilities", "probabilities", "bast"),
-            self._per_head("context", "sdt", None, here(self.dropped, self.of_value), here("context")),
+            self._per_head("context", "s|d|t", None, f"{self.dropped} {self.of_value}", "context"),
         )
-
-    @property
-    def _query_and_key(self) -> tuple[Use, ...]:
-        return here(*dict.fromkeys((self.query, self.key)))
 
     def _norm(self, module: str, source: str, target: str = "") -> tuple[WorkOp, ...]:
         """A norm into `target` (default: its own output), after its sums over cut features."""
-        out = target or f"{module}.out"
         moments, sums = f"{module}.moments", f"{self.norm_kind}_sums"
+        out, weights = target or f"{module}.out", self._weights_of(module)
         return (
-            self.pointwise(module, sums, "bsh", is_sums=True, where_cut="h", reads=here(source), writes=here(moments)),
-            self.pointwise(
-                module,
-                self.norm_kind,
-                "bsh",
-                reads=here(source, moments),
-                writes=here(out),
-                weights=self._weights_of(module),
-            ),
+            self.pointwise(module, sums, "bsh", source, moments, is_sums=True, where_cut="h"),
+            self.pointwise(module, self.norm_kind, "bsh", f"{source} {moments}", out, weights=weights),
         )
 
     def _norm_backward(
-        self, module: str, source: str, target: str, others: tuple[Use, ...] = (), gradient: str = ""
+        self, module: str, source: str, target: str, others: str = "", gradient: str = ""
     ) -> tuple[WorkOp, ...]:
         """A norm's backward from `gradient` (default: `d.module`); `others` are gradients of the same stream, added to
         its input's."""
-        weight = f"{module}.weight"
-        before = here(gradient or f"d.{module}", source, f"{module}.moments")
-        sums = f"d.{module}.moments"
+        weights, gradients = (f"{module}.weight",), self._weights_of(module)
+        before = f"{gradient or f'd.{module}'} {source} {module}.moments"
+        kind, sums = self.norm_kind, f"d.{module}.moments"
+        back = partial(self.pointwise, part="backward", weights=weights)
         return (
-            self.pointwise(
-                module,
-                f"{self.norm_kind}_sums",
-                "bsh",
-                part="backward",
-                is_sums=True,
-                where_cut="h",
-                reads=before,
-                writes=here(sums),
-                weights=(weight,),
-            ),
-            self.pointwise(
-                module,
-                self.norm_kind,
-                "bsh",
-                part="backward",
-                reads=(*before, *here(sums), *others),
-                writes=here(target),
-                weights=(weight,),
-                gradients=self._weights_of(module),
-            ),
+            back(module, f"{kind}_sums", "bsh", before, sums, is_sums=True, where_cut="h"),
+            back(module, kind, "bsh", f"{before} {sums} {others}", target, gradients=gradients),
         )
 
     def _layer_backward(self) -> tuple[WorkOp, ...]:
-        bend = self.bend
-        out = (("d.x", 1),)
-        after_attention = out if self.is_parallel else here("d.middle")
-        of_mlp, of_attention = (here("d.mlp"), here("d.attention")) if self.shape.dropout else (out, after_attention)
+        bend, out = self.bend, "d.x@1"
+        after_attention = out if self.is_parallel else "d.middle"
+        of_mlp, of_attention = ("d.mlp", "d.attention") if self.shape.dropout else (out, after_attention)
         mlp = (
             *self._dropout_backward("mlp", out, "d.mlp"),
             *self.linear_backward("4h_to_h", "hf", of_mlp, f"{bend}.out", f"d.{bend}"),
-            self.pointwise(
-                bend, bend, "bsf", part="backward", reads=here(f"d.{bend}", "h_to_4h.out"), writes=here("d.h_to_4h")
-            ),
-            *self.linear_backward("h_to_4h", "fh", here("d.h_to_4h"), "ln2.out", "d.ln2", self.rise),
+            self.pointwise(bend, bend, "bsf", f"d.{bend} h_to_4h.out", "d.h_to_4h", part="backward"),
+            *self.linear_backward("h_to_4h", "fh", "d.h_to_4h", "ln2.out", "d.ln2", self.rise),
         )
         if self.is_parallel:
-            norm = self._norm_backward("ln2", "x", "d.mlp_path")
-            others = (*here("d.mlp_path"), *out)
+            norm, others = self._norm_backward("ln2", "x", "d.mlp_path"), f"d.mlp_path {out}"
         else:
-            norm = self._norm_backward("ln2", "middle", "d.middle", out)
-            others = here("d.middle")
+            norm, others = self._norm_backward("ln2", "middle", "d.middle", out), "d.middle"
         return (
             *mlp,
             *norm,
@@ -356,54 +302,44 @@ class _Gpt(GraphBuilder):
             *self.linear_backward("dense", "ha", of_attention, "context", "d.context"),
             *self._attention_backward(),
             *self._rotary_backward(),
-            *self.linear_backward("qkv", "ah", here(*self.unrotated, "d.value"), "ln1.out", "d.ln1", self.joint),
+            *self.linear_backward("qkv", "ah", f"{self.unrotated} d.value", "ln1.out", "d.ln1", self.joint),
             *self._norm_backward("ln1", "x", "d.x", others),
         )
 
     def _rotary_backward(self) -> tuple[WorkOp, ...]:
         if not self.is_rotary:
             return ()
-        reads, writes = here("d.query", "d.key"), here(*self.unrotated)
-        return (self.pointwise("rotary", "rotary", "bsa", part="backward", reads=reads, writes=writes),)
+        return (self.pointwise("rotary", "rotary", "bsa", "d.query d.key", self.unrotated, part="backward"),)
 
     def _attention_backward(self) -> tuple[WorkOp, ...]:
         if self.attention == "fused":  # scores again, then the gradients of probabilities, queries, keys and values
-            reads = (*here("d.context"), *self._attended, *here("context"))
-            writes = here("d.query", "d.key", "d.value")
-            return (self._fused_op("backward", 5, reads, writes),)
-        dropped = here("d.probabilities.dropped" if self.shape.dropout else "d.probabilities")
-        reads, writes = here("d.probabilities", "probabilities"), here("d.scores")
-        softmax = self.pointwise("softmax", "softmax", "bast", self.heads, part="backward", reads=reads, writes=writes)
+            return (self._fused_op("backward", 5, f"d.context {self.attended} context", "d.query d.key d.value"),)
+        dropped = "d.probabilities.dropped" if self.shape.dropout else "d.probabilities"
+        reads = "d.probabilities probabilities"
         return (
-            self._per_head("context", "std", "dprobabilities", here("d.context", self.of_value), dropped),
-            self._per_head("context", "tds", "dvalue", here(self.dropped, "d.context"), here("d.value")),
+            self._per_head("context", "s|t|d", "dprobabilities", f"d.context {self.of_value}", dropped),
+            self._per_head("context", "t|d|s", "dvalue", f"{self.dropped} d.context", "d.value"),
             *self._dropout_backward("probabilities", dropped, "d.probabilities", "bast"),
-            softmax,
-            self._per_head("scores", "sdt", "dquery", here("d.scores", self.key), here("d.query")),
-            self._per_head("scores", "tds", "dkey", here("d.scores", self.query), here("d.key")),
+            self.pointwise("softmax", "softmax", "bast", reads, "d.scores", sizes=self.heads, part="backward"),
+            self._per_head("scores", "s|d|t", "dquery", f"d.scores {self.key}", "d.query"),
+            self._per_head("scores", "t|d|s", "dkey", f"d.scores {self.query}", "d.key"),
         )
 
     def _embedding(self) -> Phase:
         """Rows of the table; then what a model adds: its positions' rows, a norm."""
-        table, shape = ("embedding.weight",), self.shape
+        table, rows = ("embedding.weight",), ("positions.weight",)
         outs = (*self._embedded(), "x")
-        gradient = "d.embedding" if shape.embedding_norm else "d.x"  # of what the tables give
-        lookup = self.pointwise(
-            "embedding", "lookup", "bshv", reads=here("tokens"), writes=here(outs[0]), weights=table
-        )
-        scatter = self.pointwise(
-            "embedding", "scatter", "bshv", part="wgrad", reads=here("tokens", gradient), gradients=table
-        )
-        forward: tuple[WorkOp, ...] = (lookup,)
-        backward: tuple[WorkOp, ...] = (scatter,)
-        if shape.positions == "learned":
-            rows, how = ("positions.weight",), ("positions", "add_positions", "bshp")
-            forward = (*forward, self.pointwise(*how, reads=here(outs[0]), writes=here(outs[1]), weights=rows))
-            backward = (self.pointwise(*how, part="wgrad", reads=here(gradient), gradients=rows), *backward)
-        if shape.embedding_norm:
-            forward = (*forward, *self._norm("embedding_norm", outs[-2], "x"))
-            backward = (*self._norm_backward("embedding_norm", outs[-2], gradient, gradient="d.x"), *backward)
-        return Phase(forward=forward, backward=backward)
+        gradient = "d.embedding" if self.shape.embedding_norm else "d.x"  # of what the tables give
+        forward = [self.pointwise("embedding", "lookup", "bshv", "tokens", outs[0], weights=table)]
+        backward = [self.pointwise("embedding", "scatter", "bshv", f"tokens {gradient}", part="wgrad", gradients=table)]
+        if self.shape.positions == "learned":
+            how = "positions", "add_positions", "bshp"
+            forward.append(self.pointwise(*how, outs[0], outs[1], weights=rows))
+            backward.insert(0, self.pointwise(*how, gradient, part="wgrad", gradients=rows))
+        if self.shape.embedding_norm:
+            forward += self._norm("embedding_norm", outs[-2], "x")
+            backward = [*self._norm_backward("embedding_norm", outs[-2], gradient, gradient="d.x"), *backward]
+        return Phase(forward=tuple(forward), backward=tuple(backward))
 
     def _head(self) -> Phase:
         return Phase(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from simfrontier.core.program import OpName, Part
-from simfrontier.core.workload.graph import CrossEntropy, LossMethod, MatmulLabels, Use, Value, Weight, WorkOp
+from simfrontier.core.workload.graph import CrossEntropy, LossMethod, Use, Value, Weight, WorkOp
 from simfrontier.core.workload.precision import Precision
 
 Labels = tuple[str, ...]
@@ -18,9 +18,10 @@ NOTHING: Mapping[str, int] = {}
 THREE, TWO, GATHER, MERGE = get_args(CrossEntropy)
 
 
-def here(*names: str) -> tuple[Use, ...]:
-    """Values of the op's own layer."""
-    return tuple((name, 0) for name in names)
+def uses(names: str) -> tuple[Use, ...]:
+    """Values by their names, with spaces between: `x` of the op's own layer, `x@1` of the layer after it."""
+    parts = (name.partition("@") for name in names.split())
+    return tuple((name, int(layer or 0)) for name, _, layer in parts)
 
 
 @dataclass
@@ -91,32 +92,41 @@ class GraphBuilder:
         module: str,
         kind: str,
         labels: str,
+        reads: str = "",
+        writes: str = "",
+        *,
         sizes: Mapping[str, int] = NOTHING,
         part: Part | None = None,
         is_sums: bool = False,
-        where_cut: str = "",
-        kernel: str = "",
-        **operands: Any,
+        **other: Any,
     ) -> WorkOp:
-        """An op with one step per element of its iteration space; operands as WorkOp's (reads, writes, weights …)."""
-        every = self._iteration(tuple(labels), sizes)
-        named = OpName(module, part, is_sums)
-        return WorkOp(named=named, kind=kind, iteration=every, where_cut=where_cut, kernel=kernel, **operands)
+        """An op with one step per element of its iteration space; what it `reads` and `writes` as of `uses`, `other`
+        fields as of WorkOp."""
+        return WorkOp(
+            named=OpName(module, part, is_sums),
+            kind=kind,
+            iteration=self._iteration(tuple(labels), sizes),
+            reads=uses(reads),
+            writes=uses(writes),
+            **other,
+        )
 
     def matmul(
         self,
         module: str,
-        labels: MatmulLabels,
-        sizes: Mapping[str, int] = NOTHING,
-        part: Part | None = None,
+        labels: str,
+        reads: str = "",
+        writes: str = "",
+        *,
         kind: str = "matmul",
-        **operands: Any,
+        **other: Any,
     ) -> WorkOp:
-        """A product with `labels` (batch, m, n, k): 2·batch·m·n·k operations."""
-        every = self._iteration(tuple(label for group in labels for label in group), sizes)
-        flops = 2 * math.prod(size for _, size in every)
-        named = OpName(module, part)
-        return WorkOp(named=named, kind=kind, iteration=every, matmul=labels, flops=flops, **operands)
+        """A product with `labels` batch|m|n|k, such as `ba|s|t|d`: 2·batch·m·n·k operations; `other` as of
+        `pointwise`."""
+        batch, m, n, k = map(tuple, labels.split("|"))
+        op = self.pointwise(module, kind, labels.replace("|", ""), reads, writes, **other)
+        flops = 2 * math.prod(size for _, size in op.iteration)
+        return replace(op, matmul=(batch, m, n, k), flops=flops)
 
     def _iteration(self, labels: Labels, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
         return tuple((label, sizes[label] if label in sizes else self.sizes[label]) for label in labels)
@@ -126,58 +136,34 @@ class GraphBuilder:
     ) -> WorkOp:
         """A linear module's forward, from value `source` to value `target`; `table`: the module whose matrix it
         shares."""
-        n, k = ((label,) for label in nk)
-        return self.matmul(
-            module,
-            ((), self.rows, n, k),
-            sizes,
-            reads=here(source),
-            writes=here(target),
-            weights=self._weights_of(table or module),
-        )
+        weights, labels = self._weights_of(table or module), f"|{self._rows}|{nk[0]}|{nk[1]}"
+        return self.matmul(module, labels, source, target, sizes=sizes, weights=weights)
 
     def linear_backward(
         self,
         module: str,
         nk: str,
-        gradient: tuple[Use, ...],
+        gradient: str,
         source: str,
         target: str,
         sizes: Mapping[str, int] = NOTHING,
         table: str = "",
     ) -> tuple[WorkOp, WorkOp]:
         """Its backward: the gradient of its input into `target`, then those of its weights."""
-        n, k = ((label,) for label in nk)
-        back = self.matmul(
-            module,
-            ((), self.rows, k, n),
-            sizes,
-            "dgrad",
-            reads=gradient,
-            writes=here(target),
-            weights=(f"{table or module}.weight",),
-        )
+        weights, labels = (f"{table or module}.weight",), f"|{self._rows}|{nk[1]}|{nk[0]}"
+        back = self.matmul(module, labels, gradient, target, sizes=sizes, part="dgrad", weights=weights)
         return back, self.weight_gradient(module, nk, gradient, source, sizes, table)
 
     def weight_gradient(
-        self,
-        module: str,
-        nk: str,
-        gradient: tuple[Use, ...],
-        source: str,
-        sizes: Mapping[str, int] = NOTHING,
-        table: str = "",
+        self, module: str, nk: str, gradient: str, source: str, sizes: Mapping[str, int] = NOTHING, table: str = ""
     ) -> WorkOp:
         """The gradients of a linear module's weights alone, for a module whose input needs none."""
-        n, k = ((label,) for label in nk)
-        return self.matmul(
-            module,
-            ((), n, k, self.rows),
-            sizes,
-            "wgrad",
-            reads=(*gradient, *here(source)),
-            gradients=self._weights_of(table or module),
-        )
+        weights, labels = self._weights_of(table or module), f"|{nk[0]}|{nk[1]}|{self._rows}"
+        return self.matmul(module, labels, f"{gradient} {source}", sizes=sizes, part="wgrad", gradients=weights)
+
+    @property
+    def _rows(self) -> str:
+        return "".join(self.rows)
 
     def _weights_of(self, module: str) -> tuple[str, ...]:
         return tuple(name for name in (f"{module}.weight", f"{module}.bias") if name in self.weights)
@@ -187,7 +173,7 @@ class GraphBuilder:
     def logits(self, label: str) -> None:
         """Declare the logits, over classes of that label, their gradient, and what the methods of the loss make on
         their way."""
-        rows, wide = "".join(self.rows), self.precision.wide
+        rows, wide = self._rows, self.precision.wide
         self.declare(rows + label, "logits", "d.logits", per_layer=False)
         if self.precision.is_mixed:
             self.declare(rows + label, self._wide_logits, dtype=wide, per_layer=False, form_of="logits")
@@ -213,13 +199,11 @@ class GraphBuilder:
         if not self.precision.is_mixed:
             return (product,)
         cast = f"to_{self.precision.wide}"
-        return product, self.pointwise(
-            cast, "cast", self._logit_labels(nk), reads=here("logits"), writes=here(self._wide_logits)
-        )
+        return product, self.pointwise(cast, "cast", self._rows + nk[0], "logits", self._wide_logits)
 
     def classifier_backward(self, nk: str, source: str, target: str, table: str = "") -> tuple[WorkOp, ...]:
         """The loss and its gradient, then the head's backward into `target`."""
-        return *self._loss(nk), *self.linear_backward("head", nk, here("d.logits"), source, target, table=table)
+        return *self._loss(nk), *self.linear_backward("head", nk, "d.logits", source, target, table=table)
 
     def _loss(self, nk: str) -> tuple[WorkOp, ...]:
         """The loss by every method, of which a plan uses one.
@@ -237,36 +221,34 @@ class GraphBuilder:
         """
         logits = self._wide_logits
 
-        def op(
-            part: str,
-            loss_methods: tuple[LossMethod, ...],
-            reads: tuple[Use, ...],
-            writes: tuple[Use, ...],
-            kernel: str = "",
-        ) -> WorkOp:
+        def op(part: str, loss_methods: tuple[LossMethod, ...], reads: str, writes: str, kernel: str = "") -> WorkOp:
             module, kind = (f"loss.{part}", f"loss_{part}") if part else ("loss", "loss")
-            made = self.pointwise(module, kind, self._logit_labels(nk), kernel=kernel, reads=reads, writes=writes)
-            if part == "sums":
-                made = replace(made, named=OpName("loss", is_sums=True))
-            return replace(made, loss_methods=loss_methods)
+            is_sums = part == "sums"
+            return self.pointwise(
+                "loss" if is_sums else module,
+                kind,
+                self._rows + nk[0],
+                reads,
+                writes,
+                is_sums=is_sums,
+                kernel=kernel,
+                loss_methods=loss_methods,
+            )
 
         return (
-            op("max", (THREE, TWO), here(logits), here("loss.top")),
-            op("sums", (TWO,), here(logits, "loss.top"), here("loss.terms")),
-            op("own", (THREE,), here(logits, "loss.top"), here("loss.own", "loss.shifted")),
-            op("exp", (THREE,), here("loss.shifted"), here("loss.exponentials")),
-            op("sum", (THREE,), here("loss.exponentials"), here("loss.total")),
-            op("online", (GATHER,), here(logits), here("loss.online")),
-            op("pairs", (MERGE,), here(logits), here("loss.pairs")),
-            op("", ("whole",), here(logits), here("d.logits"), self.kernel),
-            op("", (TWO,), here(logits, "loss.top", "loss.terms"), here("d.logits")),
-            op("", (THREE,), here("loss.exponentials", "loss.own", "loss.total"), here("d.logits")),
-            op("", (GATHER,), here(logits, "loss.online"), here("d.logits")),
-            op("", (MERGE,), here(logits, "loss.pairs"), here("d.logits")),
+            op("max", (THREE, TWO), logits, "loss.top"),
+            op("sums", (TWO,), f"{logits} loss.top", "loss.terms"),
+            op("own", (THREE,), f"{logits} loss.top", "loss.own loss.shifted"),
+            op("exp", (THREE,), "loss.shifted", "loss.exponentials"),
+            op("sum", (THREE,), "loss.exponentials", "loss.total"),
+            op("online", (GATHER,), logits, "loss.online"),
+            op("pairs", (MERGE,), logits, "loss.pairs"),
+            op("", ("whole",), logits, "d.logits", self.kernel),
+            op("", (TWO,), f"{logits} loss.top loss.terms", "d.logits"),
+            op("", (THREE,), "loss.exponentials loss.own loss.total", "d.logits"),
+            op("", (GATHER,), f"{logits} loss.online", "d.logits"),
+            op("", (MERGE,), f"{logits} loss.pairs", "d.logits"),
         )
-
-    def _logit_labels(self, nk: str) -> str:
-        return "".join(self.rows) + nk[0]
 
 
 NEXT = ".next"  # the end of the name of a value of the layer after, in a part that has one layer

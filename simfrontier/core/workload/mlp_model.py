@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Workload
-from simfrontier.core.workload.graph_builder import GraphBuilder, Softmax, here
+from simfrontier.core.workload.graph_builder import GraphBuilder, Softmax
 from simfrontier.core.workload.precision import Precision, find_precision
 from simfrontier.core.workload.shape import OfAnyPlan, refuse_sizes
 
@@ -104,42 +104,31 @@ class _Mlp(GraphBuilder):
         self.weight("head", "weight", "ch", per_layer=False)
 
     def _embedding(self) -> Phase:
+        gelu = "embedding.gelu", "gelu", "bh"
         return Phase(
             forward=(
                 self.linear("embedding", "hi", "inputs", "embedding.out"),
-                self.pointwise("embedding.gelu", "gelu", "bh", reads=here("embedding.out"), writes=here("x")),
+                self.pointwise(*gelu, "embedding.out", "x"),
             ),
             backward=(
-                self.pointwise(
-                    "embedding.gelu",
-                    "gelu",
-                    "bh",
-                    part="backward",
-                    reads=here("d.x", "embedding.out"),
-                    writes=here("d.embedding"),
-                ),
-                self.weight_gradient("embedding", "hi", here("d.embedding"), "inputs"),
+                self.pointwise(*gelu, "d.x embedding.out", "d.embedding", part="backward"),
+                self.weight_gradient("embedding", "hi", "d.embedding", "inputs"),
             ),
         )
 
     def _layer(self) -> Phase:
-        out = (("d.x", 1),)
         return Phase(
             forward=(
                 self.linear("h_to_4h", "fh", "x", "h_to_4h.out"),
-                self.pointwise("gelu", "gelu", "bf", reads=here("h_to_4h.out"), writes=here("gelu.out")),
+                self.pointwise("gelu", "gelu", "bf", "h_to_4h.out", "gelu.out"),
                 self.linear("4h_to_h", "hf", "gelu.out", "mlp.out"),
-                self.pointwise("residual", "add", "bh", reads=here("x", "mlp.out"), writes=(("x", 1),)),
+                self.pointwise("residual", "add", "bh", "x mlp.out", "x@1"),
             ),
             backward=(
-                *self.linear_backward("4h_to_h", "hf", out, "gelu.out", "d.gelu"),
-                self.pointwise(
-                    "gelu", "gelu", "bf", part="backward", reads=here("d.gelu", "h_to_4h.out"), writes=here("d.h_to_4h")
-                ),
-                *self.linear_backward("h_to_4h", "fh", here("d.h_to_4h"), "x", "d.mlp_path"),
-                self.pointwise(
-                    "residual", "add", "bh", part="backward", reads=(*out, *here("d.mlp_path")), writes=here("d.x")
-                ),
+                *self.linear_backward("4h_to_h", "hf", "d.x@1", "gelu.out", "d.gelu"),
+                self.pointwise("gelu", "gelu", "bf", "d.gelu h_to_4h.out", "d.h_to_4h", part="backward"),
+                *self.linear_backward("h_to_4h", "fh", "d.h_to_4h", "x", "d.mlp_path"),
+                self.pointwise("residual", "add", "bh", "d.x@1 d.mlp_path", "d.x", part="backward"),
             ),
         )
 

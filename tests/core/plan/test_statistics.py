@@ -13,7 +13,7 @@ from simfrontier.core.engine import simulate_step
 from simfrontier.core.machine import load_machine
 from simfrontier.core.plan import Engine, build, make_plan
 from simfrontier.core.program import Collective, OpName, Schedule, check, digest, from_json, to_json
-from simfrontier.core.workload import Phase, State, Value, Workload, WorkOp, find_model, gpt, here
+from simfrontier.core.workload import Phase, State, Value, Workload, WorkOp, find_model, gpt, uses
 from tests.core.program.builders import mesh_of, options_of
 from tests.core.program.mutations import dropped, mutated, says, where
 
@@ -26,14 +26,14 @@ def workload() -> Workload:
         named=OpName("mean.sum"),
         kind="cast",
         iteration=(("b", BATCH), ("s", SEQUENCE), ("h", HIDDEN)),
-        reads=here("final_norm.out"),
-        writes=here("mean.sum"),
+        reads=uses("final_norm.out"),
+        writes=uses("mean.sum"),
     )
     kept = WorkOp(
         named=OpName("mean.kept"),
         kind="cast",
         iteration=(("h", HIDDEN),),
-        reads=here("mean.sum"),
+        reads=uses("mean.sum"),
         states=("mean",),
         written_states=("mean",),
     )
