@@ -12,19 +12,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from simfrontier.answers import study
 from simfrontier.answers.search import GridSearcher
 from simfrontier.answers.step import DRAWN_PARTS, link_use, node_links, traffic
-from simfrontier.answers.study import (
-    BuiltSchedule,
-    PlanOutcome,
-    ScheduleCache,
-    Study,
-    advised,
-    completed,
-    outcome_of,
-    run_case,
-    simulated,
-)
+from simfrontier.answers.study import simulated
 from simfrontier.base.workers import Local, LostError, PerProcess, Workers
 from simfrontier.core.engine import MemoryTimeline, SimulatedStep, Walk, fullest, spans_of
 from simfrontier.core.machine import Machine
@@ -100,9 +91,9 @@ MOST_SCHEDULES: Final = 40  # that a worker keeps
 class Simulated:
     """A plan's case as it was simulated."""
 
-    built: BuiltSchedule
+    built: study.BuiltSchedule
     step: SimulatedStep
-    outcome: PlanOutcome
+    outcome: study.PlanOutcome
 
 
 class Worker:
@@ -110,7 +101,7 @@ class Worker:
 
     def __init__(self, base: Scenario) -> None:
         self.base, self.controls = base, controls_of(base)
-        self.schedules = ScheduleCache()
+        self.schedules = study.ScheduleCache()
         self._at: tuple[LiveState, Scenario] | None = None
         self._last: dict[str, tuple[LiveState, Simulated]] = {}
 
@@ -126,9 +117,9 @@ class Worker:
         step = simulated(scenario.of(plan, case.devices), built, scenario.file.run.fidelity)
         if scenario.file.run.steps > 1:
             fidelity = scenario.file.run.fidelity
-            outcome = run_case(scenario, plan, case.devices, fidelity, False, False, self.schedules)
+            outcome = study.run_case(scenario, plan, case.devices, fidelity, False, False, self.schedules)
         else:
-            outcome = advised(scenario, case, outcome_of(scenario, case, built, step))
+            outcome = study.advised(scenario, case, study.outcome_of(scenario, case, built, step))
         found = Simulated(built=built, step=step, outcome=outcome)
         self._last[plan] = state, found
         return found
@@ -146,7 +137,7 @@ class Worker:
 Work = Callable[[PerProcess[Worker], str, LiveState], Any]  # `outcome` or `step_of`
 
 
-def outcome(worker: PerProcess[Worker], plan: str, state: LiveState) -> PlanOutcome:
+def outcome(worker: PerProcess[Worker], plan: str, state: LiveState) -> study.PlanOutcome:
     """Return the outcome of a plan."""
     return worker.here.simulated(plan, state).outcome
 
@@ -219,8 +210,10 @@ class Answerer:
         likely = state.plan or self._likely
         step = self._call(step_of, likely, state) if likely else None
         scenario = scenario_at(self.scenario, self.controls, state)
-        outcomes = completed(scenario, [self._workers.result(task) for task in tasks])
-        view = StudyView(study=Study(scenario=scenario, fidelity=scenario.file.run.fidelity, outcomes=tuple(outcomes)))
+        outcomes = study.completed(scenario, [self._workers.result(task) for task in tasks])
+        view = StudyView(
+            study=study.Study(scenario=scenario, fidelity=scenario.file.run.fidelity, outcomes=tuple(outcomes))
+        )
         fitting = [each.plan for each in view.ranked]
         shown = state.plan if state.plan in fitting else next(iter(fitting), "")
         if shown != likely:
@@ -242,7 +235,7 @@ class Answerer:
         }
 
 
-def _rates(view: StudyView, outcome: PlanOutcome) -> dict[str, Any]:
+def _rates(view: StudyView, outcome: study.PlanOutcome) -> dict[str, Any]:
     """The rate of a plan with its band, and the parts of its step; why it does not fit, where it does not."""
     row = result_row(outcome)
     made: dict[str, Any] = {"plan": outcome.plan, "colour": view.marks[outcome.plan].colour, "fits": row["fits"]}

@@ -21,27 +21,10 @@ from simfrontier.core.trace import (
     duration,
     step_times,
 )
+from simfrontier.interfaces.report import theme
 from simfrontier.interfaces.report.phrases import quantity
 from simfrontier.interfaces.report.render import as_html, page_of
-from simfrontier.interfaces.report.theme import (
-    CODEC,
-    COLLECTIVES,
-    COMPUTE,
-    INK,
-    LINE,
-    LOG_SECONDS,
-    OTHER_COLLECTIVES,
-    SECONDS,
-    Figure,
-    PlanMark,
-    axis,
-    figure,
-    lanes_axis,
-    line,
-    marks,
-    points,
-    scatter,
-)
+from simfrontier.interfaces.report.theme import marks
 from simfrontier.interfaces.report.timeline import WAIT, bars_of, lane_bars, lanes_of
 
 
@@ -83,11 +66,11 @@ def crosscheck_findings(check: CrossCheck) -> CrossCheckFindings:
 SIM, REAL = "#8FB4D0", "#1F5F8B"
 OTHER_CALLS = "other collectives"
 COLOURS = {
-    "matrix products": COMPUTE,
+    "matrix products": theme.COMPUTE,
     "other kernels": "#A9BACB",
-    "codec and reordering": CODEC,
-    **{kind.replace("_", "-"): colour for kind, colour in COLLECTIVES.items()},
-    OTHER_CALLS: OTHER_COLLECTIVES,
+    "codec and reordering": theme.CODEC,
+    **{kind.replace("_", "-"): colour for kind, colour in theme.COLLECTIVES.items()},
+    OTHER_CALLS: theme.OTHER_COLLECTIVES,
     "host": "#8C6D4F",
     WAIT: "#D9D9D9",
 }
@@ -97,7 +80,7 @@ FAINT = 0.3  # of collectives that are too small to be judged
 def call_kind_of(span: Span) -> str:
     """Return the key of an operation's colour."""
     if span.axes:
-        return span.kind.replace("_", "-") if span.kind in COLLECTIVES else OTHER_CALLS
+        return span.kind.replace("_", "-") if span.kind in theme.COLLECTIVES else OTHER_CALLS
     if span.lane == "host":
         return "host"
     if span.lane != "compute":
@@ -105,10 +88,10 @@ def call_kind_of(span: Span) -> str:
     return "matrix products" if is_product(span.kind) else "other kernels"
 
 
-def steps_figure(steps: Sequence[PlanStepTimes]) -> Figure:
+def steps_figure(steps: Sequence[PlanStepTimes]) -> theme.Figure:
     """Step times of the plans, simulated beside real; half the interquartile range of iterations as error bars."""
     spread = [(step.real_iqr_s or 0.0) / 2 for step in steps]
-    errors = {"error_y": {"type": "data", "array": spread, "visible": any(spread), "color": LINE}}
+    errors = {"error_y": {"type": "data", "array": spread, "visible": any(spread), "color": theme.LINE}}
     traces = [
         {"type": "bar", "name": name, "x": [text(step.plan) for step in steps], "y": times, "marker": {"color": colour}}
         | {"hovertemplate": f"%{{x}}: %{{y:.4~s}}s<extra>{name}</extra>", **more}
@@ -117,11 +100,11 @@ def steps_figure(steps: Sequence[PlanStepTimes]) -> Figure:
             ("real", REAL, [step.real_s for step in steps], errors),
         )
     ]
-    y = axis("step time", rangemode="tozero", **SECONDS)
-    return figure(traces, axis("plan", type="category"), y, 360, barmode="group")
+    y = theme.axis("step time", rangemode="tozero", **theme.SECONDS)
+    return theme.figure(traces, theme.axis("plan", type="category"), y, 360, barmode="group")
 
 
-def scatter_figure(check: CrossCheck, marks: Mapping[str, PlanMark]) -> Figure:
+def scatter_figure(check: CrossCheck, marks: Mapping[str, theme.PlanMark]) -> theme.Figure:
     """Real against simulated time of every collective, medians over ranks; the line of equality, and the tolerance."""
     traces: list[dict[str, Any]] = []
     everything: list[float] = []
@@ -136,16 +119,16 @@ def scatter_figure(check: CrossCheck, marks: Mapping[str, PlanMark]) -> Figure:
             words = [_call(comparison.plan, *each) for each in known]
             symbol = marks[comparison.plan].symbol
             traces.append(
-                points(kind, sims, reals, COLOURS[kind], symbol, words, {"opacity": faint})
+                theme.points(kind, sims, reals, COLOURS[kind], symbol, words, {"opacity": faint})
                 | {"legendgroup": kind, "showlegend": False}
             )
             kinds[kind] = None
     low, high = min(everything, default=1e-6) / 1.5, max(everything, default=1.0) * 1.5
     legend = [_entry(kind, COLOURS[kind], "circle", kind) for kind in kinds]
     if len(check.comparisons) > 1:
-        legend += [_entry(text(each.plan), INK, marks[each.plan].symbol) for each in check.comparisons]
-    x, y = (axis(f"{which} time of the call (s)", **LOG_SECONDS) for which in ("simulated", "real"))
-    return figure([*_lines(low, high, check.verdict.tolerance), *traces, *legend], x, y, 560)
+        legend += [_entry(text(each.plan), theme.INK, marks[each.plan].symbol) for each in check.comparisons]
+    x, y = (theme.axis(f"{which} time of the call (s)", **theme.LOG_SECONDS) for which in ("simulated", "real"))
+    return theme.figure([*_lines(low, high, check.verdict.tolerance), *traces, *legend], x, y, 560)
 
 
 def _calls(comparison: Comparison) -> dict[str, list[list[OpPair]]]:
@@ -172,16 +155,16 @@ def _lines(low: float, high: float, tolerance: float) -> list[dict[str, Any]]:
     wanted = [("real = simulated", 1.0, "solid"), (f"± {100 * tolerance:g} %", 1 + tolerance, "dot")]
     if tolerance < 1:
         wanted.append(("", 1 - tolerance, "dot"))
-    return [line(name, [low, high], [low * factor, high * factor], dash) for name, factor, dash in wanted]
+    return [theme.line(name, [low, high], [low * factor, high * factor], dash) for name, factor, dash in wanted]
 
 
 def _entry(name: str, colour: str, symbol: str, group: str = "") -> dict[str, Any]:
     """An entry of the legend; with a group it is the entry of that group's points."""
     mark = {"color": colour, "line": {"color": colour}, "symbol": symbol, "size": 8}
-    return scatter(name, [None], [None], legendgroup=group or f"plan {name}", marker=mark)
+    return theme.scatter(name, [None], [None], legendgroup=group or f"plan {name}", marker=mark)
 
 
-def timelines_figure(comparison: Comparison, rank: int) -> Figure:
+def timelines_figure(comparison: Comparison, rank: int) -> theme.Figure:
     """One rank's step, simulated above, real below, lanes as rows, on one axis of time."""
     pairs = comparison.by_rank[rank]
     sim, real = [pair.sim for pair in pairs], [pair.real for pair in pairs]
@@ -196,13 +179,13 @@ def timelines_figure(comparison: Comparison, rank: int) -> Figure:
             if kind in bars:
                 traces.append({**bars[kind], "yaxis": y, "legendgroup": kind, "showlegend": first})
                 first = False
-    x = axis("time since the start of the step", range=[0, longest], anchor="y2", **SECONDS)
-    return figure(
+    x = theme.axis("time since the start of the step", range=[0, longest], anchor="y2", **theme.SECONDS)
+    return theme.figure(
         traces,
         x,
-        lanes_axis("simulated", lanes, domain=[0.53, 1.0]),
+        theme.lanes_axis("simulated", lanes, domain=[0.53, 1.0]),
         200 + 104 * len(lanes),
-        yaxis2=lanes_axis("real", lanes, domain=[0.0, 0.47], anchor="x"),
+        yaxis2=theme.lanes_axis("real", lanes, domain=[0.0, 0.47], anchor="x"),
         barmode="overlay",
         dragmode="zoom",
     )
@@ -228,11 +211,11 @@ def crosscheck_page(check: CrossCheck) -> str:
     )
 
 
-def _timelines(comparison: Comparison, max_bars: int) -> dict[str, Figure]:
+def _timelines(comparison: Comparison, max_bars: int) -> dict[str, theme.Figure]:
     """Timelines by rank, the slowest first; as many ranks as there is room for, at least one."""
     slowest = comparison.slowest_rank
     ranks = [slowest, *(rank for rank in comparison.by_rank if rank != slowest)] if comparison.by_rank else []
-    figures: dict[str, Figure] = {}
+    figures: dict[str, theme.Figure] = {}
     room = max_bars
     for rank in ranks:
         room -= 2 * len(comparison.by_rank[rank])

@@ -9,31 +9,21 @@ from typing import Final
 
 from simfrontier.answers.goodput import Goodput, Shares, Yield, goodput_rows
 from simfrontier.answers.study import versions
+from simfrontier.interfaces.report import theme
 from simfrontier.interfaces.report.render import page_of
 from simfrontier.interfaces.report.results import rows_csv
-from simfrontier.interfaces.report.theme import (
-    CODEC,
-    COMPUTE,
-    Figure,
-    PlanMark,
-    axis,
-    bars,
-    figure,
-    marks,
-    points,
-    scatter,
-)
+from simfrontier.interfaces.report.theme import marks
 
 NAMES: Final[Mapping[str, tuple[str, str]]] = {  # of shares: words, colours
-    "useful": ("useful steps", COMPUTE),
-    "checkpoints": ("checkpoints", CODEC),
+    "useful": ("useful steps", theme.COMPUTE),
+    "checkpoints": ("checkpoints", theme.CODEC),
     "lost": ("work that is lost", "#D55E00"),
     "restarts": ("restarts", "#E69F00"),
     "waiting": ("waiting for a node", "#B7B7B7"),
 }
 
 
-def tokens_figure(found: Goodput, marks: Mapping[str, PlanMark], device: str) -> Figure:
+def tokens_figure(found: Goodput, marks: Mapping[str, theme.PlanMark], device: str) -> theme.Figure:
     """Tokens a day against devices, a line per plan, with the best size marked; dotted without any interruption."""
     traces = []
     for plan in dict.fromkeys(each.plan for each in found.yields):
@@ -41,26 +31,28 @@ def tokens_figure(found: Goodput, marks: Mapping[str, PlanMark], device: str) ->
         sizes = [each.step.devices for each in mine]
         look = {"mode": "lines+markers", "line": {"color": mark.colour}, "hovertemplate": "%{hovertext}<extra></extra>"}
         tokens, words = [each.tokens_per_day / 1e9 for each in mine], list(map(_words, mine))
-        traces.append(points(plan, sizes, tokens, mark.colour, mark.symbol, words, {"size": 9}, **look))
+        traces.append(theme.points(plan, sizes, tokens, mark.colour, mark.symbol, words, {"size": 9}, **look))
         without = [each.tokens_per_day / each.shares.useful / 1e9 for each in mine]
         traces.append(
-            scatter(f"{plan}, nothing fails", sizes, without, "lines", line={"color": mark.colour, "dash": "dot"})
+            theme.scatter(f"{plan}, nothing fails", sizes, without, "lines", line={"color": mark.colour, "dash": "dot"})
         )
     best = found.best
     if best is not None:
         ring = {"size": 18, "symbol": "circle-open", "color": "#222222", "line": {"width": 2}}
-        traces.append(scatter("most tokens a day", [best.step.devices], [best.tokens_per_day / 1e9], marker=ring))
-    x = axis(f"{device}s", type="log") if len(found.scenario.file.run.devices) > 1 else axis(f"{device}s")
-    return figure(traces, x, axis("tokens of useful steps a day (billions)", rangemode="tozero"), 460)
+        traces.append(theme.scatter("most tokens a day", [best.step.devices], [best.tokens_per_day / 1e9], marker=ring))
+    x = theme.axis(f"{device}s", type="log") if len(found.scenario.file.run.devices) > 1 else theme.axis(f"{device}s")
+    return theme.figure(traces, x, theme.axis("tokens of useful steps a day (billions)", rangemode="tozero"), 460)
 
 
-def shares_figure(found: Goodput) -> Figure:
+def shares_figure(found: Goodput) -> theme.Figure:
     """A bar per plan and size: where all time goes, in per cent."""
     labels = [f"{each.plan} on {each.step.devices:,}" for each in found.yields]
     shares = {each.name: [getattr(one.shares, each.name) for one in found.yields] for each in fields(Shares)}
-    traces = [bars(NAMES[name][0], labels, values, NAMES[name][1], "%") for name, values in shares.items()]
-    x = axis("share of all time", range=[0, 1], tickformat=".0%")
-    return figure(traces, x, axis("", autorange="reversed"), 150 + 34 * len(labels), barmode="stack", bargap=0.3)
+    traces = [theme.bars(NAMES[name][0], labels, values, NAMES[name][1], "%") for name, values in shares.items()]
+    x = theme.axis("share of all time", range=[0, 1], tickformat=".0%")
+    return theme.figure(
+        traces, x, theme.axis("", autorange="reversed"), 150 + 34 * len(labels), barmode="stack", bargap=0.3
+    )
 
 
 def _words(each: Yield) -> str:

@@ -8,46 +8,23 @@ from math import log10
 from textwrap import wrap
 from typing import Any
 
-from simfrontier.answers.accuracy import (
-    FitOutcome,
-    PredictedRun,
-    Prediction,
-    Residual,
-    RunsValidation,
-    Use,
-    Validation,
-    load_parameters,
-)
+from simfrontier.answers import accuracy
 from simfrontier.answers.study import versions
 from simfrontier.core.collectives import Calibration
 from simfrontier.inputs.measured import CallRow, Row
+from simfrontier.interfaces.report import theme
 from simfrontier.interfaces.report.phrases import binary, number, percent, quantity, signed
 from simfrontier.interfaces.report.render import page_of
 from simfrontier.interfaces.report.rows import MESSAGE_BYTES, RowPosition, charts_of, row_name, standing
-from simfrontier.interfaces.report.theme import (
-    LINE,
-    LOG_SECONDS,
-    Figure,
-    PlanMark,
-    PlotTrace,
-    axis,
-    error_bars,
-    faint,
-    figure,
-    line,
-    marks,
-    points,
-    powers_of_two,
-    scatter,
-)
+from simfrontier.interfaces.report.theme import line
 
-USE_MARKS: Mapping[Use, PlanMark] = {
-    "fitted": PlanMark(colour="#0072B2", symbol="circle"),
-    "left out": PlanMark(colour="#009E73", symbol="diamond"),
-    "held": PlanMark(colour="#D55E00", symbol="square"),
-    "pathology": PlanMark(colour="#7F7F7F", symbol="circle-open"),
+USE_MARKS: Mapping[accuracy.Use, theme.PlanMark] = {
+    "fitted": theme.PlanMark(colour="#0072B2", symbol="circle"),
+    "left out": theme.PlanMark(colour="#009E73", symbol="diamond"),
+    "held": theme.PlanMark(colour="#D55E00", symbol="square"),
+    "pathology": theme.PlanMark(colour="#7F7F7F", symbol="circle-open"),
 }
-USE_NAMES: Mapping[Use, str] = {
+USE_NAMES: Mapping[accuracy.Use, str] = {
     "fitted": "fitted",
     "left out": "left out",
     "held": "held",
@@ -59,18 +36,18 @@ FAR = 60.0  # per cent that the chart of errors over size shows at most; farther
 MAX_TICKS = 12
 
 
-def agreement_figure(rows: Sequence[Residual[Row]]) -> Figure:
+def agreement_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
     """Measured against predicted times of rows that have both, on two logarithmic axes of seconds."""
     known = [row for row in rows if row.measured and row.prediction]
     seconds = [s for row in known for s in (row.measured, row.prediction and row.prediction.value) if s]
     ends = min(seconds) / 1.5, max(seconds) * 1.5
     values = [None if row.prediction is None else row.prediction.value for row in known]
     traces = _points_by_use(known, values, [row.measured for row in known], list(map(hover, known)))
-    x, y = (axis(f"{which} time (s)", **LOG_SECONDS) for which in ("predicted", "measured"))
-    return figure([*_level_lines(ends), *traces], x, y, 540)
+    x, y = (theme.axis(f"{which} time (s)", **theme.LOG_SECONDS) for which in ("predicted", "measured"))
+    return theme.figure([*_level_lines(ends), *traces], x, y, 540)
 
 
-def errors_figure(rows: Sequence[Residual[Row]]) -> Figure:
+def errors_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
     """Histogram of the errors of rows, stacked by whether the fits had seen them."""
     traces = []
     for use, mark in USE_MARKS.items():
@@ -80,49 +57,51 @@ def errors_figure(rows: Sequence[Residual[Row]]) -> Figure:
             trace = {"type": "histogram", "name": USE_NAMES[use], "x": errors, "xbins": bins}
             words = f"%{{x}} %: %{{y:,}}<extra>{USE_NAMES[use]}</extra>"
             traces.append({**trace, "marker": {"color": mark.colour}, "hovertemplate": words})
-    x = axis(f"predicted / measured − 1 (%), those beyond ± {FARTHEST:g} % in the last bars")
-    return figure(traces, x, axis("rows"), 380, barmode="stack", bargap=0.06)
+    x = theme.axis(f"predicted / measured − 1 (%), those beyond ± {FARTHEST:g} % in the last bars")
+    return theme.figure(traces, x, theme.axis("rows"), 380, barmode="stack", bargap=0.06)
 
 
-def residual_figure(rows: Sequence[Residual[CallRow]]) -> Figure:
+def residual_figure(rows: Sequence[accuracy.Residual[CallRow]]) -> theme.Figure:
     """Error of every point over its bytes, on a logarithmic axis."""
     known = [row for row in rows if row.error is not None]
     sizes = [row.row.num_bytes for row in known]
     words = [f"{text(row_name(row.row))}: {signed(row.error)}" for row in known]
     traces = _points_by_use(known, sizes, [clipped(row.error, FAR) for row in known], words)
-    ticks = powers_of_two(min(sizes), max(sizes), MAX_TICKS)
-    x = axis("message (bytes)", type="log", tickvals=ticks, ticktext=[binary(tick) for tick in ticks])
-    y = axis("predicted / measured − 1 (%)", range=[-1.05 * FAR, 1.05 * FAR], zeroline=True, zerolinecolor=LINE)
-    return figure(traces, x, y, 420)
+    ticks = theme.powers_of_two(min(sizes), max(sizes), MAX_TICKS)
+    x = theme.axis("message (bytes)", type="log", tickvals=ticks, ticktext=[binary(tick) for tick in ticks])
+    y = theme.axis(
+        "predicted / measured − 1 (%)", range=[-1.05 * FAR, 1.05 * FAR], zeroline=True, zerolinecolor=theme.LINE
+    )
+    return theme.figure(traces, x, y, 420)
 
 
 def _points_by_use(
-    rows: Sequence[Residual[Any]], x: Sequence[float | None], y: Sequence[float | None], words: Sequence[str]
-) -> list[PlotTrace]:
+    rows: Sequence[accuracy.Residual[Any]], x: Sequence[float | None], y: Sequence[float | None], words: Sequence[str]
+) -> list[theme.PlotTrace]:
     """Points of rows, marked by whether the fits had seen them."""
     look, traces = {"size": 7, "opacity": 0.75}, []
     for use, mark in USE_MARKS.items():
         if own := [place for place, row in enumerate(rows) if row.use == use]:
             across, up, told = ([values[place] for place in own] for values in (x, y, words))
-            traces.append(points(USE_NAMES[use], across, up, mark.colour, mark.symbol, told, look))  # type: ignore[arg-type]
+            traces.append(theme.points(USE_NAMES[use], across, up, mark.colour, mark.symbol, told, look))  # type: ignore[arg-type]
     return traces
 
 
-def runs_figure(rows: Sequence[PredictedRun]) -> Figure:
+def runs_figure(rows: Sequence[accuracy.PredictedRun]) -> theme.Figure:
     """Measured against predicted seconds of a step, each run with its 90 % interval, on two logarithmic axes."""
     seconds = [s for row in rows for s in (row.step_s, row.step.measured_s)]
     ends = min(seconds) / 1.4, max(seconds) * 1.4
     traces = _level_lines(ends)
-    for machine, mark in marks(list(dict.fromkeys(row.row["machine"] for row in rows))).items():
+    for machine, mark in theme.marks(list(dict.fromkeys(row.row["machine"] for row in rows))).items():
         some = [row for row in rows if row.row["machine"] == machine]
         bands = [(row.step_s / row.factor, row.step_s, row.step_s * row.factor) for row in some]
-        bars = error_bars(bands, color=faint(mark.colour, 0.25), thickness=1, width=0)
+        bars = theme.error_bars(bands, color=theme.faint(mark.colour, 0.25), thickness=1, width=0)
         predicted, measured = [row.step_s for row in some], [row.step.measured_s for row in some]
         words = [_run_hover(row) for row in some]
         look = {"size": 7, "opacity": 0.8}
-        traces.append(points(machine, predicted, measured, mark.colour, mark.symbol, words, look, error_x=bars))
-    x, y = (axis(f"{which} step (s)", **LOG_SECONDS) for which in ("predicted", "measured"))
-    return figure(traces, x, y, 620)
+        traces.append(theme.points(machine, predicted, measured, mark.colour, mark.symbol, words, look, error_x=bars))
+    x, y = (theme.axis(f"{which} step (s)", **theme.LOG_SECONDS) for which in ("predicted", "measured"))
+    return theme.figure(traces, x, y, 620)
 
 
 def clipped(error: float | None, far: float) -> float | None:
@@ -130,7 +109,7 @@ def clipped(error: float | None, far: float) -> float | None:
     return None if error is None else min(max(100 * error, -far), far)
 
 
-def hover(residual: Residual[Row]) -> str:
+def hover(residual: accuracy.Residual[Row]) -> str:
     """Text at the pointer: what was measured and predicted of a row."""
     parts = [f"<b>{text(row_name(residual.row))}</b>"]
     if residual.measured is not None:
@@ -146,7 +125,7 @@ def hover(residual: Residual[Row]) -> str:
     return "<br>".join("<br>".join(wrap(line, 70)) for line in parts)
 
 
-def _level_lines(ends: tuple[float, float]) -> list[PlotTrace]:
+def _level_lines(ends: tuple[float, float]) -> list[theme.PlotTrace]:
     """Lines of equal ratio of measured to predicted, between the ends of the axes."""
     return [
         line(name, ends, [end * each for end in ends], dash, legendgroup=name, showlegend=place == 0)
@@ -155,7 +134,7 @@ def _level_lines(ends: tuple[float, float]) -> list[PlotTrace]:
     ]
 
 
-def _run_hover(residual: PredictedRun) -> str:
+def _run_hover(residual: accuracy.PredictedRun) -> str:
     run, made = residual.row, residual.prediction
     unknown = "; ".join(each.text for each in residual.job.unknown)
     lines = [
@@ -173,39 +152,39 @@ BAND, BAR = 0.16, 0.35  # opacity of a band and of a bar
 SERIES_TICKS = 8
 
 
-def series_figure(rows: Sequence[Residual[Row]]) -> Figure:
+def series_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
     """Times of one chart's rows over size, a line per series with its 90 % band; below them the errors, if any."""
     lines, far = _lines(rows), _farthest(rows)
-    looks = marks(list(lines))
+    looks = theme.marks(list(lines))
     traces = [trace for name, several in lines.items() for trace in _series(name, several, looks[name], far)]
     sizes = [stands.size for several in lines.values() for stands, _ in several]
     ends = min(sizes) / 1.4, max(sizes) * 1.4
     title = standing(rows[0].row).size_title
-    x = axis(title, **_sizes_axis(ends, title))
-    y = axis("time (s)", **LOG_SECONDS)
+    x = theme.axis(title, **_sizes_axis(ends, title))
+    y = theme.axis("time (s)", **theme.LOG_SECONDS)
     if all(row.error is None for row in rows):
-        return figure([trace for trace in traces if "yaxis" not in trace], x, y, 420)
-    below = axis("error (%)", **_errors_axis(far), domain=[0.0, 0.29], anchor="x")
-    return figure(traces, {**x, "anchor": "y2"}, {**y, "domain": [0.37, 1.0]}, 600, yaxis2=below)
+        return theme.figure([trace for trace in traces if "yaxis" not in trace], x, y, 420)
+    below = theme.axis("error (%)", **_errors_axis(far), domain=[0.0, 0.29], anchor="x")
+    return theme.figure(traces, {**x, "anchor": "y2"}, {**y, "domain": [0.37, 1.0]}, 600, yaxis2=below)
 
 
-def _lines(rows: Sequence[Residual[Row]]) -> dict[str, list[tuple[RowPosition, Residual[Row]]]]:
+def _lines(rows: Sequence[accuracy.Residual[Row]]) -> dict[str, list[tuple[RowPosition, accuracy.Residual[Row]]]]:
     """The series of a chart, each along its sizes."""
     placed = [(standing(row.row), row) for row in rows]
-    out: dict[str, list[tuple[RowPosition, Residual[Row]]]] = {}
+    out: dict[str, list[tuple[RowPosition, accuracy.Residual[Row]]]] = {}
     for stands, row in sorted(placed, key=lambda each: (each[0].order, each[0].line, each[0].size)):
         out.setdefault(stands.line, []).append((stands, row))
     return out
 
 
 def _series(
-    name: str, several: Sequence[tuple[RowPosition, Residual[Row]]], mark: PlanMark, far: float
-) -> list[PlotTrace]:
+    name: str, several: Sequence[tuple[RowPosition, accuracy.Residual[Row]]], mark: theme.PlanMark, far: float
+) -> list[theme.PlotTrace]:
     """A band, a line of predictions, points of measurements (open where known pathologies), and their errors, those
     beyond `far` at the edge."""
     made = {stands.size: row.prediction for stands, row in several if row.prediction is not None}
     name = name if made else f"{name} (no model)"
-    common: PlotTrace = {"legendgroup": name, "showlegend": False}
+    common: theme.PlotTrace = {"legendgroup": name, "showlegend": False}
     traces = [each | common for each in _predicted(name, made, mark.colour)]
     for is_open in (False, True):
         shown = [(stands.size, row) for stands, row in several if (row.use == "pathology") == is_open]
@@ -213,7 +192,7 @@ def _series(
             continue
         sizes, words = [size for size, _ in shown], [hover(row) for _, row in shown]
         symbol = mark.symbol + ("-open" if is_open else "")
-        drawn = points(name, sizes, [row.measured for _, row in shown], mark.colour, symbol, words)
+        drawn = theme.points(name, sizes, [row.measured for _, row in shown], mark.colour, symbol, words)
         drawn |= common | {"hovertemplate": f"%{{hovertext}}<extra>{text(name)}</extra>"}
         legend = not is_open or all(row.use == "pathology" for _, row in several)
         traces.append(drawn | {"showlegend": legend})
@@ -221,24 +200,24 @@ def _series(
     return traces
 
 
-def _predicted(name: str, made: Mapping[float, Prediction], colour: str) -> list[PlotTrace]:
+def _predicted(name: str, made: Mapping[float, accuracy.Prediction], colour: str) -> list[theme.PlotTrace]:
     """The line of predictions by size, above its band; of a single one a dash, with its interval as an error bar."""
     known = [(size, each) for size, each in made.items() if each.has_interval]
     sizes, values = [size for size, _ in known], [each.value for each in made.values()]
     if len(made) == 1:
         mark = {"symbol": "line-ew", "size": 22, "color": colour, "line": {"color": colour, "width": 2.5}}
         ends = [(each.low, each.value, each.high) for _, each in known]
-        dash = scatter(name, list(made), values, marker=mark, hoverinfo="skip")
-        bar = error_bars(ends, color=faint(colour, BAR), thickness=6, width=0)
+        dash = theme.scatter(name, list(made), values, marker=mark, hoverinfo="skip")
+        bar = theme.error_bars(ends, color=theme.faint(colour, BAR), thickness=6, width=0)
         return [dash | ({"error_y": bar} if known else {})]
     edge = [*(each.high for _, each in known), *(each.low for _, each in reversed(known))]
-    look = {"fill": "toself", "fillcolor": faint(colour, BAND), "line": {"width": 0, "color": colour}}
-    band = scatter(name, [*sizes, *reversed(sizes)], edge, "lines", hoverinfo="skip", **look)
-    line = scatter(name, list(made), values, "lines", line={"color": colour, "width": 1.8}, hoverinfo="skip")
+    look = {"fill": "toself", "fillcolor": theme.faint(colour, BAND), "line": {"width": 0, "color": colour}}
+    band = theme.scatter(name, [*sizes, *reversed(sizes)], edge, "lines", hoverinfo="skip", **look)
+    line = theme.scatter(name, list(made), values, "lines", line={"color": colour, "width": 1.8}, hoverinfo="skip")
     return [*([band] if len(known) > 1 else []), *([line] if made else [])]
 
 
-def _farthest(rows: Sequence[Residual[Row]]) -> float:
+def _farthest(rows: Sequence[accuracy.Residual[Row]]) -> float:
     """Reach of an axis of errors, per cent: as far as there are rows that count in averages."""
     errors = [100 * abs(row.error) for row in rows if row.error is not None and row.is_averaged]
     return min(max(LEAST_ERROR, *errors, 0.0) * 1.1, MOST_ERROR)
@@ -249,16 +228,22 @@ def _errors_axis(far: float) -> dict[str, Any]:
     ticks = [tick for tick in range(-100, 101, step) if abs(tick) <= far]
     words = [f"{tick:+d}".replace("-", "−") if tick else "0" for tick in ticks]
     reach = 1.06 * far  # room for points at the edge
-    return {"range": [-reach, reach], "tickvals": ticks, "ticktext": words, "zeroline": True, "zerolinecolor": LINE}
+    return {
+        "range": [-reach, reach],
+        "tickvals": ticks,
+        "ticktext": words,
+        "zeroline": True,
+        "zerolinecolor": theme.LINE,
+    }
 
 
 def _sizes_axis(ends: tuple[float, float], title: str) -> dict[str, Any]:
-    ticks = powers_of_two(*ends, SERIES_TICKS)
+    ticks = theme.powers_of_two(*ends, SERIES_TICKS)
     words = [binary(tick) if title == MESSAGE_BYTES else number(tick) for tick in ticks]
     return {"type": "log", "tickvals": ticks, "ticktext": words, "range": [log10(end) for end in ends]}
 
 
-def validation_page(done: Validation) -> str:
+def validation_page(done: accuracy.Validation) -> str:
     """The page of a validation as text; the same tables and models give the same text."""
     drawn = {table.name: [row for row in done.of(table.name) if row.error is not None] for table in done.tables}
     drawn = {name: rows for name, rows in drawn.items() if rows}
@@ -275,18 +260,18 @@ def validation_page(done: Validation) -> str:
     )
 
 
-def runs_page(done: RunsValidation) -> str:
+def runs_page(done: accuracy.RunsValidation) -> str:
     """The page of training runs as text."""
     return page_of(
         "runs",
         done=done,
         figures={"all runs": runs_figure(done.predicted)} if done.predicted else {},
-        parameters=load_parameters().parameters,
+        parameters=accuracy.load_parameters().parameters,
         versions=versions(),
     )
 
 
-def calibration_page(done: FitOutcome, calibration: Calibration) -> str:
+def calibration_page(done: accuracy.FitOutcome, calibration: Calibration) -> str:
     """The page of a fit as text; the same data give the same text."""
     return page_of(
         "calibrate",

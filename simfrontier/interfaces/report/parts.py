@@ -11,27 +11,7 @@ import numpy as np
 
 from simfrontier.base.arrays import Floats
 from simfrontier.core.engine import MemoryTimeline
-from simfrontier.interfaces.report.theme import (
-    BYTES,
-    CODEC,
-    COMPUTE,
-    IDLE,
-    INK,
-    LEVEL_COLOURS,
-    LEVEL_NAMES,
-    MEMORY_COLOURS,
-    SECONDS,
-    Figure,
-    PlotTrace,
-    axis,
-    bars,
-    capacity,
-    figure,
-    packed,
-    plan_labels,
-    rows as row_axis,
-    scatter,
-)
+from simfrontier.interfaces.report import theme
 from simfrontier.interfaces.report.view import Row
 
 
@@ -47,33 +27,43 @@ class StepPart:
 
 
 PARTS: dict[str, StepPart] = {  # by the fields of `answers.step.Exposure`
-    "compute": StepPart(column="compute_time_s", name="compute", short="compute", colour=COMPUTE),
+    "compute": StepPart(column="compute_time_s", name="compute", short="compute", colour=theme.COMPUTE),
     **{
         level: StepPart(
-            column=f"exposed_{level}_s", name=f"exposed, {LEVEL_NAMES[level]}", short=LEVEL_NAMES[level], colour=colour
+            column=f"exposed_{level}_s",
+            name=f"exposed, {theme.LEVEL_NAMES[level]}",
+            short=theme.LEVEL_NAMES[level],
+            colour=colour,
         )
-        for level, colour in LEVEL_COLOURS.items()
+        for level, colour in theme.LEVEL_COLOURS.items()
     },
     "codec": StepPart(
-        column="exposed_codec_s", name="codec and reordering", short="codec and reordering", colour=CODEC
+        column="exposed_codec_s", name="codec and reordering", short="codec and reordering", colour=theme.CODEC
     ),
-    "idle": StepPart(column="exposed_idle_s", name="idle", short="idle", colour=IDLE),
+    "idle": StepPart(column="exposed_idle_s", name="idle", short="idle", colour=theme.IDLE),
 }
 
 
-def step_bars(rows: Sequence[Row]) -> Figure:
+def step_bars(rows: Sequence[Row]) -> theme.Figure:
     """Stacked horizontal bars of rows of one size, the first on top, with a mark at the lower bound."""
-    labels = plan_labels(rows)
-    traces = [bars(part.name, labels, [row[part.column] for row in rows], part.colour, "s") for part in PARTS.values()]
-    mark = {"symbol": "line-ns-open", "size": 22, "color": INK, "line": {"width": 2.5, "color": INK}}
+    labels = theme.plan_labels(rows)
+    traces = [
+        theme.bars(part.name, labels, [row[part.column] for row in rows], part.colour, "s") for part in PARTS.values()
+    ]
+    mark = {"symbol": "line-ns-open", "size": 22, "color": theme.INK, "line": {"width": 2.5, "color": theme.INK}}
     hover = "<b>%{y}</b><br>lower bound: %{x:.4~s}s<extra></extra>"
-    traces.append(scatter("lower bound", [row["bound_s"] for row in rows], labels, marker=mark, hovertemplate=hover))
-    x, y = axis("time of one nominal step", **SECONDS), axis("", **row_axis(labels))
-    return figure(traces, x, y, 150 + 46 * len(rows), barmode="stack", bargap=0.35)
+    traces.append(
+        theme.scatter("lower bound", [row["bound_s"] for row in rows], labels, marker=mark, hovertemplate=hover)
+    )
+    x, y = theme.axis("time of one nominal step", **theme.SECONDS), theme.axis("", **theme.rows(labels))
+    return theme.figure(traces, x, y, 150 + 46 * len(rows), barmode="stack", bargap=0.35)
 
 
 TRAFFIC_PARTS = {  # of columns bytes_PART, in the order of the stack: name and colour
-    **{level: (LEVEL_NAMES[level], LEVEL_COLOURS[level]) for level in ("package", "intra_node", "inter_node")},
+    **{
+        level: (theme.LEVEL_NAMES[level], theme.LEVEL_COLOURS[level])
+        for level in ("package", "intra_node", "inter_node")
+    },
     "scales": ("scales of codecs", "#8E6BBF"),
     "padding": ("padding", "#B9B9B3"),
     "fallback": ("gradients that fell back", "#5E8C9A"),
@@ -81,16 +71,16 @@ TRAFFIC_PARTS = {  # of columns bytes_PART, in the order of the stack: name and 
 }
 
 
-def traffic_bars(rows: Sequence[Row], device: str) -> Figure:
+def traffic_bars(rows: Sequence[Row], device: str) -> theme.Figure:
     """Stacked horizontal bars of bytes per device, in the levels' colours, of rows of one size."""
-    labels = plan_labels(rows)
+    labels = theme.plan_labels(rows)
     traces = [
-        bars(name, labels, [row[f"bytes_{part}"] / row["devices"] for row in rows], colour, "B")
+        theme.bars(name, labels, [row[f"bytes_{part}"] / row["devices"] for row in rows], colour, "B")
         for part, (name, colour) in TRAFFIC_PARTS.items()
         if any(row[f"bytes_{part}"] for row in rows)
     ]
-    x, y = axis(f"sent per {device} and step", **BYTES), axis("", **row_axis(labels))
-    return figure(traces, x, y, 150 + 46 * len(rows), barmode="stack", bargap=0.35)
+    x, y = theme.axis(f"sent per {device} and step", **theme.BYTES), theme.axis("", **theme.rows(labels))
+    return theme.figure(traces, x, y, 150 + 46 * len(rows), barmode="stack", bargap=0.35)
 
 
 MOST_CHANGES: Final = 2000  # of what is held, that are drawn; it is more than there are pixels
@@ -107,24 +97,24 @@ def drawn_memory(held: MemoryTimeline) -> tuple[Floats, Mapping[str, Floats]]:
     return held.times[edges[:-1]], {kind: values[fullest] for kind, values in held.held.items()}
 
 
-def areas(held: MemoryTimeline, capacity_bytes: float) -> Figure:
+def areas(held: MemoryTimeline, capacity_bytes: float) -> theme.Figure:
     """Stacked areas, the lasting kinds at the bottom; numbers travel as packed 32-bit floats."""
     last = float(held.times[-1])
     drawn_s, by_kind = drawn_memory(held)
-    times = packed(drawn_s)
-    traces: list[PlotTrace] = []
-    for kind in [*MEMORY_COLOURS, *sorted(set(held.held) - set(MEMORY_COLOURS))]:
+    times = theme.packed(drawn_s)
+    traces: list[theme.PlotTrace] = []
+    for kind in [*theme.MEMORY_COLOURS, *sorted(set(held.held) - set(theme.MEMORY_COLOURS))]:
         values = by_kind.get(kind)
         if values is None or not values.any():
             continue
-        colour = MEMORY_COLOURS.get(kind, MEMORY_COLOURS["other"])
+        colour = theme.MEMORY_COLOURS.get(kind, theme.MEMORY_COLOURS["other"])
         hover = f"{kind}: %{{y:.4~s}}B<extra></extra>"
         look = {"line": {"shape": "hv", "width": 0, "color": colour}, "fillcolor": colour, "hovertemplate": hover}
-        area = scatter(kind, (), (), "lines", stackgroup="held", **look)
-        traces.append(area | {"x": times, "y": packed(values)})
-    traces.append(capacity([0, last], capacity_bytes))
-    mark = {"symbol": "circle-open", "size": 11, "color": INK, "line": {"width": 2}}
+        area = theme.scatter(kind, (), (), "lines", stackgroup="held", **look)
+        traces.append(area | {"x": times, "y": theme.packed(values)})
+    traces.append(theme.capacity([0, last], capacity_bytes))
+    mark = {"symbol": "circle-open", "size": 11, "color": theme.INK, "line": {"width": 2}}
     hover = "peak: %{y:.4~s}B<extra></extra>"
-    traces.append(scatter("peak", [held.peak_s], [held.peak_bytes], marker=mark, hovertemplate=hover))
-    x = axis("time since the start of the step", range=[0, last], hoverformat=".4~s", **SECONDS)
-    return figure(traces, x, axis("memory", rangemode="tozero", **BYTES), 440, hovermode="x unified")
+    traces.append(theme.scatter("peak", [held.peak_s], [held.peak_bytes], marker=mark, hovertemplate=hover))
+    x = theme.axis("time since the start of the step", range=[0, last], hoverformat=".4~s", **theme.SECONDS)
+    return theme.figure(traces, x, theme.axis("memory", rangemode="tozero", **theme.BYTES), 440, hovermode="x unified")

@@ -8,19 +8,8 @@ from html import escape
 from math import log10
 from typing import Any
 
+from simfrontier.interfaces.report import theme
 from simfrontier.interfaces.report.phrases import number
-from simfrontier.interfaces.report.theme import (
-    INK,
-    Figure,
-    PlanMark,
-    PlotTrace,
-    axis,
-    error_bars,
-    faint,
-    figure,
-    points,
-    scatter,
-)
 from simfrontier.interfaces.report.view import RATE, Row, Rows, StudyView
 
 _HEIGHT = 460
@@ -51,7 +40,7 @@ class _Banded:
     unit: str
 
 
-def rates(view: StudyView, published: Sequence[PublishedPoint] = ()) -> Figure:
+def rates(view: StudyView, published: Sequence[PublishedPoint] = ()) -> theme.Figure:
     """Rates against devices, one line per plan through the medians of its samples within their 90 % interval, with a
     faint mark at the nominal value; `published` figures are stars, with their values in the legend."""
     unit = view.rate_unit.partition(" ")[0]
@@ -59,14 +48,14 @@ def rates(view: StudyView, published: Sequence[PublishedPoint] = ()) -> Figure:
     return _banded(view, shown, _lines(view, RATE, view.rate_unit, f"%{{y:.4~g}} {unit}"), published)
 
 
-def step_times(view: StudyView) -> Figure:
+def step_times(view: StudyView) -> theme.Figure:
     """Seconds of a step against devices, as `rates`."""
     names = {end: f"step_time_{column}_s" for end, column in (("low", "p05"), ("high", "p95"), ("nominal", "nominal"))}
     lines = _lines(view, "step_time_s", "step time (s)", "%{y:.4~g} s")
     return _banded(view, _Banded(median="step_time_s", unit="s", **names), lines)
 
 
-def efficiencies(view: StudyView) -> Figure:
+def efficiencies(view: StudyView) -> theme.Figure:
     """Scaling efficiency in per cent against devices, one line per plan."""
     return _lines(view, _EFFICIENCY, "scaling efficiency (%)", "%{y:.1f} %", 100.0)
 
@@ -81,13 +70,13 @@ def zoomed(rows: Rows) -> bool:
     return True
 
 
-def _lines(view: StudyView, column: str, title: str, hover: str, scale: float = 1.0) -> Figure:
+def _lines(view: StudyView, column: str, title: str, hover: str, scale: float = 1.0) -> theme.Figure:
     traces = []
     for plan, rows in view.rows.items():
         fitting, mark = [row for row in rows if row["fits"]], view.marks[plan]
         if fitting:
             traces.append(
-                scatter(
+                theme.scatter(
                     plan,
                     [row["devices"] for row in fitting],
                     [scale * row[column] for row in fitting],
@@ -102,11 +91,13 @@ def _lines(view: StudyView, column: str, title: str, hover: str, scale: float = 
     ticks: dict[str, Any] = {"type": "log", "tickvals": sizes, "ticktext": [f"{size:,}" for size in sizes]}
     if len(sizes) == 1:  # an axis that fits itself to one size would pull its marks far apart
         ticks["range"] = [log10(sizes[0]) - 0.5, log10(sizes[0]) + 0.5]
-    x = axis(f"{view.device}s (log scale)", **ticks)
-    return figure(traces, x, axis(title, rangemode="normal" if zoomed(view.rows) else "tozero"), _HEIGHT)
+    x = theme.axis(f"{view.device}s (log scale)", **ticks)
+    return theme.figure(traces, x, theme.axis(title, rangemode="normal" if zoomed(view.rows) else "tozero"), _HEIGHT)
 
 
-def _banded(view: StudyView, shown: _Banded, lines: Figure, published: Sequence[PublishedPoint] = ()) -> Figure:
+def _banded(
+    view: StudyView, shown: _Banded, lines: theme.Figure, published: Sequence[PublishedPoint] = ()
+) -> theme.Figure:
     """The lines with what belongs to each, which goes away with it: the band of its samples, a faint mark at the
     nominal value, and what was published of it."""
     behind, before = [], []
@@ -126,20 +117,20 @@ def _banded(view: StudyView, shown: _Banded, lines: Figure, published: Sequence[
     return {"data": [*behind, *lines["data"], *before], "layout": layout}
 
 
-def _band(plan: str, rows: Sequence[Row], colour: str, shown: _Banded, is_one: bool) -> PlotTrace:
+def _band(plan: str, rows: Sequence[Row], colour: str, shown: _Banded, is_one: bool) -> theme.PlotTrace:
     """The 90 % interval: an area, or of one size a bar."""
     sizes = [row["devices"] for row in rows]
     fixed: dict[str, Any] = {"legendgroup": plan, "showlegend": False, "hoverinfo": "skip"}
     if is_one:
         ends = [(row[shown.low], row[shown.median], row[shown.high]) for row in rows]
-        bars, medians = error_bars(ends, thickness=2, width=4, color=colour), [median for _, median, _ in ends]
-        return scatter(plan, sizes, medians, marker={"color": colour}, error_y=bars, **fixed)
+        bars, medians = theme.error_bars(ends, thickness=2, width=4, color=colour), [median for _, median, _ in ends]
+        return theme.scatter(plan, sizes, medians, marker={"color": colour}, error_y=bars, **fixed)
     edge = [*(row[shown.low] for row in rows), *(row[shown.high] for row in reversed(rows))]
-    look = {"fill": "toself", "fillcolor": faint(colour, _BAND_OPACITY), "line": {"width": 0}}
-    return scatter(plan, [*sizes, *reversed(sizes)], edge, "lines", **look, **fixed)
+    look = {"fill": "toself", "fillcolor": theme.faint(colour, _BAND_OPACITY), "line": {"width": 0}}
+    return theme.scatter(plan, [*sizes, *reversed(sizes)], edge, "lines", **look, **fixed)
 
 
-def _nominal(plan: str, rows: Sequence[Row], mark: PlanMark, device: str, shown: _Banded) -> PlotTrace:
+def _nominal(plan: str, rows: Sequence[Row], mark: theme.PlanMark, device: str, shown: _Banded) -> theme.PlotTrace:
     """The nominal value (no variation between devices, no errors of models): a small open mark, with the samples in
     words."""
     words = [
@@ -148,11 +139,11 @@ def _nominal(plan: str, rows: Sequence[Row], mark: PlanMark, device: str, shown:
         f"{shown.unit}"
         for row in rows
     ]
-    return points(
+    return theme.points(
         plan,
         [row["devices"] for row in rows],
         [row[shown.nominal] for row in rows],
-        faint(mark.colour, 0.55),
+        theme.faint(mark.colour, 0.55),
         "line-ew-open",
         words,
         {"size": 9, "line": {"width": 1.5}},
@@ -162,15 +153,15 @@ def _nominal(plan: str, rows: Sequence[Row], mark: PlanMark, device: str, shown:
     )
 
 
-def _published(plan: str, shown: Sequence[PublishedPoint], colour: str) -> PlotTrace:
-    return points(
+def _published(plan: str, shown: Sequence[PublishedPoint], colour: str) -> theme.PlotTrace:
+    return theme.points(
         f"{plan}, published: {', '.join(number(point.value) for point in shown)}",
         [point.devices for point in shown],
         [point.value for point in shown],
         colour,
         "star",
         [point.words for point in shown],
-        {"size": 15, "line": {"width": 1.5, "color": INK}},
+        {"size": 15, "line": {"width": 1.5, "color": theme.INK}},
         legendgroup=plan,
         hovertemplate="%{hovertext}<extra></extra>",
     )

@@ -8,19 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from simfrontier.answers import sweep as sweeps
 from simfrontier.answers.experiments import REPLAY
 from simfrontier.answers.study import RESULTS, Column, Unit
-from simfrontier.answers.sweep import (
-    AXIS,
-    GOAL,
-    ROWS,
-    GoalAnswer,
-    is_goal_of,
-    is_of_plan,
-    manifest_of,
-    read_goal,
-    read_rows,
-)
 from simfrontier.base.errors import InputError, shown
 from simfrontier.base.units import has_multiples, unit_of
 from simfrontier.inputs.scenario import ScenarioKey, scenario_keys
@@ -93,7 +83,7 @@ class SweptGoal:
     """`answer`: what goal.json holds, or None where it is left out, and then `left_out` says why. `title` and `unit`:
     of its values; `words`: what the goal is; `names`: of unknowns by their keys."""
 
-    answer: GoalAnswer | None
+    answer: sweeps.GoalAnswer | None
     title: str = ""
     unit: Unit = "number"
     words: str = ""
@@ -120,12 +110,12 @@ def swept_goal(
     """The goal of the data set in a folder; None where it has none. `axes`: what its axes are, by key. One that cannot
     be read, or is of other points, is left out: the same sweep makes it anew."""
     try:
-        answer = read_goal(folder)
+        answer = sweeps.read_goal(folder)
     except InputError as error:
-        return _without(f"cannot be read: {error.outside(str(folder / GOAL))}")
+        return _without(f"cannot be read: {error.outside(str(folder / sweeps.GOAL))}")
     if answer is None:
         return None
-    if not is_goal_of(answer, manifest, num_points):
+    if not sweeps.is_goal_of(answer, manifest, num_points):
         return _without("is of other points than the data set")
     keys = [each.key for each in answer.indices.unknowns] if answer.indices else []
     for key in keys:
@@ -176,7 +166,7 @@ class SweptAxis:
 
     @property
     def column(self) -> str:
-        return AXIS + self.key
+        return sweeps.AXIS + self.key
 
     def in_words(self, value: Any) -> str:
         """One of its values in words: 25 GB/s, 4,096, yes."""
@@ -250,7 +240,7 @@ class SweepFindings:
     def settings_of(self, row: Row, plan: str | None = None) -> list[str]:
         """Return the settings of a row's point, of axes on which points differ: `micro batch 4`. `plan`: without
         settings of other plans."""
-        axes = [axis for axis in self.varied if plan is None or is_of_plan(axis.key, plan)]
+        axes = [axis for axis in self.varied if plan is None or sweeps.is_of_plan(axis.key, plan)]
         return [f"{axis.quantity.title} {axis.in_words(row[axis.column])}" for axis in axes]
 
     def settings_at(self, point: int) -> list[str]:
@@ -261,7 +251,7 @@ class SweepFindings:
 
 def sweep_findings(folder: Path) -> SweepFindings:
     """Return what is found in the folder of a sweep. Raises InputError where its rows cannot be read."""
-    manifest, rows = manifest_of(folder), _swept_rows(folder)
+    manifest, rows = sweeps.manifest_of(folder), _swept_rows(folder)
     axes = _axes(rows)
     ran = rows[rows["fits"].eq(True) & rows[RATE].notna()].astype({"devices": int})
     best = ran.loc[ran.groupby([*_OF_SIZE, "plan"])[RATE].idxmax()]
@@ -289,9 +279,9 @@ def pareto_front(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _axes(rows: pd.DataFrame) -> tuple[SweptAxis, ...]:
     values = {
-        name.removeprefix(AXIS): tuple(sorted(rows[name].dropna().unique().tolist()))
+        name.removeprefix(sweeps.AXIS): tuple(sorted(rows[name].dropna().unique().tolist()))
         for name in rows.columns
-        if name.startswith(AXIS)
+        if name.startswith(sweeps.AXIS)
     }
     kinds: dict[str, Literal["text", "truth"]] = {
         key: "text" if isinstance(some[0], str) else "truth"
@@ -317,9 +307,9 @@ def _swept_rows(folder: Path) -> pd.DataFrame:
     read."""
     import numpy as np
 
-    rows = read_rows(folder, (*_OF_ROW, STEP, RATE, TFLOPS, _EXPOSED, MEMORY)).to_pandas()
+    rows = sweeps.read_rows(folder, (*_OF_ROW, STEP, RATE, TFLOPS, _EXPOSED, MEMORY)).to_pandas()
     if rows.empty:
-        raise InputError("has no rows; allowed: a folder of simfrontier sweep", where=str(folder / ROWS))
+        raise InputError("has no rows; allowed: a folder of simfrontier sweep", where=str(folder / sweeps.ROWS))
     floats = rows.select_dtypes("float")
     rows[floats.columns] = floats.where(np.isfinite(floats))
     rows[EXPOSED_SHARE] = rows[_EXPOSED] / rows[STEP]

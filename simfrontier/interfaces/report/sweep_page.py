@@ -16,40 +16,10 @@ from simfrontier.answers.experiments import OFF_BY, REPLAY
 from simfrontier.answers.study import versions
 from simfrontier.answers.sweep import GOAL, ROWS, GoalAnswer, Indices, measure_next
 from simfrontier.base.wholefile import write_whole
+from simfrontier.interfaces.report import sweep, theme
 from simfrontier.interfaces.report.phrases import in_unit, percent, percent_between
 from simfrontier.interfaces.report.render import page_of
-from simfrontier.interfaces.report.sweep import (
-    MEMORY,
-    QUANTITIES,
-    RATE,
-    RESULTS_SHOWN,
-    SWEEP_DRAWN,
-    Row,
-    SweepFindings,
-    SweptAxis,
-    SweptGoal,
-    sweep_findings,
-)
-from simfrontier.interfaces.report.theme import (
-    BYTES,
-    COMPUTE,
-    INK,
-    LINE,
-    Figure,
-    PlanMark,
-    PlotTrace,
-    axis,
-    decades,
-    error_bars,
-    faint,
-    figure,
-    marks,
-    points,
-    rows,
-    scatter,
-    told_bars,
-    unit_ticks,
-)
+from simfrontier.interfaces.report.theme import axis, marks, rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +28,7 @@ SCALE: Final = "Cividis"  # for all kinds of colour vision
 LOG_FROM: Final = 20.0  # a coordinate is logarithmic where the largest value is so many times the smallest
 FEW: Final = 8  # different values that all are ticks
 MOST_CELLS: Final = 40  # of a row or a column of a heat map
-Marks = Mapping[str, PlanMark]
+Marks = Mapping[str, theme.PlanMark]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +53,15 @@ class _Coordinate:
         return {"color": list(self.places), "colorscale": scale, "showscale": True, "colorbar": bar, **ends}
 
 
-def parallel_coordinates(found: SweepFindings, rows: pd.DataFrame, marks: Marks) -> dict[str, Figure]:
+def parallel_coordinates(found: sweep.SweepFindings, rows: pd.DataFrame, marks: Marks) -> dict[str, theme.Figure]:
     """Parallel coordinates of the axes that vary and the results, a line for each row: coloured by rate, and by plan
     where there are several. Columns in which a row has no value are left out."""
     if rows.empty:
         return {}
     several = [name for name in ("scenario", "plan", "devices") if len(found.values_of(name)) > 1]
-    columns = [*(each.column for each in found.varied), *several, *RESULTS_SHOWN]
+    columns = [*(each.column for each in found.varied), *several, *sweep.RESULTS_SHOWN]
     coordinates = {name: _coordinate(found, rows[name]) for name in columns if rows[name].notna().all()}
-    lines = {"by rate": coordinates[RATE].colours(SCALE)}
+    lines = {"by rate": coordinates[sweep.RATE].colours(SCALE)}
     if "plan" in coordinates:
         count = len(marks)
         steps = [[(at + end) / count, each.colour] for at, each in enumerate(marks.values()) for end in (0, 1)]
@@ -100,14 +70,15 @@ def parallel_coordinates(found: SweepFindings, rows: pd.DataFrame, marks: Marks)
     trace = {"type": "parcoords", "dimensions": dimensions, "labelside": "bottom"}
     margin = {"l": 70, "r": 30, "t": 40, "b": 90}
     return {
-        name: figure([{**trace, "line": line}], axis(""), axis(""), 470, margin=margin) for name, line in lines.items()
+        name: theme.figure([{**trace, "line": line}], axis(""), axis(""), 470, margin=margin)
+        for name, line in lines.items()
     }
 
 
-def _coordinate(found: SweepFindings, column: pd.Series) -> _Coordinate:
+def _coordinate(found: sweep.SweepFindings, column: pd.Series) -> _Coordinate:
     name = str(column.name)
     of = next((each for each in found.varied if each.column == name), None)
-    quantity = of.quantity if of else QUANTITIES[name]
+    quantity = of.quantity if of else sweep.QUANTITIES[name]
     if quantity.unit in ("text", "truth"):
         texts = list(of.values) if of else found.values_of(name)
         words = {float(at): escape(of.in_words(text) if of else text) for at, text in enumerate(texts)}
@@ -117,14 +88,14 @@ def _coordinate(found: SweepFindings, column: pd.Series) -> _Coordinate:
     low, high, different = min(values), max(values), sorted(set(values))
     if low > 0.0 and high > LOG_FROM * low:
         room = (high / low) ** 0.06  # ticks nearer to the ends are in the way of theirs
-        between = [tick for tick in decades(low, high) if low * room < tick < high / room]
+        between = [tick for tick in theme.decades(low, high) if low * room < tick < high / room]
         ticks = {log10(value): told(value) for value in (low, *between, high)}
         return _Coordinate(title=quantity.title, places=[log10(value) for value in values], ticks=ticks)
     some = different if len(different) <= FEW else [low + part * (high - low) / 4 for part in range(5)]
     return _Coordinate(title=quantity.title, places=values, ticks={value: told(value) for value in some})
 
 
-def heat_maps(found: SweepFindings) -> dict[str, Figure]:
+def heat_maps(found: sweep.SweepFindings) -> dict[str, theme.Figure]:
     """Heat maps of the best rate over two axes by scenario and size: the first two of which every pair of values was
     run; none where there are no such axes."""
     pairs = (pair for pair in combinations(found.varied, 2) if _is_full(found.rows, *pair))
@@ -134,78 +105,83 @@ def heat_maps(found: SweepFindings) -> dict[str, Figure]:
     return {found.size_name(size): _heat_map(own, *pair) for size, own in found.ran.groupby(["scenario", "devices"])}
 
 
-def _is_full(rows: pd.DataFrame, across: SweptAxis, up: SweptAxis) -> bool:
+def _is_full(rows: pd.DataFrame, across: sweep.SweptAxis, up: sweep.SweptAxis) -> bool:
     count = len(across.values) * len(up.values)
     is_small = max(len(across.values), len(up.values)) <= MOST_CELLS
     return is_small and len(rows[[across.column, up.column]].drop_duplicates()) == count
 
 
-def _heat_map(rows: pd.DataFrame, across: SweptAxis, up: SweptAxis) -> Figure:
-    best = rows.loc[rows.groupby([across.column, up.column])[RATE].idxmax()].to_dict("records")
+def _heat_map(rows: pd.DataFrame, across: sweep.SweptAxis, up: sweep.SweptAxis) -> theme.Figure:
+    best = rows.loc[rows.groupby([across.column, up.column])[sweep.RATE].idxmax()].to_dict("records")
     cells = {(row[across.column], row[up.column]): row for row in best}
     grid = [[cells.get((x, y)) for x in across.values] for y in up.values]
     is_small = len(across.values) <= 10
-    trace: PlotTrace = {
+    trace: theme.PlotTrace = {
         "type": "heatmap",
-        "z": [[row and row[RATE] for row in line] for line in grid],
-        "text": [[in_unit(row[RATE], "number") if row and is_small else "" for row in line] for line in grid],
+        "z": [[row and row[sweep.RATE] for row in line] for line in grid],
+        "text": [[in_unit(row[sweep.RATE], "number") if row and is_small else "" for row in line] for line in grid],
         "texttemplate": "%{text}",
         "hovertext": [[_words_of_cell(row, across, up) for row in line] for line in grid],
         "hovertemplate": "%{hovertext}<extra></extra>",
         "xgap": 2,
         "ygap": 2,
         "colorscale": SCALE,
-        "colorbar": _bar(QUANTITIES[RATE].title),
+        "colorbar": _bar(sweep.QUANTITIES[sweep.RATE].title),
     }
     height = 190 + 34 * min(max(len(up.values), 4), 16)
-    return figure([trace], _steps(across), _steps(up), height)
+    return theme.figure([trace], _steps(across), _steps(up), height)
 
 
-def _steps(of: SweptAxis) -> dict[str, Any]:
+def _steps(of: sweep.SweptAxis) -> dict[str, Any]:
     """A side of a heat map: the values of an axis at even distances."""
     ticks = {float(at): escape(of.in_words(value)) for at, value in enumerate(of.values)}
     return axis(escape(of.quantity.title), showgrid=False, **_ticks(ticks))
 
 
-def _words_of_cell(row: Row | None, across: SweptAxis, up: SweptAxis) -> str:
+def _words_of_cell(row: sweep.Row | None, across: sweep.SweptAxis, up: sweep.SweptAxis) -> str:
     if row is None:
         return "no plan ran"
     settings = (f"{each.quantity.title} {each.in_words(row[each.column])}" for each in (across, up))
-    best = f"<b>{in_unit(row[RATE], 'number')}</b> by {escape(row['plan'])}, point {row['point']:,}"
+    best = f"<b>{in_unit(row[sweep.RATE], 'number')}</b> by {escape(row['plan'])}, point {row['point']:,}"
     return "<br>".join([best, *map(escape, settings)])
 
 
-def front_charts(found: SweepFindings, rows: pd.DataFrame, marks: Marks) -> dict[str, Figure]:
+def front_charts(found: sweep.SweepFindings, rows: pd.DataFrame, marks: Marks) -> dict[str, theme.Figure]:
     """Scatter plots of memory and rate by scenario and size, with the Pareto front."""
-    known = rows.dropna(subset=[MEMORY])
+    known = rows.dropna(subset=[sweep.MEMORY])
     return {
         found.size_name(size): _front_chart(found, own, found.fronts[size], marks)
         for size, own in known.groupby(["scenario", "devices"])
     }
 
 
-def _front_chart(found: SweepFindings, rows: pd.DataFrame, front: pd.DataFrame, marks: Marks) -> Figure:
+def _front_chart(found: sweep.SweepFindings, rows: pd.DataFrame, front: pd.DataFrame, marks: Marks) -> theme.Figure:
     def marked(
         name: str, own: pd.DataFrame, colour: str, symbol: str, look: Mapping[str, Any], **more: Any
-    ) -> PlotTrace:
-        x, y = own[MEMORY].tolist(), own[RATE].tolist()
+    ) -> theme.PlotTrace:
+        x, y = own[sweep.MEMORY].tolist(), own[sweep.RATE].tolist()
         hover = [_words_of_row(found, row) for row in own.to_dict("records")]
-        return points(escape(name), x, y, colour, symbol, hover, look, **more)
+        return theme.points(escape(name), x, y, colour, symbol, hover, look, **more)
 
     traces = [
         marked(plan, rows[rows["plan"] == plan], mark.colour, mark.symbol, {"size": 7, "opacity": 0.6})
         for plan, mark in marks.items()
         if (rows["plan"] == plan).any()
     ]
-    stairs = {"mode": "lines+markers", "line": {"color": LINE, "width": 1.5, "shape": "hv"}}
-    ring = {"size": 13, "line": {"width": 2, "color": INK}}
-    traces.append(marked("Pareto front", front, INK, "circle-open", ring, **stairs))
-    x = axis(f"{QUANTITIES[MEMORY].title}: less is better", **BYTES)
-    return figure(traces, x, axis(f"{QUANTITIES[RATE].title}: more is better"), 520, hovermode="closest")
+    stairs = {"mode": "lines+markers", "line": {"color": theme.LINE, "width": 1.5, "shape": "hv"}}
+    ring = {"size": 13, "line": {"width": 2, "color": theme.INK}}
+    traces.append(marked("Pareto front", front, theme.INK, "circle-open", ring, **stairs))
+    x = axis(f"{sweep.QUANTITIES[sweep.MEMORY].title}: less is better", **theme.BYTES)
+    return theme.figure(
+        traces, x, axis(f"{sweep.QUANTITIES[sweep.RATE].title}: more is better"), 520, hovermode="closest"
+    )
 
 
-def _words_of_row(found: SweepFindings, row: Row) -> str:
-    results = (f"{QUANTITIES[name].title}: {in_unit(row[name], QUANTITIES[name].unit)}" for name in (MEMORY, RATE))
+def _words_of_row(found: sweep.SweepFindings, row: sweep.Row) -> str:
+    results = (
+        f"{sweep.QUANTITIES[name].title}: {in_unit(row[name], sweep.QUANTITIES[name].unit)}"
+        for name in (sweep.MEMORY, sweep.RATE)
+    )
     lines = [f"<b>point {row['point']:,}</b>", *map(escape, found.settings_of(row, row["plan"])), *results]
     return "<br>".join(lines)
 
@@ -228,42 +204,42 @@ TOTAL: Final = "#E0A458"
 WIDE_FROM: Final = 4.0  # an axis is logarithmic where the largest value is so many times the smallest
 
 
-def shares_figure(found: Indices, names: Mapping[str, str]) -> Figure:
+def shares_figure(found: Indices, names: Mapping[str, str]) -> theme.Figure:
     """Two bars for each unknown, in per cent of the variance, with the 90 % intervals of both."""
     labels = [names[each.key] for each in found.unknowns]
     firsts = [(*each.first_interval, each.first) for each in found.unknowns]
     totals = [(*each.total_interval, each.total) for each in found.unknowns]
-    traces: list[PlotTrace] = []
-    for words, shares, colour in (("by itself", firsts, COMPUTE), ("with all others known", totals, TOTAL)):
+    traces: list[theme.PlotTrace] = []
+    for words, shares, colour in (("by itself", firsts, theme.COMPUTE), ("with all others known", totals, TOTAL)):
         hover = [
             f"<b>{escape(name)}</b><br>{escape(each.key)}<br>{words}: {percent(share)} ({percent_between(low, high)})"
             for name, each, (low, high, share) in zip(labels, found.unknowns, shares, strict=True)
         ]
-        ends = error_bars(
+        ends = theme.error_bars(
             [(100.0 * low, 100.0 * share, 100.0 * high) for low, high, share in shares],
-            color=LINE, thickness=1.6, width=4,
+            color=theme.LINE, thickness=1.6, width=4,
         )  # fmt: skip
         values = [100.0 * share for *_, share in shares]
-        traces.append(told_bars(words, labels, values, colour, hover, error_x=ends))
-    x = axis("share of the variance (%), with 90 % intervals", zeroline=True, zerolinecolor=LINE)
-    return figure(traces, x, axis("", **rows(labels)), 120 + 44 * len(labels), barmode="group", bargap=0.3)
+        traces.append(theme.told_bars(words, labels, values, colour, hover, error_x=ends))
+    x = axis("share of the variance (%), with 90 % intervals", zeroline=True, zerolinecolor=theme.LINE)
+    return theme.figure(traces, x, axis("", **rows(labels)), 120 + 44 * len(labels), barmode="group", bargap=0.3)
 
 
-def search_figure(goal: SweptGoal, answer: GoalAnswer) -> Figure:
+def search_figure(goal: sweep.SweptGoal, answer: GoalAnswer) -> theme.Figure:
     """Values of points in the order in which they were asked for, and the best so far as steps."""
     known = [(point, value) for point, value in enumerate(answer.values) if value is not None]
-    every = -(-len(known) // SWEEP_DRAWN) if known else 1
+    every = -(-len(known) // sweep.SWEEP_DRAWN) if known else 1
     shown = [(point, value) for point, value in known if point % every == 0 or point == answer.best_point]
     hover = [f"<b>point {point:,}</b><br>{escape(goal.in_words(value))}" for point, value in shown]
-    marks = points(
-        "a point", [point for point, _ in shown], [value for _, value in shown], LINE, "circle", hover,
+    marks = theme.points(
+        "a point", [point for point, _ in shown], [value for _, value in shown], theme.LINE, "circle", hover,
         {"size": 7, "opacity": 0.75},
     )  # fmt: skip
     steps = [(point, value) for point, value in enumerate(answer.so_far) if value is not None]
     traces = [marks, _best_so_far(steps)]
     if answer.best is not None and answer.best_point is not None:
         traces.append(
-            points(
+            theme.points(
                 "the best",
                 [answer.best_point],
                 [answer.best],
@@ -275,35 +251,41 @@ def search_figure(goal: SweptGoal, answer: GoalAnswer) -> Figure:
         )
     values = [value for _, value in known]
     is_wide = 0.0 < WIDE_FROM * min(values, default=0.0) < max(values, default=0.0)
-    y = axis(goal.title, **({"type": "log"} if is_wide else {}), **unit_ticks(goal.unit))
-    return figure(traces, axis("point, in the order of the search"), y, 400, hovermode="closest")
+    y = axis(goal.title, **({"type": "log"} if is_wide else {}), **theme.unit_ticks(goal.unit))
+    return theme.figure(traces, axis("point, in the order of the search"), y, 400, hovermode="closest")
 
 
-def _best_so_far(steps: Sequence[tuple[int, float]]) -> PlotTrace:
+def _best_so_far(steps: Sequence[tuple[int, float]]) -> theme.PlotTrace:
     """The best so far: a point for each that was better, and the last."""
     turns = [each for at, each in enumerate(steps) if at in (0, len(steps) - 1) or each[1] != steps[at - 1][1]]
-    look = {"color": COMPUTE, "width": 2.5, "shape": "hv"}
+    look = {"color": theme.COMPUTE, "width": 2.5, "shape": "hv"}
     x, y = [point for point, _ in turns], [value for _, value in turns]
-    return scatter("the best so far", x, y, "lines", line=look, hoverinfo="skip")
+    return theme.scatter("the best so far", x, y, "lines", line=look, hoverinfo="skip")
 
 
-def samples_figure(goal: SweptGoal, answer: GoalAnswer) -> Figure:
+def samples_figure(goal: sweep.SweptGoal, answer: GoalAnswer) -> theme.Figure:
     """Histogram of the samples, with their mean and the standard deviation about it."""
-    drawn: PlotTrace = {
+    drawn: theme.PlotTrace = {
         "type": "histogram",
         "name": "samples",
         "x": [value for value in answer.values if value is not None],
-        "marker": {"color": COMPUTE},
+        "marker": {"color": theme.COMPUTE},
         "hovertemplate": "%{x}: %{y:,}<extra></extra>",
     }
     assert answer.mean is not None and answer.sd is not None, "of samples with values"
     mean, sd = answer.mean, answer.sd
     whole = {"yref": "paper", "y0": 0, "y1": 1}
     middle = {"type": "line", "x0": mean, "x1": mean, "line": {"color": "#D55E00", "width": 2.5, "dash": "dash"}}
-    band = {"type": "rect", "x0": mean - sd, "x1": mean + sd, "fillcolor": faint(LINE, 0.18), "line": {"width": 0}}
-    x = axis(f"{goal.title}; dashed: mean; shaded: ± standard deviation", **unit_ticks(goal.unit))
+    band = {
+        "type": "rect",
+        "x0": mean - sd,
+        "x1": mean + sd,
+        "fillcolor": theme.faint(theme.LINE, 0.18),
+        "line": {"width": 0},
+    }
+    x = axis(f"{goal.title}; dashed: mean; shaded: ± standard deviation", **theme.unit_ticks(goal.unit))
     shapes = [middle | whole, band | whole | {"layer": "below"}]
-    return figure([drawn], x, axis("samples"), 380, bargap=0.04, shapes=shapes)
+    return theme.figure([drawn], x, axis("samples"), 380, bargap=0.04, shapes=shapes)
 
 
 PAGE: Final = "index.html"
@@ -314,13 +296,13 @@ def write_sweep_page(folder: Path) -> str:
     """Write index.html into the folder of a sweep, from the rows that are there. Returns what is left out of it, in a
     line; empty: nothing. Raises InputError where the folder holds no data set that can be read, or the page cannot be
     written."""
-    found = sweep_findings(folder)
+    found = sweep.sweep_findings(folder)
     write_whole(folder / PAGE, sweep_page(found))
     left_out = found.goal.left_out if found.goal else ""
     return left_out and f"{folder / GOAL}: {left_out}: left out of the page; running the sweep again rewrites it"
 
 
-def sweep_page(found: SweepFindings) -> str:
+def sweep_page(found: sweep.SweepFindings) -> str:
     """The page as text; the same findings give the same text."""
     best, drawn, mark = found.best.to_dict("records"), found.rows_to_draw(), marks(found.values_of("plan"))
     return page_of(
@@ -328,7 +310,7 @@ def sweep_page(found: SweepFindings) -> str:
         found=found,
         axis_values=axis_values,
         best=best,
-        lead=max(best, key=lambda row: row[RATE], default=None),
+        lead=max(best, key=lambda row: row[sweep.RATE], default=None),
         fronts={found.size_name(size): front.to_dict("records") for size, front in found.fronts.items()},
         parallel=parallel_coordinates(found, drawn, mark),
         num_drawn=len(drawn),
@@ -344,7 +326,7 @@ def sweep_page(found: SweepFindings) -> str:
     )
 
 
-def axis_values(axis: SweptAxis) -> str:
+def axis_values(axis: sweep.SweptAxis) -> str:
     """The values of an axis in words: all of a few, the first of many texts, the ends of many numbers."""
     count = len(axis.values)
     if axis.quantity.is_number and count > FEW_NUMBERS:
@@ -353,7 +335,7 @@ def axis_values(axis: SweptAxis) -> str:
     return f"{listed} and {count - FEW_TEXTS:,} more" if count > FEW_TEXTS else listed
 
 
-def goal_figure(goal: SweptGoal | None) -> Figure | None:
+def goal_figure(goal: sweep.SweptGoal | None) -> theme.Figure | None:
     """The chart of the goal; None where it has none, or nothing to draw."""
     if goal is None or goal.answer is None or goal.answer.best is None:
         return None

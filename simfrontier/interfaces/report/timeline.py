@@ -10,32 +10,16 @@ from typing import Any
 from simfrontier.answers.step import OUTSIDE, Stages, StageSpan
 from simfrontier.core.program import is_product
 from simfrontier.core.trace import Mark, Span, TraceFile
+from simfrontier.interfaces.report import theme
 from simfrontier.interfaces.report.phrases import quantity
-from simfrontier.interfaces.report.theme import (
-    BYTES,
-    CODEC,
-    COMPUTE,
-    IDLE,
-    LEVEL_COLOURS,
-    LEVEL_NAMES,
-    MEMORY_COLOURS,
-    SECONDS,
-    Figure,
-    PlotTrace,
-    axis,
-    capacity,
-    faint,
-    figure,
-    lanes_axis,
-    spans,
-)
+from simfrontier.interfaces.report.theme import spans
 
 WAIT = "waiting for other ranks"
 SPAN_COLOURS = {
-    "matrix products": COMPUTE,
+    "matrix products": theme.COMPUTE,
     "other kernels": "#A9BACB",
-    "codec and reordering": CODEC,
-    **{f"communication {LEVEL_NAMES[level]}": colour for level, colour in LEVEL_COLOURS.items()},
+    "codec and reordering": theme.CODEC,
+    **{f"communication {theme.LEVEL_NAMES[level]}": colour for level, colour in theme.LEVEL_COLOURS.items()},
     "host": "#8C6D4F",
     WAIT: "#D9D9D9",
 }
@@ -47,7 +31,7 @@ _LANES = ("host", "compute", "gather", "reduce")
 def kind_of(span: Span) -> str:
     """Return the key of an operation's colour."""
     if span.level:
-        return f"communication {LEVEL_NAMES[span.level]}"
+        return f"communication {theme.LEVEL_NAMES[span.level]}"
     if span.lane == "host":
         return "host"
     if span.lane != "compute":
@@ -75,7 +59,7 @@ class DrawnBar:
         return f"<b>{len(self.spans)} short ones, joined</b><br>{took}<br>{when}"
 
 
-def bars(file: TraceFile) -> Figure:
+def bars(file: TraceFile) -> theme.Figure:
     """The first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait. Of more
     than MOST, those that are too short to be seen are joined. A line across all lanes for each mark."""
     ops = file.first.spans[0]
@@ -85,10 +69,12 @@ def bars(file: TraceFile) -> Figure:
         by_lane = ([each for each in drawn if each.spans[0].lane == lane] for lane in lanes)
         drawn = [each for mine in by_lane for each in joined(mine, SHORT * longest)]
     traces = list(lane_bars(drawn, lanes, SPAN_COLOURS).values())
-    x = axis("time since the start of the step", range=[0, longest], **SECONDS)
+    x = theme.axis("time since the start of the step", range=[0, longest], **theme.SECONDS)
     height = 150 + 72 * len(lanes)
     more = _marks(file.marks) if file.marks else {}
-    return figure(traces, x, lanes_axis("", lanes), height, barmode="overlay", bargap=0.2, dragmode="zoom", **more)
+    return theme.figure(
+        traces, x, theme.lanes_axis("", lanes), height, barmode="overlay", bargap=0.2, dragmode="zoom", **more
+    )
 
 
 def _marks(marks: Sequence[Mark]) -> dict[str, Any]:
@@ -157,7 +143,9 @@ def bars_of(ops: Iterable[Span], kind: Callable[[Span], str]) -> list[DrawnBar]:
     return made
 
 
-def lane_bars(drawn: Iterable[DrawnBar], lanes: Sequence[str], colours: Mapping[str, str]) -> dict[str, PlotTrace]:
+def lane_bars(
+    drawn: Iterable[DrawnBar], lanes: Sequence[str], colours: Mapping[str, str]
+) -> dict[str, theme.PlotTrace]:
     """Bars from start to end in rows of lanes, by colour."""
     parts: dict[str, list[DrawnBar]] = {name: [] for name in colours}
     for each in drawn:
@@ -171,7 +159,7 @@ def lane_bars(drawn: Iterable[DrawnBar], lanes: Sequence[str], colours: Mapping[
             [row[each.spans[0].lane] for each in mine],
             [each.start_s for each in mine],
             [each.end_s for each in mine],
-            faint(colours[name], 0.99),
+            theme.faint(colours[name], 0.99),
             width=0.78,
             offset=-0.39,
             hovertext=[each.words for each in mine],
@@ -208,18 +196,18 @@ _OUTSIDE_COLOUR = "#6B5B95"
 _BAR, _BESIDE = (0.84, -0.42), (0.16, 0.26)  # width and offset in a lane; exchanges that run beside lie at its foot
 
 
-def lanes(stages: Stages) -> Figure:
+def lanes(stages: Stages) -> theme.Figure:
     """A row per stage, one trace per colour; behind them the pipeline's time, grey where nothing covers it."""
     rows = [stage.stage for stage in stages.stages]
-    whole = _trace(IDLE_NAME, IDLE, _BAR, rows, [0.0] * len(rows), [stages.pipeline_s] * len(rows))
+    whole = _trace(IDLE_NAME, theme.IDLE, _BAR, rows, [0.0] * len(rows), [stages.pipeline_s] * len(rows))
     traces = [whole | {"hoverinfo": "skip"}, *_stage_bars(stages)]
-    x = axis("time since the start of the step", range=[0, stages.step_s], **SECONDS)
+    x = theme.axis("time since the start of the step", range=[0, stages.step_s], **theme.SECONDS)
     height = 150 + max(22, min(46, 480 // len(rows))) * len(rows)
     more = {"barmode": "overlay", "dragmode": "zoom", "uniformtext": {"minsize": 8, "mode": "hide"}}
-    return figure(traces, x, lanes_axis("", [f"stage {row}" for row in rows]), height, **more)
+    return theme.figure(traces, x, theme.lanes_axis("", [f"stage {row}" for row in rows]), height, **more)
 
 
-def _stage_bars(stages: Stages) -> Iterator[PlotTrace]:
+def _stage_bars(stages: Stages) -> Iterator[theme.PlotTrace]:
     for kind, name in STAGE_NAMES.items():
         for beside in (False, True):
             found = [
@@ -230,7 +218,7 @@ def _stage_bars(stages: Stages) -> Iterator[PlotTrace]:
             ]
             if not found:
                 continue
-            words: PlotTrace = {"hovertext": [_stage_words(*each) for each in found]}
+            words: theme.PlotTrace = {"hovertext": [_stage_words(*each) for each in found]}
             words["hovertemplate"] = f"%{{hovertext}}<extra>{name}</extra>"
             if kind in ("forward", "backward"):
                 words |= {"text": [str(span.micro) for _, span in found], "textposition": "inside"}
@@ -246,7 +234,7 @@ def _trace(
     rows: Sequence[int],
     starts: Sequence[float],
     ends: Sequence[float],
-) -> PlotTrace:
+) -> theme.PlotTrace:
     """Bars of stages."""
     look = {"insidetextanchor": "middle", "textangle": 0, "textfont": {"color": "#ffffff", "size": 11}}
     return spans(name, rows, starts, ends, colour, width=place[0], offset=place[1], **look)
@@ -261,12 +249,12 @@ def _stage_words(stage: int, span: StageSpan) -> str:
     return f"stage {stage}{of}{layers}<br>{quantity(span.end_s - span.start_s, 's')} from {quantity(span.start_s, 's')}"
 
 
-def memory_bars(stages: Stages, capacity_bytes: float) -> Figure:
+def memory_bars(stages: Stages, capacity_bytes: float) -> theme.Figure:
     """A bar per stage, stacked by kind; what is not of a layer on top, below the line of the capacity."""
     most = max(stage.peak_bytes for stage in stages.stages)
     labels = [f"{stage.stage}" for stage in stages.stages]
-    colours = {**MEMORY_COLOURS, OUTSIDE: _OUTSIDE_COLOUR}
-    traces: list[PlotTrace] = [
+    colours = {**theme.MEMORY_COLOURS, OUTSIDE: _OUTSIDE_COLOUR}
+    traces: list[theme.PlotTrace] = [
         {
             "type": "bar",
             "name": kind,
@@ -279,6 +267,8 @@ def memory_bars(stages: Stages, capacity_bytes: float) -> Figure:
         if any(stage.held.get(kind) for stage in stages.stages)
     ]
     if capacity_bytes <= 3 * most:  # a line far above the bars would only make them small
-        traces.append(capacity(labels, capacity_bytes))
-    x = axis("stage", type="category")
-    return figure(traces, x, axis("memory at the peak", rangemode="tozero", **BYTES), 420, barmode="stack", bargap=0.3)
+        traces.append(theme.capacity(labels, capacity_bytes))
+    x = theme.axis("stage", type="category")
+    return theme.figure(
+        traces, x, theme.axis("memory at the peak", rangemode="tozero", **theme.BYTES), 420, barmode="stack", bargap=0.3
+    )

@@ -9,48 +9,21 @@ from html import escape as text
 from pathlib import Path
 from typing import Any
 
-from simfrontier.answers.search import (
-    COLUMNS,
-    DIMENSIONS,
-    SLACK,
-    OwnPlan,
-    SimulatedPlan,
-    TunedPlan,
-    TuningOutcome,
-    Value,
-    best_toml,
-    rows as plan_rows,
-    written,
-)
+from simfrontier.answers import search
 from simfrontier.answers.step import spread_of
 from simfrontier.answers.study import versions
 from simfrontier.base.wholefile import MANIFEST, write_whole
 from simfrontier.core.workload import sizes_of
+from simfrontier.interfaces.report import theme
 from simfrontier.interfaces.report.explanation import colours_of, parts_figure, shown_parts
 from simfrontier.interfaces.report.parts import PARTS, step_bars
 from simfrontier.interfaces.report.phrases import as_percent, between, fitted_words, quantity
 from simfrontier.interfaces.report.render import page_of
 from simfrontier.interfaces.report.results import rows_csv
 from simfrontier.interfaces.report.setup import fitted_elsewhere, numbers_of
-from simfrontier.interfaces.report.theme import (
-    BYTES,
-    CAPACITY,
-    INK,
-    LINE,
-    SECONDS,
-    Figure,
-    PlotTrace,
-    axis,
-    error_bars,
-    figure,
-    line,
-    marks,
-    points,
-    rows,
-)
 from simfrontier.interfaces.report.tuning import BEST, KINDS, TuningFindings, kind_of, tuning_manifest
 
-COLOURS = {kind: mark.colour for kind, mark in marks(KINDS).items()}
+COLOURS = {kind: mark.colour for kind, mark in theme.marks(KINDS).items()}
 FAR = 4.0  # of the fullest plan: a capacity above that would press all marks down
 MOST = 2.5  # of the best step: what is slower is beyond the first view
 
@@ -60,7 +33,7 @@ Band = tuple[float, float, float]  # low, median and high, seconds
 Place = tuple[float, float]  # seconds, and bytes on the fullest device
 
 
-def front_figure(found: TuningFindings) -> Figure:
+def front_figure(found: TuningFindings) -> theme.Figure:
     """Every plan that fits by its step and its memory, the Pareto front, the scenario's own plans and the capacity."""
     outcome = found.outcome
     own = [(each, each.simulated) for each in outcome.own if each.simulated is not None]
@@ -75,16 +48,16 @@ def front_figure(found: TuningFindings) -> Figure:
     if known := _bands(outcome.simulated):
         traces.append(_spreads(known))
     stairs = [*((plan.step_s, plan.peak_bytes) for plan in front), (slowest, front[-1].peak_bytes)]
-    traces.append(line("Pareto front", *_places(stairs), line={"shape": "hv", "width": 1.5, "color": LINE}))
+    traces.append(theme.line("Pareto front", *_places(stairs), line={"shape": "hv", "width": 1.5, "color": theme.LINE}))
     if own:
         traces.append(_stars(own))
     first = min([front[0].step_s, *(one.step_s for _, one in own)])
     last = max([min(slowest, MOST * front[0].step_s), *(one.step_s for _, one in own)])  # of the first view
     margin = 0.05 * ((last - first) or last)
-    x = axis("time of one step", range=[first - margin, last + margin], **SECONDS)
-    y = axis("memory on the fullest device", rangemode="tozero", **BYTES)
+    x = theme.axis("time of one step", range=[first - margin, last + margin], **theme.SECONDS)
+    y = theme.axis("memory on the fullest device", rangemode="tozero", **theme.BYTES)
     limit = _capacity(found.capacity_bytes, found.capacity_bytes > FAR * fullest)
-    return figure(traces, x, y, 620, hovermode="closest", **limit)
+    return theme.figure(traces, x, y, 620, hovermode="closest", **limit)
 
 
 def _places(steps: Iterable[Place]) -> tuple[list[float], list[float]]:
@@ -93,9 +66,9 @@ def _places(steps: Iterable[Place]) -> tuple[list[float], list[float]]:
     return list(seconds), list(peaks)
 
 
-def _cloud(plans: Sequence[TunedPlan], kind: str, is_simulated: bool) -> PlotTrace:
+def _cloud(plans: Sequence[search.TunedPlan], kind: str, is_simulated: bool) -> theme.PlotTrace:
     colour, known = COLOURS[kind], "simulated" if is_simulated else "estimated"
-    return points(
+    return theme.points(
         f"{kind}, {known}",
         *_places((plan.step_s, plan.peak_bytes) for plan in plans),
         colour,
@@ -110,28 +83,28 @@ def _cloud(plans: Sequence[TunedPlan], kind: str, is_simulated: bool) -> PlotTra
     )
 
 
-def _spreads(known: Sequence[tuple[TunedPlan, Band]]) -> PlotTrace:
+def _spreads(known: Sequence[tuple[search.TunedPlan, Band]]) -> theme.PlotTrace:
     """90 % intervals of the samples, as bars about the medians."""
     middles, peaks = _places((band[1], plan.peak_bytes) for plan, band in known)
     bars = {"color": "rgba(127,127,127,0.75)", "thickness": 1.2, "width": 3}
     marker = {"symbol": "line-ns-open", "size": 7, "color": "rgba(127,127,127,0.9)"}
-    error_x = error_bars([band for _, band in known], **bars)
-    return line("90 % interval", middles, peaks, mode="markers", marker=marker, error_x=error_x)
+    error_x = theme.error_bars([band for _, band in known], **bars)
+    return theme.line("90 % interval", middles, peaks, mode="markers", marker=marker, error_x=error_x)
 
 
-def _stars(own: Sequence[tuple[OwnPlan, SimulatedPlan]]) -> PlotTrace:
+def _stars(own: Sequence[tuple[search.OwnPlan, search.SimulatedPlan]]) -> theme.PlotTrace:
     """The scenario's own plans with their names."""
-    return points(
+    return theme.points(
         "the scenario's own",
         *_places((one.step_s, one.peak_bytes) for _, one in own),
-        INK,
+        theme.INK,
         "star",
         [
             f"<b>{text(each.name)}</b><br>{quantity(one.step_s, 's')}, "
             f"{quantity(one.peak_bytes, 'bytes')}{'' if each.fits else ', does not fit'}"
             for each, one in own
         ],
-        {"size": 12, "line": {"width": 1, "color": INK}},
+        {"size": 12, "line": {"width": 1, "color": theme.INK}},
         mode="markers+text",
         text=[text(each.name) for each, _ in own],
         textposition="top center",
@@ -144,13 +117,13 @@ def _capacity(capacity_bytes: float, is_far: bool) -> dict[str, Any]:
     words = f"memory of a device: {quantity(capacity_bytes, 'bytes')}{', far above' if is_far else ''}"
     place = {"yref": "paper", "y": 1, "yanchor": "top"} if is_far else {"y": capacity_bytes, "yanchor": "bottom"}
     label = {"xref": "paper", "x": 1, "xanchor": "right", **place, "text": words, "showarrow": False}
-    label["font"] = {"color": CAPACITY, "size": 12}
-    dashes = {"dash": "dash", "width": 2, "color": CAPACITY}
+    label["font"] = {"color": theme.CAPACITY, "size": 12}
+    dashes = {"dash": "dash", "width": 2, "color": theme.CAPACITY}
     ends = {"xref": "paper", "x0": 0, "x1": 1, "y0": capacity_bytes, "y1": capacity_bytes}
     return {"shapes": [] if is_far else [{"type": "line", **ends, "line": dashes}], "annotations": [label]}
 
 
-def order(found: TuningFindings) -> Figure:
+def order(found: TuningFindings) -> theme.Figure:
     """The simulated plans, the fastest on top: the nominal step, and median and 90 % interval of the samples."""
     plans, labels = found.outcome.simulated, _labels(found.outcome.simulated)
     named = {plan.candidate: label for plan, label in zip(plans, labels, strict=True)}
@@ -158,7 +131,7 @@ def order(found: TuningFindings) -> Figure:
     traces = [_medians(bands)] if bands else []
     colours = [COLOURS[kind_of(plan.candidate)] for plan in plans]
     steps = [plan.nominal_s for plan in plans]
-    traces.append(points("nominal", steps, labels, colours, "circle", list(map(hover, plans)), {"size": 11}))
+    traces.append(theme.points("nominal", steps, labels, colours, "circle", list(map(hover, plans)), {"size": 11}))
     at_right = {"xref": "paper", "x": 1.0, "xanchor": "right", "showarrow": False, "font": {"size": 12}}
     notes = [
         {**at_right, "y": label, "text": as_percent(chance, found.num_samples)}
@@ -169,45 +142,49 @@ def order(found: TuningFindings) -> Figure:
         notes.append({**at_right, "yref": "paper", "y": 1.0, "yanchor": "bottom", "text": "fastest in"})
     ends = [end for _, (low, _, high) in bands for end in (low, high)] + steps
     width = (max(ends) - min(ends)) or 0.1 * max(ends)
-    x = axis("time of one step", range=[min(ends) - 0.04 * width, max(ends) + 0.16 * width], **SECONDS)
-    y = axis("", **rows(labels), tickfont={"size": 11})
-    return figure(traces, x, y, 120 + 40 * len(labels), annotations=notes, hovermode="closest")
+    x = theme.axis("time of one step", range=[min(ends) - 0.04 * width, max(ends) + 0.16 * width], **theme.SECONDS)
+    y = theme.axis("", **theme.rows(labels), tickfont={"size": 11})
+    return theme.figure(traces, x, y, 120 + 40 * len(labels), annotations=notes, hovermode="closest")
 
 
-def _medians(bands: Sequence[tuple[str, Band]]) -> PlotTrace:
+def _medians(bands: Sequence[tuple[str, Band]]) -> theme.PlotTrace:
     words = [
         f"{label}<br>median {quantity(middle, 's')}, 90 % interval {between(low, high, 's')}"
         for label, (low, middle, high) in bands
     ]
-    return points(
+    return theme.points(
         "median, 90 % interval",
         [middle for _, (_, middle, _) in bands],
         [label for label, _ in bands],
-        INK,
+        theme.INK,
         "line-ns-open",
         words,
-        {"size": 14, "line": {"width": 2, "color": INK}},
-        error_x=error_bars([band for _, band in bands], color=LINE, thickness=5, width=0),
+        {"size": 14, "line": {"width": 2, "color": theme.INK}},
+        error_x=theme.error_bars([band for _, band in bands], color=theme.LINE, thickness=5, width=0),
     )
 
 
-def against_estimates(found: TuningFindings) -> Figure:
+def against_estimates(found: TuningFindings) -> theme.Figure:
     """Nominal simulated steps against estimated ones, with the diagonal."""
     all_plans = found.outcome.simulated
     values = [value for plan in all_plans for value in (plan.nominal_s, plan.estimate.step_s)]
     margin = 0.06 * ((max(values) - min(values)) or max(values))
     ends = [min(values) - margin, max(values) + margin]
-    traces = [line("equal", ends, ends, "dot")]
+    traces = [theme.line("equal", ends, ends, "dot")]
     for kind, colour in COLOURS.items():
         if plans := [plan for plan in all_plans if kind_of(plan.candidate) == kind]:
             estimated = [plan.estimate.step_s for plan in plans]
             simulated = [plan.nominal_s for plan in plans]
-            traces.append(points(kind, estimated, simulated, colour, "circle", list(map(hover, plans)), {"size": 10}))
-    x = axis("estimated, no sharing of links", range=ends, **SECONDS)
-    return figure(traces, x, axis("simulated, nominal", range=ends, **SECONDS), 460, hovermode="closest")
+            traces.append(
+                theme.points(kind, estimated, simulated, colour, "circle", list(map(hover, plans)), {"size": 10})
+            )
+    x = theme.axis("estimated, no sharing of links", range=ends, **theme.SECONDS)
+    return theme.figure(
+        traces, x, theme.axis("simulated, nominal", range=ends, **theme.SECONDS), 460, hovermode="closest"
+    )
 
 
-def parts(found: TuningFindings) -> Figure:
+def parts(found: TuningFindings) -> theme.Figure:
     """Stacked bars of the parts of each simulated plan's step, the fastest on top."""
     named = zip(_labels(found.outcome.simulated), found.outcome.simulated, strict=True)
     return step_bars(
@@ -220,7 +197,7 @@ def parts(found: TuningFindings) -> Figure:
     )
 
 
-def hover(plan: TunedPlan) -> str:
+def hover(plan: search.TunedPlan) -> str:
     """The hover text of a plan."""
     words = f"<b>{text(plan.candidate.name)}</b><br>{quantity(plan.step_s, 's')}, {quantity(plan.peak_bytes, 'bytes')}"
     if plan.simulated is None:
@@ -230,23 +207,23 @@ def hover(plan: TunedPlan) -> str:
     return f"{words}, simulated{sampled}<br>estimated {quantity(plan.estimate.step_s, 's')}"
 
 
-def _bands(plans: Sequence[TunedPlan]) -> list[tuple[TunedPlan, Band]]:
+def _bands(plans: Sequence[search.TunedPlan]) -> list[tuple[search.TunedPlan, Band]]:
     """Plans with the 90 % intervals of their steps."""
     return [(plan, plan.simulated.band_s) for plan in plans if plan.simulated and plan.simulated.band_s]
 
 
-def _labels(plans: Sequence[TunedPlan]) -> list[str]:
+def _labels(plans: Sequence[search.TunedPlan]) -> list[str]:
     """Plans as labels of rows, on two lines."""
     named = enumerate((plan.candidate for plan in plans), start=1)
     return [f"{place}. {text(one.layout)}<br>{text(one.of_the_batch)}" for place, one in named]
 
 
-def tuning_page(outcome: TuningOutcome) -> str:
+def tuning_page(outcome: search.TuningOutcome) -> str:
     """The page as text; the same outcome gives the same text."""
     found, scenario = TuningFindings(outcome=outcome), outcome.scenario.at(outcome.devices)
     known = [plan.candidate for plan in (*outcome.plans, *outcome.misfits)]
     known += [plan.candidate for plan in outcome.passed_over]
-    values = {name: sorted({each.value(name) for each in known}, key=_numbers_first) for name in DIMENSIONS}
+    values = {name: sorted({each.value(name) for each in known}, key=_numbers_first) for name in search.DIMENSIONS}
     return page_of(
         "tune",
         found=found,
@@ -261,10 +238,10 @@ def tuning_page(outcome: TuningOutcome) -> str:
         kind_of=kind_of,
         parts=[(part.short, part.colour) for part in PARTS.values()],
         best_parts=shown_parts(outcome.time.parts),
-        dimensions=DIMENSIONS,
-        values={name: list(map(written, own)) for name, own in values.items()},
+        dimensions=search.DIMENSIONS,
+        values={name: list(map(search.written, own)) for name, own in values.items()},
         spread=spread_of(scenario.machine, scenario.library),
-        slack=SLACK - 1,
+        slack=search.SLACK - 1,
         elsewhere=fitted_words(scenario.library.name, fitted_elsewhere(scenario), scenario.machine.name),
         sizes=[f"{name} {getattr(scenario.shape, name):,}" for name in sizes_of(scenario.shape)],
         numbers=numbers_of(scenario),
@@ -273,15 +250,15 @@ def tuning_page(outcome: TuningOutcome) -> str:
     )
 
 
-def _numbers_first(value: Value) -> tuple[int, int, str]:
+def _numbers_first(value: search.Value) -> tuple[int, int, str]:
     return (0, value, "") if isinstance(value, int) else (1, 0, str(value))
 
 
-def write_tuning(outcome: TuningOutcome, new: Path, folder: Path, page: bool) -> None:
+def write_tuning(outcome: search.TuningOutcome, new: Path, folder: Path, page: bool) -> None:
     """Write everything into `new`, of which the files will go into `folder`. Raises InputError where that cannot be
     done."""
-    write_whole(new / "results.csv", rows_csv(COLUMNS, plan_rows(outcome)))
-    write_whole(new / BEST, best_toml(outcome, folder))
+    write_whole(new / "results.csv", rows_csv(search.COLUMNS, search.rows(outcome)))
+    write_whole(new / BEST, search.best_toml(outcome, folder))
     text = json.dumps(tuning_manifest(outcome), indent=1, default=str, ensure_ascii=False)
     write_whole(new / MANIFEST, text + "\n")
     if page:

@@ -10,21 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from simfrontier.answers.accuracy import (
-    FitOutcome,
-    FitRows,
-    Labels,
-    Parameter,
-    calibration_of_files,
-    choose,
-    cross_validated,
-    date_of,
-    error_summary,
-    faults_of,
-    fit,
-    places_of,
-    problem_of,
-)
+from simfrontier.answers import accuracy
+from simfrontier.answers.accuracy import fit
 from simfrontier.base.errors import InputError
 from simfrontier.base.units import counted, written
 from simfrontier.base.wholefile import write_whole
@@ -89,7 +76,7 @@ def calibrate(
     words = "" if fit is None else (" --fit" if fit else " --tables")
     words += "".join(f" {option} {value}" for option, value in given.items() if value is not None)
     how = f"simfrontier calibrate {' '.join(file.name for file in data)}{words} --out {out.name}"
-    labels = Labels(where=where, when=when, title=title, how=how)
+    labels = accuracy.Labels(where=where, when=when, title=title, how=how)
     machines = options.names_of("--machine", machine, "frontier,lumi-g")
     for name in machines:
         load_machine(name)
@@ -106,9 +93,9 @@ def calibrate(
     _tables(data, out, setup, labels, json)
 
 
-def _tables(files: list[Path], out: Path, setup: Setup, labels: Labels, as_json: bool) -> None:
+def _tables(files: list[Path], out: Path, setup: Setup, labels: accuracy.Labels, as_json: bool) -> None:
     """Write a calibration of tables, and print its contents."""
-    made = calibration_of_files(files, setup, labels)
+    made = accuracy.calibration_of_files(files, setup, labels)
     write_calibration(made.calibration, out)
     lines = [*made.notes, *said("calibrate", "tables", made)]
     if as_json:
@@ -122,7 +109,7 @@ def _fit(
     out: Path,
     page: Path,
     setup: Setup,
-    labels: Labels,
+    labels: accuracy.Labels,
     machines: Sequence[str],
     min_bytes: int,
     as_json: bool,
@@ -134,13 +121,13 @@ def _fit(
     read = readings(files, setup)
     rows = [row for reading in read for row in reading.rows]
     left_out = [text for reading in read for text in reading.said]
-    with faults_of(files):
-        done = _fitted(choose(rows, machines, setup.library, min_bytes), place)
+    with accuracy.faults_of(files):
+        done = _fitted(accuracy.choose(rows, machines, setup.library, min_bytes), place)
     measured_at = labels.where or ", ".join(done.chosen.machines)
     calibration = done.calibration(
         title=labels.title or f"fit of {done.chosen.library} on {measured_at}",
         where=measured_at,
-        when=labels.when or "; ".join(dict.fromkeys(date_of(reading.path) for reading in read)),
+        when=labels.when or "; ".join(dict.fromkeys(accuracy.date_of(reading.path) for reading in read)),
         how=labels.how,
     )
     made = calibration_page(done, calibration)
@@ -152,17 +139,17 @@ def _fit(
         print_fit(done, calibration, out, page, left_out)
 
 
-def _fitted(chosen: FitRows, place: Place) -> FitOutcome:
+def _fitted(chosen: accuracy.FitRows, place: Place) -> accuracy.FitOutcome:
     """Fit the chosen rows, and again without each device count."""
-    problem = problem_of(chosen.library, chosen.rows)
-    places = places_of(problem)
+    problem = accuracy.problem_of(chosen.library, chosen.rows)
+    places = accuracy.places_of(problem)
     with progress(f"fit to {len(chosen.rows):,} points", 1 + len(places)) as report:
         fitted = fit(problem)
         with Workers(for_calls(place, len(places))) as workers:
-            crossed = cross_validated(
+            crossed = accuracy.cross_validated(
                 problem, lambda place: report(f"fit without {place[0]}, {place[1]:,} devices"), workers
             )
-    return FitOutcome(chosen=chosen, problem=problem, fitted=fitted, cross_validation=crossed)
+    return accuracy.FitOutcome(chosen=chosen, problem=problem, fitted=fitted, cross_validation=crossed)
 
 
 LEAST_WIDTH = 108  # names of parameters are long, and no use in pieces
@@ -198,7 +185,7 @@ def calibration_document(calibration: Calibration, out: Path) -> dict[str, objec
 
 
 def fit_document(
-    done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()
+    done: accuracy.FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the parameters, the errors, and every point with its prediction; `left_out`: entries of the files that are
     not rows."""
@@ -208,7 +195,7 @@ def fit_document(
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
         "said": [*(text for name in ("lead", "findings") for text in said("calibrate", name, done)), *left_out],
         "parameters": [asdict(parameter) for parameter in done.parameters],
-        "shipped": asdict(error_summary(done.shipped)),
+        "shipped": asdict(accuracy.error_summary(done.shipped)),
         "model_sd": done.model_sd,
         "covered": done.covered,
         "worse_than_shipped": done.worse is not None,
@@ -266,7 +253,9 @@ def _call_cells(call: CallTable) -> tuple[str, ...]:
     return call.kind, *counts, sizes, times, residual
 
 
-def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()) -> None:
+def print_fit(
+    done: accuracy.FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()
+) -> None:
     """Print parameters, fitted and cross-validated errors, and the summary; `left_out`: entries of the files that are
     not rows."""
     screen = console()
@@ -283,7 +272,7 @@ def print_fit(done: FitOutcome, calibration: Calibration, out: Path, page: Path,
     screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
 
 
-def _parameter_cells(one: Parameter) -> tuple[str, ...]:
+def _parameter_cells(one: accuracy.Parameter) -> tuple[str, ...]:
     known = exactly(one.file_value, one.unit)
     if one.value is None or one.interval is None:
         return one.key, NOTHING, "not shown by the data", known

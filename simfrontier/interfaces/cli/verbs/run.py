@@ -20,27 +20,8 @@ from simfrontier.interfaces.api import num_simulations, view_of
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import console, grid, print_json, progress
 from simfrontier.interfaces.cli.options import announce
-from simfrontier.interfaces.report.phrases import (
-    NOT_RUN,
-    NOTHING,
-    distance,
-    fitted_words,
-    number,
-    percent,
-    percent_between,
-    quantity,
-    troubles_in_short,
-)
+from simfrontier.interfaces.report import phrases, results
 from simfrontier.interfaces.report.published import PublishedFigure
-from simfrontier.interfaces.report.results import (
-    SLOWDOWN_FILE,
-    Findings,
-    findings_of,
-    write_findings,
-    write_manifest,
-    write_results,
-    write_slowdown,
-)
 from simfrontier.interfaces.report.slowdown import slowdown_rows, worst_rows
 from simfrontier.interfaces.report.summary import assumed, rate_cells, verdict
 from simfrontier.interfaces.report.view import StudyView
@@ -92,7 +73,7 @@ def run_scenario(
     ensure_writable(folder)
     with progress("simulating", num_simulations(scenario, vary, trouble)) as report:
         view = view_of(scenario, fidelity, exact, vary, place, report, trouble)
-    found = findings_of(view)
+    found = results.findings_of(view)
     with filled(folder, MANIFEST) as new:
         _write(found, view, new, page)
     if as_json:
@@ -104,29 +85,31 @@ def run_scenario(
         print_run(found, view, folder, page)
 
 
-def _write(found: Findings, view: StudyView, folder: Path, page: bool) -> None:
+def _write(found: results.Findings, view: StudyView, folder: Path, page: bool) -> None:
     for outcome in view.study.outcomes:
         if outcome.trace is not None:
             write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
-    write_results(view.study, folder / "results.csv")
+    results.write_results(view.study, folder / "results.csv")
     if view.slowdown is not None:
-        write_slowdown(view.slowdown, folder / SLOWDOWN_FILE)
-    write_findings(found, view, folder / "findings.json")
-    write_manifest(view.study, folder)
+        results.write_slowdown(view.slowdown, folder / results.SLOWDOWN_FILE)
+    results.write_findings(found, view, folder / "findings.json")
+    results.write_manifest(view.study, folder)
     if page:
         from simfrontier.interfaces.report.study_page import write_page
 
         write_page(found, view, folder / "index.html")
 
 
-def print_run(found: Findings, view: StudyView, folder: Path, page: bool) -> None:
+def print_run(found: results.Findings, view: StudyView, folder: Path, page: bool) -> None:
     """Print the results of a run written to `folder`."""
     screen, scenario = console(), view.scenario
     screen.print(_rates(found, view))
     screen.print(verdict(found["headline"]), soft_wrap=True)
     for line in (*_setup(found, view), *_grids(found), *_bands(found, view)):
         screen.print(line, soft_wrap=True)
-    if fitted := fitted_words(found["setup"]["library"], found["setup"]["fitted_on"], found["setup"]["machine"]):
+    if fitted := phrases.fitted_words(
+        found["setup"]["library"], found["setup"]["fitted_on"], found["setup"]["machine"]
+    ):
         screen.print(f"{fitted}.", soft_wrap=True)
     for line in _misfits(view):
         screen.print(line, style="dim", soft_wrap=True)
@@ -149,35 +132,35 @@ def print_run(found: Findings, view: StudyView, folder: Path, page: bool) -> Non
     for line in _published(found, bool(scenario.machine.device.speed_sd)):
         screen.print(line, soft_wrap=True)
     text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
-    more = f"{SLOWDOWN_FILE}, " if slowdown else ""
+    more = f"{results.SLOWDOWN_FILE}, " if slowdown else ""
     screen.print(f"{text}results.csv, {more}findings.json, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
 
 
-def _rates(found: Findings, view: StudyView) -> Table:
+def _rates(found: results.Findings, view: StudyView) -> Table:
     title = f"{view.scenario.file.title}: {view.rate_unit} ({view.study.fidelity})"
     rows = [(plan, found["setup"]["stacks"][plan], *cells) for plan, cells in rate_cells(view).items()]
     return grid(title, ("plan", "stack", *map(str, view.sizes)), rows, left=("plan", "stack"), gap=2)
 
 
-def _setup(found: Findings, view: StudyView) -> Iterator[str]:
+def _setup(found: results.Findings, view: StudyView) -> Iterator[str]:
     setup, scenario = found["setup"], view.scenario
     yield f"Assumed: {assumed(setup)}."
     if not setup["nodes"].is_usual:
         yield f"Nodes: {setup['nodes'].words(view.largest)}."
     if wrong := scenario.file.perturbation:
-        yield f"Degraded components: {troubles_in_short(wrong, view.device)}."
+        yield f"Degraded components: {phrases.troubles_in_short(wrong, view.device)}."
     if words := scenario.beside_words:
         yield f"Beside this job: {words}."
 
 
-def _grids(found: Findings) -> Iterator[str]:
+def _grids(found: results.Findings) -> Iterator[str]:
     """A line per search: the grid that it found, and among how many."""
     for search in found["ranks"]["searches"] if found["ranks"] else ():
         grid = ", ".join(f"{name.lower()} {value}" for name, value in search["taken"].items())
         yield f"{search['plan']} on {search['devices']:,}: {grid} (best of {len(search['candidates']):,})"
 
 
-def _bands(found: Findings, view: StudyView) -> Iterator[str]:
+def _bands(found: results.Findings, view: StudyView) -> Iterator[str]:
     """At the largest size, the median of each plan's rate, its 90 % interval and the nominal value; nothing without
     samples."""
     rate = "tokens_per_s_per_device"
@@ -186,9 +169,11 @@ def _bands(found: Findings, view: StudyView) -> Iterator[str]:
         yield f"{view.rate_unit} on {view.largest:,}: median, 90 % interval, nominal (no variation, no model errors):"
     width = max((len(row["plan"]) for row in sampled), default=0)
     for row in sampled:
-        median, low, high, nominal = (number(row[f"{rate}{end}"]) for end in ("", "_p05", "_p95", "_nominal"))
+        median, low, high, nominal = (phrases.number(row[f"{rate}{end}"]) for end in ("", "_p05", "_p95", "_nominal"))
         waits = found["waiting"].get(row["plan"])
-        waiting = f"; {quantity(waits['in_step_s'][1], 's')} of the step is waiting for stragglers" if waits else ""
+        waiting = (
+            f"; {phrases.quantity(waits['in_step_s'][1], 's')} of the step is waiting for stragglers" if waits else ""
+        )
         yield f"  {row['plan']:<{width}}  {median} ({low} to {high}), nominal {nominal}{waiting}"
 
 
@@ -205,7 +190,7 @@ def _varied(found: Mapping[str, Any], at: Mapping[str, Any]) -> Table:
     title = "Tokens/s per device" if is_one else f"Relative to {plans[0]}"
 
     def cell(value: float | None) -> str:
-        return "too big" if value is None else number(value) if is_one else f"{value:.3f}"
+        return "too big" if value is None else phrases.number(value) if is_one else f"{value:.3f}"
 
     rows = [("the documented defaults", *map(cell, at["default"]["compared"].values()))]
     if at["published"]:
@@ -230,10 +215,12 @@ def _print_slowdown(found: Mapping[str, Any], device: str) -> None:
 def _slowed(found: Mapping[str, Any], device: str) -> Table:
     """Slowdown by plan: each case, then any one device, then any one link of each class, at its worst."""
     plans = found["plans"]
-    rows = [("a healthy step", *(quantity(found["healthy"][plan].step_s, "s") for plan in plans))]
+    rows = [("a healthy step", *(phrases.quantity(found["healthy"][plan].step_s, "s") for plan in plans))]
     for row in found["cases"]:
-        rows.append((row["label"], *(NOTHING if value is None else times(value) for value in row["slowdown"].values())))
-    rows += [(label, *(of.get(plan, NOTHING) for plan in plans)) for label, of in worst_rows(found, device)]
+        rows.append(
+            (row["label"], *(phrases.NOTHING if value is None else times(value) for value in row["slowdown"].values()))
+        )
+    rows += [(label, *(of.get(plan, phrases.NOTHING) for plan in plans)) for label, of in worst_rows(found, device)]
     title = f"A step with trouble over a healthy one, at {found['num_devices']} devices ({found['fidelity']})"
     return grid(title, ("trouble", *plans), rows, words=("trouble",), gap=2, styles=["bold"])
 
@@ -246,7 +233,7 @@ def _environments(found: Environment) -> Iterator[str]:
     keys = dict.fromkeys(each.key for each in found.alternatives)
     for plan in found.bands:
         parts = [part for key in keys if (part := _between(found, key, plan))]
-        yield f"  {plan:<{width}}  {'; '.join(parts) or NOTHING}"
+        yield f"  {plan:<{width}}  {'; '.join(parts) or phrases.NOTHING}"
 
 
 def _between(found: Environment, key: str, plan: str) -> str:
@@ -262,7 +249,7 @@ def _between(found: Environment, key: str, plan: str) -> str:
     return f"{name} {', '.join(filter(None, parts))}" if tried else ""
 
 
-def _published(found: Findings, differ: bool) -> Iterator[str]:
+def _published(found: results.Findings, differ: bool) -> Iterator[str]:
     """A line per published share of the peak and per ratio, with the prediction and its range."""
     published = found["published"]
     if published is None or not published["judged"]:
@@ -273,9 +260,9 @@ def _published(found: Findings, differ: bool) -> Iterator[str]:
             yield f"{message}, {share.state}"
             continue
         slowest = f" with the slowest of {share.devices:,}" if differ else ""
-        sampled = f", 90 % interval {percent_between(*share.sampled)}{slowest}" if share.sampled else ""
-        unknown = f", {percent_between(*share.unknown)} over unknown settings" if share.unknown else ""
-        yield f"{message}, predicted {percent(share.predicted)}{sampled}{unknown}"
+        sampled = f", 90 % interval {phrases.percent_between(*share.sampled)}{slowest}" if share.sampled else ""
+        unknown = f", {phrases.percent_between(*share.unknown)} over unknown settings" if share.unknown else ""
+        yield f"{message}, predicted {phrases.percent(share.predicted)}{sampled}{unknown}"
     called = "prediction with these settings" if published["changed_settings"] else "default prediction"
     for ratio in published["ratios"][1:]:
         yield _ratio(ratio, published["ratios"][0], called)
@@ -284,11 +271,11 @@ def _published(found: Findings, differ: bool) -> Iterator[str]:
 def _ratio(ratio: PublishedFigure, first: PublishedFigure, called: str) -> str:
     name = f"{ratio.plan} : {first.plan}"
     if ratio.predicted is None:
-        states = [(one.plan, f"{'was ' if one.state == NOT_RUN else ''}{one.state}") for one in (ratio, first)]
+        states = [(one.plan, f"{'was ' if one.state == phrases.NOT_RUN else ''}{one.state}") for one in (ratio, first)]
         why = " and ".join(f"{plan} {state}" for plan, state in states if state)
         return f"{name} was published as {ratio.published:g}; there is no prediction, because {why}."
     ranges = {"90 % interval": ratio.sampled, "over unknown settings": ratio.unknown}
     parts = "; ".join(f"{what} {ends[0]:.3f} to {ends[1]:.3f}" for what, ends in ranges.items() if ends)
-    far, within = distance(ratio.predicted, ratio.published), f" ({parts})" if parts else ""
+    far, within = phrases.distance(ratio.predicted, ratio.published), f" ({parts})" if parts else ""
     far += " to" if far.startswith("equal") else ""
     return f"The {called} of {name} is {ratio.predicted:.3f}{within}, {far} the published {ratio.published:g}."

@@ -8,28 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from simfrontier.answers import sweep as sweeps
 from simfrontier.answers.study import forget
-from simfrontier.answers.sweep import (
-    SWEEP_POINTS,
-    BestRow,
-    GoalAnswer,
-    Progress,
-    SweepOutcome,
-    SweepStudy,
-    Until,
-    best_rows,
-    goal_answer,
-    goal_document,
-    is_of_plan,
-    load_study,
-    measure_next,
-    parse_until,
-    refuse_folder,
-    refuse_until,
-    run_sweep,
-    seconds_of,
-    write_goal,
-)
 from simfrontier.base.errors import InputError
 from simfrontier.base.units import counted, time_words
 from simfrontier.base.workers import Local, Place, SlurmJobs
@@ -78,54 +58,56 @@ def sweep(
         console().print(f"Written: {study / 'index.html'} (open it in a browser)", soft_wrap=True)
         return
     place = options.place_of(jobs, scheduler, slurm, dashboard, options.cores())
-    loaded = load_study(study)
+    loaded = sweeps.load_study(study)
     if dry_run:
         _describe(loaded, place, until, json)
     elif not _run(loaded, out, place, until, fresh, json):
         raise typer.Exit(1)
 
 
-def _describe(study: SweepStudy, place: Place, until: str | None, as_json: bool) -> None:
+def _describe(study: sweeps.SweepStudy, place: Place, until: str | None, as_json: bool) -> None:
     """Print the number of points of a study (the maximum for a search or with --until), its axes and the expected time;
     simulate nothing."""
-    enough = None if until is None else parse_until(until)
+    enough = None if until is None else sweeps.parse_until(until)
     if enough is not None:
-        refuse_until(study, enough)
-    is_counted = study.count <= SWEEP_POINTS.most
+        sweeps.refuse_until(study, enough)
+    is_counted = study.count <= sweeps.SWEEP_POINTS.most
     points = sum(1 for _ in study.points()) if is_counted and not study.searched else study.count
     if enough is not None and enough.points is not None:
         points = enough.points
     if points == 0:
         raise InputError("no points are left by its filters; allowed: a study with a point", where=study.where)
-    seconds = seconds_of(study) * points / study.count
+    seconds = sweeps.seconds_of(study) * points / study.count
     if as_json:
         print_json(study_document(study, points, seconds))
     else:
         print_study(study, points, until, enough, _time(seconds, place))
 
 
-def _run(study: SweepStudy, out: Path | None, place: Place, until: str | None, fresh: bool, as_json: bool) -> bool:
+def _run(
+    study: sweeps.SweepStudy, out: Path | None, place: Place, until: str | None, fresh: bool, as_json: bool
+) -> bool:
     """Run a study, print its results, and return whether any point was not refused. Raises as `run_sweep`."""
-    enough = None if until is None else parse_until(until)
-    study.refuse_many(lambda: f"; it would take {_time(seconds_of(study), place)}")
+    enough = None if until is None else sweeps.parse_until(until)
+    study.refuse_many(lambda: f"; it would take {_time(sweeps.seconds_of(study), place)}")
     folder = out or Path("reports") / f"sweep-{study.name}"
     if study.count >= TOLD_POINTS:
         left = " before filters" if study.filters else ""
-        text = f"{counted(study.count, 'point')}{left}, {_time(seconds_of(study), place)} for those that are new"
+        text = f"{counted(study.count, 'point')}{left}, {_time(sweeps.seconds_of(study), place)} for those that are new"
         typer.echo(f"simfrontier: {study.where}: {text}", err=True)
     if fresh:
-        refuse_folder(folder, study.name)
+        sweeps.refuse_folder(folder, study.name)
         forget(folder)
     with progress("simulating points", study.count) as report:
 
-        def told(at: Progress) -> None:
+        def told(at: sweeps.Progress) -> None:
             words = [f"{at.known:,} reused" if at.known else "", f"{at.refused:,} refused" if at.refused else ""]
             more = ", ".join(filter(None, words))
             report(f"simulating points{f' ({more})' if more else ''}", at.done, at.total)
 
-        outcome = run_sweep(study, folder, place, told, enough)
-    answer = goal_answer(outcome.study, folder, outcome.counts.points)
-    write_goal(answer, folder)
+        outcome = sweeps.run_sweep(study, folder, place, told, enough)
+    answer = sweeps.goal_answer(outcome.study, folder, outcome.counts.points)
+    sweeps.write_goal(answer, folder)
     has_page = _has_page(folder)
     if as_json:
         print_json(sweep_document(outcome, answer))
@@ -168,7 +150,7 @@ MANY: Final = 4  # values of axes that are shown of a row
 # ── for a program ──
 
 
-def study_document(study: SweepStudy, points: int, seconds: float) -> dict[str, Any]:
+def study_document(study: sweeps.SweepStudy, points: int, seconds: float) -> dict[str, Any]:
     """Return the axes and points of a study that is not run, and the expected CPU time."""
     return {
         "study": study.name,
@@ -181,7 +163,7 @@ def study_document(study: SweepStudy, points: int, seconds: float) -> dict[str, 
     }
 
 
-def sweep_document(outcome: SweepOutcome, answer: GoalAnswer | None) -> dict[str, Any]:
+def sweep_document(outcome: sweeps.SweepOutcome, answer: sweeps.GoalAnswer | None) -> dict[str, Any]:
     """Return counts, the best of each plan, and the answer to the goal."""
     counts = outcome.counts
     return {
@@ -192,8 +174,10 @@ def sweep_document(outcome: SweepOutcome, answer: GoalAnswer | None) -> dict[str
         "known": outcome.known,
         "refused": counts.refused,
         "refused_whole": counts.refused_whole,
-        "best": [{"scenario": best.scenario, "plan": best.plan, **best.row} for best in best_rows(outcome.folder)],
-        "goal": None if answer is None else goal_document(answer),
+        "best": [
+            {"scenario": best.scenario, "plan": best.plan, **best.row} for best in sweeps.best_rows(outcome.folder)
+        ],
+        "goal": None if answer is None else sweeps.goal_document(answer),
         "ended": outcome.ended,
     }
 
@@ -201,7 +185,9 @@ def sweep_document(outcome: SweepOutcome, answer: GoalAnswer | None) -> dict[str
 # ── for a person ──
 
 
-def print_study(study: SweepStudy, points: int, until: str | None, enough: Until | None, time: str) -> None:
+def print_study(
+    study: sweeps.SweepStudy, points: int, until: str | None, enough: sweeps.Until | None, time: str
+) -> None:
     """Print the number of points of a study (the maximum for a search or with --until), its axes, and the expected
     time."""
     screen = console()
@@ -215,14 +201,14 @@ def print_study(study: SweepStudy, points: int, until: str | None, enough: Until
     if enough is not None and enough.points is None:
         screen.print(f"  and more, until {until}", soft_wrap=True)
     screen.print(f"{time} (forecast from sizes, within a factor of five)", soft_wrap=True)
-    if study.count > SWEEP_POINTS.most:
-        screen.print(f"More than are run: {SWEEP_POINTS.fault(points)}", soft_wrap=True)
+    if study.count > sweeps.SWEEP_POINTS.most:
+        screen.print(f"More than are run: {sweeps.SWEEP_POINTS.fault(points)}", soft_wrap=True)
 
 
-def print_sweep(outcome: SweepOutcome, answer: GoalAnswer | None, has_page: bool) -> None:
+def print_sweep(outcome: sweeps.SweepOutcome, answer: sweeps.GoalAnswer | None, has_page: bool) -> None:
     """Print the best of each plan, the number of points, and the answer to the goal."""
     study, counts, screen = outcome.study, outcome.counts, console()
-    best = best_rows(outcome.folder)
+    best = sweeps.best_rows(outcome.folder)
     if best:
         named = len(study.sources) > 1
         heads = (*(["scenario"] if named else ()), "plan", "devices", "tokens/s", "step", "point")
@@ -237,13 +223,13 @@ def print_sweep(outcome: SweepOutcome, answer: GoalAnswer | None, has_page: bool
         screen.print(f"{outcome.ended}.", soft_wrap=True)
 
 
-def _cells(best: BestRow) -> tuple[str, ...]:
+def _cells(best: sweeps.BestRow) -> tuple[str, ...]:
     row = best.row
     rate, step = number(row["tokens_per_s"]), quantity(row["step_time_s"], "s")
     return best.plan, f"{row['devices']:,}", rate, step, f"{row['point']:,}"
 
 
-def _settings(study: SweepStudy, best: Sequence[BestRow]) -> Iterator[str]:
+def _settings(study: sweeps.SweepStudy, best: Sequence[sweeps.BestRow]) -> Iterator[str]:
     """Yield the values of the axes at the points of the best rows, without those of other plans."""
     plans: dict[int, list[str]] = {}
     rows: dict[int, dict[str, Any]] = {}
@@ -251,7 +237,7 @@ def _settings(study: SweepStudy, best: Sequence[BestRow]) -> Iterator[str]:
         rows[each.row["point"]] = each.row
         plans.setdefault(each.row["point"], []).append(each.plan)
     for point, row in sorted(rows.items()):
-        keys = [key for key in study.keys if any(is_of_plan(key, plan) for plan in plans[point])]
+        keys = [key for key in study.keys if any(sweeps.is_of_plan(key, plan) for plan in plans[point])]
         values = {key: row[f"axis:{key}"] for key in keys}
         words = [f"{key} = {f'{each:.4g}' if isinstance(each, float) else each}" for key, each in values.items()]
         more = f" and {len(words) - MANY} more" if len(words) > MANY else ""
@@ -259,7 +245,7 @@ def _settings(study: SweepStudy, best: Sequence[BestRow]) -> Iterator[str]:
             yield f"Point {point:,}: {', '.join(words[:MANY])}{more}."
 
 
-def _sentences(outcome: SweepOutcome) -> Iterator[str]:
+def _sentences(outcome: sweeps.SweepOutcome) -> Iterator[str]:
     counts = outcome.counts
     known = f", {outcome.known:,} of them reused" if outcome.known else ""
     yield f"{counted(counts.points, 'point')}{known}."
@@ -271,7 +257,7 @@ def _sentences(outcome: SweepOutcome) -> Iterator[str]:
         yield f"{counts.refused:,} {were} refused, {whole}; the column error says why."
 
 
-def _goal(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
+def _goal(study: sweeps.SweepStudy, answer: sweeps.GoalAnswer) -> Iterator[str | Table]:
     """Yield the best point of a search, the mean over samples, or a table of the indices."""
     if answer.best is None or answer.best_point is None or answer.mean is None or answer.sd is None:
         yield f"No point has the goal, {answer.words}."
@@ -289,7 +275,7 @@ def _goal(study: SweepStudy, answer: GoalAnswer) -> Iterator[str | Table]:
             f"{answer.words}: mean {number(found.mean)}, standard deviation {number(found.sd)} over unknown settings "
             f"({found.num_rounds:,}{left} rounds)."
         )
-        yield f"{measure_next(found)}."
+        yield f"{sweeps.measure_next(found)}."
         return
     if answer.why_not:
         yield f"No indices: {answer.why_not}."

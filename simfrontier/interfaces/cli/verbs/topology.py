@@ -11,34 +11,12 @@ import typer
 from simfrontier.base.errors import InputError, nearest, one_line, shown
 from simfrontier.base.units import counted, written
 from simfrontier.base.wholefile import write_whole
-from simfrontier.core.machine import catalog, catalog_name, load_machine
-from simfrontier.core.machine.topology import (
-    ARCHES,
-    MOST_MBIT,
-    NONE,
-    DeviceArch,
-    Medium,
-    NodeTopology,
-    PlacedNics,
-    SlurmLevels,
-    arch_named,
-    arch_of_machine,
-    machine_document,
-    machine_text,
-    placed_nics,
-    read_node,
-    slurm_levels,
-    through_cpus,
-    topology_of,
-    unknown_arch,
-    way,
-    xml_text,
-)
+from simfrontier.core.machine import catalog, catalog_name, load_machine, topology as topologies
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import print_json
 
 Sort = Literal["xml", "slurm", "machine"]
-MEDIA: Final[dict[int, Medium]] = {1: "nvlink", 2: "xgmi"}
+MEDIA: Final[dict[int, topologies.Medium]] = {1: "nvlink", 2: "xgmi"}
 MADE_UP: Final = (
     "Bus ids, CPUs and PCI bridges are made up: a machine file has none. NCCL and RCCL find devices by bus id."
 )
@@ -84,7 +62,7 @@ def topology(
 
 def _slurm(source: str, as_json: bool) -> None:
     """Print the switches of Slurm's file."""
-    levels = slurm_levels(Path(source))
+    levels = topologies.slurm_levels(Path(source))
     if as_json:
         print_json(slurm_document(levels))
     else:
@@ -94,16 +72,16 @@ def _slurm(source: str, as_json: bool) -> None:
 def _machine(source: str, arch: str | None, version: int | None, out: Path | None, as_json: bool) -> None:
     """Print the node of a machine, and write its XML."""
     machine, chosen = load_machine(source), _arch(source, arch, version)
-    node = topology_of(machine, chosen)
-    text = xml_text(node, machine.device.num_compute_units, (f"The node of {machine.title}.", MADE_UP))
-    pairs = ", ".join(f"{a}-{b}" for a, b in through_cpus(machine, node))
+    node = topologies.topology_of(machine, chosen)
+    text = topologies.xml_text(node, machine.device.num_compute_units, (f"The node of {machine.title}.", MADE_UP))
+    pairs = ", ".join(f"{a}-{b}" for a, b in topologies.through_cpus(machine, node))
     left_out = [f"ways through CPUs, which NCCL knows by itself: {pairs}"] if pairs else []
     _show(node, f"{machine.name} as {PROGRAM[node.medium]} has it", (), left_out, out, text, as_json)
 
 
 def _xml(path: Path, out: Path | None, base: str | None, as_json: bool) -> None:
     """Print the node of an XML, and write its machine file."""
-    node = read_node(path)
+    node = topologies.read_node(path)
     if out is None:
         _show(node, str(path), (), (), None, "", as_json)
         return
@@ -111,15 +89,15 @@ def _xml(path: Path, out: Path | None, base: str | None, as_json: bool) -> None:
         raise InputError(_missing_base(node.arch), where="--base")
     machine = load_machine(base)
     where, name = (one_line(text)[:MOST_NAMED] or "node" for text in (path.name, out.stem))
-    made = machine_document(node, base, name, where)
+    made = topologies.machine_document(node, base, name, where)
     remarks = [f"The node of {where} (simfrontier topology) on the machine {base}."]
     remarks += [f"Not in this file: {text}" for text in made.left_out]
-    text = machine_text(made.document, remarks)
+    text = topologies.machine_text(made.document, remarks)
     _show(node, str(path), machine.node.nic_device, made.left_out, out, text, as_json)
 
 
 def _show(
-    node: NodeTopology,
+    node: topologies.NodeTopology,
     said: str,
     preferred: Sequence[int],
     left_out: Sequence[str],
@@ -171,15 +149,15 @@ def _refuse_unused(source: str, sort: Sort, given: dict[str, object]) -> None:
         raise InputError("of the machine file that --out names, which is missing", where="--base")
 
 
-def _arch(source: str, given: str | None, version: int | None) -> DeviceArch:
+def _arch(source: str, given: str | None, version: int | None) -> topologies.DeviceArch:
     """Return what a machine's devices are, by the option or by the machine. Raises InputError, also for another
     `version`."""
-    if given == NONE:
+    if given == topologies.NONE:
         if version is None:
             raise InputError("missing, needed because --arch is none; allowed: 1 (NCCL) or 2 (RCCL)", where="--version")
-        return unknown_arch(MEDIA[version])
-    names = [*(arch.name for arch in ARCHES), NONE]
-    chosen = arch_of_machine(catalog_name(source)) if given is None else arch_named(given)
+        return topologies.unknown_arch(MEDIA[version])
+    names = [*(arch.name for arch in topologies.ARCHES), topologies.NONE]
+    chosen = topologies.arch_of_machine(catalog_name(source)) if given is None else topologies.arch_named(given)
     if chosen is None and given is not None:
         raise InputError(f"got {shown(given)}; {nearest(given, names)}", where="--arch")
     if chosen is None:
@@ -192,10 +170,10 @@ def _arch(source: str, given: str | None, version: int | None) -> DeviceArch:
     return chosen
 
 
-def _missing_base(arch: DeviceArch) -> str:
+def _missing_base(arch: topologies.DeviceArch) -> str:
     """Return the error for a missing base: the machines of the catalog with such devices, or all of them."""
     text = "missing: an XML has no speeds of devices, which come from a machine of the catalog"
-    if not arch.machines and arch.name != NONE:
+    if not arch.machines and arch.name != topologies.NONE:
         text += f", of which none has such devices ({arch.name}): speeds of devices would be the base's"
     of = f" with such devices ({arch.name})" if arch.machines else ""
     return f"{text}; allowed{of}: {', '.join(arch.machines or catalog())}"
@@ -205,7 +183,7 @@ PROGRAM = {"nvlink": "NCCL", "xgmi": "RCCL"}
 MOST_PAIRS = 24  # in a line
 
 
-def node_lines(topology: NodeTopology, said: str, preferred: Sequence[int] = ()) -> Iterator[str]:
+def node_lines(topology: topologies.NodeTopology, said: str, preferred: Sequence[int] = ()) -> Iterator[str]:
     """Yield devices, links by their number, and NICs; `preferred`: devices that have a NIC among those equally near."""
     arch = topology.arch
     kind = f"({arch.name})" if arch.link_bytes_per_s else "of unknown kind"
@@ -215,7 +193,7 @@ def node_lines(topology: NodeTopology, said: str, preferred: Sequence[int] = ())
     for number, device in enumerate(topology.devices):
         yield f"  {number:<8}{device.busid:<16}{device.place.cpu:<5}{_pci(device.place.link)}"
     yield from _links(topology)
-    yield from _nics(topology, placed_nics(topology, preferred))
+    yield from _nics(topology, topologies.placed_nics(topology, preferred))
 
 
 def _pci(link: Any) -> str:
@@ -223,7 +201,7 @@ def _pci(link: Any) -> str:
     return f"{link.speed} x{link.width}" + (f", {written(rate, 'bytes/s')}" if rate is not None else "")
 
 
-def _links(topology: NodeTopology) -> Iterator[str]:
+def _links(topology: topologies.NodeTopology) -> Iterator[str]:
     one = topology.arch.link_bytes_per_s
     each = f", {written(one, 'bytes/s')} each ({topology.arch.source})" if one else ""
     if topology.to_itself:
@@ -252,13 +230,13 @@ def _count(count: int, one: float | None) -> str:
     return counted(count, "link") + (f", {written(count * one, 'bytes/s')}" if one else "")
 
 
-def _nics(topology: NodeTopology, placed: PlacedNics | None) -> Iterator[str]:
+def _nics(topology: topologies.NodeTopology, placed: topologies.PlacedNics | None) -> Iterator[str]:
     if placed is None:
         yield "NICs: none"
         return
     yield f"NICs (a package is {counted(placed.devices_per_package, 'device')}):"
     where = {
-        nic: f"on device {device} ({way(topology.devices[device].place, nic.place)}"
+        nic: f"on device {device} ({topologies.way(topology.devices[device].place, nic.place)}"
         f"{'; as near to ' if others else ''}{', '.join(map(str, others))})"
         for nic, device, others in zip(placed.used, placed.device, placed.as_near, strict=True)
     }
@@ -267,12 +245,12 @@ def _nics(topology: NodeTopology, placed: PlacedNics | None) -> Iterator[str]:
         place = where.get(nic, "not used: slower, further, or a package's second")
         yield f"  {nic.dev:<4}{nic.name or nic.busid:<14}{speed:<12}{place}"
     for mbit in sorted({nic.mbit_per_s for nic in topology.nics if nic.mbit_per_s and nic.bytes_per_s is None}):
-        yield f"speed of a NIC not believed: {mbit} Mbit/s, allowed: up to {MOST_MBIT:,}"
+        yield f"speed of a NIC not believed: {mbit} Mbit/s, allowed: up to {topologies.MOST_MBIT:,}"
 
 
-def node_document(topology: NodeTopology, preferred: Sequence[int] = ()) -> dict[str, Any]:
+def node_document(topology: topologies.NodeTopology, preferred: Sequence[int] = ()) -> dict[str, Any]:
     """Return a node as a JSON document."""
-    placed = placed_nics(topology, preferred)
+    placed = topologies.placed_nics(topology, preferred)
     device_of = {} if placed is None else dict(zip(placed.used, placed.device, strict=True))
     one = topology.arch.link_bytes_per_s
     return {
@@ -310,7 +288,7 @@ def node_document(topology: NodeTopology, preferred: Sequence[int] = ()) -> dict
 # ── Slurm ──
 
 
-def slurm_lines(levels: SlurmLevels, source: str) -> Iterator[str]:
+def slurm_lines(levels: topologies.SlurmLevels, source: str) -> Iterator[str]:
     """Yield the levels of switches, and the keys of a scenario that use them."""
     yield f"{source}: {levels.num_nodes:,} nodes, {counted(len(levels.levels), 'level')}"
     for level in levels.levels:
@@ -327,7 +305,7 @@ def slurm_lines(levels: SlurmLevels, source: str) -> Iterator[str]:
     yield f'# list = "{levels.first_group}"  # the nodes of the job, e.g. those below the first switch'
 
 
-def slurm_document(levels: SlurmLevels) -> dict[str, Any]:
+def slurm_document(levels: topologies.SlurmLevels) -> dict[str, Any]:
     """Return the levels of switches as a JSON document."""
     return {
         "nodes": levels.num_nodes,

@@ -10,17 +10,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from simfrontier.answers import search
 from simfrontier.answers.forecast import forecast_tune
-from simfrontier.answers.search import (
-    LossyPolicy,
-    SimulatedPlan,
-    TunedPlan,
-    TuningOutcome,
-    Value,
-    parse_pin,
-    pins_of,
-    tune as find_plans,
-)
 from simfrontier.answers.study import STORE, forget
 from simfrontier.base.errors import InputError, StoppedError, nearest
 from simfrontier.base.wholefile import ensure_writable, filled
@@ -102,7 +93,7 @@ def tune(
     if fresh:
         forget(folder)
 
-    def finish(outcome: TuningOutcome) -> None:
+    def finish(outcome: search.TuningOutcome) -> None:
         try:
             with filled(folder, TUNING_FILES[-1]) as new:
                 write_tuning(outcome, new, folder, page is not False)
@@ -111,7 +102,7 @@ def tune(
 
     with progress("laying out the space of plans") as report:
         try:
-            outcome = find_plans(
+            outcome = search.tune(
                 loaded,
                 pins=pins,
                 lossy=True if lossy else None,
@@ -142,14 +133,14 @@ def _grid_order(fidelity: str, of_a_search: Mapping[str, object]) -> GridOrder:
     return grid_orders()[fidelity]
 
 
-def _pins(texts: Sequence[str]) -> dict[str, list[Value]]:
+def _pins(texts: Sequence[str]) -> dict[str, list[search.Value]]:
     """Parse the values of `--pin`, merging those of a dimension that is named twice. Raises InputError."""
-    given: dict[str, list[Value]] = {}
+    given: dict[str, list[search.Value]] = {}
     for text in texts:
-        name, values = parse_pin(text)
+        name, values = search.parse_pin(text)
         given.setdefault(name, []).extend(values)
     try:
-        pins_of(given, ())
+        search.pins_of(given, ())
     except InputError as error:
         raise InputError(error.what, where=" ".join(("--pin", *map(str, error.key)))) from None
     return given
@@ -166,14 +157,14 @@ _PARTS = {
 }
 _LEAST = 5e-4  # of a step: a part that no plan has as much of is left out
 
-Column = tuple[str, Callable[[int, TunedPlan], str]]
+Column = tuple[str, Callable[[int, search.TunedPlan], str]]
 
 
-def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> None:
+def print_tuning(outcome: search.TuningOutcome, folder: Path, top: int, page: bool) -> None:
     """Print the results, with `top` plans in the table."""
     screen, found = console(), TuningFindings(outcome=outcome)
     say("tune", "searched", found)
-    if outcome.pins.values or outcome.loss != LossyPolicy():
+    if outcome.pins.values or outcome.loss != search.LossyPolicy():
         say("tune", "given", found)
     shown = outcome.simulated[:top]
     of = f"the best {len(shown)} of {len(outcome.simulated)}" if len(shown) < len(outcome.simulated) else "all"
@@ -208,7 +199,7 @@ def print_tuning(outcome: TuningOutcome, folder: Path, top: int, page: bool) -> 
         screen.print(line, soft_wrap=True)
 
 
-def _stacks(shown: Sequence[TunedPlan]) -> str:
+def _stacks(shown: Sequence[search.TunedPlan]) -> str:
     """Return the stacks of the plans: `deepspeed (1, 3), fsdp2 (2)`."""
     places: dict[str, list[str]] = {}
     for place, plan in enumerate(shown, start=1):
@@ -224,8 +215,8 @@ def _times(found: TuningFindings) -> list[Column]:
     return [*columns, ("memory", lambda _, plan: quantity(plan.peak_bytes, "bytes"))]
 
 
-def _shares(shown: Sequence[TunedPlan]) -> list[Column]:
-    def share(name: str, plan: TunedPlan) -> float:
+def _shares(shown: Sequence[search.TunedPlan]) -> list[Column]:
+    def share(name: str, plan: search.TunedPlan) -> float:
         return plan.simulated.parts[name] / plan.nominal_s if plan.simulated else 0.0
 
     return [
@@ -235,7 +226,7 @@ def _shares(shown: Sequence[TunedPlan]) -> list[Column]:
     ]
 
 
-def _table(title: str, shown: Sequence[TunedPlan], columns: Sequence[Column]) -> Table:
+def _table(title: str, shown: Sequence[search.TunedPlan], columns: Sequence[Column]) -> Table:
     table = grid(title, ("#",), words=())
     for head, _ in columns:
         if head == "plan":
@@ -248,7 +239,7 @@ def _table(title: str, shown: Sequence[TunedPlan], columns: Sequence[Column]) ->
 
 
 def _own(found: TuningFindings) -> Table:
-    def measures(one: SimulatedPlan | None) -> tuple[str, str]:
+    def measures(one: search.SimulatedPlan | None) -> tuple[str, str]:
         return (quantity(one.step_s, "s"), quantity(one.peak_bytes, "bytes")) if one else ("", "")
 
     rows = [(own.name, *measures(own.simulated), "".join(said("tune", "own", found, own))) for own in found.outcome.own]

@@ -9,23 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simfrontier.answers.accuracy import (
-    BoundedRate,
-    Errors,
-    JudgedBound,
-    PredictedRun,
-    Residual,
-    Run,
-    RunsValidation,
-    Summary,
-    Validation,
-    is_of_runs,
-    read_runs,
-    validate_files,
-    validate_runs,
-    validate_shipped,
-    validate_shipped_runs,
-)
+from simfrontier.answers import accuracy
 from simfrontier.base.errors import InputError
 from simfrontier.base.units import counted
 from simfrontier.base.wholefile import ensure_writable
@@ -112,20 +96,20 @@ def _validated(
     of_times: Mapping[str, object],
     cross: bool | None,
     place: Place,
-) -> tuple[Validation | None, RunsValidation | None]:
+) -> tuple[accuracy.Validation | None, accuracy.RunsValidation | None]:
     """Compare the tables and training runs of the user's files, or all shipped ones."""
-    if any(map(is_of_runs, own)):
+    if any(map(accuracy.is_of_runs, own)):
         _refuse_times(own, of_times)
-        runs = [run for path in own for run in read_runs(path)]
+        runs = [run for path in own for run in accuracy.read_runs(path)]
         numbered = [replace(run, number=number) for number, run in enumerate(runs)]
         with Workers(for_calls(place, len(numbered))) as workers:
-            return None, validate_runs(numbered, " and ".join(path.name for path in own), workers)
+            return None, accuracy.validate_runs(numbered, " and ".join(path.name for path in own), workers)
     if own:
-        return validate_files(own, setup, harness), None
+        return accuracy.validate_files(own, setup, harness), None
     if cross is False:
-        return validate_shipped(False), None
+        return accuracy.validate_shipped(False), None
     with Workers(place) as workers:
-        return validate_shipped(True, workers), validate_shipped_runs(workers)
+        return accuracy.validate_shipped(True, workers), accuracy.validate_shipped_runs(workers)
 
 
 def _refuse_options(own: Sequence[Path], of_files: Mapping[str, object], cross: bool | None) -> None:
@@ -142,7 +126,7 @@ def _refuse_options(own: Sequence[Path], of_files: Mapping[str, object], cross: 
 def _refuse_times(own: Sequence[Path], of_times: Mapping[str, object]) -> None:
     """Raise InputError for tables of times, or their options, together with tables of training runs."""
     for path in own:
-        if not is_of_runs(path):
+        if not accuracy.is_of_runs(path):
             raise InputError(f"{path}: times beside a table of training runs; allowed: files of one sort")
     options.refuse(of_times, "beside training runs, whose columns say all; allowed: without")
 
@@ -156,7 +140,7 @@ _RUN = ("machine", "system", "model_shape", "plan", "devices", "unit")
 # ── for a program ──
 
 
-def tables_document(done: Validation) -> dict[str, Any]:
+def tables_document(done: accuracy.Validation) -> dict[str, Any]:
     """Return every row with its prediction, the errors of every table, and the bounds."""
     by_name = {summary.name: summary for summary in done.summaries}
     return {
@@ -181,7 +165,7 @@ def tables_document(done: Validation) -> dict[str, Any]:
     }
 
 
-def runs_document(done: RunsValidation) -> dict[str, Any]:
+def runs_document(done: accuracy.RunsValidation) -> dict[str, Any]:
     """Return every run with its prediction in its own unit, or the reason why there is none, and the errors."""
     return {
         "title": done.title,
@@ -196,7 +180,7 @@ def runs_document(done: RunsValidation) -> dict[str, Any]:
     }
 
 
-def _measured_row(row: Residual[Row]) -> dict[str, Any]:
+def _measured_row(row: accuracy.Residual[Row]) -> dict[str, Any]:
     """Return a row under the names of its file's columns, with its prediction."""
     made = row.prediction
     return {
@@ -219,7 +203,7 @@ def _columns(row: Row) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in row_json.items()}
 
 
-def _summary(summary: Summary) -> dict[str, Any]:
+def _summary(summary: accuracy.Summary) -> dict[str, Any]:
     return {
         "num_rows": summary.num_rows,
         "num_pathologies": summary.num_pathologies,
@@ -230,18 +214,18 @@ def _summary(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _errors(errors: Errors | None) -> dict[str, Any] | None:
+def _errors(errors: accuracy.Errors | None) -> dict[str, Any] | None:
     if errors is None:
         return None
     numbers = {name: getattr(errors, name) for name in ("count", "median", "mean_abs", "p90_abs", "covered")}
     return {**numbers, "worst": _measured_row(errors.worst)}
 
 
-def _bound(judged: JudgedBound) -> dict[str, Any]:
+def _bound(judged: accuracy.JudgedBound) -> dict[str, Any]:
     return {**asdict(judged.bound), "holds": judged.holds, "rows": judged.uses, "errors": _errors(judged.errors)}
 
 
-def _training(bounded: BoundedRate) -> dict[str, Any]:
+def _training(bounded: accuracy.BoundedRate) -> dict[str, Any]:
     return {
         **_columns(bounded.row),
         "published_flops_per_s": bounded.published_flops_per_s,
@@ -250,11 +234,11 @@ def _training(bounded: BoundedRate) -> dict[str, Any]:
     }
 
 
-def _all_run_errors(errors: Mapping[str, Errors]) -> list[dict[str, Any] | None]:
+def _all_run_errors(errors: Mapping[str, accuracy.Errors]) -> list[dict[str, Any] | None]:
     return [_run_errors(name, each) for name, each in errors.items()]
 
 
-def _run_errors(name: str, errors: Errors | None) -> dict[str, Any] | None:
+def _run_errors(name: str, errors: accuracy.Errors | None) -> dict[str, Any] | None:
     if errors is None:
         return None
     return {
@@ -268,11 +252,11 @@ def _run_errors(name: str, errors: Errors | None) -> dict[str, Any] | None:
     }
 
 
-def _run_row(row: Residual[Run]) -> dict[str, Any]:
+def _run_row(row: accuracy.Residual[accuracy.Run]) -> dict[str, Any]:
     run, made = row.row, row.prediction
     named = {"row": run.number, "where": run.where, **{name: run[name] for name in _RUN}, "value": run.value}
     predicted = {"predicted": made and made.value, "low": made and made.low, "high": made and made.high}
-    if not isinstance(row, PredictedRun):
+    if not isinstance(row, accuracy.PredictedRun):
         return {**named, **predicted, "why": row.why}
     return {
         **named,
@@ -294,7 +278,7 @@ def _run_row(row: Residual[Run]) -> dict[str, Any]:
 # ── for a person ──
 
 
-def print_validation(done: Validation, out: Path | None) -> None:
+def print_validation(done: accuracy.Validation, out: Path | None) -> None:
     """Print the table of errors and the summary."""
     rows, styles = [], []
     for summary in done.summaries:
@@ -313,7 +297,7 @@ def print_validation(done: Validation, out: Path | None) -> None:
     say_written(out)
 
 
-def print_runs(done: RunsValidation, out: Path | None) -> None:
+def print_runs(done: accuracy.RunsValidation, out: Path | None) -> None:
     """Print the tables of errors, the worst runs, and those without a prediction."""
     screen = console()
     if done.overall is not None:
@@ -337,27 +321,27 @@ def print_runs(done: RunsValidation, out: Path | None) -> None:
     say_written(out)
 
 
-def _bound_cells(judged: JudgedBound) -> tuple[str, ...]:
+def _bound_cells(judged: accuracy.JudgedBound) -> tuple[str, ...]:
     bound, errors = judged.bound, judged.errors
     means = (percent(errors.mean_abs) if errors else NOTHING, percent(bound.mean_abs))
     p90s = (percent(errors.p90_abs) if errors else NOTHING, percent(bound.p90_abs)) if bound.p90_abs else ("", "")
     return (", ".join(judged.uses), f"{errors.count if errors else 0:,}", *means, *p90s)
 
 
-def _cells(errors: Errors | None) -> tuple[str, ...]:
+def _cells(errors: accuracy.Errors | None) -> tuple[str, ...]:
     if errors is None:
         return ("0", *[NOTHING] * 5)
     off = (signed(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), signed(errors.worst.error))
     return (f"{errors.count:,}", *off, percent(errors.covered))
 
 
-def _run_rows(done: RunsValidation) -> Iterator[tuple[str, ...]]:
+def _run_rows(done: accuracy.RunsValidation) -> Iterator[tuple[str, ...]]:
     """Return the table of errors of all runs, and by machine, system and size if there are several."""
     for what, group in (("machine", done.by("machine")), ("system", done.by("system")), ("size", done.by_size())):
         for place, (name, errors) in enumerate(group.items() if len(group) > 1 else ()):
             yield f"{name} ({what})" if place == 0 else name, *_run_cells(errors)
 
 
-def _run_cells(errors: Errors) -> tuple[str, ...]:
+def _run_cells(errors: accuracy.Errors) -> tuple[str, ...]:
     off = (percent(errors.mean_abs), percent(errors.median_abs), signed(errors.bias))
     return (f"{errors.count:,}", *off, percent(errors.covered), percent(errors.width))
