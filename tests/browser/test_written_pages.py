@@ -11,7 +11,7 @@ import pytest
 
 from simfrontier.answers.sweep import read_rows
 from simfrontier.interfaces.report.results import findings_of
-from simfrontier.interfaces.report.study_page import write_page
+from simfrontier.interfaces.report.study_page import study_page
 from simfrontier.interfaces.report.sweep_page import write_sweep_page
 from simfrontier.interfaces.report.view import StudyView
 from tests.browser.chromium import browser, complaints_of, wait_for
@@ -39,7 +39,7 @@ def pages(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Pages:
         ("plain", StudyView(study=full()[0], sensitivity=full()[1])),
         ("piped", StudyView(study=done, sensitivity=varied, searches=searches)),
     ):
-        write_page(findings_of(view), view, folder / f"{name}.html")
+        (folder / f"{name}.html").write_text(study_page(findings_of(view), view), encoding="utf-8")
     toy = toy_sweep(folder / "toy")
     rows = [*sampled(3, 2), refused(3, {f"machine.overrides.host.number_{axis}_s": 0.5 for axis in "abc"}, "too <big>")]
     unknowns = write(folder / "unknowns", rows)

@@ -58,6 +58,12 @@ def grid(
     return table
 
 
+def tell(*lines: str | Table, style: str = "") -> None:
+    """Print lines that are not wrapped, and tables."""
+    for line in lines:
+        console().print(line, style=style, soft_wrap=isinstance(line, str))
+
+
 def say(verb: str, name: str, *found: object, before: str = "", style: str = "", soft_wrap: bool = True) -> None:
     """Print the sentences that a macro of the verb's templates renders from findings."""
     for sentence in said(verb, name, *found):
@@ -67,10 +73,10 @@ def say(verb: str, name: str, *found: object, before: str = "", style: str = "",
 def say_written(out: Path | None) -> None:
     """Print the path of the page, if one was written."""
     if out is not None:
-        console().print(f"Written: {out / 'index.html'} (open it in a browser)", soft_wrap=True)
+        tell(f"Written: {out / 'index.html'} (open it in a browser)")
 
 
-def write_page(folder: Path, verb: str, files: Mapping[str, str]) -> None:
+def write_page(folder: Path, files: Mapping[str, str]) -> None:
     """Write the page of a verb, and what is beside it, by name. Raises InputError where that cannot be done."""
     with filled(folder) as new:
         for name, text in files.items():

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from simfrontier.answers.slowdown import Slowdown
 from simfrontier.answers.step import LinkLoad, NodeLinks, band_of
 from simfrontier.answers.study import COLUMNS, Cell, Study, inputs, versions
 from simfrontier.base.extras import added
-from simfrontier.base.wholefile import write_whole
+from simfrontier.base.wholefile import MANIFEST, write_whole
 from simfrontier.core.machine import Machine
+from simfrontier.core.trace import write_perfetto
 from simfrontier.interfaces.report.headline import headline_of, ranking_of
 from simfrontier.interfaces.report.published import published_of
 from simfrontier.interfaces.report.sensitivity import variations_of
@@ -27,29 +27,14 @@ Found = TypeVar("Found")
 SLOWDOWN_FILE: Final = "slowdown.csv"
 
 
-def results_csv(study: Study) -> str:
-    """The table as text: floats in full (`repr`), truth as true or false, empty where a plan does not fit."""
-    return rows_csv(COLUMNS, (outcome.row for outcome in study.outcomes))
-
-
 def rows_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:
-    """Rows as text, with a heading; cells as in `results_csv`."""
+    """Return rows as text with a heading: floats in full (`repr`), truth as true or false."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
         writer.writerow([_text(row[column]) for column in columns])
     return out.getvalue()
-
-
-def write_results(study: Study, path: Path) -> None:
-    """Write results.csv. Raises InputError where the file cannot be written."""
-    write_whole(path, results_csv(study))
-
-
-def write_slowdown(slowdown: Slowdown, path: Path) -> None:
-    """Write slowdown.csv. Raises InputError where the file cannot be written."""
-    write_whole(path, rows_csv(SLOWDOWN_COLUMNS, slowdown_rows(slowdown)))
 
 
 def _text(cell: Cell) -> str:
@@ -59,8 +44,9 @@ def _text(cell: Cell) -> str:
 
 
 def manifest(study: Study) -> dict[str, Any]:
-    """The inputs (the scenario's document with all settings, and the numbers of machine and library), the versions that
-    computed with them, and the digest of every schedule by plan and size."""
+    """Return what went into a study, as digests and versions, without times and absolute paths: the inputs (the
+    scenario's document with all settings, and the numbers of machine and library), the versions that computed with
+    them, and the digest of every schedule by plan and size."""
     scenario = study.scenario
     schedules: dict[str, dict[str, str]] = {}
     for outcome in study.outcomes:
@@ -74,12 +60,6 @@ def manifest(study: Study) -> dict[str, Any]:
         "versions": versions(),
         "schedules": schedules,
     }
-
-
-def write_manifest(study: Study, directory: Path) -> None:
-    """Write manifest.json into a folder. Raises InputError where it cannot be written."""
-    text = json.dumps(manifest(study), indent=1, default=str, ensure_ascii=False)
-    write_whole(directory / "manifest.json", text + "\n")
 
 
 def waiting_of(view: StudyView) -> dict[str, dict[str, Any]]:
@@ -182,10 +162,24 @@ def findings_of(view: StudyView) -> Findings:
     }
 
 
-def write_findings(found: Findings, view: StudyView, path: Path) -> None:
-    """Write a study's findings as JSON, in the units that their names say, those of extras' sections by their names;
-    sizes that are keys are text there. Raises InputError where the file cannot be written."""
+def findings_json(found: Findings, view: StudyView) -> str:
+    """Return a study's findings as JSON, in the units that their names say, those of extras' sections by their names;
+    sizes that are keys are text there."""
     document = {**found, **{section.name: one for section, one in sections_found(view)}}
     if found["slowdown"] is None:  # of a scenario that does not ask for it there is no word
         del document["slowdown"]
-    write_whole(path, json.dumps(document, default=asdict, separators=(",", ":"), allow_nan=False) + "\n")
+    return json.dumps(document, default=asdict, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def write_study(found: Findings, view: StudyView, folder: Path) -> None:
+    """Write the traces, results.csv, slowdown.csv (where components were degraded), findings.json and manifest.json of
+    a study. Raises InputError where a file cannot be written."""
+    for outcome in view.study.outcomes:
+        if outcome.trace is not None:
+            write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
+    write_whole(folder / "results.csv", rows_csv(COLUMNS, (outcome.row for outcome in view.study.outcomes)))
+    if view.slowdown is not None:
+        write_whole(folder / SLOWDOWN_FILE, rows_csv(SLOWDOWN_COLUMNS, slowdown_rows(view.slowdown)))
+    write_whole(folder / "findings.json", findings_json(found, view))
+    text = json.dumps(manifest(view.study), indent=1, default=str, ensure_ascii=False)
+    write_whole(folder / MANIFEST, text + "\n")

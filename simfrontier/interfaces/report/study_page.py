@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import Any, TypeAlias
 
-from simfrontier.answers.experiments import Sensitivity
-from simfrontier.answers.study import Study, scenario_digest, versions
-from simfrontier.base.wholefile import write_whole
+from simfrontier.answers.study import scenario_digest, versions
 from simfrontier.core.trace import rank_text
 from simfrontier.interfaces.report.compression import SIDE_NAMES, compression_of
 from simfrontier.interfaces.report.drawing import key, scaling_drawing
@@ -19,14 +15,14 @@ from simfrontier.interfaces.report.links import WHOLE, drawn_use, node_drawing, 
 from simfrontier.interfaces.report.parts import PARTS, TRAFFIC_PARTS as TRAFFIC_PARTS, areas, step_bars, traffic_bars
 from simfrontier.interfaces.report.phrases import percent
 from simfrontier.interfaces.report.render import as_html, page_of, render
-from simfrontier.interfaces.report.results import Findings, Section, findings_of, sections_found
+from simfrontier.interfaces.report.results import Findings, sections_found
 from simfrontier.interfaces.report.scaling import PublishedPoint, efficiencies, rates, step_times, zoomed
 from simfrontier.interfaces.report.sensitivity import dots
 from simfrontier.interfaces.report.slowdown import SHARES, case_bars, device_grids, worst_rows
 from simfrontier.interfaces.report.summary import verdict
 from simfrontier.interfaces.report.theme import LEVEL_NAMES, MEMORY_COLOURS
 from simfrontier.interfaces.report.timeline import MOST, SHORT, bars, lanes, memory_bars
-from simfrontier.interfaces.report.view import RATE, Searches, StudyView
+from simfrontier.interfaces.report.view import RATE, StudyView
 
 Values: TypeAlias = Mapping[str, Any]
 
@@ -210,52 +206,38 @@ def assumptions(found: Findings, view: StudyView) -> Values:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudySection:
-    """A section of the page of a study: its title, and the values of its template, `sections/NAME.html.j2`; None of
-    them: the study has no such section."""
-
-    title: str
-    values: Callable[[Findings, StudyView], Mapping[str, Any] | None]
-
-
-SECTIONS: Mapping[str, StudySection] = {
-    "headline": StudySection(title="Summary", values=headline),
-    "time": StudySection(title="Step time", values=step_time),
-    "timeline": StudySection(title="Timeline", values=timeline),
-    "links": StudySection(title="Links", values=links),
-    "memory": StudySection(title="Memory", values=memory),
-    "traffic": StudySection(title="Traffic", values=traffic),
-    "published": StudySection(title="Published", values=published),
-    "compression": StudySection(title="Compression", values=compression),
-    "scaling": StudySection(title="Scaling", values=scaling),
-    "pipeline": StudySection(title="Pipelines", values=pipeline),
-    "ranks": StudySection(title="Ranks", values=ranks),
-    "probability": StudySection(title="Ranking", values=ranking),
-    "sensitivity": StudySection(title="Sensitivity", values=sensitivity),
-    "slowdown": StudySection(title="Degraded components", values=slowdown),
-    "environment": StudySection(title="Stack and library", values=environment),
-    "assumptions": StudySection(title="Assumptions", values=assumptions),
-}
-
-
-def page(study: Study, sensitivity: Sensitivity | None = None, searches: Searches | None = None) -> str:
-    """Return the page as text; the same study gives the same text. `searches`: the candidates that were compared for
-    plans that leave options open, by plan and size."""
-    view = StudyView(study=study, sensitivity=sensitivity, searches=searches or {})
-    return study_page(findings_of(view), view)
-
-
-def write_page(found: Findings, view: StudyView, path: Path) -> None:
-    """Write the page of a study's findings. Raises InputError where the file cannot be written."""
-    write_whole(path, study_page(found, view))
+SectionValues: TypeAlias = Callable[[Findings, StudyView], Values | None]
+SECTIONS: Mapping[str, tuple[str, SectionValues]] = {
+    "headline": ("Summary", headline),
+    "time": ("Step time", step_time),
+    "timeline": ("Timeline", timeline),
+    "links": ("Links", links),
+    "memory": ("Memory", memory),
+    "traffic": ("Traffic", traffic),
+    "published": ("Published", published),
+    "compression": ("Compression", compression),
+    "scaling": ("Scaling", scaling),
+    "pipeline": ("Pipelines", pipeline),
+    "ranks": ("Ranks", ranks),
+    "probability": ("Ranking", ranking),
+    "sensitivity": ("Sensitivity", sensitivity),
+    "slowdown": ("Degraded components", slowdown),
+    "environment": ("Stack and library", environment),
+    "assumptions": ("Assumptions", assumptions),
+}  # titles, and functions of the values of the templates `sections/NAME.html.j2`; None: the study has no such section
 
 
 def study_page(found: Findings, view: StudyView) -> str:
-    """Return the page of a study's findings, with the sections of extras."""
-    sections = {name: section(name, found, view) for name in SECTIONS}
-    contents, with_extras = with_added({name: one.title for name, one in SECTIONS.items()}, sections, view)
-    return page_of("run", setup=found["setup"], scenario=view.scenario, contents=contents, made=with_extras)
+    """Return the page of a study's findings, each section of an extra behind the one that it follows; the same study
+    gives the same text."""
+    made = {name: (title, section(name, found, view)) for name, (title, _) in SECTIONS.items()}
+    for each, what in sections_found(view):
+        place = list(made).index(each.after) + 1
+        own = (each.name, (each.title, as_html(each.html(view, what))))
+        made = dict([*list(made.items())[:place], own, *list(made.items())[place:]])
+    contents = {name: title for name, (title, _) in made.items()}
+    sections = {name: html for name, (_, html) in made.items()}
+    return page_of("run", setup=found["setup"], scenario=view.scenario, contents=contents, made=sections)
 
 
 def section(name: str, found: Findings, view: StudyView) -> str:
@@ -264,7 +246,8 @@ def section(name: str, found: Findings, view: StudyView) -> str:
     Every template is given the study's `view`, `setup` and `rows` (those of the largest size as `largest`), the word
     for a device, the sizes and the largest of them, the fastest plan (`shown`), whether devices differ in speed, the
     unit of rates, and the colours of the plans."""
-    known = SECTIONS[name].values(found, view)
+    title, values = SECTIONS[name]
+    known = values(found, view)
     if not known:
         return ""
     common = {
@@ -281,20 +264,4 @@ def section(name: str, found: Findings, view: StudyView) -> str:
         "marks": view.marks,
         "unit": view.rate_unit,
     }
-    return render("section.html.j2", name=name, title=SECTIONS[name].title, **(common | dict(known)))
-
-
-def with_added(
-    contents: Mapping[str, str], sections: Mapping[str, str], view: StudyView
-) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """The titles and the HTML of a page's sections, with those of extras behind what they follow."""
-    for section, found in sections_found(view):
-        contents = _put(contents, section, section.title)
-        sections = _put(sections, section, as_html(section.html(view, found)))
-    return contents, sections
-
-
-def _put(texts: Mapping[str, str], section: Section[Any], own: str) -> Mapping[str, str]:
-    assert section.after in texts, f"{section.name} follows {section.after}, which is no section"
-    place = list(texts).index(section.after) + 1
-    return dict([*list(texts.items())[:place], (section.name, own), *list(texts.items())[place:]])
+    return render("section.html.j2", name=name, title=title, **(common | dict(known)))

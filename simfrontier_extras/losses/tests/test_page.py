@@ -13,12 +13,12 @@ import pytest
 
 from simfrontier.answers.study import Study, run_study
 from simfrontier.inputs.scenario import Scenario, scenario_of
-from simfrontier.interfaces.report.study_page import page
 from simfrontier.interfaces.report.view import StudyView
 from simfrontier_extras.losses.curves import LossCurves, policy_of
 from simfrontier_extras.losses.findings import PlanLoss, StudyLosses, study_losses
 from simfrontier_extras.losses.report_sections import losses_section
 from simfrontier_extras.losses.scenario_keys import LossesKeys
+from tests.interfaces.report.studies import page
 
 SPEEDS = {f"device.codecs.{name}.{way}_bytes_per_s": 25e9 for name in ("zfp", "mpc") for way in ("encode", "decode")}
 GRID = {"family": "megatron", "tensor": 2, "pipeline": 2, "data": "zero1", "compress_from": 0}

@@ -10,9 +10,9 @@ import pytest
 from simfrontier.answers.step import Gathers
 from simfrontier.answers.study import Study, run_study
 from simfrontier.inputs.scenario import scenario_of
-from simfrontier.interfaces.report.study_page import page
 from simfrontier.interfaces.report.view import StudyView
 from simfrontier_extras.mugs.report_sections import NAMES, queues_section, study_gathers
+from tests.interfaces.report.studies import page
 
 DOCUMENT: dict[str, Any] = {
     "name": "mugs",

@@ -12,10 +12,9 @@ from simfrontier.answers.study import Study, run_study
 from simfrontier.core.workload import CrossEntropy, Softmax
 from simfrontier.inputs.scenario import scenario_of
 from simfrontier.interfaces.report.phrases import quantity, signed
-from simfrontier.interfaces.report.study_page import page
 from simfrontier.interfaces.report.view import StudyView, step_s
 from simfrontier_extras.softmax.report_sections import ADDS, StudySoftmaxes, softmax_section, study_softmaxes
-from tests.interfaces.report.studies import scenario_path, study
+from tests.interfaces.report.studies import page, scenario_path, study
 
 WAYS, KERNELS = get_args(CrossEntropy), get_args(Softmax)
 BASE: dict[str, Any] = {

@@ -10,7 +10,9 @@ from simfrontier.answers.experiments import Sensitivity, run_sensitivity
 from simfrontier.answers.search import GridSearcher
 from simfrontier.answers.study import Study, run_study
 from simfrontier.inputs.scenario import scenario_of
-from simfrontier.interfaces.report.view import Searches
+from simfrontier.interfaces.report.results import findings_of
+from simfrontier.interfaces.report.study_page import study_page
+from simfrontier.interfaces.report.view import Searches, StudyView
 
 SCENARIO: dict[str, Any] = {
     "name": "report-test",
@@ -89,3 +91,9 @@ def piped() -> tuple[Study, Sensitivity | None, Searches]:
     searcher = GridSearcher()
     scenario = searcher.complete(scenario_of(PIPED, scenario_path()))
     return run_study(scenario), run_sensitivity(scenario, "flow"), searcher.tried
+
+
+def page(study: Study, sensitivity: Sensitivity | None = None) -> str:
+    """The page of a study."""
+    view = StudyView(study=study, sensitivity=sensitivity)
+    return study_page(findings_of(view), view)

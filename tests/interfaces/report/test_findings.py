@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from simfrontier.answers.experiments import Sensitivity, VariedRates
 from simfrontier.interfaces.report.headline import headline_of, pairs_of
 from simfrontier.interfaces.report.parts import PARTS
 from simfrontier.interfaces.report.published import PublishedFigure, published_of
-from simfrontier.interfaces.report.results import findings_of, write_findings
+from simfrontier.interfaces.report.results import findings_json, findings_of
 from simfrontier.interfaces.report.timeline import IDLE_NAME, STAGE_NAMES as NAMES, lanes
 from simfrontier.interfaces.report.view import StudyView, published_tflops, rate
 from tests.interfaces.report.studies import piped, study
@@ -51,11 +50,10 @@ def test_the_peak_is_the_sum_of_what_is_held() -> None:
 
 
 @pytest.mark.parametrize("memory_bytes", [0.0, 1e3])
-def test_findings_are_read_back_from_json_with_the_rows_of_results(tmp_path: Path, memory_bytes: float) -> None:
+def test_findings_are_read_back_from_json_with_the_rows_of_results(memory_bytes: float) -> None:
     view = StudyView(study=study(memory_bytes))
     found = findings_of(view)
-    write_findings(found, view, tmp_path / "findings.json")
-    read = json.loads((tmp_path / "findings.json").read_text())
+    read = json.loads(findings_json(found, view))
     assert {name for name, section in read.items() if section is None} == {"ranks", "sensitivity", "environment"}
     assert set(read) == set(found) - {"slowdown"}
     for outcome in view.study.outcomes:

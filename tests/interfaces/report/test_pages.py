@@ -14,10 +14,10 @@ from plotly.graph_objects import Figure
 
 from simfrontier.interfaces.report.crosscheck import crosscheck_page
 from simfrontier.interfaces.report.measured import validation_page
-from simfrontier.interfaces.report.study_page import page
 from simfrontier.interfaces.report.sweep_page import write_sweep_page
 from simfrontier.interfaces.report.tuning_page import tuning_page
 from tests.answers.search.toys import toy_tuning
+from tests.interfaces.report.studies import page
 from tests.interfaces.report.sweeps import made_up, refused, write
 from tests.interfaces.report.test_crosscheck import AGREE, DROPPED, SLOW
 from tests.interfaces.report.test_page import CASES as STUDIES, Page, figures_of

@@ -20,7 +20,7 @@ from simfrontier.core.collectives import Calibration, CallTable, ErrorSummary, w
 from simfrontier.core.machine import load_machine
 from simfrontier.inputs.measured import Setup, files_in, is_table, readings
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say
+from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say, tell
 from simfrontier.interfaces.report.measured import calibration_page
 from simfrontier.interfaces.report.phrases import NOTHING, exactly, percent
 from simfrontier.interfaces.report.render import said
@@ -260,7 +260,7 @@ def print_fit(
     not rows."""
     screen = console()
     screen.width = max(screen.width, LEAST_WIDTH)
-    screen.print(f"{calibration.title} ({calibration.when})", soft_wrap=True)
+    tell(f"{calibration.title} ({calibration.when})")
     screen.print(grid(None, _PARAMETERS, map(_parameter_cells, done.parameters), left=_PARAMETERS[:1]))
     lines = (("".join(said("calibrate", "line", one)), *_far_cells(one.far)) for one in done.lines)
     screen.print(grid(None, _FAR, lines, left=_FAR[:1]))
@@ -268,8 +268,8 @@ def print_fit(
     say("calibrate", "lead", done, style="bold")
     say("calibrate", "findings", done, before="– ")
     for text in left_out:
-        screen.print(f"– {text}", soft_wrap=True)
-    screen.print(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}", soft_wrap=True)
+        tell(f"– {text}")
+    tell(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}")
 
 
 def _parameter_cells(one: accuracy.Parameter) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def crosscheck(
         ensure_writable(out)
     check = crosscheck_of(sim, real, least, tolerance)
     if out is not None:
-        write_page(out, "crosscheck", {"index.html": crosscheck_page(check)})
+        write_page(out, {"index.html": crosscheck_page(check)})
     if json:
         print_json(crosscheck_document(check))
     else:

@@ -12,7 +12,7 @@ from simfrontier.answers.explain import Explanation, PlanComparison, explain as 
 from simfrontier.answers.forecast import forecast_explain
 from simfrontier.base.wholefile import ensure_writable
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say, say_written, write_page
+from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say, say_written, tell, write_page
 from simfrontier.interfaces.cli.options import announce
 from simfrontier.interfaces.report.explanation import (
     EQUAL,
@@ -66,7 +66,7 @@ def explain(
             progress=lambda stage, total: report(stage, total=total),
         )
     if out is not None:
-        write_page(out, "explain", {"index.html": explanation_page(explanation)})
+        write_page(out, {"index.html": explanation_page(explanation)})
     if json:
         print_json(explanation_document(explanation))
     else:
@@ -119,10 +119,9 @@ def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
 
 def print_explanation(it: Explanation, out: Path | None) -> None:
     """Print tables and sentences."""
-    screen = console()
     say("explain", "headline", it, shares_of(it.time), before=f"{it.title} ({it.fidelity}). ")
     if it.kept:
-        screen.print(f"Found by its search and kept in all changes: {set_options(it.kept)}", soft_wrap=True)
+        tell(f"Found by its search and kept in all changes: {set_options(it.kept)}")
     _print_parts(it)
     _print_waits(it)
     if it.changes:
@@ -158,9 +157,9 @@ def _print_waits(it: Explanation) -> None:
         screen.print(grid("Who waited for whom to arrive", heads, rows, words=("waiting", "for", "in")))
         if it.waits.left_out:
             screen.print(f"And {it.waits.left_out:,} other pairs.", style="dim")
-    screen.print(f"{it.waits.sentence}.", soft_wrap=True)
+    tell(f"{it.waits.sentence}.")
     if it.note:
-        screen.print(f"Simplified: {it.note}.", style="dim", soft_wrap=True)
+        tell(f"Simplified: {it.note}.", style="dim")
 
 
 def _print_changes(it: Explanation) -> None:
@@ -178,11 +177,11 @@ def _print_changes(it: Explanation) -> None:
     best = first_that_fits(it.changes)
     say("explain", "help", it, best, best is not None and best.share >= LITTLE, style="bold")
     if still:
-        screen.print(f"Less than 0.1 % either way: {still}.", style="dim", soft_wrap=True)
+        tell(f"Less than 0.1 % either way: {still}.", style="dim")
     if shown:
         screen.print("To repeat one, pass its settings to `simfrontier run`:", style="dim")
     for number, change in enumerate(shown, start=1):
-        screen.print(f"{number:>3}  {set_options(change.settings)}", style="dim", soft_wrap=True)
+        tell(f"{number:>3}  {set_options(change.settings)}", style="dim")
 
 
 def _print_differences(it: Explanation, other: PlanComparison) -> None:

@@ -38,7 +38,7 @@ def goodput(
         found = find_goodput(loaded, fidelity, report)
     if out is not None:
         table = {"goodput.csv": goodput_csv(found)} if found.yields else {}
-        write_page(out, "goodput", {"index.html": goodput_page(found), **table})
+        write_page(out, {"index.html": goodput_page(found), **table})
     if json:
         document = {
             "scenario": loaded.name,

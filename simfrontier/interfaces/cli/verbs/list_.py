@@ -14,7 +14,7 @@ from simfrontier.core.machine import CATALOG as MACHINES
 from simfrontier.core.machine.stack import CATALOG as STACKS
 from simfrontier.core.workload import known_models, sizes_of
 from simfrontier.inputs.scenario import plan_sentences, scenario_keys
-from simfrontier.interfaces.cli.console import console, print_json
+from simfrontier.interfaces.cli.console import print_json, tell
 
 Kind = Literal["models", "plans", "machines", "libraries", "stacks", "keys"]
 KEY = ("name", "sentence", "allowed", "default", "families")  # what is listed of a key
@@ -34,7 +34,7 @@ def list_(
         return
     width = min(max(len(one["name"]) for one in found), 40)
     for one in found:
-        console().print(f"{one['name']:<{width}}  {_told(one)}", soft_wrap=True)
+        tell(f"{one['name']:<{width}}  {_told(one)}")
 
 
 def _told(one: Named) -> str:

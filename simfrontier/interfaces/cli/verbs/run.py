@@ -11,18 +11,18 @@ import typer
 from simfrontier.answers.experiments import Environment
 from simfrontier.answers.forecast import forecast_run
 from simfrontier.base.units import times
-from simfrontier.base.wholefile import MANIFEST, ensure_writable, filled
+from simfrontier.base.wholefile import MANIFEST, ensure_writable, filled, write_whole
 from simfrontier.base.workers import Place
 from simfrontier.core.engine import Fidelity
-from simfrontier.core.trace import write_perfetto
 from simfrontier.inputs.scenario import Scenario
 from simfrontier.interfaces.api import num_simulations, view_of
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, progress
+from simfrontier.interfaces.cli.console import console, grid, print_json, progress, tell
 from simfrontier.interfaces.cli.options import announce
 from simfrontier.interfaces.report import phrases, results
 from simfrontier.interfaces.report.published import PublishedFigure
 from simfrontier.interfaces.report.slowdown import slowdown_rows, worst_rows
+from simfrontier.interfaces.report.study_page import study_page
 from simfrontier.interfaces.report.summary import assumed, rate_cells, verdict
 from simfrontier.interfaces.report.view import StudyView
 
@@ -75,65 +75,42 @@ def run_scenario(
         view = view_of(scenario, fidelity, exact, vary, place, report, trouble)
     found = results.findings_of(view)
     with filled(folder, MANIFEST) as new:
-        _write(found, view, new, page)
+        results.write_study(found, view, new)
+        if page:
+            write_whole(new / "index.html", study_page(found, view))
     if as_json:
-        rows = [outcome.row for outcome in view.study.outcomes]
-        slow = view.slowdown
-        form = rows if slow is None else {"results": rows, "slowdown": list(slowdown_rows(slow))}
-        print_json(form)
+        rows, slow = [outcome.row for outcome in view.study.outcomes], view.slowdown
+        print_json(rows if slow is None else {"results": rows, "slowdown": list(slowdown_rows(slow))})
     else:
         print_run(found, view, folder, page)
 
 
-def _write(found: results.Findings, view: StudyView, folder: Path, page: bool) -> None:
-    for outcome in view.study.outcomes:
-        if outcome.trace is not None:
-            write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")
-    results.write_results(view.study, folder / "results.csv")
-    if view.slowdown is not None:
-        results.write_slowdown(view.slowdown, folder / results.SLOWDOWN_FILE)
-    results.write_findings(found, view, folder / "findings.json")
-    results.write_manifest(view.study, folder)
-    if page:
-        from simfrontier.interfaces.report.study_page import write_page
-
-        write_page(found, view, folder / "index.html")
-
-
 def print_run(found: results.Findings, view: StudyView, folder: Path, page: bool) -> None:
     """Print the results of a run written to `folder`."""
-    screen, scenario = console(), view.scenario
-    screen.print(_rates(found, view))
-    screen.print(verdict(found["headline"]), soft_wrap=True)
-    for line in (*_setup(found, view), *_grids(found), *_bands(found, view)):
-        screen.print(line, soft_wrap=True)
-    if fitted := phrases.fitted_words(
-        found["setup"]["library"], found["setup"]["fitted_on"], found["setup"]["machine"]
-    ):
-        screen.print(f"{fitted}.", soft_wrap=True)
-    for line in _misfits(view):
-        screen.print(line, style="dim", soft_wrap=True)
-    for plan, words in found["headline"].advice.items():
-        screen.print(f"– {plan}: {words}.", style="dim", soft_wrap=True)
-    varied, slowdown = found["sensitivity"], found["slowdown"]
-    for at in reversed(varied["sizes"] if varied else ()):
-        screen.print(_varied(varied, at))
-        screen.print(at["strongest"] + ".")
-    for sentence in varied["required"] if varied else ():
-        screen.print(sentence + ".")
+    scenario, setup, varied, slowdown = view.scenario, found["setup"], found["sensitivity"], found["slowdown"]
+    tell(_rates(found, view), verdict(found["headline"]))
+    tell(*_setup(found, view), *_grids(found), *_bands(found, view))
+    if fitted := phrases.fitted_words(setup["library"], setup["fitted_on"], setup["machine"]):
+        tell(f"{fitted}.")
+    tell(*_misfits(view), *(f"– {plan}: {words}." for plan, words in found["headline"].advice.items()), style="dim")
+    if varied:
+        for at in reversed(varied["sizes"]):
+            console().print(_varied(varied, at))
+            console().print(at["strongest"] + ".")
+        for sentence in varied["required"]:
+            console().print(sentence + ".")
     if slowdown:
         _print_slowdown(slowdown, view.device)
-    for line in _environments(found["environment"]) if found["environment"] else ():
-        screen.print(line, soft_wrap=True)
+    if found["environment"]:
+        tell(*_environments(found["environment"]))
     figures = scenario.file.published
     lacks_plans = figures is not None and not {*figures.ratios} <= {*scenario.plans}
     if varied is None and scenario.file.sensitivity is None and lacks_plans:
-        screen.print("Sensitivity is left out: it needs all plans that the scenario compares.")
-    for line in _published(found, bool(scenario.machine.device.speed_sd)):
-        screen.print(line, soft_wrap=True)
+        tell("Sensitivity is left out: it needs all plans that the scenario compares.")
+    tell(*_published(found, bool(scenario.machine.device.speed_sd)))
     text = f"Written: {folder / 'index.html'} (open it in a browser), " if page else f"Written to {folder}: "
     more = f"{results.SLOWDOWN_FILE}, " if slowdown else ""
-    screen.print(f"{text}results.csv, {more}findings.json, manifest.json, trace-*.json (for Perfetto)", soft_wrap=True)
+    tell(f"{text}results.csv, {more}findings.json, manifest.json, trace-*.json (for Perfetto)")
 
 
 def _rates(found: results.Findings, view: StudyView) -> Table:
@@ -201,15 +178,12 @@ def _varied(found: Mapping[str, Any], at: Mapping[str, Any]) -> Table:
 
 
 def _print_slowdown(found: Mapping[str, Any], device: str) -> None:
-    screen = console()
-    screen.print(_slowed(found, device))
-    for sentence in found["sentences"]:
-        screen.print(f"{sentence}.", soft_wrap=True)
+    tell(_slowed(found, device), *(f"{sentence}." for sentence in found["sentences"]))
     if found["verdict"]:
-        screen.print(f"{found['verdict']}.", style="bold", soft_wrap=True)
+        tell(f"{found['verdict']}.", style="bold")
     if found["left_out"]:
         text = f"{found['left_out']:,} kinds of {device}s and links, those with the fewest members, were not simulated."
-        screen.print(text, style="dim")
+        console().print(text, style="dim")
 
 
 def _slowed(found: Mapping[str, Any], device: str) -> Table:

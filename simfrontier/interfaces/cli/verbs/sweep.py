@@ -14,7 +14,7 @@ from simfrontier.base.errors import InputError
 from simfrontier.base.units import counted, time_words
 from simfrontier.base.workers import Local, Place, SlurmJobs
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, progress
+from simfrontier.interfaces.cli.console import console, grid, print_json, progress, tell
 from simfrontier.interfaces.report.phrases import number, quantity
 from simfrontier.interfaces.report.sweep_page import write_sweep_page
 
@@ -55,7 +55,7 @@ def sweep(
         if out or jobs or scheduler or slurm or dashboard or dry_run or until or fresh or json:
             raise InputError("--page: goes with no other option; allowed: simfrontier sweep FOLDER --page")
         _write_page(study)
-        console().print(f"Written: {study / 'index.html'} (open it in a browser)", soft_wrap=True)
+        tell(f"Written: {study / 'index.html'} (open it in a browser)")
         return
     place = options.place_of(jobs, scheduler, slurm, dashboard, options.cores())
     loaded = sweeps.load_study(study)
@@ -190,19 +190,18 @@ def print_study(
 ) -> None:
     """Print the number of points of a study (the maximum for a search or with --until), its axes, and the expected
     time."""
-    screen = console()
     left = f", of {study.count:,} before its filters" if study.filters and points < study.count else ""
     most = "" if enough is None or (enough.points is None and not study.searched) else "at most "
-    screen.print(f"{study.file.title}: {most}{counted(points, 'point')}{left}", soft_wrap=True)
-    screen.print(f"  scenarios: {', '.join(source.scenario.name for source in study.sources.values())}", soft_wrap=True)
+    tell(f"{study.file.title}: {most}{counted(points, 'point')}{left}")
+    tell(f"  scenarios: {', '.join(source.scenario.name for source in study.sources.values())}")
     for axis in study.axes:
         times = "searched over:" if study.searched else f"{axis.count:,} ×"
-        screen.print(f"  {times} {', '.join(axis.keys)}", soft_wrap=True)
+        tell(f"  {times} {', '.join(axis.keys)}")
     if enough is not None and enough.points is None:
-        screen.print(f"  and more, until {until}", soft_wrap=True)
-    screen.print(f"{time} (forecast from sizes, within a factor of five)", soft_wrap=True)
+        tell(f"  and more, until {until}")
+    tell(f"{time} (forecast from sizes, within a factor of five)")
     if study.count > sweeps.SWEEP_POINTS.most:
-        screen.print(f"More than are run: {sweeps.SWEEP_POINTS.fault(points)}", soft_wrap=True)
+        tell(f"More than are run: {sweeps.SWEEP_POINTS.fault(points)}")
 
 
 def print_sweep(outcome: sweeps.SweepOutcome, answer: sweeps.GoalAnswer | None, has_page: bool) -> None:
@@ -218,9 +217,9 @@ def print_sweep(outcome: sweeps.SweepOutcome, answer: sweeps.GoalAnswer | None, 
     page = ", index.html (open it in a browser)" if has_page else ""
     goal = _goal(study, answer) if answer is not None else ()
     for line in (*_settings(study, best), *_sentences(outcome), f"Written: {written}, manifest.json{page}", *goal):
-        screen.print(line, soft_wrap=True)
+        tell(line)
     if outcome.ended:
-        screen.print(f"{outcome.ended}.", soft_wrap=True)
+        tell(f"{outcome.ended}.")
 
 
 def _cells(best: sweeps.BestRow) -> tuple[str, ...]:

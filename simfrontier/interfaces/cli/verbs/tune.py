@@ -17,7 +17,7 @@ from simfrontier.base.errors import InputError, StoppedError, nearest
 from simfrontier.base.wholefile import ensure_writable, filled
 from simfrontier.inputs.scenario import GridOrder, grid_orders
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say
+from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say, tell
 from simfrontier.interfaces.cli.options import announce
 from simfrontier.interfaces.report.phrases import percent, quantity
 from simfrontier.interfaces.report.render import said
@@ -176,10 +176,10 @@ def print_tuning(outcome: search.TuningOutcome, folder: Path, top: int, page: bo
     else:
         screen.print(_table(title, shown, [*names, *times]))
         screen.print(_table("Where the time goes", shown, parts))
-    screen.print(f"Stacks: {_stacks(shown)}.", style="dim", soft_wrap=True)
+    tell(f"Stacks: {_stacks(shown)}.", style="dim")
     if found.num_samples:
         text = f"Probability of being the fastest of these {len(outcome.simulated)}, over {found.num_samples} samples"
-        screen.print(f"{text}; steps are their medians, with the 90 % interval.", style="dim", soft_wrap=True)
+        tell(f"{text}; steps are their medians, with the 90 % interval.", style="dim")
     screen.print("Between nodes, in a node, in a package: exposed communication.", style="dim")
     screen.print()
     say("tune", "lead", found)
@@ -196,7 +196,7 @@ def print_tuning(outcome: search.TuningOutcome, folder: Path, top: int, page: bo
         f"Run the best:     simfrontier run {best}",
         f"Explain the best: simfrontier explain {best} --plan best",
     ):
-        screen.print(line, soft_wrap=True)
+        tell(line)
 
 
 def _stacks(shown: Sequence[search.TunedPlan]) -> str:

@@ -17,7 +17,7 @@ from simfrontier.base.workers import Place, Workers, for_calls
 from simfrontier.core.machine import load_machine
 from simfrontier.inputs.measured import Row, Setup
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, say, say_written, write_page
+from simfrontier.interfaces.cli.console import console, grid, print_json, say, say_written, tell, write_page
 from simfrontier.interfaces.report.measured import runs_page, validation_page
 from simfrontier.interfaces.report.phrases import NOTHING, percent, signed
 from simfrontier.interfaces.report.render import said
@@ -76,7 +76,7 @@ def validate(
         pages = {} if tables is None else {"index.html": validation_page(tables)}
         if runs is not None:
             pages["runs.html" if pages else "index.html"] = runs_page(runs)
-        write_page(out, "validate", pages)
+        write_page(out, pages)
     if json and tables is not None:
         print_json(tables_document(tables) | ({} if runs is None else {"runs": runs_document(runs)}))
     elif json and runs is not None:
@@ -317,7 +317,7 @@ def print_runs(done: accuracy.RunsValidation, out: Path | None) -> None:
     screen.print(expressed, style="bold")
     for why, numbers in done.reasons().items():
         line = f"– {counted(len(numbers), 'run')} (row {', '.join(map(str, numbers[:5]))}): {why}"
-        screen.print(line, soft_wrap=True)
+        tell(line)
     say_written(out)
 
 
