@@ -36,73 +36,53 @@ def real(sim: Path, folder: Path, make: Make = measured, plans: tuple[str, ...] 
     return folder
 
 
-def test_traces_that_agree_end_with_0(sim: Path, tmp_path: Path) -> None:
-    ran = invoke("crosscheck", sim, real(sim, tmp_path / "real"), *SMALL)
-    assert (ran.code, ran.err) == (0, "")
-    assert "Simulation and reality agree." in ran.out and "The plans rank alike" in ran.out
-    assert max(map(len, ran.out.splitlines())) <= 100 and "\u00a0" not in ran.out
-
-
 def test_a_simulation_agrees_with_itself(sim: Path) -> None:
     """Every ratio is 1; the folded trace stands for all ranks on both sides."""
     document = json.loads(invoke("crosscheck", sim, sim, *SMALL, "--json").out)
-    assert (
-        document["outcome"] == "agree" and document["verdict"]["apart"] == 0.0 and document["verdict"]["ratio"] == 1.0
-    )
+    verdict = document["verdict"]
+    assert (document["outcome"], verdict["apart"], verdict["ratio"]) == ("agree", 0.0, 1.0)
     assert {row["ratio"] for plan in document["plans"].values() for row in plan["deltas"]} == {1.0}
     assert [plan["num_ranks"] for plan in document["plans"].values()] == [8, 8]
 
 
-def test_times_that_lie_apart_end_with_1(sim: Path, tmp_path: Path) -> None:
-    """1.3 times as long less up to a tenth: 0.17 to 0.3 apart, allowed 0.1 and 0.02 of noise."""
-    folders = sim, real(sim, tmp_path / "real", lambda made: measured(made, 1.3))
-    ran = invoke("crosscheck", *folders, *SMALL, "--tolerance", "0.1")
-    assert (ran.code, ran.err) == (1, "") and "do not agree: the time of collectives." in " ".join(ran.out.split())
+def slowed(zero3: float, others: float) -> Make:
+    """So many times as long as simulated."""
+    return lambda made: measured(made, zero3 if "zero3" in made.title else others)
 
 
-def test_messages_that_are_too_small_are_not_judged_and_end_with_0(sim: Path, tmp_path: Path) -> None:
-    """Nine times slower, and the plans in another order: times of kilobytes say nothing of either."""
-
-    def slower(made: Trace) -> Trace:
-        return measured(made, 90.0 if "zero3" in made.title else 9.0)
-
-    folders = sim, real(sim, tmp_path / "real", slower)
-    ran = invoke("crosscheck", *folders)
-    assert (ran.code, ran.err) == (0, "") and "Too small to judge" in ran.out and "agree" not in ran.out
-    document = json.loads(invoke("crosscheck", *folders, "--json").out)
-    assert (document["outcome"], document["verdict"]["judged"]) == ("too small to judge", 0)
+def noisy(made: Trace) -> Trace:
+    """Steps half of which lie within 0.4 of their median (allowed: 0.25)."""
+    slow = measured(made, 3.0)
+    return replace(slow, notes={**slow.notes, "step_median_s": "1.0", "step_iqr_s": "0.4"})
 
 
-def test_steps_that_vary_too_much_are_not_judged_and_end_with_0(sim: Path, tmp_path: Path) -> None:
-    """Three times slower than simulated, by steps half of which lie within 0.4 of their median (allowed: 0.25)."""
-
-    def noisy(made: Trace) -> Trace:
-        slow = measured(made, 3.0)
-        return replace(slow, notes={**slow.notes, "step_median_s": "1.0", "step_iqr_s": "0.4"})
-
-    folders = sim, real(sim, tmp_path / "real", noisy)
-    ran = invoke("crosscheck", *folders, *SMALL)
-    assert (ran.code, ran.err) == (0, "") and "Too noisy to judge" in ran.out and "agree" not in ran.out
-    document = json.loads(invoke("crosscheck", *folders, *SMALL, "--json").out)
-    assert (document["outcome"], document["verdict"]["noise"]) == ("too noisy to judge", 0.4)
-    assert document["plans"]["zero3"]["step"]["real_spread"] == 0.4
-    # Without a step's spread nothing is known of noise, so that times are judged.
-    still = real(sim, tmp_path / "still", lambda made: measured(made, 3.0, notes={"step_iqr_s": ""}))
-    assert invoke("crosscheck", sim, still, *SMALL).code == 1
+def still(made: Trace) -> Trace:
+    """Without a step's spread nothing is known of noise, so that times are judged."""
+    return measured(made, 3.0, notes={"step_iqr_s": ""})
 
 
-def test_plans_that_rank_otherwise_end_with_1(sim: Path, tmp_path: Path) -> None:
-    """zero3 is simulated the faster; ten times slower it is the slower one. No tolerance is of help."""
-
-    def slower(made: Trace) -> Trace:
-        return measured(made, 10.0 if "zero3" in made.title else 1.0)
-
-    ran = invoke("crosscheck", sim, real(sim, tmp_path / "real", slower), *SMALL, "--tolerance", "100")
-    words = " ".join(ran.out.split())
-    assert ran.code == 1 and says(words, "not agree", "order of the plans")
-    assert says(words, "not rank alike", "simulated zero3, zero-topo", "real zero-topo, zero3")
-    document = json.loads(invoke("crosscheck", sim, tmp_path / "real", *SMALL, "--json").out)
-    assert (document["simulated_order"], document["real_order"]) == (["zero3", "zero-topo"], ["zero-topo", "zero3"])
+@pytest.mark.parametrize(
+    ("make", "options", "code", "outcome", "words"),
+    [
+        (measured, SMALL, 0, "agree", ("reality agree.", "rank alike")),
+        # 1.3 times as long less up to a tenth: 0.17 to 0.3 apart, allowed 0.1 and 0.02 of noise
+        (slowed(1.3, 1.3), (*SMALL, "--tolerance", "0.1"), 1, "differ", ("not agree", "the time of collectives")),
+        # in another order: times of kilobytes say nothing of it, and no tolerance is of help with larger ones
+        (slowed(90.0, 9.0), (), 0, "too small to judge", ("Too small to judge",)),
+        (slowed(10.0, 1.0), (*SMALL, "--tolerance", "100"), 1, "differ", ("order of the plans", "not rank alike")),
+        (noisy, SMALL, 0, "too noisy to judge", ("Too noisy to judge",)),
+        (still, SMALL, 1, "differ", ("not agree",)),
+    ],
+    ids=["agree", "apart", "small", "ranks", "noisy", "still"],
+)
+def test_the_outcome_its_exit_code_and_its_words(
+    make: Make, options: tuple[str, ...], code: int, outcome: str, words: tuple[str, ...], sim: Path, tmp_path: Path
+) -> None:
+    folders = sim, real(sim, tmp_path / "real", make)
+    ran = invoke("crosscheck", *folders, *options)
+    assert (ran.code, ran.err) == (code, "") and says(" ".join(ran.out.split()), *words), ran.out
+    assert max(map(len, ran.out.splitlines())) <= 100 and "\u00a0" not in ran.out
+    assert json.loads(invoke("crosscheck", *folders, *options, "--json").out)["outcome"] == outcome
 
 
 def dropped(made: Trace) -> Trace:

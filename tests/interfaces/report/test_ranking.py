@@ -17,14 +17,11 @@ from simfrontier.inputs.scenario import scenario_of
 from simfrontier.interfaces.report.headline import Ranking, headline_of, ranking_of
 from simfrontier.interfaces.report.phrases import percent
 from simfrontier.interfaces.report.results import findings_of
-from simfrontier.interfaces.report.scaling import rates, step_times
 from simfrontier.interfaces.report.study_page import section
 from simfrontier.interfaces.report.summary import verdict
-from simfrontier.interfaces.report.theme import Figure
 from simfrontier.interfaces.report.view import RATE, StudyView, rate, step_s
 from tests.facts import says
 from tests.interfaces.report.studies import study
-from tests.some import some
 
 
 def plain(text: str) -> str:
@@ -105,41 +102,6 @@ def test_a_lead_below_the_models_own_error_is_too_close_to_call_though_all_sampl
     assert says(headline(view), "ddp", "faster in more than 99 % of the samples") != is_near
     words = ranking_words(ranking_of(view), view)
     assert ("≈ &gt; 99 %" in " ".join(words.split())) == is_near
-
-
-# ── tables and charts ──
-
-
-def drawn_of(figure: Figure, plan: str) -> dict[str, dict[str, Any]]:
-    """The traces of a plan, which a click on its name hides together."""
-    traces = [trace for trace in figure["data"] if trace["legendgroup"] == plan]
-    kinds = {"line": "mode", "band": "fill", "nominal": "hovertext"}
-    found = {
-        kind: next(t for t in traces if key in t and (kind != "line" or "+" in t["mode"]))
-        for kind, key in kinds.items()
-    }
-    assert len(traces) == 3 and [t["name"] for t in traces] == [plan] * 3
-    assert [kind for kind in found if found[kind].get("showlegend", True)] == ["line"]
-    return found
-
-
-def test_lines_run_through_medians_inside_their_band_and_nominal_steps_are_faint_marks() -> None:
-    view = StudyView(study=study())
-    for plan in some(view.plans):
-        for figure, is_rate in ((rates(view), True), (step_times(view), False)):
-            drawn = drawn_of(figure, plan)
-            band = drawn["band"]["y"]
-            for place, size in enumerate((2, 8)):
-                row = outcome(plan, size).row
-                work = float(row["tokens_per_s_per_device"]) * float(row["step_time_s"])
-                seconds = [float(row[f"step_time_{end}_s"]) for end in ("p05", "p50", "p95")]
-                low, middle, high = sorted(work / s for s in seconds) if is_rate else seconds
-                assert drawn["line"]["y"][place] == pytest.approx(middle, rel=1e-12)
-                # The outline goes along the low ends and comes back along the high ones.
-                assert (band[place], band[-1 - place]) == pytest.approx((low, high), rel=1e-12)
-                nominal_s = float(row["step_time_nominal_s"])
-                assert drawn["nominal"]["y"][place] == pytest.approx(work / nominal_s if is_rate else nominal_s)
-            assert drawn["nominal"]["marker"]["color"].startswith("rgba(")
 
 
 SEQUENCES = {"short": 8, "long": 512}  # of a step

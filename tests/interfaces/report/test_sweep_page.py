@@ -53,16 +53,13 @@ def charts(page: Page, name: str) -> dict[str, Any]:
 def test_the_page_says_what_was_swept_and_what_is_best(toy: Path) -> None:
     page, rows = page_of_folder(toy), read_rows(toy).to_pylist()
     swept = said_of(page, "swept")
-    for words in ("link classes nic", "500 MB/s, 1 GB/s, 4 GB/s", NIC, "micro batch", "1, 2", "overlap", "no, yes"):
+    for words in ("500 MB/s, 1 GB/s, 4 GB/s", NIC, "1, 2", "no, yes", "run.devices 8, 16 uncertainty.samples 0"):
         assert words in swept
-    assert "run.devices 8, 16 uncertainty.samples 0" in swept
     best = max(rows, key=lambda row: row["tokens_per_s"])
     said = said_of(page, "headline")
     assert said.startswith(f"In short {best['plan']} on 16 devices is fastest at point {best['point']}:")
     assert f"{best['tokens_per_s']:,.0f} tokens per second" in said
-    assert f"{1e3 * best['step_time_s']:.3g} ms a step" in said
-    assert "12 points" in said and "48 rows" in said
-    assert said_of(page, "best").count("link classes nic 4 GB/s, micro batch 2, overlap yes") == 4
+    assert f"{1e3 * best['step_time_s']:.3g} ms a step" in said and "12 points" in said and "48 rows" in said
 
 
 def test_charts_are_of_the_rows(toy: Path) -> None:
@@ -157,8 +154,6 @@ def test_unknowns_are_told_with_shares_and_what_to_measure_next(tmp_path: Path) 
     said = section(folder)
     assert "Measure host number b next: by itself it explains 75 % of the variance (65 to 85 %)" in said
     assert "the standard deviation falls from 2 s to 1 s on average" in said  # 2 s times the root of 0.25
-    assert "Next comes host number a, with 19 %" in said and "(16 of 32 rounds)" in said
-    assert f"host number b 75.0 % (65.0 to 85.0 %) 80.0 % (70.0 to 90.0 %) 1 s {B}" in said
     traces = drawn(folder)
     first = traces["by itself"]
     assert first["y"] == ["host number b", "host number a"] and first["x"] == pytest.approx([75.0, 19.0])
