@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from simfrontier.interfaces.report.drawing import scaling_drawing
+from simfrontier.interfaces.report.summary import scaling_drawing
 from simfrontier.interfaces.report.theme import marks
 from simfrontier.interfaces.report.view import RATE as DRAWN
 

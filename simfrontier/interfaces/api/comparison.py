@@ -15,11 +15,10 @@ from simfrontier.base.errors import InputError, nearest
 from simfrontier.base.workers import HERE, PerProcess, Place, Workers, for_calls
 from simfrontier.core.engine import Fidelity
 from simfrontier.inputs.scenario import Scenario, refuse_variations
-from simfrontier.interfaces.report.drawing import scaling_drawing
 from simfrontier.interfaces.report.headline import headline_of
 from simfrontier.interfaces.report.results import Findings, findings_of
 from simfrontier.interfaces.report.study_page import study_page
-from simfrontier.interfaces.report.summary import chart, summary_html, summary_text, verdict
+from simfrontier.interfaces.report.summary import chart, scaling_drawing, summary_html, summary_text, verdict
 from simfrontier.interfaces.report.view import StudyView
 
 if TYPE_CHECKING:

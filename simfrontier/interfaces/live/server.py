@@ -15,7 +15,7 @@ from simfrontier.base.errors import InputError, SimfrontierError, Terminated
 from simfrontier.inputs.scenario import Scenario
 from simfrontier.interfaces.live.answer import Answerer
 from simfrontier.interfaces.live.state import scenario_file, shown
-from simfrontier.interfaces.report.drawing import STOPS
+from simfrontier.interfaces.report.links import STOPS
 from simfrontier.interfaces.report.render import render
 
 if TYPE_CHECKING:

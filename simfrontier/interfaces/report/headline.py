@@ -33,14 +33,6 @@ def sampled_ratio(first: PlanOutcome, second: PlanOutcome, work: float) -> Sampl
     return Sampled(low=low, median=ratio, high=high)
 
 
-def sampled_share(first: PlanOutcome, second: PlanOutcome, work: float) -> tuple[float, int] | None:
-    """The share of samples in which the first plan, which does `work` times as much in a step, has the higher rate, and
-    how many there are; None where there are none."""
-    if first.samples_s is None or second.samples_s is None:
-        return None
-    return probability_faster(first.samples_s / work, second.samples_s), len(first.samples_s)
-
-
 def too_close(ratio: float, faster_share: float | None) -> bool:
     """Return whether a ratio of rates, whichever of the two is the faster one, is too near 1 to call: by less than the
     model's own error of a step, whatever samples say that err in the same way for all plans, or with fewer than `SURE`
@@ -73,20 +65,12 @@ class Pair:
         return self.ratio.median - 1.0
 
 
-def pairs_of(view: StudyView) -> tuple[Pair, ...]:
-    """All pairs of plans that fit, at every size, each in one order: that of the scenario's plans."""
-    return tuple(
-        pair_of(view, first, second)
-        for size in view.sizes
-        for first, second in combinations([outcome for outcome in view.at(size) if outcome.row["fits"]], 2)
-    )
-
-
 def pair_of(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> Pair:
     """Two plans that fit at one size."""
     work = work_ratio(view, first, second)
-    share, count = sampled_share(first, second, work) or (None, 0)
-    ratio = sampled_ratio(first, second, work)
+    share, count, ratio = None, 0, sampled_ratio(first, second, work)
+    if first.samples_s is not None and second.samples_s is not None:
+        share, count = probability_faster(first.samples_s / work, second.samples_s), len(first.samples_s)
     return Pair(
         devices=first.devices,
         plan=first.plan,
@@ -108,8 +92,9 @@ class Headline:
 
     `best`: the row of the fastest plan, None where nothing fits; `ahead`: that plan compared with each that it leaves
     behind, the fastest first, `too_close` those of them that are too close to call, `equal` those that it does not
-    leave behind; `limits`: the rows of all other plans, with what costs them most (`with_limit`); `advice`: what to try
-    with plans that fit, by plan; `unequal_batches`: sequences of a step by plan, empty where all have as many.
+    leave behind; `pairs`: all pairs of plans that fit, at every size, in the order of the scenario's plans; `limits`:
+    the rows of all other plans, with what costs them most (`with_limit`); `advice`: what to try with plans that fit,
+    by plan; `unequal_batches`: sequences of a step by plan, empty where all have as many.
     """
 
     device_word: str
@@ -146,7 +131,11 @@ def headline_of(view: StudyView) -> Headline:
         too_close=tuple(pair.other for pair in left if pair.too_close),
         equal=tuple(pair.other for pair in ahead if pair.lead < SAME),
         limits=tuple(map(with_limit, others.values())),
-        pairs=pairs_of(view),
+        pairs=tuple(
+            pair_of(view, first, second)
+            for size in view.sizes
+            for first, second in combinations([each for each in view.at(size) if each.row["fits"]], 2)
+        ),
         advice={outcome.plan: str(outcome.row["note"]) for outcome in view.ranked if outcome.row["note"]},
     )
 
@@ -177,7 +166,8 @@ class Ranking:
 
 def ranking_of(view: StudyView) -> Ranking:
     """Return the confidence in the ranking of a study's plans, at every size at which any has samples."""
-    known = {size: outcomes for size in view.sizes if (outcomes := _with_samples(view, size))}
+    sampled_at = {size: [o for o in view.at(size) if o.samples_s is not None] for size in view.sizes}
+    known = {size: sorted(own, key=lambda o: -rate(o)) for size, own in sampled_at.items() if own}
     sampled = [outcome.samples_s for outcomes in known.values() for outcome in outcomes]
     file = view.scenario.file
     return Ranking(
@@ -191,8 +181,3 @@ def ranking_of(view: StudyView) -> Ranking:
         step_error=mean_step_error(),
         are_plain=view.scenario.beside is None and not file.perturbation.is_timed and file.run.steps == 1,
     )
-
-
-def _with_samples(view: StudyView, size: int) -> list[PlanOutcome]:
-    """Outcomes at a size that have samples, the fastest first."""
-    return sorted((o for o in view.at(size) if o.samples_s is not None), key=lambda outcome: -rate(outcome))

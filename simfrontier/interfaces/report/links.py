@@ -4,18 +4,47 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
 from simfrontier.answers.step import LinkLoad, LinkUse, NodeLinks, by_class, shares_of_node
 from simfrontier.core.machine import BUS, SWITCH, Machine
-from simfrontier.interfaces.report.drawing import STOPS, DrawnLine, Label, Point, across, colour
 from simfrontier.interfaces.report.phrases import percent, quantity, short_percent
 from simfrontier.interfaces.report.render import render
 from simfrontier.interfaces.report.theme import SECONDS, Figure, axis, figure, packed, scatter
+
+Point = tuple[float, float]
+STOPS = ((0.0, (190, 198, 208)), (0.35, (242, 193, 78)), (0.7, (224, 90, 50)), (1.0, (140, 18, 48)))
+
+
+def key(most: str) -> str:
+    """Return the SVG of the scale's legend; `most`: the utilisation at its dark end."""
+    return render("drawings/key.svg.j2", stops=[(share, _rgb(value)) for share, value in STOPS], most=most)
+
+
+def colour(share: float) -> str:
+    """Colour of a share (0..1) of the scale, between its stops."""
+    share = min(max(share, 0.0), 1.0)
+    for (low, before), (high, after) in pairwise(STOPS):
+        if share <= high:
+            part = (share - low) / (high - low)
+            return _rgb([round(a + part * (b - a)) for a, b in zip(before, after, strict=True)])
+    return _rgb(STOPS[-1][1])
+
+
+def across(start: Point, end: Point, distance: float) -> Point:
+    """A step so far to the right of the way from a point to another."""
+    length = math.dist(start, end) or 1.0
+    return -(end[1] - start[1]) / length * distance, (end[0] - start[0]) / length * distance
+
+
+def _rgb(value: Sequence[int]) -> str:
+    return "#" + "".join(f"{part:02x}" for part in value)
+
 
 _CENTRE_X, _CENTRE_Y = _CENTRE = 560, 330
 _NET_Y = (22, 638)
@@ -110,45 +139,32 @@ def node_drawing(machine: Machine, loads: NodeLinks, full: float, title: str) ->
     for (a, b), both in pairs.items():
         width = widths[both[0].link_class]
         if a == BUS:
-            load = both[0]
-            look = {"colour": _shade(load, full), "width": width, "words": _words(load)}
-            bus = {"name": load.name, "utilisation": load.utilisation, **look}
+            bus = {"utilisation": both[0].utilisation, "width": width, **_look(both[0], full)}
             continue
         start, end = where.line(a, b)
         for number, load in enumerate(both):
             x, y = across(start, end, (number - (len(both) - 1) / 2) * (width + 1.6))
-            links.append(
-                DrawnLine(
-                    start=(start[0] + x, start[1] + y),
-                    end=(end[0] + x, end[1] + y),
-                    colour=_shade(load, full),
-                    width=width,
-                    words=_words(load),
-                    name=load.name,
-                )
-            )
+            moved = {"start": (start[0] + x, start[1] + y), "end": (end[0] + x, end[1] + y)}
+            links.append({**moved, "width": width, **_look(load, full)})
         labels.append(_label(both, start, end))
     return render("drawings/node.svg.j2", title=title, where=where, links=links, labels=labels, bus=bus)
 
 
-def _shade(load: LinkLoad, full: float) -> str:
-    return colour(load.utilisation / full if full else 0.0)
-
-
-def _words(load: LinkLoad) -> str:
+def _look(load: LinkLoad, full: float) -> dict[str, str]:
     carried = f"{quantity(load.num_bytes, 'bytes')} per step, {percent(load.utilisation)} of its capacity"
-    return f"{load.name} ({load.link_class}): {carried}"
+    words = f"{load.name} ({load.link_class}): {carried}"
+    return {"name": load.name, "colour": colour(load.utilisation / full if full else 0.0), "words": words}
 
 
-def _label(both: list[LinkLoad], start: Point, end: Point) -> Label:
+def _label(both: list[LinkLoad], start: Point, end: Point) -> dict[str, Any]:
     """The busier direction's utilisation; off the middle where lines cross: on diagonals, and on long routes to a
     NIC."""
     to_nic = both[0].link_class == "pcie" and math.dist(start, end) > 100
     diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 250
     share = 0.3 if diagonal or to_nic else 0.5
     at = start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
-    names = tuple(load.name for load in both)
-    return Label(at=at, words=short_percent(max(load.utilisation for load in both)), names=names)
+    words = short_percent(max(load.utilisation for load in both))
+    return {"at": at, "words": words, "names": [load.name for load in both]}
 
 
 def _beyond(nic: Point) -> int:

@@ -9,9 +9,8 @@ from typing import Any, TypeAlias
 from simfrontier.answers.study import scenario_digest, versions
 from simfrontier.core.trace import rank_text
 from simfrontier.interfaces.report.compression import SIDE_NAMES, compression_of
-from simfrontier.interfaces.report.drawing import key, scaling_drawing
 from simfrontier.interfaces.report.headline import SURE
-from simfrontier.interfaces.report.links import WHOLE, drawn_use, node_drawing, scale_end, use_over_time
+from simfrontier.interfaces.report.links import WHOLE, drawn_use, key, node_drawing, scale_end, use_over_time
 from simfrontier.interfaces.report.parts import PARTS, TRAFFIC_PARTS as TRAFFIC_PARTS, areas, step_bars, traffic_bars
 from simfrontier.interfaces.report.phrases import percent
 from simfrontier.interfaces.report.render import as_html, page_of, render
@@ -19,7 +18,7 @@ from simfrontier.interfaces.report.results import Findings, sections_found
 from simfrontier.interfaces.report.scaling import PublishedPoint, efficiencies, rates, step_times, zoomed
 from simfrontier.interfaces.report.sensitivity import dots
 from simfrontier.interfaces.report.slowdown import SHARES, case_bars, device_grids, worst_rows
-from simfrontier.interfaces.report.summary import verdict
+from simfrontier.interfaces.report.summary import scaling_drawing, verdict
 from simfrontier.interfaces.report.theme import LEVEL_NAMES, MEMORY_COLOURS
 from simfrontier.interfaces.report.timeline import MOST, SHORT, bars, lanes, memory_bars
 from simfrontier.interfaces.report.view import RATE, StudyView
@@ -114,7 +113,7 @@ def links(found: Findings, view: StudyView) -> Values:
             for plan, use in over_time.items()
         },
         "loads": found["links"],
-        "key": key("utilisation", "utilisation of a link", "colour scale of utilisation", "0 %", f"{100 * full:g} %"),
+        "key": key(f"{100 * full:g} %"),
         "left_out": [o.plan for o in view.drawn if o.plan not in loads],
     }
 

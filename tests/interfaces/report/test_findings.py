@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simfrontier.answers.experiments import Sensitivity, VariedRates
-from simfrontier.interfaces.report.headline import headline_of, pairs_of
+from simfrontier.interfaces.report.headline import headline_of
 from simfrontier.interfaces.report.parts import PARTS
 from simfrontier.interfaces.report.published import PublishedFigure, published_of
 from simfrontier.interfaces.report.results import findings_json, findings_of
@@ -63,7 +63,7 @@ def test_findings_are_read_back_from_json_with_the_rows_of_results(memory_bytes:
 
 def test_a_pair_is_the_ratio_of_its_rates_within_paired_samples() -> None:
     view = StudyView(study=study())
-    found = {(one.devices, one.plan, one.other): one for one in pairs_of(view)}
+    found = {(one.devices, one.plan, one.other): one for one in headline_of(view).pairs}
     assert set(found) == {
         (size, a, b) for size in (2, 8) for a, b in (("zero3", "ddp"), ("zero3", "zeropp"), ("ddp", "zeropp"))
     }
