@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import simfrontier as sf
 from simfrontier.answers.study import COLUMNS, run_study
 from simfrontier.inputs.scenario import load_scenario
@@ -29,6 +31,8 @@ def test_a_plan_is_simulated_as_the_study_does() -> None:
     assert rows == {plan: sf.simulate(scenario, plan).step_s for plan in ("zero3", "zeropp")}
     assert sf.simulate(scenario).step_s == rows["zero3"]
     assert sf.simulate(scenario, fidelity="analytic").fidelity == "analytic"
+    one = sf.load(TOY, plans="zero3", devices=np.int64(8))  # one plan, one size, a whole number of numpy's
+    assert (list(one.plans), one.file.run.devices) == (["zero3"], [8])
 
 
 def test_a_comparison_of_a_machine_and_a_model_equals_that_of_a_file_that_says_the_same(tmp_path: Path) -> None:

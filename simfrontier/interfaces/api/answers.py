@@ -17,9 +17,9 @@ from simfrontier.core.plan import own_families
 from simfrontier.core.program import Finding, check as check_schedule, save
 from simfrontier.inputs.measured import Setup
 from simfrontier.inputs.scenario import Scenario
-from simfrontier.interfaces.api import scenarios as given
+from simfrontier.interfaces.api import given
 from simfrontier.interfaces.api.comparison import Comparison, view_of
-from simfrontier.interfaces.api.scenarios import USUAL_PLANS, Plans, Settings, load, new_scenario
+from simfrontier.interfaces.api.scenarios import USUAL_PLANS, Plans, load, new_scenario
 
 
 def simulate(
@@ -53,7 +53,7 @@ def compare(
     plans: Plans | None = None,
     *,
     devices: int | Sequence[int] = (),
-    settings: Settings | None = None,
+    settings: given.Settings | None = None,
     fidelity: Fidelity | None = None,
     exact: bool = False,
     vary: bool = False,
@@ -98,7 +98,7 @@ def case_named(scenario: Scenario, plan: str | None, devices: int | None) -> tup
 
 
 def _read(
-    scenario: Scenario | str | Path, plans: Plans | None, devices: tuple[int, ...], settings: Settings | None
+    scenario: Scenario | str | Path, plans: Plans | None, devices: tuple[int, ...], settings: given.Settings | None
 ) -> Scenario:
     if isinstance(plans, Mapping):
         raise InputError("plans: got tables beside a scenario; allowed: names of its plans, or of families")
