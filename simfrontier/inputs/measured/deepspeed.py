@@ -112,27 +112,19 @@ class _Record(NamedTuple):
 def _add(calls: CallsOfRanks, record: _Record, devices: int, nodes: int | None) -> None:
     """Add a record, or count why it is left out. Behind the name of an operation a logger in debug mode names the
     function that called it. An all-gather is logged with the bytes of one rank."""
-    kind, size, milliseconds = KINDS.get(record.op.partition(" | ")[0].strip()), record.size, record.milliseconds
+    size, milliseconds = record.size, record.milliseconds
     rates = [_number(rate) for rate in record.rates or ()]
     if size is None or milliseconds is None or None in rates:
         calls.leave_out(_NOT_WHOLE, record.num_calls)
         return
-    if kind is None:
-        calls.leave_out(f"{record.op}, of which no times are taken", record.num_calls)
-        return
-    seconds = milliseconds / 1e3
-    if rates:
+    kind, seconds = KINDS.get(record.op.partition(" | ")[0].strip()), milliseconds / 1e3
+    if rates and kind is not None:
         gbps, bus_gbps = (rate or 0.0 for rate in rates)
         seconds = Printed(
             kind=kind, devices=devices, milliseconds=milliseconds, size=size, gbps=gbps, bus_gbps=bus_gbps
         ).seconds()
-    if size.num_bytes == 0:
-        calls.leave_out("no bytes", record.num_calls)
-    elif seconds == 0.0:
-        calls.leave_out("of 0.00 ms, which no rate says better", record.num_calls)
-    else:
-        whole = size.num_bytes * devices if kind == "all_gather" else size.num_bytes
-        calls.add(record.key, Call(kind, devices, nodes, whole), seconds)
+    whole = size.num_bytes * devices if kind == "all_gather" else size.num_bytes
+    calls.add(record.key, record.op, Call(kind, devices, nodes, whole), seconds, record.num_calls)
 
 
 def _number(text: str) -> float | None:

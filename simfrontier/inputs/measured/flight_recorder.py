@@ -143,11 +143,8 @@ def _add(calls: CallsOfRanks, entry: _Entry, sizes: Mapping[str, int], setup: Se
         calls.leave_out(f"of elements of {shown(unknown)}, whose bytes are not known")
     else:
         num_bytes = sum(ELEMENT[dtype] * math.prod(shape) for shape, dtype in zip(shapes, dtypes, strict=False))
-        if devices < 2 or num_bytes == 0 or entry.duration_ms == 0.0:
-            calls.leave_out("of one rank, or without bytes or time")
-            return
         key = (*entry.process_group, entry.collective_seq_id, entry.op_id)
-        calls.add(key, Call(kind, devices, setup.nodes, num_bytes), entry.duration_ms / 1e3)
+        calls.add(key, kind, Call(kind, devices, setup.nodes, num_bytes), entry.duration_ms / 1e3)
 
 
 _is_json: Final = json_with(r'"(collective_seq_id|pg_config|pg_status)"\s*:')

@@ -77,19 +77,12 @@ def _read_line(calls: CallsOfRanks, text: bytes, where: str) -> None:
     if line.header is None or line.coll_perf is None:
         return
     perf, ranks, nodes = line.coll_perf, line.header.n_ranks, line.header.nnodes
-    kind = KINDS.get(perf.coll)
-    if kind is None:
-        calls.leave_out(f"{perf.coll}, of which no times are taken")
-    elif perf.coll_msg_size_bytes == 0 or perf.coll_exec_time_us == 0.0:
-        calls.leave_out("no bytes, or less than a microsecond")
-    elif ranks < 2:
-        calls.leave_out("of one rank")
-    elif ranks % nodes:
+    if ranks % nodes:
         calls.leave_out("ranks that are unevenly spread over nodes")
-    else:
-        num_bytes = perf.coll_msg_size_bytes * (ranks if kind in PER_RANK else 1)
-        call = Call(kind, ranks, nodes, num_bytes)
-        calls.add((line.header.id, kind, perf.coll_sn), call, perf.coll_exec_time_us / 1e6)
+        return
+    kind = KINDS.get(perf.coll)
+    call = Call(kind, ranks, nodes, perf.coll_msg_size_bytes * (ranks if kind in PER_RANK else 1))
+    calls.add((line.header.id, kind, perf.coll_sn), perf.coll, call, perf.coll_exec_time_us / 1e6)
 
 
 FORMAT: Final = Format(

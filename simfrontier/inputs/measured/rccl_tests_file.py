@@ -55,23 +55,14 @@ def read_rccl_tests(files: Sequence[Path], setup: Setup) -> Reading:
     side = min((result.inPlace for _, result in results), default=0)
     calls = CallsOfRanks()
     for where, result in results:
-        if result.inPlace == side:
-            _add(calls, where, result, setup)
+        if result.inPlace != side:
+            continue
+        if result.wrong in ("0", "N/A"):
+            call = Call(kind_of(result.name), _devices(where, result, setup), setup.nodes, result.size)
+            calls.add(where, result.name, call, result.time / 1e6)
+        else:
+            calls.leave_out("wrong results")
     return calls.reading(files, setup)
-
-
-def _add(calls: CallsOfRanks, where: str, result: _Result, setup: Setup) -> None:
-    kind = kind_of(result.name)
-    if kind is None:
-        calls.leave_out(f'of "{result.name}", of which no times are taken')
-    elif result.wrong not in ("0", "N/A"):
-        calls.leave_out("wrong results")
-    elif result.size == 0 or result.time == 0.0:
-        calls.leave_out("no bytes or no time")
-    elif (devices := _devices(where, result, setup)) < 2:
-        calls.leave_out("of one device")
-    else:
-        calls.add(where, Call(kind, devices, setup.nodes, result.size), result.time / 1e6)
 
 
 def _devices(where: str, result: _Result, setup: Setup) -> int:

@@ -82,9 +82,10 @@ def name_of(files: Sequence[Path]) -> str:
 
 
 class Call(NamedTuple):
-    """Facts in which equal calls agree. `num_bytes`: the whole message; `nodes`: None where nobody states them."""
+    """Facts in which equal calls agree. `kind`: None of what is no collective of ours; `num_bytes`: the whole message;
+    `nodes`: None where nobody states them."""
 
-    kind: CallKind
+    kind: CallKind | None
     devices: int
     nodes: int | None
     num_bytes: int
@@ -131,8 +132,10 @@ class Setup:
         as stated) are what it says. Raises InputError where the machine or the library is not known."""
         if not self.machine:
             raise InputError(f"{file}: does not say on which machine, allowed: --machine NAME beside it")
-        if not (library := library or self.library or ""):
+        library = library or self.library or ""
+        if not library:
             raise InputError(f"{file}: does not say which library, allowed: --library NAME beside it")
+        assert call.kind is not None, "rows are of collectives"
         return CallRow(
             machine=self.machine,
             collective=call.kind,
@@ -174,8 +177,15 @@ class CallsOfRanks:
         self._unlike: set[Hashable] = set()
         self._left_out: Counter[str] = Counter()
 
-    def add(self, key: Hashable, call: Call, seconds: float) -> None:
-        """Add a rank's time of a call."""
+    def add(self, key: Hashable, op: str, call: Call, seconds: float, count: int = 1) -> None:
+        """Add a rank's time of a call of the operation `op`, or of `count` calls together; those of other kinds, of one
+        rank, or without bytes or time are left out."""
+        if call.kind is None:
+            self.leave_out(f"{op}, of which no times are taken", count)
+            return
+        if call.devices < 2 or call.num_bytes == 0 or seconds == 0.0:
+            self.leave_out("of one rank, or without bytes or time", count)
+            return
         known, least = self.calls.setdefault(key, (call, seconds))
         if known != call:
             self._unlike.add(key)

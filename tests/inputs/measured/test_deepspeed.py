@@ -96,7 +96,7 @@ def test_a_summary_is_read_where_there_are_no_lines_and_the_last_one_counts(tmp_
     assert (reduce.num_bytes, reduce.seconds, gather.num_bytes, gather.seconds) == (1 << 20, 2e-3, 16 << 10, 3e-3)
     assert reading.said == (
         "Left out: 3 records: barrier, of which no times are taken.",
-        "Left out: 1 record: no bytes.",
+        "Left out: 1 record of one rank, or without bytes or time.",
     )
 
 

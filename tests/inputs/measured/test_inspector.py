@@ -42,8 +42,7 @@ def test_what_is_no_time_is_left_out_and_counted(tmp_path: Path) -> None:
     assert len(reading.rows) == 2
     assert reading.said == (
         "Left out: 1 record: Reduce, of which no times are taken.",
-        "Left out: 1 record: no bytes, or less than a microsecond.",
-        "Left out: 1 record of one rank.",
+        "Left out: 2 records of one rank, or without bytes or time.",
         "Left out: 1 record: ranks report different kinds or sizes.",
         "Left out: 1 record: ranks that are unevenly spread over nodes.",
         "Read: a file of 1 rank, of groups of up to 16: where the rank that came last is missing, times hold waiting.",
