@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 from pydantic import Field
@@ -18,10 +18,6 @@ from simfrontier.answers.accuracy.published_runs.step import JobStep
 from simfrontier.answers.accuracy.residual import covariance
 from simfrontier.base.arrays import Floats
 from simfrontier.base.io import Strict, Text, read_toml, typed
-
-if TYPE_CHECKING:
-    from simfrontier.answers.accuracy.published_runs.step import JobStep
-
 
 PARAMETERS: Final = Path(__file__).parent / "parameters.toml"
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from simfrontier.answers.accuracy.fitting.rows import fits_without
-from simfrontier.answers.accuracy.published_runs.fit import StepMoves, load_parameters, moves_of, sensitivities
+from simfrontier.answers.accuracy.published_runs.fit import (
+    Parameter,
+    StepMoves,
+    load_parameters,
+    moves_of,
+    sensitivities,
+)
 from simfrontier.answers.accuracy.published_runs.job import Job
 from simfrontier.answers.accuracy.published_runs.rules import TABLE, Run, read_runs
 from simfrontier.answers.accuracy.published_runs.step import TimedStep, step_of
@@ -122,50 +128,50 @@ class RunsValidation:
 
 
 def validate_runs(runs: Sequence[Run], title: str, workers: Workers | None = None) -> RunsValidation:
-    """Runs that no fit has seen, by the shipped numbers. `workers`: who times their steps, a run at a time (None: this
-    process)."""
-    made = (workers or Workers(Local())).in_order(_timed, ((run,) for run in runs))
+    """Compare runs that no fit has seen with the shipped numbers. `workers`: who times their steps, a run at a time
+    (None: this process)."""
     rows = [
-        _unpredicted(run, title, step) if isinstance(step, str) else _predicted(step, title, "held")
-        for run, step in zip(runs, made, strict=True)
+        _unpredicted(run, title, made) if isinstance(made, str) else _predicted(made[0], title, "held")
+        for run, made in zip(runs, _timed_all(runs, (), workers), strict=True)
     ]
     return RunsValidation(title=title, rows=tuple(rows))
 
 
 def validate_shipped_runs(workers: Workers | None = None) -> RunsValidation:
-    """The shipped table, each run by a fit that has seen no run of its machine or, where no other machine of the table
-    has its device, of its system. `workers` as of `validate_runs`."""
-    title, runs = "End-to-end training runs", read_runs(TABLE)
-    made = list((workers or Workers(Local())).in_order(_moved, ((run,) for run in runs)))
-    reasons = {run.number: why for run, why in zip(runs, made, strict=True) if isinstance(why, str)}
+    """Compare the shipped table, each run with a fit that has seen no run of its machine or, where no other machine of
+    the table has its device, of its system. `workers` as of `validate_runs`."""
+    title, runs, parameters = "End-to-end training runs", read_runs(TABLE), load_parameters().parameters
+    made = list(_timed_all(runs, parameters, workers))
     timed = [each for each in made if not isinstance(each, str)]
     steps = [step for step, _ in timed]
-    law = sensitivities([moves for _, moves in timed], load_parameters().parameters)
+    law = sensitivities([moves for _, moves in timed], parameters)
     predicted: dict[int, PredictedRun] = {}
     for name, left, fit in fits_without(_groups(steps), law.without):
         for at in left.nonzero()[0].tolist():
             change, fit_sd = fit.of(law.moves[at])
             predicted[steps[at].job.run.number] = _predicted(steps[at], title, "left out", change, fit_sd, name)
-    rows = (predicted.get(run.number) or _unpredicted(run, title, reasons[run.number]) for run in runs)
+    rows = (
+        _unpredicted(run, title, each) if isinstance(each, str) else predicted[run.number]
+        for run, each in zip(runs, made, strict=True)
+    )
     return RunsValidation(title=title, rows=tuple(rows))
 
 
-def _timed(run: Run) -> TimedStep | str:
-    """The step of a run, or why there is none."""
-    try:
-        return step_of(run).timed
-    except InputError as error:
-        return str(error)
+_Timed = tuple[TimedStep, StepMoves] | str  # or why there is none
 
 
-def _moved(run: Run) -> tuple[TimedStep, StepMoves] | str:
-    """The step of a run, and how it moves with the fitted numbers; or why there is none."""
+def _timed_all(runs: Sequence[Run], parameters: Sequence[Parameter], workers: Workers | None) -> Iterator[_Timed]:
+    """Yield the step of each run, and how it moves with these parameters; or why there is none."""
+    return (workers or Workers(Local())).in_order(partial(_timed, parameters), ((run,) for run in runs))
+
+
+def _timed(parameters: Sequence[Parameter], run: Run) -> _Timed:
     try:
         step = step_of(run)
     except InputError as error:
         return str(error)
     timed = step.timed
-    return timed, moves_of(step, timed.measured_s, load_parameters().parameters)
+    return timed, moves_of(step, timed.measured_s, parameters)
 
 
 def _groups(steps: Sequence[TimedStep]) -> list[str]:
