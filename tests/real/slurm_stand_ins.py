@@ -1,11 +1,10 @@
 """Stand-ins for Slurm's programs and for those of a Python environment, on one machine without Slurm.
 
 `srun` starts no ranks: it checks what it is asked for, notes it, and plays the ranks' part. The traces that it writes
-as those of a replay are the simulated ones, 5 % slower, and say that they are a stand-in's.
+as those of a replay are the simulated ones.
 
     STAND_IN_LOG      file of a JSON line per call
     STAND_IN_FAILS    "measure:7 train:1": what ends with which exit code
-    STAND_IN_TRACES   copy: a replay's trace is the simulated file as it is, and a calibration is empty
 """
 
 from __future__ import annotations
@@ -19,17 +18,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-SLOWER = 1.05
-ROOT = Path(__file__).resolve().parents[2]
 NOTED = ("MASTER_ADDR", "MASTER_PORT", "NCCL_NET", "LD_LIBRARY_PATH")
-WITHOUT_PACKAGES = '$([ "$STAND_IN_TRACES" = copy ] && echo -S)'  # starts sooner
 
 
 def install(folder: Path, *names: str) -> None:
     """Programs of these names in a folder, played by this file."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
-        write_program(folder / name, f'exec "{sys.executable}" {WITHOUT_PACKAGES} "{__file__}" {name} "$@"')
+        write_program(folder / name, f'exec "{sys.executable}" -S "{__file__}" {name} "$@"')
 
 
 def install_slurm(folder: Path) -> None:
@@ -40,13 +36,10 @@ def install_slurm(folder: Path) -> None:
     write_program(folder / "module", f"""printf '{noted}' "$1" "$2" >>"$STAND_IN_LOG\"""")
 
 
-def install_environment(folder: Path, real_simulator: bool) -> None:
-    """A Python environment: with this tree's simfrontier, or with one that only writes files of the right names."""
+def install_environment(folder: Path) -> None:
+    """A Python environment with a simfrontier that only writes files of the right names."""
     install(folder / "bin", "simfrontier", "simfrontier-real")
     write_program(folder / "bin" / "python3", f'exec "{sys.executable}" "$@"')
-    if real_simulator:
-        path = f'PYTHONPATH="{ROOT}:{ROOT / "real"}"'
-        write_program(folder / "bin" / "simfrontier", f'{path} exec "{sys.executable}" -m simfrontier "$@"')
     unpack = "import sys, pathlib; pathlib.Path(sys.argv[0]).with_name('unpacked').touch()\n"
     (folder / "bin" / "conda-unpack").write_text(unpack, encoding="utf-8")
 
@@ -126,58 +119,23 @@ def srun(arguments: list[str]) -> int:
         command = command[4:]
         name = command[0]
     step = "where" if name == "python3" else command[1]
-    return fault_of(step) or play_ranks(step, command, tasks)
+    return fault_of(step) or play_ranks(step, command)
 
 
-def play_ranks(step: str, command: list[str], tasks: int) -> int:
+def play_ranks(step: str, command: list[str]) -> int:
     def after(option: str) -> Path:
         return Path(command[command.index(option) + 1])
 
-    copies = os.environ.get("STAND_IN_TRACES") == "copy"
-    if step == "measure" and copies:
+    if step == "measure":
         after("--out").touch()
-    elif step == "measure":
-        sys.path[:0] = [str(ROOT)]
-        from simfrontier.core.collectives import Calibration, write_calibration
-
-        text = {"title": "a stand-in", "where": "nowhere", "when": "never", "how": "made up for a test"}
-        write_calibration(Calibration(**text, machine={"host.hook_s": 6e-5}), after("--out"))
     elif step == "replay":
         after("--out").mkdir(parents=True, exist_ok=True)
         for schedule in (Path(word) for word in command if word.endswith(".json")):
-            play_replay(schedule, after("--out"), tasks, copies)
+            name = schedule.name.replace("schedule-", "trace-")
+            shutil.copy(schedule.with_name(name), after("--out") / name)
     elif step == "train":
         after("--json").write_text("{}", encoding="utf-8")
     return 0
-
-
-def play_replay(schedule: Path, out: Path, tasks: int, copies: bool) -> None:
-    """The simulated trace beside a schedule as that of a replay: every rank by itself, everything slower."""
-    name = schedule.name.replace("schedule-", "trace-")
-    if copies:
-        shutil.copy(schedule.with_name(name), out / name)
-        return
-    sys.path[:0] = [str(ROOT)]
-    from dataclasses import replace
-
-    from simfrontier.core.trace import Span, read_perfetto, write_perfetto
-
-    def slower(span: Span) -> Span:
-        return replace(span, ready_s=SLOWER * span.ready_s, start_s=SLOWER * span.start_s, end_s=SLOWER * span.end_s)
-
-    simulated = read_perfetto(schedule.with_name(name))
-    slowed = [tuple(map(slower, spans)) for spans in simulated.spans]
-    spans = {rank: mine for members, mine in zip(simulated.members, slowed, strict=True) for rank in members}
-    assert sorted(spans) == list(range(tasks))
-    real = replace(
-        simulated,
-        title=f"stand-in: {simulated.title}",
-        ranks=tuple(f"rank {rank} of a stand-in" for rank in range(tasks)),
-        members=tuple((rank,) for rank in range(tasks)),
-        spans=tuple(spans[rank] for rank in range(tasks)),
-        notes={"mode": "stand-in, not measured"},
-    )
-    write_perfetto(real, out / name)
 
 
 def simfrontier(arguments: list[str]) -> int:

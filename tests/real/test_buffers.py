@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from simfrontier.base.errors import SimfrontierError
-from simfrontier.core.program import Call, Compute, ExpandedProgram, Mesh, Ref, Role, Schedule, Tensor, expand
-from simfrontier.core.program.placement import REPLICATE
+from simfrontier.core.program import ExpandedProgram, Ref, Schedule, expand
 from simfrontier.core.workload import Checkpointing
 from simfrontier_real.ops.programs import Buffers
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, schedule, training
@@ -73,78 +69,3 @@ def test_only_what_is_persistent_is_left_after_a_step_of_training(plan: str) -> 
     assert counts[0] == counts[1]
     world = together.world
     assert world.waiting == world.results == world.mail == {}
-
-
-# ── by hand ──
-
-
-def one_line(*ops: tuple[str, str, str], persistent: str = "") -> tuple[Schedule, ExpandedProgram]:
-    """A program of (reads, writes, accumulates), one letter a tensor."""
-    names = sorted({letter for op in ops for part in op for letter in part})
-    tensors = {
-        name: Tensor(
-            name=name,
-            shape=(1,),
-            dtype="fp32",
-            role="activation",
-            placement=REPLICATE,
-            persistent=name in persistent,
-        )
-        for name in names
-    }
-    made = Schedule(
-        mesh=Mesh((("p", 1),)),
-        tensors=tensors,
-        roles=(
-            Role(
-                "all",
-                (
-                    Call(
-                        "step",
-                        0,
-                        0,
-                        tuple(
-                            Compute(
-                                kind="slice",
-                                name=str(number),
-                                reads=tuple(map(Ref, reads)),
-                                writes=tuple(map(Ref, writes)),
-                                accumulates=tuple(map(Ref, added)),
-                            )
-                            for number, (reads, writes, added) in enumerate(ops)
-                        ),
-                    ),
-                ),
-            ),
-        ),
-        pools={},
-        meta={},
-    )
-    return made, expand(made, made.roles[0])
-
-
-def held_after(made: Schedule, program: ExpandedProgram, start: dict[str, Any] | None = None) -> list[str]:
-    buffers = Buffers(made, program)
-    for name, value in (start or {}).items():
-        buffers[Ref(name)] = value
-    buffers.begin_step()
-    out = []
-    for index in range(program.num_ops):
-        run(buffers, program, index)
-        out.append("".join(sorted(ref.name for ref in buffers.by_ref)))
-    return out
-
-
-def test_lifetimes_by_hand() -> None:
-    """a is written twice: between its last use by op 1 and its second writing by op 3 nobody holds it."""
-    made, program = one_line(("", "a", ""), ("a", "b", ""), ("b", "c", ""), ("c", "a", ""), ("a", "w", ""))
-    assert held_after(made, program) == ["a", "b", "c", "a", ""]
-
-
-def test_reading_what_was_never_written_is_an_error_with_its_name() -> None:
-    made, program = one_line(("", "a", ""), ("a", "b", ""))
-    buffers = Buffers(made, program)
-    with pytest.raises(
-        SimfrontierError, match=r"^a of layer 3, micro-batch 1 is read, but nothing has been written there$"
-    ):
-        buffers[Ref("a", 3, 1)]

@@ -16,6 +16,7 @@ import pytest
 
 from simfrontier.core.program import save
 from simfrontier.core.trace import read_perfetto
+from tests.invoke import TOY, invoke
 from tests.real.ranks import ROOT, Ended, WarmRanks, run_ranks
 from tests.real.schedules import EXACT, schedule
 
@@ -106,11 +107,6 @@ def test_waits_that_one_rank_cannot_read_end_all(files: Path, tmp_path: Path) ->
     ended_badly(ended, r"rank 2: .*nowhere/trace-first\.json: ", code=2)
 
 
-def test_a_world_size_that_is_not_the_schedules_is_refused(files: Path) -> None:
-    ended = run_ranks([training(files, "first-of-two")] * 4, FROM_START_S)
-    ended_badly(ended, r"schedule-first-of-two\.json: is for 2 ranks \(.*gcd 2\), but 4 were started", code=2)
-
-
 def test_ranks_that_were_told_different_sizes_end(files: Path) -> None:
     arguments = training(files, "first", more=("--join-timeout", "6"))
     ended = run_ranks([arguments] * 4, FROM_START_S, sizes=[4, 4, 4, 5])
@@ -130,6 +126,21 @@ def test_a_taken_port_is_named(files: Path) -> None:
         port = silent.getsockname()[1]
         ended = run_ranks([training(files, "first", more=("--join-timeout", "6"))], FROM_START_S, port=port, sizes=[4])
     ended_badly(ended, rf"port {port} of 127\.0\.0\.1 is taken; set MASTER_PORT to a free one", code=1)
+
+
+HUGE = ("model.hidden=65536", "model.heads=64", "model.num_layers=25")  # 1.3e12 parameters of 16 bytes on each rank
+
+
+def test_training_that_has_no_room_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "schedule-huge.json"
+    settings = [word for setting in HUGE for word in ("--set", setting)]
+    assert invoke("show", TOY, "--plan", "ddp", "--devices", "2", *settings, "--save", path).code == 0
+    ended = run_ranks([["train", str(path), "--steps", "1"]] * 2, FROM_START_S)
+    assert ended.codes == (2, 2) and ended.orphans == (), ended.err
+    (line,) = ended.err.strip().splitlines()
+    match = re.search(r"2 ranks on \S+ would hold at least ([\d,.]+) GB; allowed: what is free there, [\d,.]+ GB", line)
+    assert match is not None and line.startswith(f"simfrontier-real: {path}: "), line
+    assert float(match[1].replace(",", "")) > 40_000
 
 
 # ── the launcher ──

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,8 +12,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from simfrontier.base.errors import InputError
-from simfrontier_real.measure.gpu import LIMIT_S, SUMMARY, CheckStep, GpuRun, make_room, run_and_summarise, steps_of
+from simfrontier_real.measure.gpu import (
+    LIMIT_S,
+    SUMMARY,
+    CheckStep,
+    GpuRun,
+    make_room,
+    run_and_summarise,
+    run_steps,
+    steps_of,
+)
 from tests.real.ranks import ROOT
 
 HAS_GPU = torch.cuda.is_available()
@@ -29,8 +38,14 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("arguments", "code", "said"),
     [
         (("gpu",), 1, "this machine has no GPU that torch can use; nothing was run"),
+        (("rates", "--device", "cuda"), 2, "--device cuda: this machine has no GPU that torch can use; allowed: cpu"),
         (
-            ("rates", "--device", "cuda"),
+            ("train", "a.json", "--backend", "nccl"),
+            2,
+            "--backend nccl: this machine has no GPU that torch can use; allowed: gloo",
+        ),
+        (
+            ("replay", "a.json", "--device", "cuda", "--ranks", "4"),
             2,
             "--device cuda: this machine has no GPU that torch can use; allowed: cpu",
         ),
@@ -91,17 +106,52 @@ def test_the_commands_run_on_cpus(names: tuple[str, ...], tmp_path: Path) -> Non
     assert list(out.iterdir()) == []
 
 
-# ── the folder and the summary ──
+# ── steps with time limits, and the summary ──
 
 
-def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("", encoding="utf-8")
-    with pytest.raises(InputError) as refused:
-        make_room(tmp_path)
-    assert str(refused.value) == (
-        f"--out {tmp_path}: holds other files; allowed: a new folder, or one of an earlier run"
+def step(name: str, text: str, *more: str, limit_s: float = 60.0, needs: tuple[str, ...] = ()) -> CheckStep:
+    return CheckStep(
+        name=name, shows="it works", command=(sys.executable, "-c", text, *more), limit_s=limit_s, needs=needs
     )
-    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_a_step_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    after: list[list[str]] = []
+    steps = [
+        step("good", "print('fine')"),
+        step("bad", "import sys; print('one', flush=True); print('what is wrong', file=sys.stderr); sys.exit(3)"),
+        step("killed", "import os; os.kill(os.getpid(), 9)"),
+        step("last", "import sys; print('also'); sys.exit(0)", needs=("good",)),
+    ]
+    results = run_steps(
+        steps, tmp_path, os.environ, 600.0, lambda done: after.append([result.verdict for result in done])
+    )
+    assert [(result.verdict, result.code, result.why) for result in results] == [
+        ("passed", 0, ""),
+        ("failed", 3, "exit code 3: what is wrong"),
+        ("failed", -9, "killed by signal 9"),
+        ("passed", 0, ""),
+    ]
+    verdicts = ["passed", "failed", "failed", "passed"]
+    assert after == [verdicts[:count] for count in range(1, 5)]
+    log = (tmp_path / "bad.txt").read_text(encoding="utf-8")
+    assert log.startswith(f"$ {sys.executable} -c 'import sys; ") and "one\nwhat is wrong\n" in log
+
+
+def test_a_step_is_not_run_without_what_it_needs(tmp_path: Path) -> None:
+    steps = [step("a", "raise SystemExit(1)"), step("b", "print()", needs=("a",)), step("c", "print()", needs=("b",))]
+    first, second, third = run_steps(steps, tmp_path, os.environ, 600.0)
+    assert (first.verdict, second.verdict, third.verdict) == ("failed", "not run", "not run")
+    assert (second.why, third.why) == ("needs a", "needs b")
+    assert not (tmp_path / "b.txt").exists()
+
+
+def test_all_steps_together_have_a_limit(tmp_path: Path) -> None:
+    """The first sleeps for as long as there is; no time is left for the second."""
+    steps = [step("long", "import time; time.sleep(60)"), step("late", "print()")]
+    first, second = run_steps(steps, tmp_path, os.environ, 2.0)
+    assert first.verdict == "too long" and first.why == "ended at its limit of 2 s"
+    assert (second.verdict, second.why) == ("not run", "no time is left of 2 s")
 
 
 def test_the_summary_is_written_after_every_step(tmp_path: Path) -> None:

@@ -2,70 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
-from simfrontier.core.program import check
+from simfrontier.core.plan import Plan, build, make_plan
+from simfrontier.core.plan.families import FAMILIES
+from simfrontier.core.plan.moves import Hop
+from simfrontier.core.program import Mesh
+from simfrontier.core.workload import Attention, Checkpointing, gpt
+from simfrontier_real.ops.attention import slopes
 from simfrontier_real.ops.programs import programs_of
 from simfrontier_real.train.initial_states import initial_weights
 from simfrontier_real.train.states import assembled, final_states
 from simfrontier_real.train.train import train_in_one_process
-from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings
-from simfrontier_real.verify.verdict import scheduled_bytes, why_inexact
-from tests.real.grids import Grid, axonn, megatron
+from simfrontier_real.train.training_settings import TrainingSettings
+from simfrontier_real.verify.verdict import scheduled_bytes
+from tests.core.program.builders import mesh_of, options_of
+from tests.real.grids import OTHERS, SHAPES, Grid, axonn, megatron
 from tests.real.lowerings import MIXED, lowered_of
-from tests.real.schedules import distance, loss_distance, training, unsharded as reference
-from tests.real.together import Training, bytes_sent, replaying
+from tests.real.schedules import PLAIN, distance, loss_distance, training, unsharded
+from tests.real.together import Training, agrees, bytes_sent, replaying
 from tests.some import some
 
-EQUAL = {"fp64": 1e-10, "fp32": 1e-5}  # as the verdict allows
+PIECES: dict[str, Any] = {"sequence_parallel": True, "product_pieces": 2}
+ORDERS = [(2, "gpipe", 1), (4, "gpipe", 1), (2, "1f1b", 1), (4, "1f1b", 1), (2, "interleaved", 2)]
+GRIDS = [
+    *(axonn(*sizes) for sizes in ((2, 1, 1), (1, 2, 1), (1, 1, 2), (2, 2, 1), (2, 2, 2), (2, 2, 2, 2))),
+    axonn(4, 4, 1),  # every rank has one head, four features of the stream and eight words
+    *(
+        megatron(tensor, sequence_parallel=sequence, shape=shape)
+        for tensor, sequence, shape in product((2, 4), (False, True), ("parallel", "sequential", "tied"))
+    ),
+    *(
+        megatron(1, stages, order=order, chunks=chunks, grad_accum=4, overlap_exchange=overlap)
+        for (stages, order, chunks), overlap in product(ORDERS, (False, True))
+    ),
+    *(
+        megatron(2, 2, 2, data=data, shape=shape, sequence_parallel=shape == "tied")
+        for data, shape in product(("ddp", "zero1", "zero2", "zero3", "hsdp"), ("sequential", "tied"))
+    ),
+    megatron(2, **PIECES),
+    megatron(2, **PIECES, batch_first=True),
+    megatron(2, 2, **PIECES, shape="tied"),
+    megatron(2, **PIECES, checkpointing="none", data="zero3", overlap_gradients=True),
+    megatron(2, **PIECES, overlap_input_gradients=False, shape="parallel", batch_first=True),
+    megatron(2, **PIECES, overlap_input_gradients=False, gather_inputs_again=False, batch_first=True, shape="llama"),
+    *(axonn(2, 1, 2, 2, data=data) for data in ("zero1", "zero3", "hsdp")),
+    axonn(2, 2, 1, pipeline=2),
+    axonn(2, 1, 2, checkpoint_every=3),
+    megatron(2, 2, checkpoint_every=2, data="zero3"),
+    axonn(1, 2, 2, shape="tied", pipeline=2, data="zero1"),
+    axonn(2, 2, 1, oar=False, ors=False, oag=False, checkpointing="none"),
+    axonn(1, 2, 2, gather_again=True, shape="parallel"),
+    axonn(2, 2, 1, shape="mlp"),
+    megatron(2, 2, 2, shape="mlp"),
+    megatron(2, 2, 1, checkpointing="none", shape="parallel"),
+    megatron(2, 1, 2, overlap_input_gradients=False, overlap_gradients=True),
+    axonn(2, 2, 1, attention="fused", checkpointing="none"),
+    megatron(2, 2, 1, attention="fused"),
+    axonn(2, 2, 2, precision="fp32"),
+    megatron(2, 2, 2, precision="fp32"),
+    axonn(2, 1, 2, 2, optimizer="lamb", data="zero1"),
+    megatron(2, 2, 1, optimizer="lamb", shape="tied", sequence_parallel=True),  # both ends step the table
+    megatron(2, 1, 2, optimizer="lamb", data="zero1", gather="next_forward", overlap_gradients=True),
+]
 
 
-def unsharded(grid: Grid, steps: int) -> TrainingResult:
-    return reference(grid.schedule, training(steps), grid.precision)
-
-
-def agrees(grid: Grid, steps: int = 2) -> TrainingResult:
-    """The schedule is sound, need not excuse itself, and trains to the unsharded model's weights and losses: two steps,
-    as `make mutants` takes, because the second reads the weights and moments of the first."""
-    made = grid.schedule
-    assert str(check(made)) == "no findings"
-    assert {why_inexact(made, program) for program in programs_of(made).of_roles} == {""}
-    ours, theirs = train_in_one_process(made, training(steps)), unsharded(grid, steps)
-    assert distance(ours.weights, theirs.weights) <= EQUAL[grid.precision]
-    assert loss_distance(ours.losses, theirs.losses) <= EQUAL[grid.precision]
-    assert distance(ours.weights, initial_weights(made, 0)) > 1e-3  # it moved
-    return ours
-
-
-@pytest.mark.parametrize(
-    "sizes", [(2, 1, 1, 1), (1, 2, 1, 1), (1, 1, 2, 1), (2, 2, 1, 1), (2, 2, 2, 1), (2, 2, 2, 2)], ids=str
-)
-def test_every_grid_of_axonn_trains_like_the_unsharded_model(sizes: tuple[int, int, int, int]) -> None:
-    agrees(axonn(*sizes))
-
-
-def test_a_grid_of_four_by_four_trains_like_the_unsharded_model() -> None:
-    """Every rank has one head, four features of the stream and eight words."""
-    agrees(axonn(4, 4, 1))
-
-
-@pytest.mark.parametrize("shape", ["parallel", "sequential", "tied"])
-@pytest.mark.parametrize("sequence_parallel", [False, True], ids=["whole", "sequence"])
-@pytest.mark.parametrize("tensor", [2, 4])
-def test_tensor_parallelism_trains_like_the_unsharded_model(tensor: int, sequence_parallel: bool, shape: str) -> None:
-    agrees(megatron(tensor, sequence_parallel=sequence_parallel, shape=shape))
-
-
-@pytest.mark.parametrize(
-    ("stages", "order", "chunks"),
-    [(2, "gpipe", 1), (4, "gpipe", 1), (2, "1f1b", 1), (4, "1f1b", 1), (2, "interleaved", 2)],
-)
-@pytest.mark.parametrize("overlap", [False, True], ids=["blocking", "overlapped"])
-def test_pipelines_train_like_the_unsharded_model(stages: int, order: str, chunks: int, overlap: bool) -> None:
-    agrees(megatron(1, stages, order=order, chunks=chunks, grad_accum=4, overlap_exchange=overlap))
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+def test_grids_and_pipelines_train_like_the_unsharded_model(grid: Grid) -> None:
+    agrees(grid.schedule)
 
 
 @pytest.mark.parametrize("stages", [2, 4])
@@ -89,58 +99,90 @@ def test_interleaved_stages_differ_from_gpipe_by_rounding_only() -> None:
     assert distance(ours.weights, theirs.weights) <= 1e-13
 
 
-@pytest.mark.parametrize("data", ["ddp", "zero1", "zero2", "zero3", "hsdp"])
-@pytest.mark.parametrize("shape", ["sequential", "tied"])
-def test_tensor_pipeline_and_data_together_train_like_the_unsharded_model(data: str, shape: str) -> None:
-    agrees(megatron(2, 2, 2, data=data, shape=shape, sequence_parallel=shape == "tied"))
+# ── what people train, at tiny sizes ──
+
+
+@pytest.mark.parametrize("shape", OTHERS)
+@pytest.mark.parametrize("family", ["ddp", "zero3"])
+def test_every_shape_trains_like_the_unsharded_model(family: str, shape: str) -> None:
+    mesh = mesh_of(2, 1, 2)
+    ways: list[tuple[Attention, Checkpointing]] = [("plain", "full"), ("fused", "none")]
+    for attention, checkpointing in ways:
+        workload = gpt(OTHERS[shape], 8, checkpointing, precision="fp64", attention=attention)
+        plan, engine = make_plan(family, options_of(family), mesh), replace(PLAIN, persistence_elements=0)
+        agrees(build(workload, plan, mesh, engine, 2))
+
+
+SOME = [
+    megatron(2, 1, 2),
+    megatron(2, sequence_parallel=True),
+    megatron(2, 2, data="zero1"),
+    megatron(2, 1, attention="fused", checkpointing="none"),
+    axonn(2, 2, 2),
+    megatron(2, 2, checkpointing="selective", sequence_parallel=True),
+    axonn(2, 2, 1, checkpointing="selective"),
+    axonn(2, 1, 1, attention="fused"),
+]
+
+
+def shapes_on_grids() -> Iterator[Any]:
+    """Every shape on every grid; half of the pairs are long."""
+    for (number, shape), (place, grid) in product(enumerate(OTHERS), enumerate(SOME)):
+        marks = [pytest.mark.long] * ((number + place) % 2)
+        yield pytest.param(replace(grid, shape=shape), marks=marks, id=f"{grid}, {shape}")
+
+
+@pytest.mark.parametrize("grid", list(shapes_on_grids()))
+def test_every_shape_trains_on_grids_like_the_unsharded_model(grid: Grid) -> None:
+    agrees(grid.schedule)
+
+
+def test_slopes_of_twelve_heads_by_hand() -> None:
+    """Eight heads: 1/2, 1/4 … 1/256. Then the first, third … of sixteen: 2^−0.5, 2^−1.5, 2^−2.5, 2^−3.5."""
+    by_hand = [2.0**-n for n in range(1, 9)] + [2.0**-0.5, 2.0**-1.5, 2.0**-2.5, 2.0**-3.5]
+    assert np.allclose(slopes(12), by_hand, rtol=1e-15, atol=0)
+
+
+# ── one axis that cuts tokens in most ops and heads in attention: all-to-alls between ──
+
+OF_HEADS = ("attention", "scores", "softmax", "context")
+MESH = Mesh((("data", 2), ("tokens", 2)))
+
+
+def plan_of(data: str) -> Plan:
+    """A plan of the data axis, whose weights are the same along `tokens` and summed over it at the end of the step."""
+    plan: Plan = FAMILIES[data][1]("shared", FAMILIES[data][0](family=data), MESH, ("data",))
+    return replace(
+        plan,
+        hops=dict(plan.hops)
+        | {"step_reduction": (*plan.hops["step_reduction"], Hop(("tokens",))), "scalar": (Hop(MESH.names),)},
+        sequence="tokens",
+        cuts_of_kind={(kind, "a"): ("tokens",) for kind in OF_HEADS},
+        gathers_again=False,
+        gathers_inputs_again=False,
+        hooks=False,
+        groups="lane",
+    )
 
 
 @pytest.mark.parametrize(
-    "keys",
+    ("shape", "attention", "data"),
     [
-        {},
-        {"batch_first": True},
-        {"pipeline": 2, "shape": "tied"},
-        {"checkpointing": "none", "data": "zero3", "overlap_gradients": True},
-        {"overlap_input_gradients": False, "shape": "parallel", "batch_first": True},
-        {"overlap_input_gradients": False, "gather_inputs_again": False, "batch_first": True, "shape": "llama"},
+        ("sequential", "plain", "ddp"),
+        ("llama", "fused", "zero1"),
+        ("tied", "plain", "zero3"),
+        ("gpt-2", "fused", "zero3"),
+        ("bloom", "plain", "ddp"),
     ],
-    ids=str,
 )
-def test_products_in_pieces_train_like_the_unsharded_model(keys: dict[str, Any]) -> None:
-    agrees(megatron(2, sequence_parallel=True, product_pieces=2, **keys))
+def test_attention_by_heads_beside_tokens_trains_like_the_unsharded_model(
+    shape: str, attention: Attention, data: str
+) -> None:
+    workload = gpt(SHAPES[shape], 4, "full", precision="fp64", attention=attention)
+    agrees(build(workload, plan_of(data), MESH, PLAIN, 2))
 
 
-@pytest.mark.parametrize("data", ["zero1", "zero3", "hsdp"])
-def test_plans_of_the_data_axes_train_like_the_unsharded_model_on_axonns_grid(data: str) -> None:
-    agrees(axonn(2, 1, 2, 2, data=data))
-
-
-@pytest.mark.parametrize(
-    "grid",
-    [
-        axonn(2, 2, 1, pipeline=2),
-        axonn(2, 1, 2, checkpoint_every=3),
-        megatron(2, 2, checkpoint_every=2, data="zero3"),
-        axonn(1, 2, 2, shape="tied", pipeline=2, data="zero1"),
-        axonn(2, 2, 1, oar=False, ors=False, oag=False, checkpointing="none"),
-        axonn(1, 2, 2, gather_again=True, shape="parallel"),
-        axonn(2, 2, 1, shape="mlp"),
-        megatron(2, 2, 2, shape="mlp"),
-        megatron(2, 2, 1, checkpointing="none", shape="parallel"),
-        megatron(2, 1, 2, overlap_input_gradients=False, overlap_gradients=True),
-        axonn(2, 2, 1, attention="fused", checkpointing="none"),
-        megatron(2, 2, 1, attention="fused"),
-    ],
-    ids=str,
-)
-def test_other_points_train_like_the_unsharded_model(grid: Grid) -> None:
-    agrees(grid)
-
-
-@pytest.mark.parametrize("grid", [axonn(2, 2, 2, precision="fp32"), megatron(2, 2, 2, precision="fp32")], ids=str)
-def test_float32_agrees_to_its_precision(grid: Grid) -> None:
-    agrees(grid, steps=3)
+# ── precision, clipping, explicit transfers ──
 
 
 def test_float16_on_a_grid_stays_near_the_unsharded_model() -> None:
@@ -148,7 +190,7 @@ def test_float16_on_a_grid_stays_near_the_unsharded_model() -> None:
     made = axonn(2, 2, 1, precision="fp16").schedule
     assert made.tensors["ln1.moments"].dtype == made.tensors["loss.terms"].dtype == "fp32"
     how = TrainingSettings(steps=6, adam=training(1).adam, loss_scale=128.0)
-    assert loss_distance(train_in_one_process(made, how).losses, reference(made, training(6)).losses) < 0.01
+    assert loss_distance(train_in_one_process(made, how).losses, unsharded(made, training(6)).losses) < 0.01
 
 
 @pytest.mark.parametrize("grid", [axonn(2, 2, 2), megatron(2, 2, 2, sequence_parallel=True)], ids=str)
@@ -156,15 +198,13 @@ def test_lowered_collectives_train_a_grid_too(grid: Grid) -> None:
     """The largest logits are combined as such, not summed; exchanges go as they are."""
     made = grid.schedule
     ours = train_in_one_process(made, training(2), lowered=lowered_of(made, MIXED))
-    assert distance(ours.weights, unsharded(grid, 2).weights) <= 1e-10
+    assert distance(ours.weights, unsharded(made, training(2)).weights) <= 1e-10
 
 
 def test_clipping_works_on_the_norm_of_all_stages_and_shards() -> None:
     """A norm of 0.05 is exceeded in every step: a weight that is counted twice, or not, changes every update."""
     for grid in (megatron(2, 2, 2, shape="tied", sequence_parallel=True), axonn(2, 2, 2)):
-        made = grid.schedule
-        how = training(2, clip=0.05)
-        assert distance(train_in_one_process(made, how).weights, reference(made, how).weights) <= 1e-10
+        agrees(grid.schedule, clip=0.05)
 
 
 # ── what ranks hold, get and send ──

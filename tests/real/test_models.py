@@ -10,14 +10,13 @@ import pytest
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.program import Schedule, Tensor
-from simfrontier_real.ops.losses import LossTargets
-from simfrontier_real.ops.programs import Kernel
+from simfrontier_real.ops.operands import Kernel
 from simfrontier_real.train import models
 from simfrontier_real.train.initial_states import initial_weights
 from simfrontier_real.train.models import RealModel, batch, input_names, model_of
 from simfrontier_real.train.reference import train_unsharded
 from simfrontier_real.train.train import train_in_one_process
-from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings
+from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings, TrainingState
 from tests.real.schedules import EXACT, schedule, training
 
 
@@ -39,7 +38,7 @@ class Own(RealModel):
     def initial_state(self, state: Tensor, numbers: Any) -> Any:
         return np.zeros(state.shape) if state.quantity == "head.weight" else None
 
-    def kernels(self, targets: LossTargets, settings: object | None) -> dict[str, Kernel]:
+    def kernels(self, training_state: TrainingState, settings: object | None) -> dict[str, Kernel]:
         return {}
 
     def train_unsharded(

@@ -44,17 +44,6 @@ def run(*arguments: str, module: str = "simfrontier_real") -> subprocess.Complet
     )
 
 
-@pytest.mark.skipif(HAS_GPU, reason="this machine has a GPU")
-def test_without_a_gpu_nccl_is_refused_in_one_line(tmp_path: Path) -> None:
-    save(schedule(EXACT["ddp"], (1, 1, 1), model="mlp"), tmp_path / "schedule-one.json")
-    ended = run("train", str(tmp_path / "schedule-one.json"), "--backend", "nccl", "--out", str(tmp_path / "out"))
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == (
-        "simfrontier-real: --backend nccl: this machine has no GPU that torch can use; allowed: gloo\n"
-    )
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("backend", ["gloo", pytest.param("nccl", marks=needs_gpu)])
 def test_every_call_of_a_rank_that_is_alone(backend: str) -> None:
     """Schedules of one rank have no calls; these are the library's, of one member, in five types."""

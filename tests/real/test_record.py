@@ -12,6 +12,7 @@ from simfrontier.core.program.placement import REPLICATE, flat
 from simfrontier.core.trace import file_of
 from simfrontier_real.ops.executor import StepTimes
 from simfrontier_real.ops.programs import programs_of
+from simfrontier_real.ranks.hosts import ProcessorTime, others_share
 from simfrontier_real.replay.record import aligned, arrows_of, clocked, held_ranks, trace_of
 
 
@@ -61,10 +62,6 @@ def two_collectives() -> Schedule:
     )
 
 
-def hand_times(begin_s: float, ready: tuple[float, ...], end: tuple[float, ...]) -> StepTimes:
-    return StepTimes(begin_s, ready, end)
-
-
 def test_a_collective_starts_when_the_last_rank_of_its_group_is_ready() -> None:
     """Rank 0's clock is 100 s ahead of rank 2's and rank 3's host: they add 100. The first rank sets out at 10.0 of
     rank 0's clock, and all times count from there. Pair: ranks 0 and 1 are ready at 1 and 3, so both start at 3; ranks
@@ -76,7 +73,7 @@ def test_a_collective_starts_when_the_last_rank_of_its_group_is_ready() -> None:
     ranks = []
     for rank in range(4):
         shift = 10.0 if rank < 2 else -90.0
-        times = hand_times(
+        times = StepTimes(
             shift + (0.0 if rank == 0 else 0.25),
             tuple(shift + value for value in ready[rank]),
             tuple(shift + value for value in end[rank]),
@@ -115,7 +112,7 @@ def test_a_trace_holds_medians_over_the_iterations() -> None:
     times = []
     for number, length in enumerate((4.0, 9.0, 5.0)):
         at = 100.0 * number
-        times.append(hand_times(at, (at, at + 1, at + 2), (at + 1, at + 2, at + length)))
+        times.append(StepTimes(at, (at, at + 1, at + 2), (at + 1, at + 2, at + length)))
     trace = trace_of(made, programs_of(made), [clocked(times, 0.0, "a", {})] * 4, "by hand", {})
     assert trace.spans[0][2].end_s == 5.0
     assert trace.spans[0][1].start_s == 1.0
@@ -138,10 +135,21 @@ def test_the_step_of_a_trace_with_some_ranks_is_that_of_all() -> None:
     made = two_collectives()
     ends = (4.0, 4.0, 9.0, 9.0)
     ranks = [
-        clocked([hand_times(0.0, (0.0, 1.0, 2.0), (1.0, 2.0, end))], 0.0, f"host{rank // 2}", {})
+        clocked([StepTimes(0.0, (0.0, 1.0, 2.0), (1.0, 2.0, end))], 0.0, f"host{rank // 2}", {})
         for rank, end in enumerate(ends)
     ]
     trace = trace_of(made, programs_of(made), ranks, "by hand", {}, most_ranks=2)
     assert (trace.members, trace.ranks) == (((0,), (1,)), ("rank 0 on host0", "rank 1 on host0"))
     assert trace.notes["held_ranks"] == "0-1" and trace.notes["step_median_s"] == "9.000000000"
     assert trace.spans[0][2].level == "inter_node"  # levels still know all hosts
+
+
+def test_the_share_by_hand() -> None:
+    """Two ranks on host a, 10 s on two processors: 20 s in all, 12 s busy, of which the ranks took 4 and 3 s: others
+    5 of 20 s, a quarter. On host b 1 of 20 s. The busiest counts."""
+    a = [ProcessorTime(4.0, 12.0, 20.0), ProcessorTime(3.0, 12.0, 20.0)]
+    b = [ProcessorTime(9.0, 10.0, 20.0)]
+    assert others_share(["a", "a"], a) == 0.25
+    assert others_share(["a", "b", "a"], [a[0], b[0], a[1]]) == 0.25
+    assert others_share(["b"], b) == 0.05
+    assert others_share(["b"], [ProcessorTime(10.5, 10.0, 20.0)]) == 0.0  # counted in ticks of 10 ms

@@ -35,11 +35,10 @@ JOB = {"SLURM_JOB_ID": "1991", "SLURM_JOB_NUM_NODES": "3", "SLURM_JOB_NODELIST":
 
 @dataclass(frozen=True)
 class Ended:
-    """A script's exit code, its lines as words, what it found missing, and what it said on standard error."""
+    """A script's exit code, its lines as words, and what it said on standard error."""
 
     code: int
     lines: list[list[str]]
-    missing: list[str]
     err: str
 
     def commands(self, program: str) -> list[list[str]]:
@@ -67,10 +66,8 @@ def dry_run(site: str, **variables: str) -> Ended:
         text=True,
         timeout=60,
     )
-    said = ran.stdout.splitlines()
-    missing = [line.removeprefix("missing: ") for line in said if line.startswith("missing: ")]
-    lines = said[: len(said) - len(missing)]  # they come at the end
-    return Ended(ran.returncode, [shlex.split(line) for line in lines], missing, ran.stderr)
+    lines = [shlex.split(line) for line in ran.stdout.splitlines() if not line.startswith("missing: ")]
+    return Ended(ran.returncode, lines, ran.stderr)
 
 
 def parsed(program: str, arguments: list[str]) -> Any:
@@ -78,11 +75,6 @@ def parsed(program: str, arguments: list[str]) -> Any:
     group: Any = APPS[program]
     command = group.commands[arguments[0]]
     return command.make_context(arguments[0], arguments[1:])
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_bash_can_read_the_script(script: str) -> None:
-    subprocess.run(["bash", "-n", str(SLURM / script)], check=True)
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
@@ -139,14 +131,9 @@ def test_outside_of_a_job_the_script_submits_itself(site: str) -> None:
     ("site", "variables", "message"),
     [
         ("perlmutter", {"DRY_RUN": "0"}, "SCENARIO is not set"),
-        ("frontier", {"DRY_RUN": "0"}, "ACCOUNT is not set; allowed: the project to charge"),
         ("frontier", {"STEPS": "predict mesure"}, "STEPS: got mesure; allowed: predict where measure calibrate"),
-        ("frontier", {"BROADCAST": "yes"}, "BROADCAST: got 'yes'; allowed: 0 1"),
         ("generic", {"BROADCAST": "1"}, "LOCAL_DISK is not set"),
-        ("generic", {"MEET_AT": "home"}, "MEET_AT: got 'home'; allowed: name address"),
         ("frontier", {"TRAIN_NODES": "0"}, "TRAIN_NODES: got '0'; allowed: a whole number from 1 to 100000"),
-        ("frontier", {"BIND": "nearest"}, "BIND: got nearest; allowed: gcd, closest"),
-        ("generic", {"BACKEND": "mpi"}, "BACKEND: got mpi; allowed: gloo, nccl"),
         ("frontier", {"ROOT": "/nowhere"}, "/nowhere has no real/slurm/common.sh"),
     ],
 )
@@ -167,28 +154,7 @@ def test_on_frontier_rank_r_of_a_node_has_the_cores_and_memory_of_gcd_r() -> Non
     assert {"--gpus-per-task=1", "--gpu-bind=closest"} < set(closest)
 
 
-def test_a_dry_run_says_what_is_missing() -> None:
-    commands = [f"the command {name} on this host" for name in ("sbatch", "srun", "scontrol", "module")]
-    environment = "the Python environment /nowhere with simfrontier (PYTHON_ENV; SETUP=1 makes it)"
-    account = "the project to charge (ACCOUNT)"
-    assert dry_run("frontier").missing == [account, *commands, environment]
-    assert dry_run("perlmutter").missing == [account, *commands, environment, "the file SCENARIO (SCENARIO)"]
-    ended = dry_run("frontier", ACCOUNT="a", BROADCAST="1", SCENARIO="/no.toml", TRAIN_SCENARIO="/none.toml")
-    packed = "the packed environment /nowhere.tar.gz (ARCHIVE; PACK=1 makes it)"
-    files = ["the file /no.toml (SCENARIO)", "the file /none.toml (TRAIN_SCENARIO)"]
-    assert ended.missing == [*commands, "the command sbcast on this host", environment, packed, *files]
-    inside = dry_run("generic", **JOB, CONTAINER="apptainer exec /no.sif")
-    expected = ["srun", "scontrol", "apptainer"]
-    assert inside.missing == [
-        *(f"the command {name} on this host" for name in expected),
-        "the image /no.sif of CONTAINER",
-    ]
-
-
-NODES = [1, 2, 48, 384, *(pytest.param(nodes, marks=pytest.mark.long) for nodes in (4, 8, 16, 96, 192))]
-
-
-@pytest.mark.parametrize("nodes", NODES)
+@pytest.mark.parametrize("nodes", [1, 48, *(pytest.param(each, marks=pytest.mark.long) for each in (2, 8, 96, 384))])
 def test_what_frontier_runs_unless_told_otherwise_has_schedules(nodes: int, tmp_path: Path) -> None:
     ended = dry_run("frontier", NODES=str(nodes), OUT=str(tmp_path))
     predict, _, train = (words for words in ended.commands("simfrontier") if words[0] == "export")

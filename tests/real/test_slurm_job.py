@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from simfrontier.core.trace import read_perfetto
 from tests.real.slurm_stand_ins import install_environment, install_slurm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,10 +47,10 @@ class Job:
         return (self.out / name / "index.html").exists()
 
 
-def run_job(folder: Path, site: str = "frontier", real_simulator: bool = False, **inputs: str) -> Job:
+def run_job(folder: Path, site: str = "frontier", **inputs: str) -> Job:
     """Submit a site's script from a folder; everything it needs is made there."""
     install_slurm(folder / "slurm")
-    install_environment(folder / "env", real_simulator)
+    install_environment(folder / "env")
     (folder / "nvme").mkdir(exist_ok=True)
     log = folder / "calls"
     log.unlink(missing_ok=True)
@@ -62,7 +61,7 @@ def run_job(folder: Path, site: str = "frontier", real_simulator: bool = False, 
         if not (folder / "root" / name).exists():
             (folder / "root" / name).symlink_to(target)
     places = {"ROOT": folder / "root", "PYTHON_ENV": folder / "env", "LOCAL_DISK": folder / "nvme", "STAND_IN_LOG": log}
-    known = {"PATH": f"{folder / 'slurm'}:{os.environ['PATH']}", "STAND_IN_TRACES": "copy"}
+    known = {"PATH": f"{folder / 'slurm'}:{os.environ['PATH']}"}
     ran = subprocess.run(
         ["bash", str(SLURM / f"{site}.sbatch")],
         env={**known, **{key: str(value) for key, value in places.items()}, **INPUTS, **inputs},
@@ -77,33 +76,19 @@ def run_job(folder: Path, site: str = "frontier", real_simulator: bool = False, 
 
 def pack(folder: Path) -> None:
     """The archive of an environment, as conda-pack would make it."""
-    install_environment(folder / "env", False)
+    install_environment(folder / "env")
     with tarfile.open(folder / "env.tar.gz", "w:gz") as archive:
         archive.add(folder / "env" / "bin", "bin")
 
 
-def test_a_job_of_48_nodes_compares_384_ranks(tmp_path: Path) -> None:
-    settings = "machine.name=frontier library.name=rccl mesh.devices_per_node=8 model.num_layers=1"
+def test_a_job_of_48_nodes_launches_384_ranks(tmp_path: Path) -> None:
     pack(tmp_path)
-    job = run_job(
-        tmp_path,
-        real_simulator=True,
-        PLANS="zero-topo",
-        SCENARIO=str(ROOT / "scenarios" / "crosscheck.toml"),
-        SETTINGS=settings,
-        STAND_IN_TRACES="slower",
-        QOS="debug",
-    )
+    job = run_job(tmp_path, BROADCAST="1", QOS="debug")
     assert job.code == 0, job.said + job.err
     steps = ("broadcast", "predict", "where", "measure", "calibrate", "replay", "train", "compare")
     assert "; ".join(f"{step} done" for step in (*steps, "compare-calibrated")) in job.summary
     assert job.summary.endswith("exit code 0")
     assert job.has_page("page-predicted") and job.has_page("page-calibrated")
-    real = read_perfetto(job.out / "real" / "trace-zero-topo.json")
-    assert len(real.members) == 384 and real.title.startswith("stand-in")
-    calibrated = read_perfetto(job.out / "sim-calibrated" / "trace-zero-topo.json")
-    assert calibrated.notes["calibration"] == "calibration.toml"
-
     (submitted,) = job.of("sbatch")
     expected = {"nodes": "48", "account": "abc123", "qos": "debug", "partition": "batch", "constraint": "nvme"}
     assert expected.items() <= submitted["options"].items()
@@ -121,17 +106,13 @@ def test_a_job_of_48_nodes_compares_384_ranks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fails", "code", "outcomes", "pages"),
     [
-        ("", 0, ["compare done", "compare-calibrated done"], "pc"),
         ("train:1", 1, ["train failed (1)", "compare done", "compare-calibrated done"], "pc"),
         ("measure:7", 7, ["measure failed (7)", "calibrate skipped (measure failed)", "train done"], "p"),
         ("sim:2", 2, ["predict failed (2)", "calibrate done", "replay skipped (predict failed)", "train done"], ""),
         ("replay:9", 9, ["train done", "compare skipped (replay failed)"], ""),
-        ("where:5", 5, ["where failed (5)", "compare done", "compare-calibrated done"], "pc"),
         ("sim-calibrated:2", 2, ["calibrate failed (2)", "compare-calibrated skipped (calibrate failed)"], "p"),
-        ("measure:7 train:3", 7, ["measure failed (7)", "train failed (3)", "compare done"], "p"),
         ("page-predicted:1", 0, ["compare done (they differ)", "compare-calibrated done"], "pc"),
         ("page-calibrated:1", 1, ["compare done", "compare-calibrated done (they differ)"], "pc"),
-        ("page-predicted:2", 2, ["compare failed (2)", "compare-calibrated done"], "c"),
     ],
 )
 def test_a_step_that_fails_takes_along_only_what_needs_it(

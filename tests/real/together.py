@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from simfrontier.core.collectives import LoweredSchedule
-from simfrontier.core.program import Schedule
+from simfrontier.core.program import Schedule, check
 from simfrontier_real.ops.arrays import Backend, numpy_backend
 from simfrontier_real.ops.layout import block_of, coordinates, layouts_of
 from simfrontier_real.ops.op_runner import LaneStep, RealOpRunner
-from simfrontier_real.ops.programs import Kernel, RankContext, programs_of, rank_context_of
+from simfrontier_real.ops.operands import Kernel
+from simfrontier_real.ops.programs import RankContext, programs_of, rank_context_of
 from simfrontier_real.ranks.loopback import RanksInOneProcess
 from simfrontier_real.ranks.transport import Transport
 from simfrontier_real.replay.replay import ComputeMode, ReplayRunner, StandInKernels
-from simfrontier_real.train.train import TrainingRank
+from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.states import model_dtype
+from simfrontier_real.train.train import TrainingRank, train_in_one_process
 from simfrontier_real.train.training_settings import StartingPoint, TrainingSettings
+from simfrontier_real.verify.verdict import why_inexact
+from tests.real.schedules import distance, loss_distance, training, unsharded
+
+EQUAL: Final = {"fp64": 1e-10, "fp32": 1e-5}  # relative differences that the verdict allows
 
 
 def contexts_of(made: Schedule, backend: Backend | None = None) -> list[RankContext]:
@@ -91,3 +98,15 @@ def block(made: Schedule, name: str, whole: Any, rank: int) -> Any:
     """A rank's block of a whole value."""
     tensor = made.tensors[name]
     return whole[block_of(tensor.shape, tensor.placement, made.mesh, coordinates(made.mesh, rank), name)]
+
+
+def agrees(made: Schedule, steps: int = 2, clip: float = 1.0) -> None:
+    """The schedule is sound, need not excuse itself, and trains to the unsharded model's weights and losses: two steps,
+    as `make mutants` takes, because the second reads the weights and moments of the first."""
+    assert str(check(made)) == "no findings"
+    assert {why_inexact(made, program) for program in programs_of(made).of_roles} == {""}
+    how, precision = training(steps, clip), model_dtype(made)
+    ours, theirs = train_in_one_process(made, how), unsharded(made, how, precision)
+    assert distance(ours.weights, theirs.weights) <= EQUAL[precision]
+    assert loss_distance(ours.losses, theirs.losses) <= EQUAL[precision]
+    assert distance(ours.weights, initial_weights(made, 0)) > 1e-3  # it moved

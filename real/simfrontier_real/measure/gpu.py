@@ -28,15 +28,15 @@ LEAST_S: Final = 1.0  # with less time left, a step is not begun
 TAIL_BYTES: Final = 4096  # of a step's output, in which its last line is looked for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CheckStep:
     """A command with a time limit in seconds. `shows`: what its success proves. `needs`: names of the steps whose
     results it reads; it is skipped unless they have passed."""
 
     name: str
+    limit_s: float
     shows: str
     command: tuple[str, ...]
-    limit_s: float
     needs: tuple[str, ...] = ()
 
 
@@ -133,132 +133,62 @@ def steps_of(run: GpuRun) -> list[CheckStep]:
     time whatever becomes of the others; the tests, which come last, have what is left."""
     out, steps = run.out, [*_with_nccl(run), *_over_gloo(run)]
     machine = () if run.machine is None else ("--machine", run.machine)
-    steps.append(
-        CheckStep(
-            name="rates",
-            shows="times of products and kernels, as tables for simfrontier validate",
-            command=_real("rates", "--device", "cuda", "--out", out / "rates", "--seconds", "72", *machine),
-            limit_s=89,
-        )
-    )
+    rates = _real("rates", "--device", "cuda", "--out", out / "rates", "--seconds", "72", *machine)
+    steps.append(CheckStep("rates", 89, "times of products and kernels, as tables for simfrontier validate", rates))
     if find_spec("pytest") is not None and all((run.root / name).is_file() for name in _TESTS):
-        steps.append(
-            CheckStep(
-                name="tests",
-                shows="the tests that need a GPU, the roofline of nccl's compute times among them",
-                command=(sys.executable, "-m", "pytest", "-q", *(str(run.root / name) for name in _TESTS)),
-                limit_s=LIMIT_S,
-            )
-        )
+        shows = "the tests that need a GPU, the roofline of nccl's compute times among them"
+        tests = (sys.executable, "-m", "pytest", "-q", *(str(run.root / name) for name in _TESTS))
+        steps.append(CheckStep("tests", LIMIT_S, shows, tests))
     return steps
 
 
 def _with_nccl(run: GpuRun) -> Iterator[CheckStep]:
     """The device itself, and a single rank over nccl."""
-    out, nccl = run.out, ("--backend", "nccl", "--ranks", "1")
-    yield CheckStep(
-        name="device",
-        shows="device, driver and versions; no package is missing",
-        command=_real("device", "--out", out / FACTS),
-        limit_s=40,
-    )
-    yield CheckStep(
-        name="nccl-schedules",
-        shows="schedules of one rank",
-        command=_export(run, "toy", "fp32", 1, "ddp,zero3,zero-topo", out / "one"),
-        limit_s=10,
-    )
-    one = _schedules(out / "one", "ddp", "zero3", "zero-topo")
-    yield CheckStep(
-        name="nccl-train",
-        shows="nccl, one rank: training equals the unsharded model",
-        command=_real("train", *one, *nccl, "--json", out / "nccl-train.json", "--out", out / "real" / "nccl-train"),
-        limit_s=40,
-        needs=("nccl-schedules",),
-    )
-    yield CheckStep(
-        name="nccl-replay",
-        shows="nccl, one rank: replays with real compute",
-        command=_real("replay", *one, *nccl, "--out", out / "real" / "nccl-replay"),
-        limit_s=30,
-        needs=("nccl-schedules",),
-    )
-    yield CheckStep(
-        name="nccl-measure",
-        shows="nccl, one rank: what an op costs, copies and products in bf16, as a calibration",
-        command=_real("measure", *nccl, "--precision", "bf16", "--out", out / "nccl.toml"),
-        limit_s=30,
-    )
+    out, nccl, needs = run.out, ("--backend", "nccl", "--ranks", "1"), ("nccl-schedules",)
+    plans = ("ddp", "zero3", "zero-topo")
+    one = _schedules(out / "one", *plans)
+    device = _real("device", "--out", out / FACTS)
+    yield CheckStep("device", 40, "device, driver and versions; no package is missing", device)
+    yield CheckStep("nccl-schedules", 10, "schedules of one rank", _export(run, "toy", "fp32", 1, plans, out / "one"))
+    train = _real("train", *one, *nccl, "--json", out / "nccl-train.json", "--out", out / "real" / "nccl-train")
+    yield CheckStep("nccl-train", 40, "nccl, one rank: training equals the unsharded model", train, needs)
+    replay = _real("replay", *one, *nccl, "--out", out / "real" / "nccl-replay")
+    yield CheckStep("nccl-replay", 30, "nccl, one rank: replays with real compute", replay, needs)
+    shows = "nccl, one rank: what an op costs, copies and products in bf16, as a calibration"
+    measure = _real("measure", *nccl, "--precision", "bf16", "--out", out / "nccl.toml")
+    yield CheckStep("nccl-measure", 30, shows, measure)
 
 
 def _over_gloo(run: GpuRun) -> Iterator[CheckStep]:
     """Ranks that share the device, their messages copied through the host's memory."""
     out, gloo = run.out, ("--backend", "gloo", "--device", "cuda", "--ranks", str(RANKS))
-    plans = ("zero3", "hsdp", "zeropp", "zero-topo")
-    yield CheckStep(
-        name="gloo-schedules",
-        shows=f"schedules of {RANKS} ranks, and how their collectives are lowered",
-        command=_export(run, "toy", "fp64", RANKS, ",".join(plans), out / "several", "--fidelity", "chunk"),
-        limit_s=10,
-    )
-    yield CheckStep(
-        name="gloo-grid",
-        shows="a schedule of two-way tensor parallelism and two stages",
-        command=_export(run, "compressed-3d", "fp64", RANKS, "plain", out / "grid"),
-        limit_s=10,
-    )
-    several, grid = _schedules(out / "several", *plans), _schedules(out / "grid", "plain")
-    few = ("--steps", "3")
-    yield CheckStep(
-        name="gloo-train",
-        shows=f"{RANKS} ranks on one GPU: training equals the unsharded model",
-        command=_real(
-            *("train", *several, *grid, *gloo, *few, "--json", out / "gloo-train.json"),
-            *("--out", out / "real" / "gloo-train"),
-        ),
-        limit_s=70,
-        needs=("gloo-schedules", "gloo-grid"),
-    )
-    yield CheckStep(
-        name="gloo-lowered",
-        shows="the same with collectives carried by explicit transfers",
-        command=_real("train", *several, *gloo, *few, "--collectives", "lowered", "--json", out / "gloo-lowered.json"),
-        limit_s=45,
-        needs=("gloo-schedules",),
-    )
+    plans, several = ("zero3", "hsdp", "zeropp", "zero-topo"), out / "several"
+    files, grid, few = _schedules(several, *plans), _schedules(out / "grid", "plain"), ("--steps", "3")
+    shows = f"schedules of {RANKS} ranks, and how their collectives are lowered"
+    export = _export(run, "toy", "fp64", RANKS, plans, several, "--fidelity", "chunk")
+    yield CheckStep("gloo-schedules", 10, shows, export)
+    shows = "a schedule of two-way tensor parallelism and two stages"
+    yield CheckStep("gloo-grid", 10, shows, _export(run, "compressed-3d", "fp64", RANKS, ("plain",), out / "grid"))
+    shows = f"{RANKS} ranks on one GPU: training equals the unsharded model"
+    places = ("--json", out / "gloo-train.json", "--out", out / "real" / "gloo-train")
+    train = _real("train", *files, *grid, *gloo, *few, *places)
+    yield CheckStep("gloo-train", 70, shows, train, ("gloo-schedules", "gloo-grid"))
+    shows = "the same with collectives carried by explicit transfers"
+    lowered = _real("train", *files, *gloo, *few, "--collectives", "lowered", "--json", out / "gloo-lowered.json")
+    yield CheckStep("gloo-lowered", 45, shows, lowered, ("gloo-schedules",))
+    shows = "collectives through the host's memory and local work, as a calibration"
     sizes = ("--sizes", "64KiB,1MiB,4MiB,16MiB", "--iterations", "5")
-    yield CheckStep(
-        name="gloo-measure",
-        shows="collectives through the host's memory and local work, as a calibration",
-        command=_real("measure", *gloo, *sizes, "--out", out / "gloo.toml"),
-        limit_s=35,
-    )
-    calibrated = ("--set", f"library.calibration={out / 'gloo.toml'}")
-    compared = ("zero3", "zeropp", "zero-topo")
-    yield CheckStep(
-        name="gloo-simulate",
-        shows="three plans simulated on what was measured",
-        command=_export(run, "crosscheck", "fp32", RANKS, ",".join(compared), out / "simulated", *calibrated),
-        limit_s=10,
-        needs=("gloo-measure",),
-    )
-    yield CheckStep(
-        name="gloo-replay",
-        shows="the same schedules with real messages and real compute",
-        command=_real(
-            *("replay", *_schedules(out / "simulated", *compared), *gloo),
-            *("--iterations", "3", "--warmup", "1", "--out", out / "real" / "crosscheck"),
-        ),
-        limit_s=45,
-        needs=("gloo-simulate",),
-    )
-    yield CheckStep(
-        name="crosscheck",
-        shows="simulated against real: equal operations, order and bytes; times compared",
-        command=_core("crosscheck", out / "simulated", out / "real" / "crosscheck", "--out", out / "crosscheck"),
-        limit_s=10,
-        needs=("gloo-replay",),
-    )
+    yield CheckStep("gloo-measure", 35, shows, _real("measure", *gloo, *sizes, "--out", out / "gloo.toml"))
+    calibrated, compared = ("--set", f"library.calibration={out / 'gloo.toml'}"), ("zero3", "zeropp", "zero-topo")
+    simulated = _export(run, "crosscheck", "fp32", RANKS, compared, out / "simulated", *calibrated)
+    yield CheckStep("gloo-simulate", 10, "three plans simulated on what was measured", simulated, ("gloo-measure",))
+    shows = "the same schedules with real messages and real compute"
+    times = ("--iterations", "3", "--warmup", "1", "--out", out / "real" / "crosscheck")
+    replay = _real("replay", *_schedules(out / "simulated", *compared), *gloo, *times)
+    yield CheckStep("gloo-replay", 45, shows, replay, ("gloo-simulate",))
+    shows = "simulated against real: equal operations, order and bytes; times compared"
+    check = _core("crosscheck", out / "simulated", out / "real" / "crosscheck", "--out", out / "crosscheck")
+    yield CheckStep("crosscheck", 10, shows, check, ("gloo-replay",))
 
 
 def _real(*arguments: object) -> tuple[str, ...]:
@@ -269,8 +199,11 @@ def _core(*arguments: object) -> tuple[str, ...]:
     return (sys.executable, "-m", "simfrontier", *map(str, arguments))
 
 
-def _export(run: GpuRun, scenario: str, dtype: str, ranks: int, plans: str, out: Path, *more: str) -> tuple[str, ...]:
-    path, how = run.root / "scenarios" / f"{scenario}.toml", ("--set", f"model.precision={dtype}", "--plans", plans)
+def _export(
+    run: GpuRun, scenario: str, dtype: str, ranks: int, plans: Sequence[str], out: Path, *more: str
+) -> tuple[str, ...]:
+    path = run.root / "scenarios" / f"{scenario}.toml"
+    how = ("--set", f"model.precision={dtype}", "--plans", ",".join(plans))
     return _core("export", path, *how, "--devices", str(ranks), "--out", out, *more)
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from simfrontier.core.program import Compute
 from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.losses import softmax_by_maximum, softmax_by_pairs
 from simfrontier_real.ops.operands import Operands
-from simfrontier_real.ops.programs import RankContext
 
 _NAMES = {"query": "rotary.query", "key": "rotary.key", "value": "value.out"}  # where they lie apart
 
@@ -128,27 +126,27 @@ def _d_key(operands: Operands) -> None:
     _put_shared(operands, operands.xp.matmul(turned, query) / math.sqrt(query.shape[-1]))
 
 
-def scores(context: RankContext, index: int, op: Compute) -> None:
+def scores(operands: Operands) -> None:
     """Queries by keys, or the gradient of either."""
     kernels = {None: _scores, "dquery": _d_query, "dkey": _d_key}
-    kernels[op.named.part](Operands(context, index, op))
+    kernels[operands.op.named.part](operands)
 
 
-def context_of_scores(context: RankContext, index: int, op: Compute) -> None:
+def context_of_scores(operands: Operands) -> None:
     """Probabilities by values, or the gradient of either."""
     kernels = {None: _context, "dprobabilities": _d_probabilities, "dvalue": _d_value}
-    kernels[op.named.part](Operands(context, index, op))
+    kernels[operands.op.named.part](operands)
 
 
-def softmax(context: RankContext, index: int, op: Compute) -> None:
+def softmax(operands: Operands) -> None:
     """Softmax over the last dimension by the op's kernel, causal where the model is, and its backward."""
-    operands, wide = Operands(context, index, op), context.backend.wide
+    wide = operands.wide
     if operands.is_backward:
         gradient = wide(operands.activation("d.probabilities"))
         probabilities = wide(operands.activation("probabilities"))
         operands.put(_d_scores(operands.xp, gradient, probabilities))
     else:
-        operands.put(_probabilities(operands, wide(operands.one()), op.kernel))
+        operands.put(_probabilities(operands, wide(operands.one()), operands.op.kernel))
 
 
 def _probabilities(operands: Operands, scores: Array, kernel: str = "") -> Array:
@@ -195,9 +193,9 @@ def _d_scores(xp: Any, gradient: Array, probabilities: Array) -> Array:
 # ── all in one ──
 
 
-def attention(context: RankContext, index: int, op: Compute) -> None:
+def attention(operands: Operands) -> None:
     """Fused attention, and its backward, which forms the scores again."""
-    operands, xp, wide = Operands(context, index, op), context.backend.xp, context.backend.wide
+    xp, wide = operands.xp, operands.wide
     query, key, value = (wide(_part(operands, name)) for name in _NAMES)
     probabilities = _probabilities(operands, _scores_of(xp, query, key))
     if not operands.is_backward:
@@ -216,11 +214,10 @@ def attention(context: RankContext, index: int, op: Compute) -> None:
 _ROTARY_BASE = 10_000.0
 
 
-def rotary(context: RankContext, index: int, op: Compute) -> None:
+def rotary(operands: Operands) -> None:
     """Queries and keys turned by their positions' angles, the first half of a head's features with the second
     (GPT-NeoX's order of arXiv 2104.09864); their gradients turned back."""
-    operands = Operands(context, index, op)
-    backend, xp, wide = context.backend, operands.xp, context.backend.wide
+    backend, xp, wide = operands.backend, operands.xp, operands.wide
     for number, (_, values) in enumerate(operands.activations()):
         rows = wide(by_head(operands, values, of_keys=number == 1))
         half, length = rows.shape[-1] // 2, rows.shape[1]

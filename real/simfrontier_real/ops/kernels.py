@@ -6,7 +6,6 @@ import math
 import zlib
 from typing import Any
 
-from simfrontier.core.program import Compute
 from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.attention import (
     attention,
@@ -18,8 +17,7 @@ from simfrontier_real.ops.attention import (
     taken_apart,
 )
 from simfrontier_real.ops.layout import block_of, first_index, local_shape
-from simfrontier_real.ops.operands import Operands
-from simfrontier_real.ops.programs import Kernel, RankContext
+from simfrontier_real.ops.operands import Kernel, Operands
 
 RATE = 0.1  # Megatron-LM's default (--hidden-dropout, --attention-dropout)
 
@@ -32,18 +30,18 @@ def mask(name: str, layer: int, micro: int, shape: tuple[int, ...]) -> Any:
     return (numbers.random(shape) >= RATE).astype(np.uint8)
 
 
-def dropout(context: RankContext, index: int, op: Compute) -> None:
+def dropout(operands: Operands) -> None:
     """What stays, larger by 1 / (1 - rate), and the mask; backward by that mask."""
-    operands, wide = Operands(context, index, op), context.backend.wide
+    wide = operands.wide
     if operands.is_backward:
         (_, gradient), (_, kept) = operands.activations()
         operands.put(wide(gradient) * kept / (1 - RATE))
         return
-    ref = context.program.writes[index][1]
-    tensor = context.schedule.tensors[ref.name]
+    ref = operands.context.program.writes[operands.index][1]
+    tensor = operands.context.schedule.tensors[ref.name]
     whole = mask(operands.module, ref.layer, ref.micro, tensor.shape)
-    block = block_of(tensor.shape, tensor.placement, context.schedule.mesh, context.at, tensor.name)
-    kept = context.backend.array(whole[block].copy(), "uint8")
+    block = block_of(tensor.shape, tensor.placement, operands.context.schedule.mesh, operands.context.at, tensor.name)
+    kept = operands.backend.array(whole[block].copy(), "uint8")
     operands.put(wide(operands.one()) * kept / (1 - RATE))
     operands.put(kept, 1)
 
@@ -52,9 +50,8 @@ NORM_EPSILON = 1e-5
 _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 
-def _matmul(context: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(context, index, op)
-    module, part = operands.module, op.named.part
+def _matmul(operands: Operands) -> None:
+    module, part = operands.module, operands.op.named.part
     if part == "dgrad":
         weight = operands.weight(operands.weight_of(module))
         assert weight is not None
@@ -63,10 +60,11 @@ def _matmul(context: RankContext, index: int, op: Compute) -> None:
         _weight_gradient(operands, module)
     else:
         weight, bias = operands.weight(operands.weight_of(module)), operands.weight(f"{module}.bias")
-        assert weight is not None and op.matmul is not None
+        assert weight is not None and operands.op.matmul is not None
         out = operands.xp.matmul(operands.one(), operands.xp.permute_dims(weight, (1, 0)))
         # a product that is still to be summed takes its bias once: on the first rank of those that are summed
-        made = out + bias if bias is not None and context.is_first(operands.cuts(op.matmul[3])) else out
+        takes_bias = operands.context.is_first(operands.cuts(operands.op.matmul[3]))
+        made = out + bias if bias is not None and takes_bias else out
         if operands.num_outputs() == 1:
             operands.put(made)
         else:  # queries, keys and values apart
@@ -98,8 +96,8 @@ def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
     return put_together(operands, query, key, value)
 
 
-def _norm(context: RankContext, index: int, op: Compute) -> None:
-    operands, wide = Operands(context, index, op), context.backend.wide
+def _norm(operands: Operands) -> None:
+    wide = operands.wide
     module = operands.module
     if operands.is_backward:
         _norm_backward(operands, module)
@@ -144,11 +142,10 @@ def _normalised(operands: Operands, x: Array, moments: Array | None) -> tuple[Ar
     return centred * inverse, inverse
 
 
-def _norm_sums(context: RankContext, index: int, op: Compute) -> None:
+def _norm_sums(operands: Operands) -> None:
     """Sums over this rank's features: of a norm's input and its squares; backward, of what the norm's gradient takes
     the means of."""
-    operands = Operands(context, index, op)
-    xp, wide, module = operands.xp, context.backend.wide, operands.module
+    xp, wide, module = operands.xp, operands.wide, operands.module
     values, moments = _with_moments(operands)
     parts: tuple[Array, ...]
     if not operands.is_backward:
@@ -184,10 +181,9 @@ def _norm_backward(operands: Operands, module: str) -> None:
         operands.gradient(f"{module}.bias", xp.sum(gradient, axis=tuple(range(len(x.shape) - 1))))
 
 
-def _gelu(context: RankContext, index: int, op: Compute) -> None:
+def _gelu(operands: Operands) -> None:
     """GELU by the hyperbolic tangent, as GPT-NeoX computes it, and its backward."""
-    operands = Operands(context, index, op)
-    xp, wide = operands.xp, context.backend.wide
+    xp, wide = operands.xp, operands.wide
     backward = operands.is_backward
     x = wide(operands.activations()[1][1] if backward else operands.one())
     bent = xp.tanh(_GELU_SCALE * (x + _GELU_CUBIC * x * x * x))
@@ -198,10 +194,9 @@ def _gelu(context: RankContext, index: int, op: Compute) -> None:
     operands.put(wide(operands.activations()[0][1]) * slope)
 
 
-def _swiglu(context: RankContext, index: int, op: Compute) -> None:
+def _swiglu(operands: Operands) -> None:
     """silu(gate) · up of features that lie as (feature, gate and up), and its backward."""
-    operands = Operands(context, index, op)
-    xp, wide = operands.xp, context.backend.wide
+    xp, wide = operands.xp, operands.wide
     backward = operands.is_backward
     both = wide(operands.activations()[1][1] if backward else operands.one())
     pairs = xp.reshape(both, (*both.shape[:-1], -1, 2))
@@ -215,9 +210,8 @@ def _swiglu(context: RankContext, index: int, op: Compute) -> None:
     operands.put(xp.reshape(xp.stack([d_gate, d_up], axis=-1), both.shape))
 
 
-def _add_positions(context: RankContext, index: int, op: Compute) -> None:
+def _add_positions(operands: Operands) -> None:
     """The rows of a table of positions added to this rank's; backward, the sum of the gradients of each."""
-    operands = Operands(context, index, op)
     xp, name = operands.xp, f"{operands.module}.weight"
     values = operands.one()
     first, length = operands.first("s"), values.shape[1]
@@ -226,7 +220,7 @@ def _add_positions(context: RankContext, index: int, op: Compute) -> None:
         assert table is not None
         operands.put(values + table[first : first + length, :][None, :, :])
         return
-    rows, features = local_shape(context.schedule.tensors[name], context.schedule.mesh)
+    rows, features = local_shape(operands.context.schedule.tensors[name], operands.context.schedule.mesh)
     made = xp.sum(values, axis=0)
     before, after = (_zeros(xp, made, count, features) for count in (first, rows - first - length))
     operands.gradient(name, xp.concat([before, made, after], axis=0))
@@ -236,22 +230,19 @@ def _zeros(xp: Any, like: Array, rows: int, features: int) -> Array:
     return xp.zeros((rows, features), dtype=like.dtype, device=like.device)
 
 
-def _add(context: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(context, index, op)
+def _add(operands: Operands) -> None:
     (_, total), *others = operands.activations()
     for _, other in others:
         total = total + other
     operands.put(total)
 
 
-def _cast(context: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(context, index, op)
+def _cast(operands: Operands) -> None:
     operands.put(operands.one())
 
 
-def _lookup(context: RankContext, index: int, op: Compute) -> None:
+def _lookup(operands: Operands) -> None:
     """Rows of the table by token; zeros for tokens whose rows are on other ranks."""
-    operands = Operands(context, index, op)
     name = f"{operands.module}.weight"
     table, tokens = operands.weight(name), operands.one()
     assert table is not None
@@ -273,15 +264,14 @@ def _own_rows(operands: Operands, name: str, tokens: Array) -> tuple[Array, Arra
     return xp.where(is_here, flat, xp.zeros_like(flat)), is_here
 
 
-def _scatter(context: RankContext, index: int, op: Compute) -> None:
-    operands = Operands(context, index, op)
+def _scatter(operands: Operands) -> None:
     xp, name = operands.xp, f"{operands.module}.weight"
     (_, tokens), (_, gradient) = operands.activations()
     rows = xp.reshape(gradient, (-1, gradient.shape[-1]))
     index_of, is_here = _own_rows(operands, name, tokens)
     rows = rows if is_here is None else rows * is_here[:, None]
-    num_rows = local_shape(context.schedule.tensors[name], context.schedule.mesh)[0]
-    operands.gradient(name, context.backend.scatter_rows(num_rows, index_of, rows))
+    num_rows = local_shape(operands.context.schedule.tensors[name], operands.context.schedule.mesh)[0]
+    operands.gradient(name, operands.backend.scatter_rows(num_rows, index_of, rows))
 
 
 MODEL_KERNELS: dict[str, Kernel] = {

@@ -13,6 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import Plain
 from simfrontier.core.program import (
@@ -301,6 +304,19 @@ def whole_line(backend: Backend, values: Array, tensor: Tensor, mesh: Mesh) -> A
         return line
     zeros = backend.xp.zeros((padding,), dtype=line.dtype, device=backend.device)
     return backend.xp.concat([line, zeros])
+
+
+def own_elements(tensor: Tensor, mesh: Mesh, at: Mapping[str, int]) -> npt.NDArray[np.int64]:
+    """[n]: the elements of its block, numbered row by row, that the rank at these coordinates holds as a line; numbers
+    from the block's size on are padding.
+
+    The elements of a padded block are numbers of mixed radix, with one digit for each axis of the nesting, of which
+    `flat` axes fix theirs.
+    """
+    axes, count = mesh.live(tensor.nesting), math.prod(local_shape(tensor, mesh))
+    sizes = [mesh[axis] for axis in axes]
+    order = np.arange(count + -count % math.prod(sizes)).reshape(*sizes, -1)
+    return order[tuple(at[axis] if axis in tensor.placement.flat else slice(None) for axis in axes)].reshape(-1)
 
 
 def coordinates(mesh: Mesh, rank: int) -> dict[str, int]:

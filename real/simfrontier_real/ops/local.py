@@ -11,14 +11,16 @@ from simfrontier_real.ops.arrays import Array, Backend, num_bytes
 from simfrontier_real.ops.codecs import Encoded, decode, encode
 from simfrontier_real.ops.layout import block_of, local_shape, side_by_side, taken_apart
 from simfrontier_real.ops.losses import merged
-from simfrontier_real.ops.programs import Kernel, RankContext
+from simfrontier_real.ops.operands import Kernel, Operands
+from simfrontier_real.ops.programs import RankContext
 
 LARGEST: Final = {"fp16": 65504.0, "bf16": (2.0 - 2.0**-7) * 2.0**127}  # finite numbers of narrower types than fp32
 
 
-def move(context: RankContext, index: int, op: Compute) -> None:
+def move(operands: Operands) -> None:
     """slice, permute, accumulate: the same values with other digits (of activations: a part), written or added."""
-    for src, dst, added in _pairs(context, index):
+    context = operands.context
+    for src, dst, added in _pairs(operands):
         if context.schedule.tensors[src.name].role == "activation":
             context.buffers[dst] = _cut(context, context.buffers[src], src, dst)
             continue
@@ -26,9 +28,10 @@ def move(context: RankContext, index: int, op: Compute) -> None:
         _put(context, dst, context.backend.cast(line, context.schedule.tensors[dst.name].dtype), added)
 
 
-def encoded(context: RankContext, index: int, op: Compute) -> None:
+def encoded(operands: Operands) -> None:
     """encode: in as many pieces as there are members that will get one (one, where everybody gets all)."""
-    for src, dst, _ in _pairs(context, index):
+    context, op = operands.context, operands.op
+    for src, dst, _ in _pairs(operands):
         codec, cut = context.codec_of(dst), context.layouts.cuts.get(dst)
         if cut is not None:
             pieces = taken_apart(context.backend.xp, context.buffers[src], cut.axes, cut.shards, context.schedule.mesh)
@@ -41,10 +44,11 @@ def encoded(context: RankContext, index: int, op: Compute) -> None:
             raise type(error)(f"{op.name} of {src.name}: {error}") from None
 
 
-def decoded(context: RankContext, index: int, op: Compute) -> None:
+def decoded(operands: Operands) -> None:
     """decode, decode_sum: the members' pieces as one line, or their sum where they are contributions."""
-    xp, mesh = context.backend.xp, context.schedule.mesh
-    for src, dst, added in _pairs(context, index):
+    context, op, xp = operands.context, operands.op, operands.xp
+    mesh = context.schedule.mesh
+    for src, dst, added in _pairs(operands):
         held: Encoded = context.buffers[src]
         tensor, target = context.schedule.tensors[src.name], context.schedule.tensors[dst.name]
         length = tensor.local_elements(mesh) // int(held.data.shape[0])
@@ -80,10 +84,10 @@ def _refuse_other_bytes(op: Compute, ref: Ref, held: Encoded, codec: Codec, leng
             )
 
 
-def _pairs(context: RankContext, index: int) -> list[tuple[Ref, Ref, bool]]:
+def _pairs(operands: Operands) -> list[tuple[Ref, Ref, bool]]:
     """(source, destination, whether it is added to) of a local op; tokens that it also writes are left out."""
-    reads, writes, added = context.operands(index)
-    tensors = context.schedule.tensors
+    reads, writes, added = operands.refs
+    tensors = operands.context.schedule.tensors
     targets = [(ref, False) for ref in writes if tensors[ref.name].role != "token"] + [(ref, True) for ref in added]
     return [(src, dst, adds) for src, (dst, adds) in zip(reads, targets, strict=True)]
 

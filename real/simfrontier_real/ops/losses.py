@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from simfrontier.base.errors import InputError, SimfrontierError, nearest
 from simfrontier.core.program import Compute
 from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.layout import first_index
-from simfrontier_real.ops.operands import Operands
-from simfrontier_real.ops.programs import Kernel, RankContext
+from simfrontier_real.ops.operands import Kernel, Operands
+from simfrontier_real.train.training_settings import TrainingState
 
 LOG2E: Final = math.log2(math.e)
 # ln 2 as a sum of which the first part has so few bits that its product with a whole number up to 2^20 is exact
@@ -59,23 +59,11 @@ def softmax_by_maximum(xp: Any, values: Array) -> Array:
     return exponentials / xp.sum(exponentials, axis=-1, keepdims=True)
 
 
-class LossTargets(Protocol):
-    """What of training the loss needs: this rank's labels by micro-batch, and where its losses go. `counters` are whole
-    numbers that kernels of a model keep from step to step beside its states, the same on every rank; a checkpoint has
-    them, too."""
-
-    grad_accum: int
-    loss_scale: float
-    labels: dict[int, Array]
-    losses: dict[int, Array]
-    counters: dict[str, int]
-
-
 @dataclass(frozen=True, slots=True)
 class CrossEntropy:
     """The kernels of the loss, averaged over all samples and positions of the step."""
 
-    targets: LossTargets
+    training_state: TrainingState
 
     def kernels(self) -> dict[str, Kernel]:
         return {
@@ -89,13 +77,12 @@ class CrossEntropy:
             "loss_pairs": self._pairs,
         }
 
-    def _loss(self, context: RankContext, index: int, op: Compute) -> None:
+    def _loss(self, operands: Operands) -> None:
         """The loss, and its gradient by the logits; sums over all classes are read where they are cut.
 
         -log softmax as log of the sum less the logit: finite also where the probability is too small for a number; row
         by row and in float64, so that what all logits of a row have in common does not take its digits.
         """
-        operands = Operands(context, index, op)
         xp, values = operands.xp, operands.activations()
         first, held = values[0][1], dict(values[1:])
         hit = self._hit(operands, first)
@@ -111,7 +98,7 @@ class CrossEntropy:
         elif "loss.terms" in held:
             total, own = held["loss.terms"][..., :1], held["loss.terms"][..., 1]
             probabilities, log = xp.exp(first - held["loss.top"][..., None]) / total, xp.log(total)
-        elif op.kernel == "two-pass":
+        elif operands.op.kernel == "two-pass":
             mantissa, power = as_pairs(xp, first)
             own = xp.sum(first * hit, axis=-1)
             probabilities, log = _by_pairs(xp, mantissa, power, *summed_pairs(xp, mantissa, power, axis=-1))
@@ -120,58 +107,51 @@ class CrossEntropy:
             exponentials, own = xp.exp(shifted), xp.sum(shifted * hit, axis=-1)
             total = xp.sum(exponentials, axis=-1, keepdims=True)
             probabilities, log = exponentials / total, xp.log(total)
-        rows = math.prod(size for _, size in op.iteration[:-1])  # the last label is the class
-        count = rows * self.targets.grad_accum
+        rows = math.prod(size for _, size in operands.op.iteration[:-1])  # the last label is the class
+        count = rows * self.training_state.grad_accum
         if counts(operands):
             loss = xp.sum(_wide(xp, log[..., 0]) - _wide(xp, own)) / count
-            self.targets.losses[context.program.reads[index][0].micro] = loss
-        operands.put((probabilities - hit) * (self.targets.loss_scale / count))
+            self.training_state.losses[operands.context.program.reads[operands.index][0].micro] = loss
+        operands.put((probabilities - hit) * (self.training_state.loss_scale / count))
 
     # ── what ranks say of some of the classes ──
 
-    def _max(self, context: RankContext, index: int, op: Compute) -> None:
+    def _max(self, operands: Operands) -> None:
         """The largest logit."""
-        operands = Operands(context, index, op)
         operands.put(operands.xp.max(operands.one(), axis=-1))
 
-    def _sums(self, context: RankContext, index: int, op: Compute) -> None:
+    def _sums(self, operands: Operands) -> None:
         """The sum of exponentials, and the label's own logit where it is among them."""
-        operands = Operands(context, index, op)
         xp, ((_, logits), (_, top)) = operands.xp, operands.activations()
         shifted = logits - top[..., None]
         parts = xp.exp(shifted), shifted * self._hit(operands, logits)
         operands.put(xp.stack([xp.sum(part, axis=-1) for part in parts], axis=-1))
 
-    def _own(self, context: RankContext, index: int, op: Compute) -> None:
+    def _own(self, operands: Operands) -> None:
         """The label's own logit, and all logits, less the largest of all classes."""
-        operands = Operands(context, index, op)
         (_, logits), (_, top) = operands.activations()
         shifted = logits - top[..., None]
         operands.put(operands.xp.sum(shifted * self._hit(operands, logits), axis=-1), 0)
         operands.put(shifted, 1)
 
-    def _exp(self, context: RankContext, index: int, op: Compute) -> None:
-        operands = Operands(context, index, op)
+    def _exp(self, operands: Operands) -> None:
         operands.put(operands.xp.exp(operands.one()))
 
-    def _sum(self, context: RankContext, index: int, op: Compute) -> None:
-        operands = Operands(context, index, op)
+    def _sum(self, operands: Operands) -> None:
         operands.put(operands.xp.sum(operands.one(), axis=-1))
 
-    def _online(self, context: RankContext, index: int, op: Compute) -> None:
+    def _online(self, operands: Operands) -> None:
         """The largest logit, the sum of exponentials of differences to it, and the label's own logit."""
-        operands = Operands(context, index, op)
         xp, logits = operands.xp, operands.one()
         top, total = summed_by_maximum(xp, logits, xp.ones_like(logits), axis=-1)
         self._put_three(operands, top, total, logits)
 
-    def _pairs(self, context: RankContext, index: int, op: Compute) -> None:
+    def _pairs(self, operands: Operands) -> None:
         """The sum of exponentials as m 2^n, and the label's own logit."""
-        operands = Operands(context, index, op)
         logits = operands.one()
         xp = operands.xp
         total, power = summed_pairs(xp, *as_pairs(xp, logits), axis=-1)
-        _refuse_long(xp, op, power, logits)
+        _refuse_long(xp, operands.op, power, logits)
         self._put_three(operands, total, xp.astype(power, logits.dtype), logits)
 
     def _put_three(self, operands: Operands, one: Array, other: Array, logits: Array) -> None:
@@ -184,23 +164,23 @@ class CrossEntropy:
         tensor = context.schedule.tensors[ref.name]
         first = first_index(tensor, tensor.dims[-1], context.schedule.mesh, context.at)
         classes = operands.xp.arange(first, first + logits.shape[-1], device=context.backend.device)
-        return operands.xp.astype(classes == self.targets.labels[ref.micro][..., None], logits.dtype)
+        return operands.xp.astype(classes == self.training_state.labels[ref.micro][..., None], logits.dtype)
 
 
 _MERGES: Final = {"loss.online": summed_by_maximum, "loss.pairs": summed_pairs}
 
 
-def merged(context: RankContext, index: int, op: Compute) -> None:
+def merged(operands: Operands) -> None:
     """merge: the results of a group's members for their classes, combined into those for all classes."""
-    reads, writes, _ = context.operands(index)
-    xp = context.backend.xp
+    reads, writes, _ = operands.context.operands(operands.index)
+    xp = operands.xp
     for src, dst in zip(reads, writes, strict=False):  # a token may be written, too
-        one, other, own = _columns(context.buffers[src])
-        name = context.schedule.tensors[dst.name].quantity
+        one, other, own = _columns(operands.context.buffers[src])
+        name = operands.context.schedule.tensors[dst.name].quantity
         if name not in _MERGES:
-            raise InputError(f"op merge {op.name}: no way to merge {name!r}; {nearest(name, _MERGES)}")
+            raise InputError(f"op merge {operands.op.name}: no way to merge {name!r}; {nearest(name, _MERGES)}")
         parts = [*_MERGES[name](xp, one, other, axis=0), xp.sum(own[..., None], axis=0, keepdims=True)]
-        context.buffers[dst] = xp.concat(parts, axis=-1)[0]
+        operands.context.buffers[dst] = xp.concat(parts, axis=-1)[0]
 
 
 def _columns(values: Array) -> tuple[Array, Array, Array]:

@@ -13,7 +13,8 @@ from simfrontier.core.program import Collective, Compute, Exchange, ExpandedProg
 from simfrontier_real.ops import messages
 from simfrontier_real.ops.arrays import Array, Backend, num_bytes
 from simfrontier_real.ops.codecs.mpc import stream_bytes
-from simfrontier_real.ops.programs import Kernel, RankContext
+from simfrontier_real.ops.operands import Kernel, Operands
+from simfrontier_real.ops.programs import RankContext
 from simfrontier_real.ranks.transport import Pending, Transport
 from simfrontier_real.verify.arrivals import MessageDigests
 from simfrontier_real.verify.updates import WeightCodes
@@ -82,7 +83,7 @@ class RealOpRunner(OpRunner):
         op = self.context.program.ops[index]
         assert isinstance(op, Compute)
         if op.kind != "hook":
-            self.kernels[op.kind](self.context, index, op)
+            self.kernels[op.kind](Operands(self.context, index, op))
 
     def outgoing(self, index: int) -> tuple[Array, ...]:
         op = self.context.program.ops[index]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.program import Compute, Piece, Ref, Tensor
-from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.layout import local_shape, whole_line
 from simfrontier_real.ops.programs import RankContext
 
@@ -72,8 +72,21 @@ class Operands:
     op: Compute
 
     @property
+    def backend(self) -> Backend:
+        return self.context.backend
+
+    @property
     def xp(self) -> Any:
         return self.context.backend.xp
+
+    def wide(self, values: Array) -> Array:
+        """16-bit numbers as float32, in which sums and exponentials are formed; others as they are."""
+        return self.context.backend.wide(values)
+
+    @property
+    def refs(self) -> tuple[tuple[Ref, ...], tuple[Ref, ...], tuple[Ref, ...]]:
+        """(reads, writes, accumulates) of the op."""
+        return self.context.operands(self.index)
 
     @property
     def module(self) -> str:
@@ -165,7 +178,7 @@ class Operands:
 
     def gradient(self, name: str, value: Array) -> None:
         """Write, or add to, the gradient of a weight, as a whole line."""
-        _, writes, added = self.context.operands(self.index)
+        _, writes, added = self.refs
         for refs, adds in ((writes, False), (added, True)):
             for ref in refs:
                 tensor = self.context.schedule.tensors[ref.name]
@@ -181,12 +194,15 @@ class Operands:
 
     def gradient_of(self, name: str) -> Tensor | None:
         """The tensor that the gradient of a weight goes to, if the op makes it."""
-        _, writes, added = self.context.operands(self.index)
+        _, writes, added = self.refs
         made = (self.context.schedule.tensors[ref.name] for ref in (*writes, *added))
         return next((tensor for tensor in made if _is_gradient(tensor, name)), None)
 
     def _role(self, ref: Ref) -> str:
         return self.context.schedule.tensors[ref.name].role
+
+
+Kernel = Callable[[Operands], None]
 
 
 def _is_gradient(tensor: Tensor, weight: str) -> bool:

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Final
 
-from simfrontier.core.program import Compute, Ref, TensorRole
+from simfrontier.core.program import Ref, TensorRole
 from simfrontier_real.ops.arrays import Array
-from simfrontier_real.ops.programs import Kernel, RankContext
+from simfrontier_real.ops.operands import Kernel, Operands
+from simfrontier_real.ops.programs import RankContext
 from simfrontier_real.train.training_settings import TrainingState
 
 OTHER: Final = "other"  # the gradient that an op reads, or the new weight that it writes
@@ -27,13 +28,13 @@ class Optimizer:
     def kernels(self) -> dict[str, Kernel]:
         return {"norm2": self._norm2, "adam": self._adam, "lamb_update": self._lamb_update, "lamb": self._lamb}
 
-    def _norm2(self, context: RankContext, index: int, op: Compute) -> None:
+    def _norm2(self, operands: Operands) -> None:
         """The sum of squares of this rank's share of the gradients, and whether one is not finite.
 
         What several ranks hold alike is counted by the first of them: the sum over all ranks is the norm's square.
         """
-        xp = context.backend.xp
-        reads, _, added = context.operands(index)
+        context, xp = operands.context, operands.xp
+        reads, _, added = operands.refs
         totals = {ref.name: ref for ref in added}
         counted = context.schedule.tensors[added[0].name].placement.partial_axes - {context.roles_axis}
         for ref in reads:
@@ -52,40 +53,42 @@ class Optimizer:
             if ref not in context.buffers:
                 context.buffers[ref] = context.backend.zeros((1,), context.schedule.tensors[ref.name].dtype)
 
-    def _adam(self, context: RankContext, index: int, op: Compute) -> None:
+    def _adam(self, operands: Operands) -> None:
         """One step of Adam on this rank's share; skipped where a gradient overflowed."""
-        for weight, read, new in self._begun(context, index):
+        context = operands.context
+        for weight, read, new in self._begun(operands):
             self._renew(context, read, new, self._adam_step(context, weight, read, new))
 
-    def _lamb_update(self, context: RankContext, index: int, op: Compute) -> None:
+    def _lamb_update(self, operands: Operands) -> None:
         """The same before LAMB scales it: kept as the update of each weight, with this rank's part of two squares, of
         the master's norm and of the update's."""
-        xp, backend, buffers = context.backend.xp, context.backend, context.buffers
-        tensors = context.schedule.tensors
-        for weight, read, new in self._begun(context, index):
+        context, xp, backend = operands.context, operands.xp, operands.backend
+        buffers, tensors = context.buffers, context.schedule.tensors
+        for weight, read, new in self._begun(operands):
             master, step = backend.wide(buffers[read["master"]]), self._adam_step(context, weight, read, new)
             buffers[new["update"]] = backend.cast(step, tensors[new["update"].name].dtype)
             squares = xp.stack([xp.sum(master * master), xp.sum(step * step)])
             buffers[new["norms"]] = backend.cast(squares, tensors[new["norms"].name].dtype)
 
-    def _lamb(self, context: RankContext, index: int, op: Compute) -> None:
+    def _lamb(self, operands: Operands) -> None:
         """Every weight moves by its update, scaled to the weight's own norm."""
-        for weight, read, new in _by_weight(context, index):
+        context = operands.context
+        for weight, read, new in _by_weight(operands):
             of_master, of_update = (max(float(square), 0.0) for square in context.buffers[read["norms"]])
             scale = math.sqrt(of_master / of_update) if of_master > 0 and of_update > 0 else 1.0
             self.training_state.scales[weight, new["master"].layer] = scale
             self._renew(context, read, new, context.buffers[read["update"]] * scale)
 
-    def _begun(self, context: RankContext, index: int) -> list[tuple[str, _OfWeight, _OfWeight]]:
+    def _begun(self, operands: Operands) -> list[tuple[str, _OfWeight, _OfWeight]]:
         """What an op that takes gradients reads and writes, by weight; notes whether one overflowed, and the norm of
         all."""
-        buffers, training_state = context.buffers, self.training_state
-        self._held = {ref.name: ref for ref in context.operands(index)[0]}
+        buffers, training_state = operands.context.buffers, self.training_state
+        self._held = {ref.name: ref for ref in operands.refs[0]}
         self._skips = float(buffers[self._held["overflow.total"]][0]) > 0
         training_state.overflowed |= self._skips
         if "gradient_norm.total" in self._held:
             training_state.norms.add(math.sqrt(max(float(buffers[self._held["gradient_norm.total"]][0]), 0.0)))
-        return _by_weight(context, index)
+        return _by_weight(operands)
 
     def _adam_step(self, context: RankContext, weight: str, read: _OfWeight, new: _OfWeight) -> Array:
         """How Adam would move a master by its gradient, over the learning rate; it renews the moments."""
@@ -122,13 +125,13 @@ class Optimizer:
         return min(1.0, self.training_state.adam.clip / norm) if norm > 0 and math.isfinite(norm) else 1.0
 
 
-def _by_weight(context: RankContext, index: int) -> list[tuple[str, _OfWeight, _OfWeight]]:
+def _by_weight(operands: Operands) -> list[tuple[str, _OfWeight, _OfWeight]]:
     """Each weight that an op steps, with what the op reads and writes of it."""
     sides: list[dict[str, _OfWeight]] = []
-    for refs in context.operands(index)[:2]:
+    for refs in operands.refs[:2]:
         sides.append({})
         for ref in refs:
-            tensor = context.schedule.tensors[ref.name]
+            tensor = operands.context.schedule.tensors[ref.name]
             if tensor.weight is not None:
                 role = OTHER if tensor.role in _OTHERS else tensor.role
                 sides[-1].setdefault(tensor.weight, {})[role] = ref

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.codecs import Codec
-from simfrontier.core.program import Compute, ExpandedProgram, Ref, Schedule, axis_of_roles, expand
+from simfrontier.core.program import ExpandedProgram, Ref, Schedule, axis_of_roles, expand
 from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.layout import Layouts, coordinates, rearranged
 
@@ -178,9 +178,6 @@ class RankContext:
         """Add to a buffer; the first addition of a step makes it."""
         held = self.buffers.by_ref.get(ref)
         self.buffers[ref] = value if held is None else held + value
-
-
-Kernel = Callable[[RankContext, int, Compute], None]  # (context, index of the op in the program, op)
 
 
 def rank_context_of(

@@ -11,6 +11,7 @@ import os
 import tempfile
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ class StepProfiler:
     world: World
     loaded: LoadedSchedule
     profile: Any = field(init=False)
-    _step: AbstractContextManager[Any] | None = field(default=None, init=False)
+    _step: Any = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # fewer lines of the profiler's own between ours
@@ -43,10 +44,7 @@ class StepProfiler:
         if self.world.device != "cpu":
             activities.append(ProfilerActivity.CUDA)
         # lanes have threads of their own
-        self.profile = profile(
-            activities=activities,
-            experimental_config=_ExperimentalConfig(profile_all_threads=True),
-        )
+        self.profile = profile(activities=activities, experimental_config=_ExperimentalConfig(profile_all_threads=True))
 
     def annotated(self, index: int) -> AbstractContextManager[Any]:
         """The annotation of an op."""
@@ -59,17 +57,11 @@ class StepProfiler:
         from torch.profiler import record_function
 
         self._step = record_function(f"{kineto.STEP_PREFIX}{number}")
-        self._step.__enter__()  # type: ignore[no-untyped-call]
+        self._step.__enter__()
 
     def end_step(self) -> None:
         """The step has ended on this rank."""
-        if self._step is not None:
-            self._step.__exit__(None, None, None)
-            self._step = None
-
-    def start(self) -> None:
-        """Profile from here on."""
-        self.profile.start()
+        self._step.__exit__(None, None, None)
 
     def write(self, folder: Path) -> None:
         """Stop, and write this rank's trace, `NAME-rank-N.json`."""
@@ -79,32 +71,18 @@ class StepProfiler:
             path = Path(made) / "trace.json"
             self.profile.export_chrome_trace(str(path))
             document = json.loads(path.read_text(encoding="utf-8"))
-        said = _Said(self.world, self.loaded)
+        described = cache(self._described)
+        program = self.loaded.programs.of(self.world.rank)
+        first = {op.number: index for index, op in reversed(list(enumerate(program.ops)))}
         for event in document.get("traceEvents", []):
             if event.get("ph") == "X" and str(event.get("name", "")).startswith(_OP):
                 index = int(event["name"].removeprefix(_OP))
-                event["name"], args = said.of(index)
+                event["name"], args = described(first[program.ops[index].number])
                 event["args"] = {**event.get("args", {}), **args}
         write_json(document, folder / f"{self.loaded.name}-rank-{self.world.rank:03}.json")
 
-
-@dataclass
-class _Said:
-    """What the ops of a rank's program say of themselves."""
-
-    world: World
-    loaded: LoadedSchedule
-    known: dict[int, tuple[str, dict[str, Any]]] = field(default_factory=dict)
-
-    def of(self, index: int) -> tuple[str, dict[str, Any]]:
-        """The name of an op's event, and what stands in its args."""
-        program = self.loaded.programs.of(self.world.rank)
-        op = program.ops[index]
-        if op.number not in self.known:
-            self.known[op.number] = self._found(index)
-        return self.known[op.number]
-
-    def _found(self, index: int) -> tuple[str, dict[str, Any]]:
+    def _described(self, index: int) -> tuple[str, dict[str, Any]]:
+        """The name of an op's event, and its args."""
         program, schedule = self.loaded.programs.of(self.world.rank), self.loaded.schedule
         op = program.ops[index]
         if isinstance(op, Compute):

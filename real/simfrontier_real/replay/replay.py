@@ -16,7 +16,8 @@ from simfrontier_real.ops.codecs import Encoded
 from simfrontier_real.ops.layout import local_shape
 from simfrontier_real.ops.local import LOCAL_KERNELS
 from simfrontier_real.ops.op_runner import RealOpRunner
-from simfrontier_real.ops.programs import Kernel, RankContext
+from simfrontier_real.ops.operands import Kernel, Operands
+from simfrontier_real.ops.programs import RankContext
 
 ComputeMode = Literal["real", "wait", "none"]
 _FLOATS = ("fp64", "fp32", "fp16", "bf16")
@@ -40,13 +41,13 @@ class StandInKernels:
         stand = dict.fromkeys((name for name, kind in KINDS.items() if not isinstance(kind, CopyKind)), self.op)
         return {**stand, **(LOCAL_KERNELS if self.mode == "real" else dict.fromkeys(LOCAL_KERNELS, self.op))}
 
-    def op(self, context: RankContext, index: int, op: Compute) -> None:
+    def op(self, operands: Operands) -> None:
         """One op of the model (or any local op, where compute is not real)."""
         if self.mode == "real":
-            self._spend(context, op)
-        _, writes, added = context.operands(index)
+            self._spend(operands.context, operands.op)
+        _, writes, added = operands.refs
         for ref in (*writes, *added):
-            self.blank(context, ref)
+            self.blank(operands.context, ref)
 
     def blank(self, context: RankContext, ref: Ref) -> None:
         """A buffer of the right size where communication may read it; no op reads most activations here."""

@@ -102,7 +102,7 @@ def _replay(
         for meter in meters:
             meter.begin(number)
         if profiler is not None and number == settings.warmup:
-            profiler.start()
+            profiler.profile.start()
 
     def set_out(number: int) -> None:
         if profiler is not None:

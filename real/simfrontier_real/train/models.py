@@ -12,9 +12,9 @@ from simfrontier.base.extras import added
 from simfrontier.core.program import Schedule, Tensor
 from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.layout import block_of
-from simfrontier_real.ops.losses import LossTargets
-from simfrontier_real.ops.programs import Kernel, RankContext
-from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings
+from simfrontier_real.ops.operands import Kernel
+from simfrontier_real.ops.programs import RankContext
+from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings, TrainingState
 
 OF_MODEL: Final = (
     *("grad_accum", "num_layers", "residual", "heads", "neighbours"),
@@ -47,7 +47,7 @@ class RealModel(ABC):
         """What a state starts from, drawn from a generator of numpy; None of what is drawn as weights are."""
 
     @abstractmethod
-    def kernels(self, targets: LossTargets, settings: object | None) -> dict[str, Kernel]:
+    def kernels(self, training_state: TrainingState, settings: object | None) -> dict[str, Kernel]:
         """Kernels of its own, by kind of op; `settings` as in `TrainingSettings.of_model`."""
 
     @abstractmethod

@@ -3,14 +3,15 @@ ranks, and how they are put together again."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from simfrontier.base.errors import SimfrontierError
-from simfrontier.core.program import Mesh, Ref, Schedule, Tensor, TensorRole
+from simfrontier.core.program import Ref, Schedule, Tensor, TensorRole
 from simfrontier_real.ops.arrays import Array, Backend
-from simfrontier_real.ops.layout import Order, block_of, canonical, coordinates, local_shape, rearranged, whole_line
+from simfrontier_real.ops.layout import block_of, canonical, coordinates, own_elements, rearranged, whole_line
 from simfrontier_real.ops.programs import RankContext
 
 LASTING: tuple[TensorRole, ...] = ("weight", "state", "constant")  # roles of what a model is after a step
@@ -78,35 +79,28 @@ def assembled(
     """Whole weights and states (tensors of these `roles`) out of the lines of the ranks that hold them. Raises
     SimfrontierError where two ranks should hold the same and do not; where they `may_differ`, the first one's is
     taken."""
-    import numpy as np
-
     mesh = schedule.mesh
     out: Weights = {}
     for tensor, layer in _every(schedule, roles):
-        order = canonical(tensor, mesh)
-        flat, cuts = _digits(tensor, mesh)
-        blocks: dict[tuple[int, ...], dict[tuple[int, ...], Any]] = {}
-        for (cut, digits), copies in by_place(schedule, tensor, layer, by_rank).items():
-            for rank, line in copies.items():
-                if not may_differ and not np.array_equal(next(iter(copies.values())), line):
+        whole = out[tensor.name, layer] = np.full(tensor.shape, np.nan)
+        for copies in by_place(schedule, tensor, layer, by_rank).values():
+            first, line = next(iter(copies.items()))
+            for rank, other in copies.items():
+                if not may_differ and not np.array_equal(line, other):
                     raise SimfrontierError(
                         f"{tensor.name} of layer {layer}: rank {rank} holds other values than its copies"
                     )
-            blocks.setdefault(cut, {})[digits] = next(iter(copies.values()))
-        whole = np.full(tensor.shape, np.nan)
-        for place_of_block, pieces in blocks.items():
-            at = dict(zip(cuts, place_of_block, strict=True))
-            block = block_of(tensor.shape, tensor.placement, mesh, at, tensor.name)
-            whole[block] = _joined(pieces, flat, order, tensor, mesh)
-        out[tensor.name, layer] = whole
+            at = coordinates(mesh, first)
+            place = block_of(tensor.shape, tensor.placement, mesh, at, tensor.name)
+            block, own = whole[place].reshape(-1), own_elements(tensor, mesh, at)
+            block[own[own < block.size]] = line.reshape(-1)[own < block.size]
+            whole[place] = block.reshape(whole[place].shape)
     return out
 
 
 def copy_difference(schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int], Any]]) -> float:
     """How far copies of one weight are from each other on ranks that should hold the same: the largest difference,
     relative to the tensor's largest value."""
-    import numpy as np
-
     worst = 0.0
     for tensor, layer in _every(schedule):
         for copies in by_place(schedule, tensor, layer, by_rank).values():
@@ -116,17 +110,12 @@ def copy_difference(schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int
     return worst
 
 
-def _digits(tensor: Tensor, mesh: Mesh) -> tuple[Order, Order]:
-    """The axes that a weight is spread over: flat, and cutting its dimensions."""
-    flat = tuple(axis for axis in mesh.live(tensor.nesting) if axis in tensor.placement.flat)
-    return flat, tuple(axis for axis, _ in tensor.placement.shards)
-
-
 def by_place(
     schedule: Schedule, tensor: Tensor, layer: int, by_rank: Sequence[Mapping[tuple[str, int], Any]]
 ) -> dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, Any]]:
     """The lines of one weight by rank, by where they belong: (coordinates of the block, digits within it)."""
-    flat, cuts = _digits(tensor, schedule.mesh)
+    flat = tuple(axis for axis in schedule.mesh.live(tensor.nesting) if axis in tensor.placement.flat)
+    cuts = tuple(axis for axis, _ in tensor.placement.shards)
     out: dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, Any]] = {}
     for rank, lines in enumerate(by_rank):
         if (tensor.name, layer) in lines:
@@ -142,15 +131,3 @@ def _every(schedule: Schedule, roles: tuple[TensorRole, ...] = LASTING) -> Itera
             continue
         for layer in instances(schedule, tensor):
             yield tensor, layer
-
-
-def _joined(pieces: dict[tuple[int, ...], Any], flat: Order, free: Order, tensor: Tensor, mesh: Mesh) -> Any:
-    """Pieces by their digits over `flat`, each with the digits of `free` inside, in the shape of the tensor's block."""
-    import numpy as np
-
-    nesting = mesh.live(tensor.nesting)
-    cube = np.stack([pieces[digits] for digits in sorted(pieces)]).reshape([mesh[a] for a in (*flat, *free)] + [-1])
-    now = (*flat, *free)
-    cube = cube.transpose([now.index(axis) for axis in nesting] + [len(now)])
-    shape = local_shape(tensor, mesh)
-    return cube.reshape(-1)[: math.prod(shape)].reshape(shape).astype(np.float64)

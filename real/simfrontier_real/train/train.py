@@ -13,8 +13,9 @@ from simfrontier_real.ops.layout import layouts_of
 from simfrontier_real.ops.local import LOCAL_KERNELS
 from simfrontier_real.ops.losses import CrossEntropy
 from simfrontier_real.ops.op_runner import LaneStep, RealOpRunner
+from simfrontier_real.ops.operands import Kernel
 from simfrontier_real.ops.optimizer import Optimizer
-from simfrontier_real.ops.programs import Kernel, Programs, RankContext, programs_of, rank_context_of
+from simfrontier_real.ops.programs import Programs, RankContext, programs_of, rank_context_of
 from simfrontier_real.ranks.loopback import RanksInOneProcess
 from simfrontier_real.ranks.lowered import refuse_per_hop
 from simfrontier_real.ranks.transport import Transport

@@ -72,7 +72,8 @@ class TrainingState:
     `labels` are this rank's targets by micro-batch; `loss_scale` multiplies the loss and divides the gradients, so that
     16-bit gradients do not vanish. `gradients` and `norms` are what Adam got in the step: its shares of the gradients
     by (name, layer), before clipping, and the norms of all gradients that it read; `scales`: by how much LAMB
-    multiplied its updates.
+    multiplied its updates. `counters` are whole numbers that kernels of a model keep from step to step beside its
+    states, the same on every rank; a checkpoint has them, too.
     """
 
     adam: Adam
@@ -86,7 +87,7 @@ class TrainingState:
     gradients: dict[tuple[str, int], Array] = field(default_factory=dict)
     norms: set[float] = field(default_factory=set)
     scales: dict[tuple[str, int], float] = field(default_factory=dict)
-    counters: dict[str, int] = field(default_factory=dict)  # of a model's kernels: see `losses.LossTargets`
+    counters: dict[str, int] = field(default_factory=dict)
 
     def begin_step(self) -> None:
         """Set out on a step."""

@@ -14,11 +14,11 @@ from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.codecs.encoded import type_of
 from simfrontier_real.ops.programs import Programs
 from simfrontier_real.ranks.transport import calls_by_group, group_of
+from simfrontier_real.verify.gradients import RelativeError, finite
 
 MOVED: Final = 1e-12  # what is only moved: the rounding of the digests themselves, in float64
 ROUNDING: Final = {"fp64": 2.0**-52, "fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}  # of one addition
 ADDED: Final = 4.0  # times that and the number of members: sums of so many numbers, in any order
-PERIOD: Final = 16_777_213  # fixed numbers, 128 MiB at most; a prime, so that pieces of round sizes have others each
 _SEED: Final = 7
 
 
@@ -34,15 +34,6 @@ class MessageDigest:
 
 
 Calls = Mapping[int, tuple[MessageDigest, ...]]  # by the number of the op in the rank's program
-
-
-@dataclass(frozen=True, slots=True)
-class CallError:
-    """How far what arrived is from what was sent, over how far rounding may take it (1: as far as allowed), and in
-    which call that is."""
-
-    error: float = 0.0
-    where: str = ""
 
 
 @cache
@@ -71,7 +62,7 @@ class MessageDigests:
     _members: dict[tuple[str, ...], tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._weights = self.backend.array(_numbers(min(PERIOD, _longest(self.schedule))), "fp64")
+        self._weights = self.backend.array(_numbers(_longest(self.schedule)), "fp64")
         if self.backend.is_torch:
             float(self._weights[-1])  # it has arrived on the device before streams of their own read it
 
@@ -97,57 +88,34 @@ class MessageDigests:
     def _sent(self, op: Op, message: Array | None) -> MessageDigest:
         if message is None:
             return MessageDigest(0.0, 0.0, 0.0, MOVED)
-        line, count = self._line(message), 0
-        if isinstance(op, Exchange):
-            return MessageDigest(self._product(line, 0), self._square(line), 0.0, MOVED)
-        assert isinstance(op, Collective)
-        members, kind, number = self._group(op), op.wire_kind, self._number(op)
-        if kind == "all_gather":
-            count = int(line.shape[0]) * number
-        digest = self._product(line, count)
-        if kind == "all_to_all":
-            digest = digest * _numbers(len(members))[number]
-        added = kind in ("all_reduce", "reduce_scatter")
-        error = max(MOVED, ADDED * len(members) * ROUNDING.get(type_of(message), 0.0)) if added else MOVED
-        return MessageDigest(digest, self._square(line), 0.0, error)
+        line, begin, factor, error = self._line(message), 0, 1.0, MOVED
+        if isinstance(op, Collective):
+            members, kind, number = self._group(op), op.wire_kind, self._number(op)
+            begin = int(line.shape[0]) * number if kind == "all_gather" else 0
+            factor = float(_numbers(len(members))[number]) if kind == "all_to_all" else 1.0
+            if kind in ("all_reduce", "reduce_scatter"):
+                error = max(MOVED, ADDED * len(members) * ROUNDING.get(type_of(message), 0.0))
+        return MessageDigest(self._product(line, begin) * factor, line @ line, 0.0, error)
 
     def _arrived(self, op: Op, result: Array | None) -> Any:
         if result is None:
             return 0.0
         line = self._line(result)
-        if isinstance(op, Exchange):
+        if not isinstance(op, Collective) or op.wire_kind in ("all_gather", "all_reduce"):
             return self._product(line, 0)
-        assert isinstance(op, Collective)
-        kind, number = op.wire_kind, self._number(op)
-        if kind == "reduce_scatter":
+        members, number = self._group(op), self._number(op)
+        if op.wire_kind == "reduce_scatter":
             return self._product(line, int(line.shape[0]) * number)
-        if kind != "all_to_all":
-            return self._product(line, 0)
-        members = self._group(op)
-        count = int(line.shape[0]) // len(members)
-        return sum(
-            self._product(line[place * count : (place + 1) * count], count * number) * factor
-            for place, factor in enumerate(_numbers(len(members)))
-        )
+        rows = self.backend.xp.reshape(line, (len(members), -1))
+        begin = int(rows.shape[1]) * number
+        return sum(self._product(row, begin) * factor for row, factor in zip(rows, _numbers(len(members)), strict=True))
 
     def _line(self, values: Array) -> Array:
-        return self.backend.xp.reshape(values, (-1,))
+        return self.backend.cast(self.backend.xp.reshape(values, (-1,)), "fp64")
 
     def _product(self, line: Array, begin: int) -> Any:
-        """With the fixed numbers from that place on; after the last one the first follows."""
-        period, total, at = int(self._weights.shape[0]), 0.0, 0
-        while at < int(line.shape[0]):
-            place = (begin + at) % period
-            piece = self.backend.cast(line[at : at + period - place], "fp64")
-            total = total + piece @ self._weights[place : place + int(piece.shape[0])]
-            at += int(piece.shape[0])
-        return total
-
-    def _square(self, line: Array) -> Any:
-        pieces = (
-            self.backend.cast(line[at : at + PERIOD], "fp64") for at in range(0, max(1, int(line.shape[0])), PERIOD)
-        )
-        return sum(piece @ piece for piece in pieces)
+        """With the fixed numbers from that place on."""
+        return line @ self._weights[begin : begin + int(line.shape[0])]
 
     def _group(self, op: Collective) -> tuple[int, ...]:
         axes = self.schedule.mesh.live(op.axes)
@@ -179,25 +147,22 @@ def _longest(schedule: Schedule) -> int:
     return longest
 
 
-def call_errors(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]) -> CallError:
-    """The call of one step in which what arrived is furthest from what its members sent."""
-    worst = CallError()
+def call_errors(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]) -> RelativeError:
+    """The call of one step in which what arrived is furthest from what its members sent, over how far rounding may take
+    it (1: as far as allowed)."""
+    worst = RelativeError()
     for groups, indices in calls_by_group(schedule, programs):
         for group in groups:
+            program = programs.of(group[0])
             for numbers in zip(*(indices[programs.by_rank[rank]] for rank in group), strict=True):
                 met = [by_rank[rank].get(index, ()) for rank, index in zip(group, numbers, strict=True)]
-                op, call = (each[numbers[0]] for each in _of(programs, group[0]))
+                op, call = program.ops[numbers[0]], program.calls[numbers[0]]
                 for messages in zip(*met, strict=True):
                     place, error = max(enumerate(_errors(op, messages)), key=lambda each: each[1])
                     if error > worst.error:
                         at = f"the group of rank {group[0]}" if _is_scattered(op) else f"rank {group[place]}"
-                        worst = CallError(error, f"{op.kind} {op.name} of layer {call.layer}, {at}")
+                        worst = RelativeError(error, f"{op.kind} {op.name} of layer {call.layer}, {at}")
     return worst
-
-
-def _of(programs: Programs, rank: int) -> tuple[Sequence[Any], Sequence[Any]]:
-    program = programs.of(rank)
-    return program.ops, program.calls
 
 
 def _is_scattered(op: Any) -> bool:
@@ -219,5 +184,4 @@ def _errors(op: Any, messages: tuple[MessageDigest, ...]) -> Iterator[float]:
         if _is_scattered(op):
             pairs = [(sum(message.received for message in messages), sent)]
     for arrived, sent in pairs:
-        error = abs(arrived - sent) / allowed
-        yield error if math.isfinite(error) else math.inf
+        yield finite(abs(arrived - sent) / allowed)

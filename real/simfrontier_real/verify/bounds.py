@@ -39,6 +39,7 @@ The factors are set from healthy runs (docs/real.md).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -112,29 +113,17 @@ class MoveNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingBounds:
-    """Bounds on relative errors of training: gradients of all tensors together, of one (in at least half of the
-    steps; `gradients_peak` and `one_tensor_peak`: in the worst), the norm by which is clipped, what Adam makes of them
-    (`update`), losses, weights, the length of their moves. `share` of the whole norm is what one tensor's gradient is
-    measured against at least, `published` is what weights lose where they are published. `image` is how far published
-    weights may be from what publishing should make of their masters, over the length of these; `beside`, how far from
-    the masters where that is not known. `is_exact`: nothing is lost but rounding, and weights are compared element by
+    """Bounds on relative errors of training: `limits` by the names of checks. `share` of the whole norm is what one
+    tensor's gradient is measured against at least, `published` is what weights lose where they are published, `length`
+    bounds the length of their moves. `is_exact`: nothing is lost but rounding, and weights are compared element by
     element. `text` names the moves that lose something."""
 
     is_exact: bool
-    gradients: float
-    gradients_peak: float
-    one_tensor: float
-    one_tensor_peak: float
+    limits: Mapping[str, float]
     share: float
-    norm: float
-    update: float
-    losses: float
-    weights: float
-    beside: float
-    image: float
-    length: float = 0.0
-    published: float = 0.0
-    text: str = ""
+    length: float
+    published: float
+    text: str
 
 
 def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[MoveNoise]:
@@ -203,23 +192,7 @@ def bounds_of(
     """The bounds of a schedule; `start` are the weights before the first step, `precision` is the model's type."""
     allowed = {name: each.of(precision) for name, each in TOLERANCES.items()}
     equal, rounding = allowed["weights"], allowed["gradients"]
-    peak = 1.0 if is_exact and precision == "fp64" else PEAK
-    if is_exact:
-        return TrainingBounds(
-            is_exact=True,
-            gradients=rounding,
-            gradients_peak=rounding * peak,
-            one_tensor=rounding,
-            one_tensor_peak=rounding * peak,
-            share=allowed["share"],
-            norm=allowed["norm"],
-            update=allowed["update"],
-            losses=allowed["losses"],
-            weights=equal,
-            beside=equal,
-            image=equal,
-        )
-    moves, narrow = moves_of(schedule, programs), narrow_states(schedule)
+    moves, narrow = ([], {}) if is_exact else (moves_of(schedule, programs), narrow_states(schedule))
     noise = math.sqrt(sum(each.square for each in moves))
     parts = [*map(str, moves), *(f"{_STATES[role]} in 16 bits" for role in sorted(narrow))]
     age = max((op.max_age for each in programs for op in each.ops if isinstance(op, Compute)), default=0)
@@ -232,20 +205,26 @@ def bounds_of(
     # per hop every rank codes what it has got again; else each weight is coded once, or, by two hops, twice
     once = max((each.noise for each in lost), default=0.0)
     again = math.sqrt(sum(each.kinds * each.noise**2 for each in lost))
-    return TrainingBounds(
-        is_exact=False,
-        gradients=min(MOST, rounding + GRADIENTS * noise),
-        gradients_peak=min(MOST, peak * (rounding + GRADIENTS * noise)),
-        one_tensor=rounding + ONE_TENSOR * GRADIENTS * noise,
-        one_tensor_peak=peak * (rounding + ONE_TENSOR * GRADIENTS * noise),
-        share=SHARE,
+    together, one_tensor = rounding + GRADIENTS * noise, rounding + ONE_TENSOR * GRADIENTS * noise
+    peak = 1.0 if is_exact and precision == "fp64" else PEAK
+    moved = MOST if "master" in narrow else min(MOST, rounding + MOVES * GRADIENTS * noise)
+    limits = {
+        "gradients": min(MOST, peak * together),
+        "gradients of most steps": min(MOST, together),
+        "gradient of one tensor": peak * one_tensor,
+        "gradient of one tensor of most steps": one_tensor,
         # coding per hop makes copies differ; each rank counts its own
-        norm=allowed["norm"] + (GRADIENTS * noise if schedule.codes_per_hop else 0.0),
-        update=allowed["update"],
-        losses=allowed["losses"] + LOSSES * GRADIENTS * noise,
-        weights=MOST if "master" in narrow else min(MOST, rounding + MOVES * GRADIENTS * noise),
-        beside=equal + BESIDE * (again if schedule.codes_per_hop else once),
-        image=equal,
+        "norm to clip by": allowed["norm"] + (GRADIENTS * noise if schedule.codes_per_hop else 0.0),
+        "Adam's moves": allowed["update"],
+        "losses": allowed["losses"] + LOSSES * GRADIENTS * noise,
+        "weights": equal if is_exact else moved,
+        "weights beside masters": equal + BESIDE * (again if schedule.codes_per_hop else once),
+        "published weights": equal,
+    }
+    return TrainingBounds(
+        is_exact=is_exact,
+        limits=limits,
+        share=allowed["share"] if is_exact else SHARE,
         length=LEAST_LENGTH + LENGTHS * (MOST if "master" in narrow else min(MOST, GRADIENTS * noise)),
         published=PUBLISHED * again,
         text=", ".join(parts),

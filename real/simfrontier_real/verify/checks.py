@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from simfrontier.core.program import Schedule
 from simfrontier_real.ops.programs import Programs
@@ -13,9 +13,10 @@ from simfrontier_real.train.states import Weights, weight_of
 from simfrontier_real.train.training_settings import RankReport, TrainingResult
 from simfrontier_real.verify.arrivals import MOVED, call_errors
 from simfrontier_real.verify.bounds import TrainingBounds
-from simfrontier_real.verify.gradients import RelativeError, StepErrors, finite, norm_of, step_errors, title
+from simfrontier_real.verify.gradients import RelativeError, finite, largest, norm_of, step_errors, title
 
 MESSAGES: Final = "messages, over their rounding"
+GRADIENTS: Final = ("gradients", "gradient of one tensor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +67,31 @@ def checks_of(
     """Compare the reports of the ranks with the unsharded model; `start` are the weights before the first step,
     `masters` those that the optimizer steps, by their own names, as they are when published where that is known. The
     reports and `losses` are of the steps from the number `first` on, the reference is of all."""
-    steps: dict[int, StepErrors] = {}
-    for number in _taken(rank_reports):
+    limits, taken = bounds.limits, _taken(rank_reports)
+    steps: dict[int, dict[str, RelativeError]] = {}
+    for number in taken:
         mine = [each.gradients[number] for each in rank_reports]
         steps[first + number] = step_errors(schedule, bounds.share, mine, reference.gradients[first + number])
-    together = {number: step.together for number, step in steps.items()}
-    one_tensor = {number: step.one_tensor for number, step in steps.items()}
+        steps[first + number]["codes of weights"] = _codes(rank_reports, number)
+        calls = [each.calls[number] for each in rank_reports]
+        steps[first + number][MESSAGES] = call_errors(schedule, programs, calls)
+
+    def by_step(name: str) -> dict[int, RelativeError]:
+        return {number: step[name] for number, step in steps.items()}
+
     errors = [finite(abs(a - b) / abs(b)) for a, b in zip(losses, reference.losses[first:], strict=True)]
+    known = {key for each in rank_reports for key in each.published}
     checks = [
-        _worst("gradients", bounds.gradients_peak, together),
-        _worst("gradient of one tensor", bounds.one_tensor_peak, one_tensor),
-        _usual("gradients of most steps", bounds.gradients, together),
-        _usual("gradient of one tensor of most steps", bounds.one_tensor, one_tensor),
-        _worst("norm to clip by", bounds.norm, {number: step.norm for number, step in steps.items()}),
-        _worst("Adam's moves", bounds.update, {number: step.update for number, step in steps.items()}),
-        _worst("losses", bounds.losses, {number: RelativeError(error) for number, error in enumerate(errors, first)}),
+        *(_worst(name, limits[name], by_step(name)) for name in GRADIENTS),
+        *(_usual(name, limits[f"{name} of most steps"], by_step(name)) for name in GRADIENTS),
+        *(_worst(name, limits[name], by_step(name)) for name in ("norm to clip by", "Adam's moves")),
+        _worst(
+            "losses", limits["losses"], {number: RelativeError(error) for number, error in enumerate(errors, first)}
+        ),
         *_of_weights(weights, reference.weights, start, bounds),
-        *_beside(schedule, weights, masters, bounds, {key for each in rank_reports for key in each.published}),
-        _worst("codes of weights", MOVED, {number: _codes(rank_reports, number - first) for number in steps}),
-        _worst(MESSAGES, 1.0, _arrived(schedule, programs, rank_reports, first)),
+        *_beside(schedule, weights, masters, bounds, known),
+        _worst("codes of weights", MOVED, by_step("codes of weights")),
+        _worst(MESSAGES, 1.0, by_step(MESSAGES)),
     ]
     norms = [_norm_of(rank_reports, number) for number in range(len(losses))]
     return TrainingChecks(
@@ -99,21 +106,9 @@ def _taken(rank_reports: Sequence[RankReport]) -> list[int]:
     return [number for number, step in enumerate(rank_reports[0].gradients) if not step.was_skipped]
 
 
-def _arrived(
-    schedule: Schedule, programs: Programs, rank_reports: Sequence[RankReport], first: int
-) -> dict[int, RelativeError]:
-    """How far what arrived in each step is from what was sent, over how far rounding may take it."""
-    errors = {
-        first + number: call_errors(schedule, programs, [each.calls[number] for each in rank_reports])
-        for number in _taken(rank_reports)
-    }
-    return {number: RelativeError(each.error, each.where) for number, each in errors.items()}
-
-
 def _codes(rank_reports: Sequence[RankReport], number: int) -> RelativeError:
     """How far codes of weights were from those of the weights that were there, on the rank where they were furthest."""
-    rank = max(range(len(rank_reports)), key=lambda each: rank_reports[each].code_errors[number])
-    return RelativeError(finite(rank_reports[rank].code_errors[number]), f"rank {rank}")
+    return largest(RelativeError(each.code_errors[number], f"rank {rank}") for rank, each in enumerate(rank_reports))
 
 
 def _norm_of(rank_reports: Sequence[RankReport], number: int) -> float:
@@ -125,16 +120,15 @@ def _worst(name: str, limit: float, by_step: dict[int, RelativeError]) -> Traini
     if not by_step:
         return TrainingCheck(name, 0.0, limit)
     number = max(by_step, key=lambda each: by_step[each].error)
-    farthest = by_step[number]
-    return TrainingCheck(
-        name, farthest.error, limit, f"step {number + 1}" + (f", {farthest.worst}" if farthest.worst else "")
-    )
+    error, where = by_step[number]
+    return TrainingCheck(name, error, limit, f"step {number + 1}" + (f", {where}" if where else ""))
 
 
 def _usual(name: str, limit: float, by_step: dict[int, RelativeError]) -> TrainingCheck:
     """The step than which half of the steps are no further off: of two the worse one."""
     order = sorted(by_step, key=lambda each: by_step[each].error)
-    return _worst(name, limit, {number: by_step[number] for number in order[: len(order) // 2 + 1]})
+    half = {number: by_step[number] for number in order[: len(order) // 2 + 1]}
+    return _worst(f"{name} of most steps", limit, half)
 
 
 def _of_weights(
@@ -143,7 +137,7 @@ def _of_weights(
     """Element by element where nothing is lost; else how far weights moved, and how far from where they should be."""
     error, worst = distance(weights, reference)
     if bounds.is_exact:
-        yield TrainingCheck("weights", error, bounds.weights, worst)
+        yield TrainingCheck("weights", error, bounds.limits["weights"], worst)
         return
     apart = moved = size = 0.0
     lengths = []
@@ -157,7 +151,7 @@ def _of_weights(
             lengths.append(TrainingCheck("length of a move", ratio, bounds.length + published, title(key)))
     share = math.sqrt(size / moved) if moved > 0 else 0.0
     error = finite(math.sqrt(apart / moved)) if moved > 0 else 0.0
-    yield TrainingCheck("weights", error, bounds.weights + bounds.published * share)
+    yield TrainingCheck("weights", error, bounds.limits["weights"] + bounds.published * share)
     yield max(
         lengths, key=lambda each: each.seen / each.limit, default=TrainingCheck("length of a move", 0.0, bounds.length)
     )
@@ -169,8 +163,8 @@ def _beside(
     """How far published weights are from what publishing should make of their masters, where that is `known`; else from
     the masters: what publishing lost, and nothing else."""
     for name, limit, keys in (
-        ("published weights", bounds.image, masters.keys() & known),
-        ("weights beside masters", bounds.beside, masters.keys() - known),
+        ("published weights", bounds.limits["published weights"], masters.keys() & known),
+        ("weights beside masters", bounds.limits["weights beside masters"], masters.keys() - known),
     ):
         if not keys:
             continue
@@ -188,14 +182,12 @@ def _square(values: object) -> float:
     return float(np.sum(np.square(values)))  # type: ignore[call-overload]
 
 
-def distance(weights: Weights, reference: Weights) -> tuple[float, str]:
+def distance(weights: Weights, reference: Weights) -> RelativeError:
     """The largest relative difference of a parameter tensor, and which tensor it is."""
     import numpy as np
 
-    worst = (0.0, "")
-    for key, values in reference.items():
-        largest = float(np.abs(values).max())
-        error = finite(float(np.abs(weights[key] - values).max()) / (largest if largest > 0 else 1.0))
-        if error > worst[0]:
-            worst = (error, title(key))
-    return worst
+    def error_of(key: tuple[str, int], values: Any) -> RelativeError:
+        error = float(np.abs(weights[key] - values).max()) / (float(np.abs(values).max()) or 1.0)
+        return RelativeError(error, title(key) if error else "")
+
+    return largest(error_of(key, values) for key, values in reference.items())

@@ -7,10 +7,10 @@ import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from simfrontier.core.program import Schedule
-from simfrontier_real.ops.arrays import Array
+from simfrontier_real.ops.arrays import Array, numpy_backend
 from simfrontier_real.ops.layout import block_of
 from simfrontier_real.ops.programs import RankContext
 from simfrontier_real.train.states import by_place, master_of, own_line
@@ -20,36 +20,26 @@ Key = tuple[str, int]  # (name of a weight, layer)
 Digests = Mapping[Key, Any]  # float64 [1 + NUM_PROBES]: the sum of squares, then the products with the probes
 
 
+class RelativeError(NamedTuple):
+    """How far something is from what it should be, relative, and where that is the case."""
+
+    error: float = 0.0
+    where: str = ""
+
+
+NOWHERE: Final = RelativeError()
+
+
 @dataclass(frozen=True, slots=True)
 class StepGradients:
     """What one rank's optimizer was given in one step, before clipping: digests of its shares of the gradients, and the
     norms of all gradients that it read; nothing where the step was skipped. `update` is how far a master weight is from
-    where Adam should have taken it, over the length of that move, and which one that is."""
+    where Adam should have taken it, over the length of that move."""
 
     digests: Digests
     norms: tuple[float, ...] = ()
     was_skipped: bool = False
-    update: tuple[float, str] = (0.0, "")
-
-
-@dataclass(frozen=True, slots=True)
-class RelativeError:
-    """How far something is from what it should be, relative, and where that is the case."""
-
-    error: float = 0.0
-    worst: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StepErrors:
-    """How far the gradients of one step are from the unsharded ones: all together, and the tensor that is
-    furthest; the norm that some rank clips by from the norm of the gradients that the ranks do have; and the master
-    weights of some rank from where Adam should have taken them."""
-
-    together: RelativeError
-    one_tensor: RelativeError
-    norm: RelativeError
-    update: RelativeError
+    update: RelativeError = NOWHERE
 
 
 def probes(key: Key, shape: tuple[int, ...]) -> Any:
@@ -76,8 +66,6 @@ def digest_of(line: Any, directions: Any) -> Any:
 def own_probes(context: RankContext, key: Key) -> Any:
     """[NUM_PROBES, n]: a rank's share of the probes of a weight, laid out as its master weights and gradients are."""
     import numpy as np
-
-    from simfrontier_real.ops.arrays import numpy_backend
 
     tensor, host = master_of(context.schedule, key[0]), numpy_backend()
     at = block_of(tensor.shape, tensor.placement, context.schedule.mesh, context.at, tensor.name)
@@ -135,29 +123,39 @@ def joined(schedule: Schedule, by_rank: Sequence[Digests]) -> tuple[dict[Key, An
     return total, copy_differences
 
 
-def step_errors(schedule: Schedule, share: float, by_rank: Sequence[StepGradients], reference: Digests) -> StepErrors:
-    """Compare one step. A tensor's distance is the larger of the difference of the norms and the length of the
-    difference, over its norm or a `share` of the norm of all; and the differences of its copies."""
+def step_errors(
+    schedule: Schedule, share: float, by_rank: Sequence[StepGradients], reference: Digests
+) -> dict[str, RelativeError]:
+    """Compare one step: the gradients of all tensors together and of the tensor that is furthest with the unsharded
+    ones; the norm that some rank clips by with that of the gradients that the ranks do have; and the master weights of
+    some rank with where Adam should have taken them.
+
+    A tensor's distance is the larger of the difference of the norms and the length of the difference, over its norm or
+    a `share` of the norm of all; and the differences of its copies.
+    """
     ours, copies = joined(schedule, [each.digests for each in by_rank])
-    whole = norm_of(reference)
+    whole, own = norm_of(reference), norm_of(ours) or 1.0
     errors = {key: _length(ours, copies, key, reference[key]) for key in reference}
     lengths = {key: max(math.sqrt(float(each[0])), share * whole) or 1.0 for key, each in reference.items()}
-    tensors = [RelativeError(finite(errors[key] / lengths[key]), title(key)) for key in reference]
-    together = finite(math.sqrt(sum(each**2 for each in errors.values())) / (whole or 1.0))
-    worst = max(tensors, key=lambda each: each.error, default=RelativeError())
-    own = norm_of(ours) or 1.0
-    norms = [
-        RelativeError(finite(abs(norm - own) / own), f"rank {rank}")
-        for rank, e in enumerate(by_rank)
-        for norm in e.norms
-    ]
-    updates = [RelativeError(finite(e.update[0]), f"rank {rank}, {e.update[1]}") for rank, e in enumerate(by_rank)]
-    return StepErrors(
-        together=RelativeError(together, worst.worst),
-        one_tensor=worst,
-        norm=max(norms, key=lambda each: each.error, default=RelativeError()),
-        update=max(updates, key=lambda each: each.error, default=RelativeError()),
-    )
+    one_tensor = largest(RelativeError(errors[key] / lengths[key], title(key)) for key in reference)
+    together = math.sqrt(sum(each**2 for each in errors.values())) / (whole or 1.0)
+    ranks = list(enumerate(by_rank))
+    return {
+        "gradients": RelativeError(finite(together), one_tensor.where),
+        "gradient of one tensor": one_tensor,
+        "norm to clip by": largest(
+            RelativeError(abs(norm - own) / own, f"rank {rank}") for rank, each in ranks for norm in each.norms
+        ),
+        "Adam's moves": largest(
+            RelativeError(each.update.error, f"rank {rank}, {each.update.where}") for rank, each in ranks
+        ),
+    }
+
+
+def largest(errors: Iterable[RelativeError]) -> RelativeError:
+    """The largest error, infinite where one is not a number."""
+    known = (RelativeError(finite(each.error), each.where) for each in errors)
+    return max(known, key=lambda each: each.error, default=NOWHERE)
 
 
 def _length(ours: Digests, copies: Mapping[Key, float], key: Key, reference: Any) -> float:

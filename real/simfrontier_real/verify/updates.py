@@ -14,7 +14,7 @@ from simfrontier_real.ops.codecs import Encoded, decode, encode
 from simfrontier_real.ops.programs import RankContext
 from simfrontier_real.train.states import weight_of
 from simfrontier_real.train.training_settings import Adam
-from simfrontier_real.verify.gradients import Key, title
+from simfrontier_real.verify.gradients import Key, RelativeError, largest, title
 
 SIGNIFICANT: Final = {"fp16": 11, "bf16": 8}  # binary digits of a number
 STEP: Final = 2.0**-7  # from one number of bf16 to the next, relative to it, at most
@@ -48,13 +48,13 @@ class UpdateCheck:
 
     def error_of(
         self, gradients: Mapping[Key, Array], norm: float | None, was_skipped: bool, scales: Mapping[Key, float]
-    ) -> tuple[float, str]:
-        """(how far a tensor's master is from where the optimizer should have taken it in the step that has just run,
-        beyond the rounding of a 16-bit master, over the length of that move: the largest; of which tensor). `norm` is
-        that of all gradients (None: each is clipped by its own), `scales` are LAMB's (of Adam: none)."""
+    ) -> RelativeError:
+        """How far a tensor's master is from where the optimizer should have taken it in the step that has just run,
+        beyond the rounding of a 16-bit master, over the length of that move: the largest. `norm` is that of all
+        gradients (None: each is clipped by its own), `scales` are LAMB's (of Adam: none)."""
         import numpy as np
 
-        adam, worst = self._adam, (0.0, "")
+        adam, errors = self._adam, []
         self._step += not was_skipped
         for key, expected in self._expected.items():
             master = self._line(self._context.buffers[expected.ref])
@@ -76,10 +76,9 @@ class UpdateCheck:
             # a tensor without a gradient does not move; it is measured against moves of a learning rate
             length = float(np.linalg.norm(move)) or adam.learning_rate * math.sqrt(master.size)
             error = math.inf if lacks or not math.isfinite(far) else far / length
-            if error > worst[0]:
-                worst = (error, title(key))
+            errors.append(RelativeError(error, title(key)))
             expected.master = master
-        return worst
+        return largest(errors)
 
     def _moments_of(self, weight: str) -> str:
         """The tensor of a weight's moments."""

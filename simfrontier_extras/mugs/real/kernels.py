@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
-from simfrontier.core.program import Compute
 from simfrontier_extras.mugs.real import arrays
 from simfrontier_extras.mugs.real.states import MugsSettings
 from simfrontier_real.ops.arrays import Array
-from simfrontier_real.ops.losses import LossTargets, counts
-from simfrontier_real.ops.operands import Operands
-from simfrontier_real.ops.programs import Kernel, RankContext
+from simfrontier_real.ops.losses import counts
+from simfrontier_real.ops.operands import Kernel, Operands
+from simfrontier_real.train.training_settings import TrainingState
 
 # ── matrix products that are no linear modules ──
 
@@ -164,13 +161,13 @@ def _centre_sum(operands: Operands) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MugsKernels:
-    """The kernels of Mugs; the counters of the targets are where the next row enters each queue."""
+    """The kernels of Mugs; the counters of the training state are where the next row enters each queue."""
 
-    targets: LossTargets
+    training_state: TrainingState
     settings: MugsSettings
 
     def kernels(self) -> dict[str, Kernel]:
-        works: dict[str, Callable[[Operands], None]] = {
+        return {
             "pairs": _pairs,
             "similarity": _similarity,
             "prototypes": _prototypes,
@@ -189,7 +186,6 @@ class MugsKernels:
             "enqueue": self._enqueue,
             "ema": self._follow,
         }
-        return {kind: partial(_run, work) for kind, work in works.items()}
 
     # ── losses, averaged over all pairs of the step ──
 
@@ -208,11 +204,11 @@ class MugsKernels:
         self._lose(operands, total, gradient, images * len(arrays.pairs_of(views, crops)))
 
     def _lose(self, operands: Operands, total: Array, gradient: Array, num_pairs: int) -> None:
-        count = num_pairs * self.targets.grad_accum
+        count = num_pairs * self.training_state.grad_accum
         micro = operands.context.program.reads[operands.index][0].micro
         if counts(operands):
-            self.targets.losses[micro] = self.targets.losses.get(micro, 0.0) + total / count
-        operands.put(gradient * (self.targets.loss_scale / count))
+            self.training_state.losses[micro] = self.training_state.losses.get(micro, 0.0) + total / count
+        operands.put(gradient * (self.training_state.loss_scale / count))
 
     # ── what stays from step to step ──
 
@@ -237,7 +233,7 @@ class MugsKernels:
         assert queue is not None
         is_turned = kept.dims[-1] == "k"  # entries are columns
         by_entry = xp.permute_dims(queue, (1, 0)) if is_turned else queue
-        places = self.targets.counters
+        places = self.training_state.counters
         by_entry, places[name] = arrays.entered(xp, by_entry, rows, places.get(name, 0))
         operands.keep(kept.quantity, xp.permute_dims(by_entry, (1, 0)) if is_turned else by_entry)
         for other in others:
@@ -252,10 +248,6 @@ class MugsKernels:
         wide = context.backend.wide
         moved = momentum * wide(held) + (1 - momentum) * wide(context.buffers[student][:size])
         context.buffers[teacher] = context.backend.cast(moved, context.schedule.tensors[teacher.name].dtype)
-
-
-def _run(work: Callable[[Operands], None], context: RankContext, index: int, op: Compute) -> None:
-    work(Operands(context, index, op))
 
 
 def _values(operands: Operands) -> list[Array]:

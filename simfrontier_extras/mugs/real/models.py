@@ -9,10 +9,9 @@ from simfrontier.core.program import Schedule, Tensor
 from simfrontier_extras.mugs.real.kernels import MugsKernels
 from simfrontier_extras.mugs.real.reference import train_mugs
 from simfrontier_extras.mugs.real.states import INPUTS, crops, initial_state, refuse, settings_of
-from simfrontier_real.ops.losses import LossTargets
-from simfrontier_real.ops.programs import Kernel
+from simfrontier_real.ops.operands import Kernel
 from simfrontier_real.train.models import RealModel
-from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings
+from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings, TrainingState
 
 MARK = "global/pixels"  # the input by which a schedule is known as one of Mugs
 
@@ -35,8 +34,8 @@ class Mugs(RealModel):
     def initial_state(self, state: Tensor, numbers: Any) -> Any:
         return initial_state(state, numbers)
 
-    def kernels(self, targets: LossTargets, settings: object | None) -> dict[str, Kernel]:
-        return MugsKernels(targets, settings_of(settings)).kernels()
+    def kernels(self, training_state: TrainingState, settings: object | None) -> dict[str, Kernel]:
+        return MugsKernels(training_state, settings_of(settings)).kernels()
 
     def train_unsharded(
         self, schedule: Schedule, training: TrainingSettings, dtype: str, skipped: frozenset[int]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader
@@ -29,7 +30,7 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.program import Mesh, Ref, SavedState, Schedule, Tensor, saved_states
 from simfrontier_real.ops.arrays import Array, torch_backend
 from simfrontier_real.ops.codecs import Encoded
-from simfrontier_real.ops.layout import block_of
+from simfrontier_real.ops.layout import block_of, own_elements
 from simfrontier_real.ops.programs import RankContext
 from simfrontier_real.train.initial_states import placed_copy
 
@@ -54,35 +55,20 @@ def whole(values: torch.Tensor) -> HeldTensor:
 
 
 def part(tensor: Tensor, mesh: Mesh, at: Mapping[str, int], line: torch.Tensor) -> HeldTensor:
-    """What the rank at these coordinates holds of a tensor as a flat line, without the padding at its end.
-
-    The placement cuts the tensor's dimensions first, which leaves a block. Its elements, row by row and padded, are a
-    number of mixed radix, one digit for each axis of the nesting, of which `flat` axes fix theirs.
-    """
+    """What the rank at these coordinates holds of a tensor as a flat line, without the padding at its end."""
     block = block_of(tensor.shape, tensor.placement, mesh, at, tensor.name)
     shape = tuple(each.stop - each.start for each in block)
-    axes, count = mesh.live(tensor.nesting), math.prod(shape)
-    sizes = [mesh[axis] for axis in axes]
-    order = torch.arange(count + -count % math.prod(sizes)).reshape(*sizes, -1)
-    own = order[tuple(at[axis] if axis in tensor.placement.flat else slice(None) for axis in axes)].reshape(-1)
+    own = own_elements(tensor, mesh, at)
+    kept = own[own < math.prod(shape)]
+    ends = [*(np.flatnonzero(np.diff(kept) != 1) + 1).tolist(), len(kept)] if len(kept) else []
     chunks: dict[torch.Size, torch.Tensor] = {}
-    for begin, first, last in _runs(own, count):
-        for offsets, box in _boxes(first, last, shape):
+    begin = 0  # of a contiguous run of elements in the line
+    for end in ends:
+        for offsets, box in _boxes(int(kept[begin]), int(kept[end - 1]) + 1, shape):
             place = torch.Size([each.start + offset for each, offset in zip(block, offsets, strict=True)])
             chunks[place] = line[begin : begin + math.prod(box)].view(box)
             begin += math.prod(box)
     return HeldTensor(torch.Size(tensor.shape), chunks)
-
-
-def _runs(own: torch.Tensor, count: int) -> Iterator[tuple[int, int, int]]:
-    """(place in the line, first element of the block, the one behind the last) of contiguous elements below `count`."""
-    kept = own[own < count]
-    ends = [*(torch.nonzero(kept.diff() != 1).reshape(-1) + 1).tolist(), len(kept)]
-    begin = 0
-    for end in ends:
-        if end > begin:
-            yield begin, int(kept[begin]), int(kept[end - 1]) + 1
-        begin = end
 
 
 def _boxes(first: int, last: int, shape: tuple[int, ...]) -> Iterator[Box]:
