@@ -12,12 +12,12 @@ def _order(version: VersionName) -> GridOrder:
     def grids(scenario: GridJob, devices: int) -> Iterator[dict[str, int]]:
         from simfrontier_extras.axonn_model.ranking import rank_grids
 
-        for one in rank_grids(scenario, version, devices).grids:
+        for one in rank_grids(scenario, version, devices):
             if one.runs:
                 yield {"x": one.grid.x, "y": one.grid.y, "z": one.grid.z}
 
     def listing(scenario: GridJob, top: int | None, as_json: bool) -> bool:
-        from simfrontier_extras.axonn_model.command import print_grids
+        from simfrontier_extras.axonn_model.ranking import print_grids
 
         return print_grids(scenario, version, top, as_json)
 

@@ -1,10 +1,16 @@
-"""All grids of a number of devices by their predicted communication, as AxoNN's authors search them."""
+"""All grids of a number of devices by their predicted communication, as AxoNN's authors search them; their list, as
+`simfrontier tune --fidelity axonn-a` (or axonn-b) prints it."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import typer
+
 from simfrontier.base.errors import InputError, SimfrontierError
+from simfrontier.base.units import written
 from simfrontier.core.workload import GptShape
 from simfrontier.inputs.scenario import GridJob
 from simfrontier_extras.axonn_model.formulas import (
@@ -95,62 +101,93 @@ def _no_grid(num_devices: int, min_tensor: int) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridRanking:
-    """All grids of a scenario at one size, best first, and what they were ranked for; `batch` is sequences of a step
-    over all devices."""
-
-    title: str
-    model: str
-    devices: int
-    batch: int
-    transformer: Transformer
-    bandwidths: Bandwidths
-    quirk: bool
-    grids: tuple[Ranked, ...]
-
-
-def rank_grids(scenario: GridJob, version: VersionName, devices: int) -> GridRanking:
-    """The grids of a scenario's model on that many devices, by predicted communication.
+def rank_grids(scenario: GridJob, version: VersionName, devices: int) -> tuple[Ranked, ...]:
+    """The grids of a scenario's model on that many devices, by predicted communication, best first.
 
     Raises InputError where the model is no GPT, the version has no formula for it or no table for the machine;
     SimfrontierError where no grid is allowed. One line each, with the scenario's file.
     """
-    table, training, shape = scenario.file.tune, scenario.file.training, scenario.shape
-    assert isinstance(table, AxonnKeys)
+    table, shape = _keys(scenario), scenario.shape
     try:
         if not isinstance(shape, GptShape):
             raise InputError(f"model.name: got {scenario.file.model.name!r}, an MLP; allowed: a GPT")
-        bandwidths = _bandwidths(scenario, table.bandwidth, version)
-        transformer = transformer_of(shape, intermediate=table.intermediate, gqa=table.gqa, swiglu=table.swiglu)
-        batch = training.batch or training.micro_batch * training.grad_accum * devices
-        grids = ranked(
-            bandwidths,
-            transformer,
+        return ranked(
+            _bandwidths(scenario, version),
+            transformer_of(shape, intermediate=table.intermediate, gqa=table.gqa, swiglu=table.swiglu),
             devices,
-            batch,
+            _batch(scenario, devices),
             min_tensor=table.min_tensor,
             quirk=table.quirk,
             accumulation=table.accumulation,
         )
     except SimfrontierError as error:
         raise type(error)(f"{scenario.where}: {error}") from None
-    return GridRanking(
-        title=scenario.file.title,
-        model=shape.name,
-        devices=devices,
-        batch=batch,
-        transformer=transformer,
-        bandwidths=bandwidths,
-        quirk=table.quirk,
-        grids=grids,
-    )
 
 
-def _bandwidths(scenario: GridJob, machine: str | None, version: VersionName) -> Bandwidths:
+def _keys(scenario: GridJob) -> AxonnKeys:
+    assert isinstance(scenario.file.tune, AxonnKeys)
+    return scenario.file.tune
+
+
+def _batch(scenario: GridJob, devices: int) -> int:
+    """Sequences of a step over all devices."""
+    training = scenario.file.training
+    return training.batch or training.micro_batch * training.grad_accum * devices
+
+
+def _bandwidths(scenario: GridJob, version: VersionName) -> Bandwidths:
+    machine = _keys(scenario).bandwidth
     try:
         return load_bandwidths(version, machine or scenario.machine.name)
     except InputError as error:
         key = "machine.name" if machine is None else "tune.bandwidth"
         more = " (tune.bandwidth takes another machine's)" if machine is None else ""
         raise InputError(f"{key}: {error}{more}") from None
+
+
+# ── the list ──
+
+SHOWN = 20  # as many as the authors' launcher submits
+
+
+def print_grids(scenario: GridJob, version: VersionName, top: int | None, as_json: bool) -> bool:
+    """Print the ranking at the scenario's largest size, the best `top` grids (by default 20; all of them as JSON);
+    returns whether any grid can run."""
+    devices = max(scenario.file.run.devices)
+    entries = rank_grids(scenario, version, devices)
+    if as_json:
+        typer.echo(json.dumps([_row(place, one) for place, one in enumerate(entries[:top], start=1)], indent=1))
+    else:
+        typer.echo("\n".join(_lines(scenario, version, devices, entries, SHOWN if top is None else top)))
+    return any(one.runs for one in entries)
+
+
+def _row(place: int, one: Ranked) -> dict[str, int | float | bool | str]:
+    sizes = dict(zip(("x", "y", "z", "data"), one.grid.sizes, strict=True))
+    times = {f"{name}_time_s": getattr(one.times, f"{name}_s") for name in sizes}
+    more = {"comm_time_s": one.times.total_s, **times, "runs": one.runs, "obstacle": one.obstacle}
+    return {"rank": place, **sizes, **more}
+
+
+def _lines(
+    scenario: GridJob, version: VersionName, devices: int, entries: tuple[Ranked, ...], top: int
+) -> Iterator[str]:
+    import pandas as pd
+
+    bandwidths, total, running = _bandwidths(scenario, version), len(entries), sum(one.runs for one in entries)
+    title = f"{scenario.shape.name} on {devices:,} devices, grids by communication in a step"
+    yield f"{scenario.file.title}: {title} ({version})"
+    rows = []
+    for place, one in enumerate(entries[:top], start=1):
+        times = (one.times.total_s, one.times.x_s, one.times.y_s, one.times.z_s, one.times.data_s)
+        cells = ("–" if time == 0.0 else written(time, "s") for time in times)
+        rows.append((place, *one.grid.sizes, *cells, "" if one.runs else f"cannot run: {one.obstacle}"))
+    head = ["", "X", "Y", "Z", "data", "comm. time", "in X", "in Y", "in Z", "in data", ""]
+    yield pd.DataFrame(rows, columns=head).to_string(index=False)
+    shown = f"The best {top} of {total} grids (--top, --json)" if top < total else f"All {total} grids"
+    yield f"{shown}; {running} of {total} can run."
+    widths = "as the authors' code has them" if _keys(scenario).quirk else "its own, not as in the authors' code"
+    sequence = f"Batch {_batch(scenario, devices):,} of {scenario.shape.sequence:,} tokens"
+    yield f"{sequence}; widths of the layer down: {widths}."
+    yield f"Bandwidths of {bandwidths.machine}: {bandwidths.source}."
+    yield "Communication alone: computing, overlap and memory are outside this model."

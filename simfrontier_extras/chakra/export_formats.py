@@ -18,9 +18,8 @@ from simfrontier.base.wholefile import write_json
 from simfrontier.core.engine import SimulatedStep, Walk, trace_notes
 from simfrontier.core.program import Collective, Communicator, CommunicatorGroups, digest
 from simfrontier.inputs.scenario import Scenario
-from simfrontier_extras.chakra.exchanges import Peer, comms_of
-from simfrontier_extras.chakra.nodes import attribute_bytes, communicator_of, framed
-from simfrontier_extras.chakra.schema import ensure_protobuf, message_class
+from simfrontier_extras.chakra.nodes import Peer, comms_of, communicator_of
+from simfrontier_extras.chakra.schema import attribute_bytes, ensure_protobuf, framed, message_class
 from simfrontier_extras.chakra.template import Own, Template, template_of
 
 SCHEMA_VERSION: Final = "0.0.4"  # of the schema: what mlcommons/chakra's own writers put into GlobalMetadata

@@ -9,6 +9,7 @@ between types of integers, so that these are right for both.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,19 +17,22 @@ from simfrontier.core.collectives import message_bytes, sent_and_received
 from simfrontier.core.program import (
     HOST,
     Call,
+    CallSequence,
     Collective,
     CollectiveKind,
     Communicator,
     Compute,
     Exchange,
+    ExpandedProgram,
+    Mesh,
     Op,
     Schedule,
+    sequence_of,
     traffic_bytes,
 )
-from simfrontier_extras.chakra.exchanges import Peer, offset_of
-from simfrontier_extras.chakra.schema import CollectiveCommType, NodeType, message_class
+from simfrontier_extras.chakra.schema import Attribute, CollectiveCommType, NodeType
 
-Value = bool | int | float | str
+CALLS_OF_COMM: Final = 1_000_000  # tags of one communicator between two ends; ASTRA-sim takes tags below 500,000,000
 COMM_TYPES: Final[dict[CollectiveKind, CollectiveCommType]] = {
     "all_reduce": CollectiveCommType.ALL_REDUCE,
     "all_gather": CollectiveCommType.ALL_GATHER,
@@ -37,13 +41,21 @@ COMM_TYPES: Final[dict[CollectiveKind, CollectiveCommType]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The other end of a message: the rank that lies `offset` away; `receives`: whether the message comes from it."""
+
+    offset: int
+    receives: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """A node apart from its place in a program: its type, its attributes as (name, field, value), and the part that
     differs between ranks: the group's name, or the ranks between which a message goes."""
 
     type: NodeType
-    attributes: tuple[tuple[str, str, Value], ...]
+    attributes: tuple[Attribute, ...]
     own: Communicator | Peer | None = None
 
 
@@ -124,36 +136,31 @@ def name_of(op: Op, call: Call) -> str:
     return f"{op.kind} {op.name} layer {call.layer} micro {call.micro}"
 
 
-# ── bytes ──
+# ── exchanges: tags, the same at both ends, by which a send finds its receive ──
 
 
-def head_bytes(number: int, name: str, kind: NodeType, waits_for: list[int], micros: int) -> bytes:
-    """The fields of a node without attributes. `waits_for`: numbers of nodes whose ends it waits for."""
-    node = message_class("Node")(id=number, name=name, type=int(kind), data_deps=waits_for, duration_micros=micros)
-    out: bytes = node.SerializeToString(deterministic=True)
+def tags_of(program: ExpandedProgram, comms: dict[str, int]) -> dict[int, int]:
+    """The tag of each exchange of a program, by its place in it. The k-th call of a communicator between two ends is
+    the same call in both programs. `comms`: numbers of communicators, as `comms_of` gives them."""
+    count: Counter[CallSequence] = Counter()
+    out = {}
+    for index, op in enumerate(program.ops):
+        if isinstance(op, Exchange):
+            sequence = sequence_of(op)
+            assert count[sequence] < CALLS_OF_COMM, f"{op.name}: {CALLS_OF_COMM:,} calls between two ends"
+            out[index] = comms[op.comm] * CALLS_OF_COMM + count[sequence]
+            count[sequence] += 1
     return out
 
 
-def attribute_bytes(attributes: tuple[tuple[str, str, Value], ...]) -> bytes:
-    """Attributes of a node. Messages whose bytes follow each other are one message with the fields of all."""
-    node = message_class("Node")()
-    for name, field, value in attributes:
-        setattr(node.attr.add(name=name), field, value)
-    out: bytes = node.SerializeToString(deterministic=True)
-    return out
+def comms_of(schedule: Schedule) -> dict[str, int]:
+    """A number for each communicator of exchanges, in the order in which the schedule has them first."""
+    names = dict.fromkeys(op.comm for op in schedule.ops if isinstance(op, Exchange))
+    return {name: number for number, name in enumerate(names)}
 
 
-def framed(message: bytes) -> bytes:
-    """A message with its length before it, as a varint: so they follow each other in a file (mlcommons/chakra,
-    src/third_party/utils/protolib.py)."""
-    return length_bytes(len(message)) + message
-
-
-def length_bytes(length: int) -> bytes:
-    """A number below 2^32 as a varint: seven bits a byte, the lowest first; the top bit says that more follow."""
-    out = bytearray()
-    while length > 0x7F:
-        out.append(0x80 | (length & 0x7F))
-        length >>= 7
-    out.append(length)
-    return bytes(out)
+def offset_of(op: Exchange, at: tuple[str, int] | None, mesh: Mesh) -> int:
+    """Return the distance to the other end, in ranks, for those whose role is at that place."""
+    assert at is not None, f"{op.name}: an exchange in a role at no place"
+    here, there = op.ends if at[1] == op.ends[0] else reversed(op.ends)
+    return (there - here) * mesh.size(mesh.names[mesh.names.index(op.axis) + 1 :])

@@ -7,6 +7,7 @@ find a field takes it as empty.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -108,3 +109,41 @@ def _add(message: DescriptorProto, fields: Fields, **more: int) -> None:
         else:
             own = Field.TYPE_ENUM if kind == NodeType.__name__ else Field.TYPE_MESSAGE
             message.field.add(name=name, number=number, label=label, type=own, type_name=f".{PACKAGE}.{kind}", **more)
+
+
+# ── bytes ──
+
+Value = bool | int | float | str
+Attribute = tuple[str, str, Value]  # name, field, value
+
+
+def head_bytes(number: int, name: str, kind: NodeType, waits_for: list[int], micros: int) -> bytes:
+    """The fields of a node without attributes. `waits_for`: numbers of nodes whose ends it waits for."""
+    node = message_class("Node")(id=number, name=name, type=int(kind), data_deps=waits_for, duration_micros=micros)
+    out: bytes = node.SerializeToString(deterministic=True)
+    return out
+
+
+def attribute_bytes(attributes: Iterable[Attribute]) -> bytes:
+    """Attributes of a node. Messages whose bytes follow each other are one message with the fields of all."""
+    node = message_class("Node")()
+    for name, field, value in attributes:
+        setattr(node.attr.add(name=name), field, value)
+    out: bytes = node.SerializeToString(deterministic=True)
+    return out
+
+
+def framed(message: bytes) -> bytes:
+    """A message with its length before it, as a varint: so they follow each other in a file (mlcommons/chakra,
+    src/third_party/utils/protolib.py)."""
+    return length_bytes(len(message)) + message
+
+
+def length_bytes(length: int) -> bytes:
+    """A number below 2^32 as a varint: seven bits a byte, the lowest first; the top bit says that more follow."""
+    out = bytearray()
+    while length > 0x7F:
+        out.append(0x80 | (length & 0x7F))
+        length >>= 7
+    out.append(length)
+    return bytes(out)

@@ -8,8 +8,8 @@ from typing import Final
 
 from simfrontier.core.engine import Walk
 from simfrontier.core.program import Communicator, Exchange, ExpandedProgram
-from simfrontier_extras.chakra.exchanges import Peer, tags_of
-from simfrontier_extras.chakra.nodes import Kind, attribute_bytes, framed, head_bytes, kinds_of, length_bytes, name_of
+from simfrontier_extras.chakra.nodes import Kind, Peer, kinds_of, name_of, tags_of
+from simfrontier_extras.chakra.schema import attribute_bytes, framed, head_bytes, length_bytes
 
 MICROS_PER_S: Final = 1e6
 Own = Communicator | Peer
@@ -38,12 +38,14 @@ def template_of(walk: Walk, seconds: Sequence[float], comms: dict[str, int]) -> 
     """The trace of ranks whose ops take so many seconds alone.
 
     An op waits for the ends of those that `program.before` names, so that every node waits for nodes before it only.
+    Messages that are the same for all ranks become one run of bytes.
     """
     program = walk.program
     tags, micros = tags_of(program, comms), _micros(program, seconds)
     kinds = walk.of_ops(lambda op: kinds_of(op, walk.step.schedule, walk.at))
     facts: dict[tuple[Kind, float], bytes] = {}
     pieces: list[tuple[bytes, Own | None]] = []
+    run: list[bytes] = []
     nodes_of: list[range] = []  # of each op
     num_nodes = 0
     for index, (op, call, before) in enumerate(zip(program.ops, program.calls, program.before, strict=True)):
@@ -56,25 +58,15 @@ def template_of(walk: Walk, seconds: Sequence[float], comms: dict[str, int]) -> 
                 known = facts[kind, seconds[index]] = attribute_bytes((*kind.attributes, exact))
             head = head_bytes(num_nodes, name_of(op, call), kind.type, waits_for, micros[index])
             tag = attribute_bytes((("comm_tag", "int32_val", tags[index]),)) if isinstance(op, Exchange) else b""
-            pieces.append((head + known + tag, kind.own))
             num_nodes += 1
-    owns = tuple(dict.fromkeys(own for _, own in pieces if own is not None))
-    return Template(pieces=tuple(_joined(pieces)), owns=owns, num_nodes=num_nodes)
-
-
-def _joined(pieces: list[tuple[bytes, Own | None]]) -> Iterator[tuple[bytes, Own | None]]:
-    """Messages that are the same for all ranks become one run of bytes."""
-    run: list[bytes] = []
-    for body, own in pieces:
-        if own is None:
-            run.append(framed(body))
-            continue
-        if run:
-            yield b"".join(run), None
+            if kind.own is None:
+                run.append(framed(head + known))
+                continue
+            pieces += [(b"".join(run), None), (head + known + tag, kind.own)]
             run = []
-        yield body, own
-    if run:
-        yield b"".join(run), None
+    pieces.append((b"".join(run), None))
+    owns = tuple(dict.fromkeys(own for _, own in pieces if own is not None))
+    return Template(pieces=tuple(pieces), owns=owns, num_nodes=num_nodes)
 
 
 def _micros(program: ExpandedProgram, seconds: Sequence[float]) -> list[int]:

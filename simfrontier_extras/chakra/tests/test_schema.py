@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier_extras.chakra.nodes import attribute_bytes, framed, head_bytes, length_bytes
-from simfrontier_extras.chakra.schema import NodeType
+from simfrontier_extras.chakra.schema import NodeType, attribute_bytes, framed, head_bytes, length_bytes
 from simfrontier_extras.chakra.tests.traces import messages
 
 

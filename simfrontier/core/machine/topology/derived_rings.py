@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import numpy as np
-from scipy.sparse.csgraph import connected_components
-
 from simfrontier.base.errors import InputError
 from simfrontier.core.machine.topology.node_topology import Pair
 
@@ -68,11 +65,12 @@ def joins_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Pair, ...]:
 
 def _parts(links: Mapping[Pair, int], num_devices: int) -> list[list[int]]:
     """Devices that links join, part by part."""
-    joined = np.zeros((num_devices, num_devices), bool)
+    parts = [{device} for device in range(num_devices)]
     for pair, count in links.items():
-        joined[pair] = count > 0
-    num_parts, part_of = connected_components(joined, directed=False)
-    return sorted(np.flatnonzero(part_of == part).tolist() for part in range(num_parts))
+        if count > 0:
+            joined = set().union(*(part for part in parts if part.intersection(pair)))
+            parts = [part for part in parts if not part.intersection(pair)] + [joined]
+    return sorted(sorted(part) for part in parts)
 
 
 def _path(links: Mapping[Pair, int], part: Sequence[int]) -> Order:
