@@ -112,10 +112,6 @@ def test_the_section_follows_that_on_compression() -> None:
     assert '<a href="#losses">Losses</a>' in made
 
 
-def test_without_a_file_of_losses_there_is_no_section() -> None:
-    assert 'id="losses"' not in page(done(), None)
-
-
 # ── what it says ──
 
 

@@ -13,7 +13,6 @@ from simfrontier.core.plan.plan import Engine
 from simfrontier.core.plan.to_schedule import build
 from simfrontier.core.plan.zero import ZERO, DdpOptions
 from simfrontier.core.program import Call, Collective, Compute, Mesh, Op, Ref, Schedule
-from simfrontier.core.program.placement import Placement
 from simfrontier.core.workload import find_model
 from simfrontier_extras.mugs.model import mugs
 from simfrontier_extras.mugs.models import MugsShape
@@ -112,15 +111,6 @@ def test_blocking_or_beside_the_rest() -> None:
     assert kinds[0] == kinds[1]
 
 
-# ── sound, stored, rebound ──
-
-
-def test_nobody_holds_a_part_of_a_queue() -> None:
-    schedule = tiny()
-    states = [tensor for tensor in schedule.tensors.values() if tensor.role == "state"]
-    assert states and all(tensor.persistent and tensor.placement == Placement() for tensor in states)
-
-
 # ── mutants ──
 
 
@@ -174,12 +164,3 @@ def test_a_queue_that_moves_too_early_twice_or_never() -> None:
     other = changed(matches, reads=(*KEYS, Ref("group.queue")), writes=(Ref("group.queue"),))
     says(mutated(tiny(), other), "enqueue group.enqueue", "group.queue as it was before")
     says(mutated(tiny(), other), "end of micro-batch 0: instance.queue", "not written")
-
-
-def test_what_is_the_same_everywhere_is_not_made_of_a_part_of_the_samples() -> None:
-    def also(call: Call, op: Op) -> list[Op]:
-        if isinstance(op, Compute) and op.name == "teacher/patch":
-            return [replace(op, writes=(*op.writes, Ref("teacher/patch.weight")))]
-        return [op]
-
-    says(mutated(tiny(), also), "teacher/patch.weight as [node:partial(sum) gcd:partial(sum)]", "[replicate]")

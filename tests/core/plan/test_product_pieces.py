@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from simfrontier.core.plan.tensor import MegatronOptions
 from simfrontier.core.program import (
     Collective,
     Compute,
-    Exchange,
     Op,
     Schedule,
     check,
@@ -28,7 +26,6 @@ from simfrontier.core.program import (
 from simfrontier.core.workload import Checkpointing
 from tests.core.plan.grids import megatron, schedule_of
 from tests.core.plan.test_optimizer_keys import scenario
-from tests.core.program.mutations import mutated, says
 
 TENSOR = 4
 
@@ -125,30 +122,6 @@ def test_time_of_a_layer_by_hand() -> None:
         c, p = took[0], took[-1]
         expected = c + max(k * p, (k - 1) * c + p) if k > 1 else c + p
         assert end[row, products[-1]] - start[row, gathers[0]] == pytest.approx(expected, rel=1e-9)
-
-
-# ── what is refused ──
-
-
-def cut(op: Op, **fields: Any) -> Op:
-    assert op.piece is not None and not isinstance(op, Exchange)
-    return replace(op, piece=op.piece._replace(**fields))
-
-
-def first(name: str) -> Any:
-    """Whether an op is the first piece of a product or collective of layer 0's forward."""
-    return lambda call, op: (
-        op.piece is not None and words(op) == f"{name} 0" and call.label == "forward" and call.layer == 0
-    )
-
-
-@pytest.mark.parametrize("name", ["qkv", "reduce_scatter"])
-def test_a_piece_that_is_missing_or_comes_twice_is_named(name: str) -> None:
-    is_first = first(name)
-    without = mutated(built(3), lambda call, op: [] if is_first(call, op) else [op])
-    says(without, "facts: forward of layer 0", "expected pieces 0..2 of one op, in order", "found piece 1 of 3")
-    twice = mutated(built(3), lambda call, op: [op, op] if is_first(call, op) else [op])
-    says(twice, "facts: forward of layer 0", "expected pieces 0..2 of one op, in order", "piece 0 of 3")
 
 
 # ── what a forward gathered, kept for the backward ──

@@ -12,7 +12,7 @@ import pytest
 from simfrontier.core.plan.options import Options
 from simfrontier.core.plan.tensor import TensorOptions
 from simfrontier.core.plan.zero import BucketOptions
-from simfrontier.core.program import Collective, Compute, Exchange, Op, Schedule, check, is_product
+from simfrontier.core.program import Collective, Compute, Op, Schedule, check, is_product
 from simfrontier.core.program.expansion import expand
 from simfrontier.core.program.store import digest, from_json, to_json
 from tests.conftest import Golden
@@ -69,20 +69,6 @@ def test_every_block_of_the_model_in_every_kind_of_grid(options: TensorOptions, 
     is_sound(schedule_of(options, 32, shape=other(FOUR, tied=tied, residual=residual), micros=4, node=NODE))
 
 
-def gathers(schedule: Schedule, name: str) -> tuple[set[tuple[str, int]], int]:
-    """The calls, with their micro-batches, in which all-gathers of this name are made, and how many elements of its own
-    a rank of each role sends in them."""
-    found: set[tuple[str, int]] = set()
-    elements = 0
-    for role in schedule.roles:
-        for call in role.calls:
-            for op in call.ops:
-                if isinstance(op, Collective) and op.kind == "all_gather" and op.name == name:
-                    found.add((call.label, call.micro))
-                    elements += sum(schedule.tensors[ref.name].local_elements(schedule.mesh) for ref in op.src)
-    return found, elements
-
-
 # ── what a plan on the data axes adds ──
 
 
@@ -122,27 +108,6 @@ def _is(row: Any, tensor: str, axes: str) -> bool:
 
 
 # ── stages ──
-
-
-def held(schedule: Schedule, role: int) -> set[str]:
-    """Names of the weights that a stage touches, with their layers."""
-    out = set()
-    for call, op in schedule.roles[role].instances():
-        for ref in (*op.reads, *op.writes, *op.accumulates):
-            tensor = schedule.tensors[ref.name]
-            if tensor.role == "weight":
-                out.add(f"{ref.name} {call.layer + ref.layer}" if tensor.per_layer else ref.name)
-    return out
-
-
-def test_a_tied_table_is_on_both_ends_and_counts_once_in_the_norm() -> None:
-    schedule = schedule_of(megatron(1, 3), 3, shape=other(num_layers=3, tied=True), micros=2)
-    assert ["embedding.weight" in held(schedule, role) for role in range(3)] == [True, False, True]
-    for role, swaps, counted in ((0, 1, True), (1, 0, False), (2, 1, False)):
-        ops = [op for _, op in schedule.roles[role].instances()]
-        assert len([op for op in ops if isinstance(op, Exchange) and op.name == "tied"]) == swaps
-        summed = {ref.name for op in ops if op.kind == "norm2" for ref in op.reads}
-        assert any(name.startswith("embedding.weight") for name in summed) is counted
 
 
 @pytest.mark.parametrize("data", ["ddp", "zero1", "zero3"])
@@ -219,22 +184,6 @@ def _line(op: Op) -> str:
 @pytest.mark.parametrize("name", OVERLAPS)
 def test_a_layer_with_each_overlap_as_text(name: str, golden: Golden) -> None:
     golden(f"axonn/{name}.txt", text_of(overlapped(OVERLAPS[name])))
-
-
-def test_megatron_s_overlaps_are_switched_one_by_one() -> None:
-    def lanes(**keys: bool) -> dict[str, set[str]]:
-        schedule = schedule_of(megatron(2, data="zero1", **keys), 8, micros=2)
-        out: dict[str, set[str]] = {}
-        for _, op in schedule.roles[0].instances():
-            if isinstance(op, Collective):
-                out.setdefault(op.name, set()).add(op.lane)
-        return out
-
-    off = {"overlap_input_gradients": False, "overlap_gradients": False}
-    serial = lanes(**off)
-    assert set().union(*serial.values()) == {"compute"}
-    assert lanes(**off | {"overlap_input_gradients": True}) == serial | {"input_gradient": {"tensor"}}
-    assert lanes(**off | {"overlap_gradients": True}) == serial | {"step_reduction": {"reduce"}}
 
 
 ZERO1 = BucketOptions(family="zero1")

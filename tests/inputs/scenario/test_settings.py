@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from simfrontier.answers.study import ScheduleCache, run_case
 from simfrontier.core.collectives import Calibration, CallTable, MeasuredPoint, write_calibration
 from simfrontier.core.workload import find_model
 from simfrontier.inputs.scenario import load_scenario, parse_setting, refuse_variations, scenario_of
@@ -115,32 +114,6 @@ def test_overrides_of_the_scenario_win(scenario: Path) -> None:
     }
     loaded = load_scenario(scenario, settings)
     assert (loaded.machine.device.hbm_bytes_per_s, loaded.library.ring.base_s) == (1e9, 5e-3)
-
-
-def document(machine: str, devices: int, **tables: Any) -> dict[str, Any]:
-    return {
-        "name": "cut",
-        "title": "cut",
-        "machine": {"name": machine},
-        "model": {"name": "tiny"},
-        "run": {"devices": [devices]},
-        "engine": {"persistence_elements": 0},
-        "plans": {"hsdp": {}, "zero3": {}},
-        **tables,
-    }
-
-
-def row(scenario_document: dict[str, Any], plan: str = "hsdp") -> dict[str, Any]:
-    scenario = scenario_of(scenario_document, "cut.toml")
-    devices = scenario.file.run.devices[0]
-    return run_case(scenario, plan, devices, "flow", exact=False, drawn=False, schedule_cache=ScheduleCache()).row
-
-
-def test_bytes_are_counted_at_the_machines_boundaries() -> None:
-    """On one host nothing goes between nodes, and nothing needs to, whatever the plans see."""
-    cut = row(document("box", 8, mesh={"devices_per_node": 4, "devices_per_package": 2}))
-    assert (cut["nodes"], cut["bytes_inter_node"], cut["need_inter_node"]) == (1, 0.0, 0.0)
-    assert cut["bytes_intra_node"] > 0.0 and cut["bytes_package"] == 0.0
 
 
 BASE: dict[str, Any] = {
