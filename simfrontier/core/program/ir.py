@@ -367,9 +367,8 @@ class _Numbering:
     def __init__(self) -> None:
         self.ops: list[Op] = []
         self.blocks: list[tuple[Op, ...]] = []
-        # (what came, what it is replaced by, or its number), by the number that it came with
-        self._known_ops: dict[int, list[tuple[Op, Op]]] = {}
-        self._known_blocks: dict[int, list[tuple[tuple[Op, ...], int]]] = {}
+        self._numbered: dict[int, Op] = {}  # by the identity of the op that came
+        self._block_of: dict[int, int] = {}  # by the identity of the ops of a call
 
     def role(self, role: Role) -> Role:
         calls = tuple([self._call(call) for call in role.calls])
@@ -377,28 +376,21 @@ class _Numbering:
         return role if is_same else Role(role.name, calls, role.at)
 
     def _call(self, call: Call) -> Call:
-        number = self._block(call)
+        number = self._block_of.get(id(call.ops))
+        if number is None:
+            number = self._block_of[id(call.ops)] = self._add(call.ops)
         ops = self.blocks[number]
         if number == call.block and ops is call.ops:
             return call
         return Call(call.label, call.layer, call.micro, ops, number)
 
-    def _block(self, call: Call) -> int:
-        known = self._known_blocks.setdefault(call.block, [])
-        for came, number in known:
-            if came is call.ops:
-                return number
-        ops = [self._op(op) for op in call.ops]
-        known.append((call.ops, len(self.blocks)))
-        self.blocks.append(call.ops if all(map(is_, ops, call.ops)) else tuple(ops))
+    def _add(self, block: tuple[Op, ...]) -> int:
+        """Number a block and its ops."""
+        for op in block:
+            if id(op) not in self._numbered:
+                numbered = op if op.number == len(self.ops) else replace(op, number=len(self.ops))
+                self._numbered[id(op)] = numbered
+                self.ops.append(numbered)
+        ops = [self._numbered[id(op)] for op in block]
+        self.blocks.append(block if all(map(is_, ops, block)) else tuple(ops))
         return len(self.blocks) - 1
-
-    def _op(self, op: Op) -> Op:
-        known = self._known_ops.setdefault(op.number, [])
-        for came, numbered in known:
-            if came is op:
-                return numbered
-        numbered = op if op.number == len(self.ops) else replace(op, number=len(self.ops))
-        known.append((op, numbered))
-        self.ops.append(numbered)
-        return numbered

@@ -267,48 +267,37 @@ def _disturbed(
         return {}
     by_lane = program.by_lane
     compute = program.lanes.index(LANE) if LANE in program.lanes else -1
-    out: dict[int, set[int]] = {}
+    out: defaultdict[int, set[int]] = defaultdict(set)
     for node, news in _new_waits(program):
         for lane, count in news:
             other = by_lane[lane][count - 1]
-            block = blocks[node]
+            block, awaited = blocks[node], blocks[other] if lane == compute else None
             if block is not None and not _holds_host(program, other):
-                place = _first_that_waits(schedule, program, node, other, block)
-                if place is None:
-                    out.setdefault(node, set()).update(range(1, len(block)))
-                elif block[place] is not next(op for op in block if op.lane == LANE):
-                    out.setdefault(node, set()).add(place)
-            awaited = blocks[other] if lane == compute else None
+                out[node] |= _cuts(schedule, program, node, block, other, is_awaited=False)
             if awaited is not None:
-                place = _last_that_is_awaited(schedule, program, node, other, awaited)
-                if place is None:
-                    out.setdefault(other, set()).update(range(1, len(awaited)))
-                elif awaited[place] is not next(op for op in reversed(awaited) if op.lane == LANE):
-                    out.setdefault(other, set()).add(place + 1)
-    return out
+                out[other] |= _cuts(schedule, program, other, awaited, node, is_awaited=True)
+    return {node: places for node, places in out.items() if places}
+
+
+def _cuts(
+    schedule: Schedule, program: ExpandedProgram, node: int, block: tuple[Op, ...], other: int, is_awaited: bool
+) -> set[int]:
+    """The ops before which the segment at `node` is to be cut: where another one than its first on the lane waits for
+    `other`, or `other` for another one than its last; all, where it is no op alone."""
+    touched = _touched_by(program, other)
+    call = program.calls[node]
+    places = [i for i, op in enumerate(block) if _conflict(_touched(schedule, op, call), touched)]
+    if not places:
+        return set(range(1, len(block)))
+    on_lane = [i for i, op in enumerate(block) if op.lane == LANE]
+    if is_awaited:
+        return set() if places[-1] == on_lane[-1] else {places[-1] + 1}
+    return {places[0]} - {on_lane[0]}
 
 
 def _holds_host(program: ExpandedProgram, node: int) -> bool:
     """Whether all that is issued later waits for the op."""
     return program.lanes[program.lane[node]] == HOST or getattr(program.ops[node], "blocking", False)
-
-
-def _first_that_waits(
-    schedule: Schedule, program: ExpandedProgram, node: int, other: int, block: tuple[Op, ...]
-) -> int | None:
-    """The first op of the segment at `node` that has to wait for `other`; None if it is none of them alone."""
-    touched = _touched_by(program, other)
-    each = enumerate(block)
-    return next((i for i, op in each if _conflict(_touched(schedule, op, program.calls[node]), touched)), None)
-
-
-def _last_that_is_awaited(
-    schedule: Schedule, program: ExpandedProgram, node: int, other: int, block: tuple[Op, ...]
-) -> int | None:
-    """The last op of the segment at `other` that `node` waits for; None if it is none of them alone."""
-    touched = _touched_by(program, node)
-    each = reversed(list(enumerate(block)))
-    return next((i for i, op in each if _conflict(_touched(schedule, op, program.calls[other]), touched)), None)
 
 
 Touched = tuple[set[Ref], set[Ref]]  # what is read, and what is changed
