@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="which mutations are drawn")
     parser.add_argument("--per-kind", type=int, default=3, help="mutations of each kind of fact and schedule")
     parser.add_argument("--cases", default=",".join(CASES), help="schedules, separated by commas")
-    parser.add_argument("--kinds", default="", help="only kinds of facts that begin with this, e.g. tensor.shares")
+    parser.add_argument("--kinds", default="", help="only kinds of facts that begin with this, e.g. tensors.shares")
     parser.add_argument("--list", type=Path, help="write every mutation and what became of it to this file")
     args = parser.parse_args()
     begin, seen = time.process_time(), []

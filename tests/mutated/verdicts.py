@@ -84,7 +84,7 @@ class Judge:
             return self._seen(mutation, "crashes", f"{type(error).__name__}: {error}")
         apart = difference(ours, self.sound)
         is_equal = apart <= self.case.tolerance or (
-            mutation.kind == "mesh.size" and within_noise(schedule, ours, self.sound)
+            mutation.kind.startswith("mesh") and within_noise(schedule, ours, self.sound)
         )
         verdict: Verdict = "equal" if is_equal else "differs"
         now = price_of(schedule)
