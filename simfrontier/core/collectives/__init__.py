@@ -11,6 +11,9 @@ from simfrontier.core.collectives.calibration import (
     RESIDUAL as RESIDUAL,
     Calibration as Calibration,
     CallTable as CallTable,
+    ErrorSummary as ErrorSummary,
+    FitRecord as FitRecord,
+    LeftOutDevices as LeftOutDevices,
     MeasuredPoint as MeasuredPoint,
     load_calibration as load_calibration,
     merged as merged,
@@ -21,11 +24,6 @@ from simfrontier.core.collectives.chosen import (
     candidate_algorithms as candidate_algorithms,
     carriers as carriers,
     with_algorithms as with_algorithms,
-)
-from simfrontier.core.collectives.fit_record import (
-    ErrorSummary as ErrorSummary,
-    FitRecord as FitRecord,
-    LeftOutDevices as LeftOutDevices,
 )
 from simfrontier.core.collectives.laws import (
     GroupShape as GroupShape,
@@ -40,6 +38,7 @@ from simfrontier.core.collectives.load import (
     environments_of as environments_of,
     libraries as libraries,
     load_library as load_library,
+    machine_numbers as machine_numbers,
 )
 from simfrontier.core.collectives.lowering import (
     LoweredSchedule as LoweredSchedule,
@@ -48,7 +47,6 @@ from simfrontier.core.collectives.lowering import (
     prove as prove,
     save_lowered as save_lowered,
 )
-from simfrontier.core.collectives.overlay import machine_numbers as machine_numbers
 from simfrontier.core.collectives.traced import TracedCall as TracedCall, traced_call as traced_call
 from simfrontier.core.collectives.transfers import (
     TRANSFERS as TRANSFERS,

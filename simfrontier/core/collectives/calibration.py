@@ -7,8 +7,8 @@ interval they lie; the times win over the library's own law for the groups that 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -21,7 +21,6 @@ from simfrontier.base.io import NotNegative, Positive, Text, read_toml, toml_num
 from simfrontier.base.limits import LARGEST_S, RANKS, SIZE
 from simfrontier.base.units import unit_of, written
 from simfrontier.base.wholefile import write_whole
-from simfrontier.core.collectives.fit_record import FitRecord, record_lines
 from simfrontier.core.machine import Provenance
 from simfrontier.core.program import CollectiveKind
 
@@ -95,6 +94,54 @@ class CallTable:
         high = self.points[after]
         part = (num_bytes - low.bytes) / (high.bytes - low.bytes)
         return low.seconds + part * (high.seconds - low.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorSummary:
+    """How far predicted times lie from `points` measured ones: | predicted / measured − 1 |, on average, its 90th
+    percentile, and the largest; `residual_sd` is the standard deviation of log(predicted / measured)."""
+
+    points: Annotated[int, Ge(1)]
+    mean_abs_error: NotNegative
+    p90_abs_error: NotNegative
+    worst_abs_error: NotNegative
+    residual_sd: NotNegative
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOutDevices:
+    """The points on one number of a machine's devices, predicted by a fit that had seen none of them.
+
+    `kept`: parameters that the other points do not show, so that they kept their values in the library's file.
+    """
+
+    machine: Text
+    devices: Annotated[int, Ge(2)]
+    far: ErrorSummary
+    kept: tuple[Text, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRecord:
+    """Of which library on which machines, with how many free parameters, and how well it holds.
+
+    `left_out`: every point by a fit that had not seen its number of devices, None where there is only one such number;
+    `places` are the same by number of devices. `unseen`: free parameters that no point shows; they are not in the
+    calibration.
+    """
+
+    library: Text
+    machines: Annotated[tuple[Text, ...], Len(1)]
+    parameters: Annotated[int, Ge(1)]
+    fitted: ErrorSummary
+    left_out: ErrorSummary | None = None
+    places: tuple[LeftOutDevices, ...] = ()
+    unseen: tuple[Text, ...] = ()
+
+    @property
+    def model_sd(self) -> float:
+        """Standard deviation of log(predicted / measured) to reckon with: the larger of points fitted and left out."""
+        return max(far.residual_sd for far in (self.fitted, self.left_out) if far is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,12 +272,17 @@ def to_toml(calibration: Calibration) -> str:
         "",
         *(f"{key} = {toml_value(getattr(calibration, key))}" for key in ("title", "where", "when", "how")),
     ]
-    for name, meaning in (("machine", "numbers of the machine's file"), ("library", "numbers of the library's file")):
-        numbers: Mapping[str, float] = getattr(calibration, name)
+    for name in ("machine", "library"):
         came = "measured" if name == "machine" or calibration.fit is None else "measured or fitted"
-        lines += ["", f"[{name}]  # {meaning} that were {came} here: dotted key = value"]
-        lines += [f"{toml_value(key)} = {toml_number(value)}" for key, value in numbers.items()]
-    lines += _fit_lines(calibration)
+        remark = f"numbers of the {name}'s file that were {came} here: dotted key = value"
+        lines += ["", *_numbers(name, remark, getattr(calibration, name))]
+    if calibration.harness:
+        remark = "what measuring programs added to the times; no simulation reads it"
+        lines += ["", *_numbers("harness", remark, calibration.harness)]
+    if calibration.intervals:
+        lines += ["", *_numbers("intervals", "90 % confidence", calibration.intervals)]
+    if calibration.fit is not None:
+        lines += ["", *record_lines(calibration.fit)]
     if calibration.calls:
         lines += [
             "",
@@ -240,32 +292,35 @@ def to_toml(calibration: Calibration) -> str:
     for call in calibration.calls:
         lines += ["", "[[calls]]", f"kind = {toml_value(call.kind)}"]
         lines += [f"{key} = {getattr(call, key)}" for key in ("ranks", "nodes", "packages")]
-        lines += ["points = [", *(f"    {_point(point)}," for point in call.points), "]"]
+        points = [{key: part for key, part in asdict(point).items() if part is not None} for point in call.points]
+        lines += ["points = [", *(f"    {toml_value(point)}," for point in points), "]"]
         if call.residual is not None:
-            lines.append(
-                f"residual = {toml_number(call.residual)}  # median relative difference from a second measurement"
-            )
+            remark = "median relative difference from a second measurement"
+            lines.append(f"residual = {toml_number(call.residual)}  # {remark}")
     return "\n".join(lines) + "\n"
 
 
-def _fit_lines(calibration: Calibration) -> list[str]:
-    """What only a calibration by a fit has."""
-    lines: list[str] = []
-    if calibration.harness:
-        lines += ["", "[harness]  # what measuring programs added to the times; no simulation reads it"]
-        lines += [f"{toml_value(key)} = {toml_number(value)}" for key, value in calibration.harness.items()]
-    if calibration.intervals:
-        lines += ["", "[intervals]  # 90 % confidence"]
-        lines += [
-            f"{toml_value(key)} = [{toml_number(low)}, {toml_number(high)}]"
-            for key, (low, high) in calibration.intervals.items()
-        ]
-    return [*lines, "", *record_lines(calibration.fit)] if calibration.fit is not None else lines
+def _numbers(table: str, remark: str, numbers: Mapping[str, object]) -> list[str]:
+    lines = [f"{toml_value(key)} = {toml_value(value)}" for key, value in numbers.items()]
+    return [f"[{table}]  # {remark}", *lines]
 
 
-def _point(point: MeasuredPoint) -> str:
-    spread = "" if point.spread is None else f", spread = {toml_number(point.spread)}"
-    return f"{{ bytes = {point.bytes}, seconds = {toml_number(point.seconds)}{spread} }}"
+def record_lines(record: FitRecord) -> Iterator[str]:
+    """The lines of TOML of a record."""
+    yield "[fit]  # errors are | predicted / measured - 1 |; residual_sd is of log(predicted / measured)"
+    yield f"library = {toml_value(record.library)}"
+    yield f"machines = {toml_value(record.machines)}"
+    yield f"parameters = {record.parameters}"
+    yield f"unseen = {toml_value(record.unseen)}  # free parameters that no point shows: not among the numbers above"
+    yield f"fitted = {toml_value(asdict(record.fitted))}"
+    if record.left_out is not None:
+        far = toml_value(asdict(record.left_out))
+        yield f"left_out = {far}  # by fits that had not seen the point's number of devices"
+    for place in record.places:
+        yield from ("", "[[fit.places]]", f"machine = {toml_value(place.machine)}", f"devices = {place.devices}")
+        yield f"far = {toml_value(asdict(place.far))}"
+        if place.kept:
+            yield f"kept = {toml_value(place.kept)}  # not shown by the other points: as in the library's file"
 
 
 def merged(tables: Iterable[CallTable]) -> tuple[CallTable, ...]:
@@ -298,12 +353,5 @@ def _one(tables: list[CallTable]) -> CallTable:
         spreads = [point.spread for point in several if point.spread is not None]
         points.append(MeasuredPoint(bytes=size, seconds=middle, spread=max(spreads, default=None)))
     known = [table.residual for table in tables if table.residual is not None]
-    first = tables[0]
-    return CallTable(
-        kind=first.kind,
-        ranks=first.ranks,
-        nodes=first.nodes,
-        packages=first.packages,
-        points=tuple(points),
-        residual=median(differences) if differences else max(known, default=None),
-    )
+    residual = median(differences) if differences else max(known, default=None)
+    return replace(tables[0], points=tuple(points), residual=residual)

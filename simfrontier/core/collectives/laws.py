@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, Final
+from dataclasses import dataclass, fields
+from typing import Annotated, Final, TypeVar
 
 from annotated_types import Ge, Le
 
@@ -65,16 +65,6 @@ class HopTimes:
     base_s: Annotated[NotNegative, SOURCED]
     hop_in_node_s: Annotated[NotNegative, SOURCED]
     hop_between_nodes_s: Annotated[NotNegative, SOURCED]
-
-    def unless(self, condition: bool, other: HopTimes) -> HopTimes:
-        """These times, but the other ones where the condition holds."""
-        if isinstance(condition, bool):
-            return other if condition else self
-        return HopTimes(
-            base_s=where(condition, other.base_s, self.base_s),
-            hop_in_node_s=where(condition, other.hop_in_node_s, self.hop_in_node_s),
-            hop_between_nodes_s=where(condition, other.hop_between_nodes_s, self.hop_between_nodes_s),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,17 +137,16 @@ class RingStep:
     share: float
     bytes_per_s: float
 
-    def unless(self, condition: bool, other: RingStep) -> RingStep:
-        """This step, but the other one where the condition holds."""
-        if isinstance(condition, bool):
-            return other if condition else self
-        return RingStep(
-            base_s=where(condition, other.base_s, self.base_s),
-            extra_s=where(condition, other.extra_s, self.extra_s),
-            inside_s=where(condition, other.inside_s, self.inside_s),
-            share=where(condition, other.share, self.share),
-            bytes_per_s=where(condition, other.bytes_per_s, self.bytes_per_s),
-        )
+
+Times = TypeVar("Times", HopTimes, RingStep)
+
+
+def either(condition: bool, one: Times, other: Times, form: type[Times]) -> Times:
+    """The one where the condition holds, the other elsewhere; by numbers of `form` where it is an array."""
+    if isinstance(condition, bool):
+        return one if condition else other
+    names = [each.name for each in fields(form)]
+    return form(**{name: where(condition, getattr(one, name), getattr(other, name)) for name in names})
 
 
 def simple_step(ring: RingTimes, block_bytes: float, group: GroupShape, rate: float) -> RingStep:

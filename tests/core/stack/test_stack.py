@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,9 @@ from typing import Any
 import pytest
 
 from simfrontier.answers.study import run_study, schedule_of
-from simfrontier.base.errors import InputError
 from simfrontier.core.cost import Kernel
 from simfrontier.core.machine import load_machine
-from simfrontier.core.machine.stack import USUAL as BY_FAMILY, Stack, load_stack, usual_stack
-from simfrontier.core.machine.stack.stack import StackHost, StackKernels, StackMemory, stacks
+from simfrontier.core.machine.stack import Stack, StackHost, StackKernels, StackMemory, load_stack, stacks, usual_stack
 from simfrontier.core.program import Compute
 from simfrontier.inputs.scenario import Scenario, scenario_of
 
@@ -118,31 +115,6 @@ def test_a_family_s_name_stands_for_its_table() -> None:
     assert stack.under({"plans": {"zero1": {}}})["plans"]["zero1"] == {key: own[key] for key in ("reduction", "gather")}
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "name"),
-        (OWN.replace("fsdp1", "fsdb1"), 'got "fsdb1", which is no stack of the catalog; did you mean "fsdp1"'),
-        (OWN.replace("flash2", "flash9"), "kernels.attention"),
-        (OWN.replace("value = 3.0", "value = 0.5"), "kernels.pointwise_traffic"),
-        (OWN.replace("[engine]", "[engines]"), "engines"),
-    ],
-)
-def test_a_bad_file_is_one_line(text: str, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "own.toml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        load_stack(str(path))
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_an_unknown_stack_is_named_with_the_nearest() -> None:
-    with pytest.raises(InputError, match=r'stack "megatron-cor" is not in the catalog; .*megatron-core') as caught:
-        scenario("megatron-cor")
-    assert str(caught.value).startswith("s.toml: stack:")
-
-
 def test_the_document_of_stacks_has_every_key_and_its_example_is_one(tmp_path: Path) -> None:
     text = Path("docs/stacks.md").read_text(encoding="utf-8").partition("## A stack file\n")[2]
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
@@ -154,12 +126,6 @@ def test_the_document_of_stacks_has_every_key_and_its_example_is_one(tmp_path: P
     assert load_stack(str(path)).plans["megatron"]["sequence_parallel"] is True
 
 
-USUAL = {
-    **dict.fromkeys(("zero1", "zero2", "zero3", "zeropp", "zero-topo"), "deepspeed"),
-    "hsdp": "fsdp2",
-    "megatron": "megatron-core",
-    "axonn": "axonn",
-}
 PLANS: dict[str, Any] = {"zero3": {}, "hsdp": {}, "pipe": {"family": "megatron", "tensor": 2}}
 
 
@@ -173,16 +139,6 @@ def without_stack(**more: Any) -> Scenario:
         "plans": PLANS,
     }
     return scenario_of({**document, **more}, "stacks.toml")
-
-
-def test_the_document_of_stacks_says_the_same() -> None:
-    table = (
-        Path("docs/stacks.md").read_text(encoding="utf-8").partition("| family of the plan |")[2].partition("\n\n")[0]
-    )
-    said = {}
-    for families, name in re.findall(r"^\| (`.*?) \| `([\w-]+)`", table, re.M):
-        said |= dict.fromkeys(re.findall(r"`([\w-]+)`", families), name)
-    assert said == BY_FAMILY == {**USUAL, "ddp": "fsdp1-flash2", "lattice": "deepspeed"}
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.core.collectives.algorithms.base import Algorithm
-from simfrontier.core.collectives.laws import GroupShape, RingStep, StepLaw, low_latency_step, simple_step
+from simfrontier.core.collectives.laws import GroupShape, RingStep, StepLaw, either, low_latency_step, simple_step
 from simfrontier.core.collectives.transfers import Lowered, Recipe, Transfer
 from simfrontier.core.machine import Machine
 from simfrontier.core.network import (
@@ -65,10 +65,10 @@ class Ring(Algorithm):
         low = low_latency_step(library.ring_ll, block, group, bytes_per_s)
         if library.tuning is not None:
             called: CollectiveKind = "all_reduce" if rounds == 2 else kind
-            return simple.unless(library.tuning.takes_ll(RING, called, message_bytes, group), low)
+            return either(library.tuning.takes_ll(RING, called, message_bytes, group), low, simple, RingStep)
         hops = rounds * (group.size - 1)
         is_faster = low.base_s + hops * low.extra_s <= simple.base_s + hops * simple.extra_s
-        return simple.unless(is_faster, low)
+        return either(is_faster, low, simple, RingStep)
 
     def step_law(
         self,

@@ -19,6 +19,7 @@ from simfrontier.core.collectives.laws import (
     StepLaw,
     TreeTimes,
     added,
+    either,
     tree_passage_s,
     tree_waits_s,
 )
@@ -138,7 +139,7 @@ class Tree(Algorithm):
         if low is None or ring is None or tuning is None:
             return simple, 1.0
         is_low = tuning.takes_ll(TREE, "all_reduce", message_bytes, group)
-        return simple.unless(is_low, low), where(is_low, ring.rate_share, 1.0)
+        return either(is_low, low, simple, HopTimes), where(is_low, ring.rate_share, 1.0)
 
     def loads(
         self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None

@@ -1,13 +1,146 @@
-"""What training engines and the kernels under them do: software stacks from TOML files, in which numbers carry their
-source."""
+"""Software stacks: what training engines and the kernels under them do, as numbers and keys of TOML files."""
 
-from simfrontier.core.machine.stack.stack import (
-    CATALOG as CATALOG,
-    NONE as NONE,
-    USUAL as USUAL,
-    Stack as Stack,
-    load_stack as load_stack,
-    stacks as stacks,
-    stacks_of as stacks_of,
-    usual_stack as usual_stack,
-)
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from simfrontier.base.io import SOURCED, AtLeastOne, NotNegative, Text, typed
+from simfrontier.core.machine import AttentionKernel, Catalog, Machine
+
+CATALOG: Final = Path(__file__).parent / "catalog"
+FILES: Final = Catalog(folder=CATALOG, what="stack")
+NONE: Final = "none"  # in a stack's place: kernels as fused as the model's graph, defaults of the scenario's keys
+
+# The stack that people run plans of a family with, where a scenario names none. Plans of one's own are taken to be
+# built on DeepSpeed as ZeRO++ and ZeRO-topo are, so that they are compared with these on equal terms.
+USUAL: Final = {
+    "ddp": "fsdp1-flash2",
+    "zero1": "deepspeed",
+    "zero2": "deepspeed",
+    "zero3": "deepspeed",
+    "zeropp": "deepspeed",
+    "zero-topo": "deepspeed",
+    "lattice": "deepspeed",
+    "hsdp": "fsdp2",
+    "megatron": "megatron-core",
+    "axonn": "axonn",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackKernels:
+    """`attention`: which of the device's fused attentions it calls, where a model's attention is fused.
+    `pointwise_traffic`, `traffic_of`: as `machine.Kernels`. `kernel_gap_s`, `misaligned`: as `machine.Device`, where
+    this stack's host or its library of products is another than the machine's file has in mind."""
+
+    attention: AttentionKernel | None = None
+    pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
+    traffic_of: Mapping[str, Annotated[AtLeastOne, SOURCED]] = field(default_factory=dict, hash=False)
+    kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
+    misaligned: Annotated[NotNegative, SOURCED] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackHost:
+    """`hook_s`: host time per module hook, on the machines' host processors."""
+
+    hook_s: Annotated[NotNegative, SOURCED]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackMemory:
+    """`reserved_bytes` of a device that no tensor of the schedule has: contexts, communicators' buffers, workspaces."""
+
+    reserved_bytes: Annotated[NotNegative, SOURCED] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """A stack's file, which may name another one as its `base` and then says what differs. `families`: of the plans
+    that people run with it, where a scenario does not say (none: it is only used where it is named). `gradients`: the
+    type that it adds gradients up in, by the model's, where that is another one; `engine`: keys of a scenario's engine
+    that it has by default; `plans`: those of plans, by family."""
+
+    name: Text
+    title: Text
+    families: tuple[Text, ...] = ()
+    kernels: StackKernels = StackKernels()
+    host: StackHost | None = None
+    memory: StackMemory = StackMemory()
+    gradients: Mapping[str, str] = field(default_factory=dict, hash=False)
+    engine: Mapping[str, bool | int | float | str] = field(default_factory=dict, hash=False)
+    plans: Mapping[str, Mapping[str, bool | int | float | str]] = field(default_factory=dict, hash=False)
+
+    def under(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """A scenario's document with what this stack has by default where the document is silent; what has not the type
+        that it should have stays, to be refused."""
+        plans, model, engine = document.get("plans"), document.get("model"), document.get("engine", {})
+        out = dict(document)
+        if isinstance(engine, dict):
+            out["engine"] = {**self.engine, **engine}
+        precision = model.get("precision") if isinstance(model, dict) else None
+        if isinstance(model, dict) and isinstance(precision, str) and precision in self.gradients:
+            out["model"] = {"gradients": self.gradients[precision], **model}
+        if isinstance(plans, dict):
+            out["plans"] = {name: self.plan(table, name) for name, table in plans.items()}
+        return out
+
+    def plan(self, table: Any, name: str = "") -> Any:
+        """A plan's table, or that of the plan on its data axes, with this stack's defaults; its `name` is that of its
+        family where the table names none."""
+        if isinstance(table, str):  # a family's name stands for its table
+            return {"family": table, **self.plans[table]} if table in self.plans else table
+        if not isinstance(table, dict):
+            return table
+        own = {**self.plans.get(str(table.get("family", name)), {}), **table}
+        return {**own, "data": self.plan(own["data"])} if "data" in own else own
+
+    def on(self, machine: Machine) -> Machine:
+        """The machine as this stack uses it, with the memory that it leaves to tensors."""
+        own, device, host = self.kernels, machine.device, machine.host
+        changed = {key: number for key in ("kernel_gap_s", "misaligned") if (number := getattr(own, key)) is not None}
+        device = replace(device, hbm_bytes=max(0.0, device.hbm_bytes - self.memory.reserved_bytes), **changed)
+        if self.host is not None:
+            host = replace(host, hook_s=self.host.hook_s)
+        kernels = replace(
+            machine.kernels,
+            attention=None if own.attention is None else machine.device.attention.get(own.attention),
+            pointwise_traffic=own.pointwise_traffic,
+            traffic_of=own.traffic_of,
+        )
+        return replace(machine, device=device, host=host, kernels=kernels)
+
+
+def stacks() -> tuple[str, ...]:
+    """Names of the catalog."""
+    return FILES.names()
+
+
+def usual_stack(family: str) -> Stack | None:
+    """The stack that people run plans of a family with; None where none is known."""
+    name = USUAL.get(family)
+    return None if name is None else load_stack(name)
+
+
+@cache
+def stacks_of(family: str) -> tuple[str, ...]:
+    """Names of those of the catalog that people run plans of a family with."""
+    return tuple(name for name in stacks() if family in load_stack(name).families)
+
+
+def load_stack(name_or_path: str, others: tuple[str, ...] = ()) -> Stack:
+    """The stack of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml").
+    `others`: names that are allowed, too, where it is asked for. Raises InputError."""
+    path = FILES.path(name_or_path, others)
+    return _shipped(path) if path.parent == CATALOG else _read(path)
+
+
+def _read(path: Path) -> Stack:
+    return typed(FILES.document(path), Stack, FILES.where(path))
+
+
+_shipped = cache(_read)
