@@ -10,7 +10,6 @@ import pytest
 
 from simfrontier.answers.experiments import Sensitivity, environment_of, run_sensitivity
 from simfrontier.answers.study import run_study
-from simfrontier.core.machine.stack import load_stack
 from simfrontier.inputs.scenario import Scenario, scenario_of
 from tests.invoke import TOY
 
@@ -64,20 +63,6 @@ def test_a_variation_is_the_run_that_it_says(key: str, value: Any) -> None:
     assert varied.fits == dict.fromkeys(PLANS, True)
     assert (varied.key, varied.label) == (key, f"what {key} is")
     assert varied.rates != pytest.approx(result.default.rates, rel=1e-6)
-
-
-def test_every_value_is_varied_alone_and_in_order() -> None:
-    names: list[str] = []
-    one = scenario(("training.micro_batch", [2, 4]), ("engine.overlap", [False]))
-    sensitivity = run_sensitivity(one, "flow", names.append)
-    assert sensitivity is not None
-    assert [(v.key, v.value) for v in sensitivity.varied] == [
-        ("training.micro_batch", "2"),
-        ("training.micro_batch", "4"),
-        ("engine.overlap", "false"),
-    ]
-    assert names == [f"{v.label} = {v.value}" for v in sensitivity.varied]
-    assert sensitivity.varied[2].rates == pytest.approx(rates({"engine.overlap": False}), rel=1e-12)
 
 
 def test_the_strongest_moves_the_ratio_of_the_last_plan_to_the_first_furthest() -> None:
@@ -158,11 +143,3 @@ def test_a_band_holds_what_is_assumed_and_all_alternatives() -> None:
         factors = [each.factors[plan] for each in found.alternatives if plan in each.factors]
         assert (low, high) == (min(1.0, *factors), max(1.0, *factors))
     assert found.bands["zero3"][1] > 2.0  # sockets: a tenth of the bandwidth between two nodes
-
-
-def test_memory_that_a_stack_reserves_is_not_there_for_tensors() -> None:
-    own = load_stack("megatron-deepspeed")
-    free = small_scenario().machine.device.hbm_bytes
-    assert (
-        small_scenario(stack="megatron-deepspeed").machine.device.hbm_bytes == free - own.memory.reserved_bytes < free
-    )

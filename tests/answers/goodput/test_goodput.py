@@ -19,7 +19,6 @@ from simfrontier.answers.goodput.model import (
     Upkeep,
     interval_of,
     load_failures,
-    names_of_failures,
     play,
     shares,
     spares_for,
@@ -117,13 +116,6 @@ def test_llama_3_was_interrupted_every_three_hours() -> None:
     assert sum(part.interruptions for part in failures.parts) == 419
     assert 1.0 / failures.rate_per_s(16_384, 2_048) == pytest.approx(54 * DAY_S / 419)
     assert failures.rate_per_s(16_384, 2_048, broken=True) < failures.rate_per_s(16_384, 2_048)
-
-
-@pytest.mark.parametrize("name", names_of_failures())
-def test_twice_the_job_fails_twice_as_often(name: str) -> None:
-    failures = load_failures(name)
-    assert failures.source and failures.rate_per_s(200, 40) == pytest.approx(2.0 * failures.rate_per_s(100, 20))
-    assert load_failures(name) == failures
 
 
 def test_a_checkpoint_is_each_state_once() -> None:

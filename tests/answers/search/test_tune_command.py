@@ -5,15 +5,12 @@ from __future__ import annotations
 import csv
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
 
 from simfrontier.answers.search import tune
 from simfrontier.answers.search.outcome import best_document, best_toml
 from simfrontier.answers.study import STORE, ScheduleCache, simulated, store_in
-from simfrontier.base.io import toml_document
 from simfrontier.core.engine.memory import fullest
 from simfrontier.inputs.scenario import load_scenario
 from tests.answers.search.toys import PINNED, PINS, toy_tuning, written
@@ -32,17 +29,6 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Path]:
 def rows(out: Path) -> list[dict[str, str]]:
     with (out / "results.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def test_the_terminal_says_what_was_searched_who_wins_why_and_how_sure(searched: tuple[Ran, Path]) -> None:
-    ran, out = searched
-    assert (ran.code, ran.err) == (0, "")
-    first = ran.out.splitlines()[0]
-    counts = [int(part.split()[0]) for part in first.partition(": ")[2].split(", ")]
-    simulated = sum(row["known"] == "simulated" for row in rows(out))  # others cannot be faster
-    assert sum(counts) == 16 and 2 < simulated <= 5 and first.endswith(f", {simulated} simulated.")
-    assert " 1  megatron tensor 2, ddp, " in ran.out and "\nWhy: megatron tensor 2, ddp, " in ran.out
-    assert f"simfrontier run {out / 'best.toml'}\n" in ran.out
 
 
 def test_the_best_plans_run_as_they_stand_bit_for_bit(searched: tuple[Ran, Path]) -> None:
@@ -84,19 +70,6 @@ def test_a_search_that_was_stopped_goes_on(searched: tuple[Ran, Path], tmp_path:
     for name in FILES:
         assert (tmp_path / "out" / name).read_bytes() == (out / name).read_bytes(), name
     assert not (tmp_path / "out" / STORE).exists()
-
-
-_PLAIN = st.one_of(
-    st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(st.characters(codec="utf-8"))
-)
-_KEYS = st.text(st.characters(codec="utf-8"), max_size=8)
-_FLAT = _PLAIN | st.lists(_PLAIN, max_size=3) | st.dictionaries(_KEYS, _PLAIN, max_size=3)
-_VALUES = _FLAT | st.lists(_FLAT, max_size=3) | st.dictionaries(_KEYS, _FLAT, max_size=3)
-
-
-@given(st.dictionaries(_KEYS, _VALUES, max_size=5))
-def test_a_document_reads_back_as_it_was(document: dict[str, Any]) -> None:
-    assert tomllib.loads(toml_document(document)) == document
 
 
 def test_the_file_says_what_the_document_has() -> None:

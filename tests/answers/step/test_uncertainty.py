@@ -13,15 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.answers.step.uncertainty import (
-    Draws,
-    Spread,
-    factors,
-    probability_faster,
-    sampled_step_s,
-    slowest,
-    spread_of,
-)
+from simfrontier.answers.step.uncertainty import Draws, Spread, factors, probability_faster, sampled_step_s, slowest
 from simfrontier.base.arrays import Floats
 from simfrontier.core.collectives import Library, Residual, load_library
 from simfrontier.core.engine import DurationFactors, SimulatedStep, simulate_step
@@ -135,13 +127,6 @@ def test_folded_and_exact_samples_are_close(plan: str) -> None:
     folded, exact = (sampled_step_s(done(plan, exact), plan, 50, 1) for exact in (False, True))
     assert folded is not None and exact is not None
     assert exact == pytest.approx(folded, rel=1e-2)
-
-
-def test_where_nothing_is_known_there_are_no_samples() -> None:
-    certain = run("zero3", replace(load_library("rccl"), residual=None))
-    assert spread_of(certain.pricing.machine, certain.pricing.library) == NOTHING
-    assert sampled_step_s(certain, "zero3", 50, 1) is None
-    assert sampled_step_s(done(), "zero3", 0, 1) is None
 
 
 # ── what samples say ──

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,8 @@ from simfrontier.answers.study import COLUMNS, STORE, Digests, Setting, run_stud
 from simfrontier.answers.sweep import Counts, SweepOutcome, SweepStudy, best_rows, load_study, read_rows, run_sweep
 from simfrontier.base.workers import Local
 from simfrontier.inputs.scenario import load_scenario
-from tests.answers.sweep.studies import ACCUM, HOOK, MICRO, SET, study
+from tests.answers.sweep.studies import ACCUM, HOOK, MICRO, SET, document, study, write
+from tests.invoke import invoke
 
 Files = dict[str, bytes]
 GRID = ({"key": MICRO, "values": [1, 2]}, {"key": HOOK, "values": [1e-6, 1e-5]})
@@ -115,3 +117,33 @@ def test_a_digest_is_of_the_content_and_not_of_the_place(tmp_path: Path) -> None
     assert _digest(load_study(tmp_path / "a" / "study.toml")) in digests
     (tmp_path / "a" / "small.toml").write_text(text.replace("= 128", "= 129"), encoding="utf-8")
     assert _digest(load_study(tmp_path / "a" / "study.toml")) not in digests
+
+
+def test_it_says_the_best_of_each_plan_and_where_the_rows_are(tmp_path: Path) -> None:
+    path = write(tmp_path, document({"key": MICRO, "values": [1, 2]}))
+    ran = invoke("sweep", path, "--out", tmp_path / "out", "--jobs", "1")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"Point 1: {MICRO} = 2." in ran.out and f"{tmp_path / 'out' / 'rows.parquet'} (4 rows)" in ran.out
+    again = invoke("sweep", path, "--out", tmp_path / "out", "--jobs", "1", "--json")
+    found = json.loads(again.out)
+    assert (found["points"], found["rows"], found["known"], found["refused"]) == (2, 4, 2, 0)
+    assert [best["plan"] for best in found["best"]] == ["ddp", "zero1"]
+
+
+def test_refused_points_are_counted_and_all_of_them_are_exit_code_1(tmp_path: Path) -> None:
+    path = write(tmp_path, document({"key": "training.batch", "values": [4, 5]}))
+    ran = invoke("sweep", path, "--out", tmp_path / "out", "--jobs", "1")
+    assert ran.code == 0
+    assert "1 point was refused, 1 of them at every plan and size; the column error says why." in ran.out
+    path = write(tmp_path, document({"key": "training.batch", "values": [3, 5]}))
+    ran = invoke("sweep", path, "--out", tmp_path / "out", "--jobs", "1")
+    assert ran.code == 1 and "Every point was refused; the column error says why." in ran.out
+
+
+def test_a_dry_run_counts_and_runs_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path, document({"key": MICRO, "values": [1, 2, 4]}, filters=[f"{MICRO} < 4"]))
+    ran = invoke("sweep", path, "--out", tmp_path / "out", "--dry-run", "--jobs", "2")
+    assert (ran.code, ran.err) == (0, "") and not (tmp_path / "out").exists()
+    assert ran.out.startswith("Tried: 2 points, of 3 before its filters\n")
+    found = json.loads(invoke("sweep", path, "--dry-run", "--json").out)
+    assert (found["points"], found["before_filters"]) == (2, 3) and found["cpu_s"] > 0

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from simfrontier.answers.sweep import load_study
-from simfrontier.answers.sweep.adaptive import Until, parse_until
 from simfrontier.answers.sweep.keys import parse_filter
-from simfrontier.base.errors import InputError
 from tests.answers.sweep.studies import ACCUM, HOOK, MICRO, study
+from tests.invoke import ROOT
 
 SLOWLY = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 LINK = "machine.overrides.link_classes.nic.bytes_per_s"
@@ -130,24 +129,20 @@ def test_arithmetic_and_orders_are_those_of_python(a: int, b: int, c: int) -> No
     assert parse_filter(text).holds(lookup.__getitem__) == (a + b * 2 <= c or ((a - b) % c == 1 and not a // c < b))
 
 
-@given(st.text(max_size=60))
-def test_any_text_is_a_filter_or_one_line(text: str) -> None:
-    try:
-        parse_filter(text)
-    except InputError as error:
-        assert "\n" not in str(error)
+STUDIES = ROOT / "scenarios" / "studies"
+WHOLE = 75_264
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("500", Until(points=500)),
-        ("500 points", Until(points=500)),
-        ("90s", Until(seconds=90.0)),
-        ("1.5 min", Until(seconds=90.0)),
-        ("2h", Until(seconds=7200.0)),
-        ("0.5%", Until(precision=0.005)),
-    ],
+    ("name", "ways", "sizes"), [("frontier-whole-machine", 5, 12), ("frontier-whole-machine-175b", 3, 5)]
 )
-def test_until(text: str, meant: Until) -> None:
-    assert parse_until(text) == meant
+def test_a_study_has_every_way_at_every_size_to_the_whole_machine(name: str, ways: int, sizes: int) -> None:
+    study = load_study(STUDIES / f"{name}.toml")
+    points = list(study.points())
+    assert len(points) == study.count == ways * sizes
+    assert points[sizes - 1].settings["run.devices"] == [WHOLE]
+
+
+def test_groups_of_the_grids_divide_every_size() -> None:
+    for point in load_study(STUDIES / "frontier-whole-machine-175b.toml").points():
+        assert point.settings["run.devices"][0] % 128 == 0
