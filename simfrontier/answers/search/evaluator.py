@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from pydantic import TypeAdapter
+
 from simfrontier.answers.search.space import TUNED
 from simfrontier.answers.search.states import LayerStates
 from simfrontier.answers.search.step_estimate import Estimate, SmallSchedules, estimate
@@ -41,34 +44,30 @@ class SimulatedPlan:
     @property
     def band_s(self) -> tuple[float, float, float] | None:
         """The 5 %, the 50 % and the 95 % quantile of the samples."""
-        import numpy as np
-
         return band_of(np.array(self.samples_s)) if self.samples_s else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanFault:
-    """Why the machine or the library cannot run a plan."""
+class PlanResult:
+    """The estimate of a plan or its simulation, or why there is none: bytes of the states of a stage, where these alone
+    do not fit (`too_big`), or why machine or library cannot run it (`fault`)."""
 
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOutline:
-    """What is estimated of a plan, or why it was not: it does not fit by its states alone, or cannot be made."""
-
-    estimate: Estimate | None
-    too_big: float = 0.0  # bytes of the states of a stage, where these alone do not fit
+    estimate: Estimate | None = None
+    simulated: SimulatedPlan | None = None
+    too_big: float = 0.0
     fault: str = ""
 
     @property
     def needs_bytes(self) -> float:
-        """Bytes on the fullest rank, at least as far as they are known."""
+        """Bytes on the fullest rank, at least as far as they are estimated."""
         return self.too_big if self.estimate is None else self.estimate.peak_bytes
 
     def is_too_big(self, capacity_bytes: float) -> bool:
         """Return whether the plan is dropped: by its states alone, or by its estimate."""
         return self.too_big > 0.0 if self.estimate is None else self.estimate.peak_bytes > SLACK * capacity_bytes
+
+
+AS_JSON: TypeAdapter[PlanResult] = TypeAdapter(PlanResult)
 
 
 @dataclass
@@ -82,32 +81,33 @@ class PlanEvaluator:
     layer_states: LayerStates = field(default_factory=LayerStates)
     _by_stack: dict[str, tuple[Scenario, SmallSchedules]] = field(default_factory=dict)
 
-    def outline(self, table: Table) -> PlanOutline:
+    def outline(self, table: Table) -> PlanResult:
         """Return the estimate of a plan."""
         case = self._case(table)
         here, small = self._run_by(case.options.family)
         least = self.layer_states.num_bytes(case)
         if least > here.machine.device.hbm_bytes:
-            return PlanOutline(estimate=None, too_big=least)
+            return PlanResult(too_big=least)
         try:
-            return PlanOutline(estimate=estimate(case, small))
+            return PlanResult(estimate=estimate(case, small))
         except InputError as error:
-            return PlanOutline(estimate=None, fault=str(error))
+            return PlanResult(fault=str(error))
 
-    def simulate(self, table: Table) -> SimulatedPlan | PlanFault:
+    def simulate(self, table: Table) -> PlanResult:
         """Return the simulated plan."""
         try:
             case = self._case(table)
-            return _simulated(self._run_by(case.options.family)[0], case)
+            return PlanResult(simulated=_simulated(self._run_by(case.options.family)[0], case))
         except InputError as error:
-            return PlanFault(why=str(error))
+            return PlanResult(fault=str(error))
 
-    def own(self, plan: str) -> SimulatedPlan | PlanFault:
+    def own(self, plan: str) -> PlanResult:
         """Return a plan of the scenario itself, simulated."""
         try:
-            return _simulated(self.original.of(plan, self.size), self.original.case(plan, self.size))
+            here = self.original.of(plan, self.size)
+            return PlanResult(simulated=_simulated(here, self.original.case(plan, self.size)))
         except InputError as error:
-            return PlanFault(why=error.below(("plans", plan)))
+            return PlanResult(fault=error.below(("plans", plan)))
 
     def time_spent(self, table: Table) -> TimeSpent:
         """Return where the time of a plan goes."""
@@ -142,16 +142,3 @@ def _simulated(here: Scenario, case: Case) -> SimulatedPlan:
         peak_bytes=fullest(step, built.peaks).peak_bytes,
         samples_s=() if samples is None else tuple(samples.tolist()),
     )
-
-
-def outline_of(known: Mapping[str, Any]) -> PlanOutline:
-    """Return the outline that was kept as JSON."""
-    estimated = known["estimate"]
-    return PlanOutline(**{**known, "estimate": None if estimated is None else Estimate(**estimated)})
-
-
-def simulated_of(known: Mapping[str, Any]) -> SimulatedPlan | PlanFault:
-    """Return the simulation that was kept as JSON, or why there is none."""
-    if "why" in known:
-        return PlanFault(**known)
-    return SimulatedPlan(**{**known, "samples_s": tuple(known["samples_s"])})

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NoReturn
 
-from simfrontier.answers.search.evaluator import PlanEvaluator, PlanOutline
+from simfrontier.answers.search.evaluator import PlanEvaluator, PlanResult
 from simfrontier.answers.search.grids import NothingFitsError
 from simfrontier.answers.search.outcome import TunedPlan
 from simfrontier.answers.search.pins import Pins, Value, written
@@ -25,7 +25,7 @@ MOST_DOUBLINGS = 6  # of the devices
 
 def refuse_empty(
     space: Space,
-    outlines: Mapping[Candidate, PlanOutline],
+    outlines: Mapping[Candidate, PlanResult],
     misfits: Sequence[TunedPlan],
     faults: Mapping[Candidate, str],
 ) -> NoReturn:

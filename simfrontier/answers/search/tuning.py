@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simfrontier.answers.search.evaluator import PlanEvaluator, PlanFault, PlanOutline, outline_of, simulated_of
+from simfrontier.answers.search.evaluator import AS_JSON, PlanEvaluator, PlanResult
 from simfrontier.answers.search.grids import NothingFitsError
 from simfrontier.answers.search.nothing_fits import refuse_empty
 from simfrontier.answers.search.outcome import OwnPlan, RuledOut, TunedPlan, TuningOutcome
@@ -29,7 +29,7 @@ Progress = Callable[[str, int, int], None]
 Work = Callable[[PlanEvaluator, Any], Any]
 
 
-def fitting_of(outlines: Mapping[Candidate, PlanOutline]) -> list[TunedPlan]:
+def fitting_of(outlines: Mapping[Candidate, PlanResult]) -> list[TunedPlan]:
     """The plans that may fit, the fastest first."""
     fitting = [
         TunedPlan(candidate=candidate, estimate=outline.estimate)
@@ -76,10 +76,9 @@ class Runner:
 
     def _results(
         self, work: Work, groups: Sequence[Mapping[str, Any]], stage: str, before: int = 0, count: int = 0
-    ) -> list[Any]:
-        """Return the results of `work` for groups of arguments by their keys, as JSON holds them. What the store does
-        not have is asked of the workers, a group at a time. `before`: how many of the stage were done before, of
-        `count` at least."""
+    ) -> list[PlanResult]:
+        """Return the results of `work` for groups of arguments by their keys. What the store does not have is asked of
+        the workers, a group at a time. `before`: how many of the stage were done before, of `count` at least."""
         asked = [{f"{work.__name__} {key}": given for key, given in group.items()} for group in groups]
         keys = [key for group in asked for key in group]
         missing = [{key: given for key, given in group.items() if key not in self.store} for group in asked]
@@ -88,12 +87,12 @@ class Runner:
         self.progress(stage, done, total)
         calls = ((self.evaluator, work, [*group.values()]) for group in missing)
         for number, results in self.workers.as_done(_work, calls):
-            self.store.add(dict(zip(missing[number], map(asdict, results), strict=True)))
+            self.store.add(dict(zip(missing[number], map(AS_JSON.dump_python, results), strict=True)))
             done += len(results)
             self.progress(stage, done, total)
-        return [self.store.get(key) for key in keys]
+        return [AS_JSON.validate_python(self.store.get(key)) for key in keys]
 
-    def first_outlines(self, candidates: Sequence[Candidate]) -> dict[Candidate, PlanOutline]:
+    def first_outlines(self, candidates: Sequence[Candidate]) -> dict[Candidate, PlanResult]:
         """The estimates of the leanest plan of each core (grid, micro-batch, checkpointing), which has one floor."""
         leanest: dict[tuple[object, ...], Candidate] = {}
         for candidate in candidates:
@@ -103,7 +102,7 @@ class Runner:
         return self._outlined(list(leanest.values()), "estimating one plan per grid")
 
     def rest_of_outlines(
-        self, candidates: Sequence[Candidate], outlines: dict[Candidate, PlanOutline], fastest_s: float
+        self, candidates: Sequence[Candidate], outlines: dict[Candidate, PlanResult], fastest_s: float
     ) -> tuple[RuledOut, ...]:
         """Add the estimates of all plans of which the floor is not above the time of one that was simulated; those of
         which it is are ruled out."""
@@ -114,14 +113,14 @@ class Runner:
         outlines |= self._outlined([c for c in others if c not in ruled], "estimating the others")
         return tuple(RuledOut(candidate=candidate, floor_s=floors[candidate.core]) for candidate in out)
 
-    def _outlined(self, candidates: Sequence[Candidate], stage: str) -> dict[Candidate, PlanOutline]:
+    def _outlined(self, candidates: Sequence[Candidate], stage: str) -> dict[Candidate, PlanResult]:
         groups: dict[tuple[object, ...], list[Candidate]] = {}
         for candidate in candidates:
             groups.setdefault(_structure(candidate), []).append(candidate)
         ordered = sorted(groups.values(), key=lambda group: (-len(group), group[0].key))
         given = [{candidate.key: candidate.table for candidate in group} for group in ordered]
         known = self._results(PlanEvaluator.outline, given, stage)
-        found = dict(zip((each for group in ordered for each in group), map(outline_of, known), strict=True))
+        found = dict(zip((each for group in ordered for each in group), known, strict=True))
         return {candidate: found[candidate] for candidate in candidates}
 
     def best(
@@ -150,34 +149,25 @@ class Runner:
         given = [{plan.candidate.key: plan.candidate.table} for plan in plans]
         out = []
         known = self._results(PlanEvaluator.simulate, given, "simulating the best", before, count)
-        for plan, simulated in zip(plans, map(simulated_of, known), strict=True):
-            if isinstance(simulated, PlanFault):
-                self.faults[plan.candidate] = simulated.why
+        for plan, result in zip(plans, known, strict=True):
+            if result.simulated is None:
+                self.faults[plan.candidate] = result.fault
             else:
-                out.append(replace(plan, simulated=simulated))
+                out.append(replace(plan, simulated=result.simulated))
         return out
 
     def own(self, scenario: Scenario, size: int, batch: int) -> tuple[OwnPlan, ...]:
         """The scenario's own plans at a size."""
-        out: dict[str, OwnPlan] = {}
-        for plan in scenario.plans:
-            try:
-                if plan in scenario.at(size).searches:
-                    raise InputError("its options are searched for; simfrontier run decides them")
-                samples = scenario.case(plan, size).samples
-                if samples != batch:
-                    raise InputError(f"its step has {samples:,} sequences")
-            except InputError as error:
-                out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=error.below(("plans", plan)))
-        able = [plan for plan in scenario.plans if plan not in out]
+        whys = {plan: _why_not(scenario, plan, size, batch) for plan in scenario.plans}
+        able = [plan for plan, why in whys.items() if not why]
         known = self._results(PlanEvaluator.own, [{plan: plan} for plan in able], "simulating the scenario's own")
-        for plan, simulated in zip(able, map(simulated_of, known), strict=True):
-            if isinstance(simulated, PlanFault):
-                out[plan] = OwnPlan(name=plan, simulated=None, fits=False, why=simulated.why)
-            else:
-                capacity = scenario.of(plan, size).machine.device.hbm_bytes
-                out[plan] = OwnPlan(name=plan, simulated=simulated, fits=simulated.peak_bytes <= capacity)
-        return tuple(out[plan] for plan in scenario.plans)
+        results = {plan: PlanResult(fault=why) for plan, why in whys.items()} | dict(zip(able, known, strict=True))
+        out = []
+        for plan, result in results.items():
+            done, capacity = result.simulated, scenario.of(plan, size).machine.device.hbm_bytes
+            fits = done is not None and done.peak_bytes <= capacity
+            out.append(OwnPlan(name=plan, simulated=done, fits=fits, why=result.fault))
+        return tuple(out)
 
     def why(self, plans: Sequence[TunedPlan]) -> tuple[TimeSpent, str]:
         """Where the time of the best plan goes, and why it is faster than the next of another kind (other dimensions
@@ -193,6 +183,17 @@ class Runner:
             spent += results
             self.progress("explaining the best", number, len(chosen))
         return spent[0], why_faster(spent[0], spent[1], others[0].candidate.name) if others else ""
+
+
+def _why_not(scenario: Scenario, plan: str, size: int, batch: int) -> str:
+    """Why a plan of the scenario cannot be compared at a size; "" where it can."""
+    try:
+        if plan in scenario.at(size).searches:
+            return "its options are searched for; simfrontier run decides them"
+        samples = scenario.case(plan, size).samples
+    except InputError as error:
+        return error.below(("plans", plan))
+    return "" if samples == batch else f"its step has {samples:,} sequences"
 
 
 def _work(evaluator: PerProcess[PlanEvaluator], work: Work, given: Sequence[Any]) -> list[Any]:

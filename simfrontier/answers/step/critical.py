@@ -56,6 +56,7 @@ class Predecessors:
         self._inner: dict[Segment, list[list[int]]] = {}
         self._groups: dict[str, tuple[list[int], list[tuple[int, ...]]]] = {}
         self._role_of: list[int] = step.pricing.role_of.tolist()
+        self.levels: dict[int, tuple[tuple[str, ...], PathLevel]] = {}  # axes and level by number of the op
 
     # ── places ──
 
@@ -74,9 +75,6 @@ class Predecessors:
     def call(self, place: OpOnClass) -> Call:
         """The call that the op is of: its label, layer and micro-batch."""
         return self._role(place.role).program.calls[place.node]
-
-    def role_name(self, place: OpOnClass) -> str:
-        return self.step.schedule.roles[place.role].name
 
     def times(self, place: OpOnClass) -> OpTimes:
         role = self._role(place.role)
@@ -247,13 +245,12 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
     """
     walk, step_s = Predecessors(step), step.step_s
     tolerance = max(_INSTANT_S, _ROUNDING * step_s)
-    facts = _Facts(step)
     links: list[PathLink] = []
     place: OpOnClass | None = walk.last(step.critical) if step_s > 0.0 else None
     now = step_s
     while place is not None:
         start_s = min(now, walk.times(place).start_s)
-        links.append(facts.link(walk, place, start_s, now))
+        links.append(_link(walk, place, start_s, now))
         now = start_s
         met = walk.met(place)
         place = _latest(met, [walk.times(each).ready_s for each in met], tolerance)
@@ -261,7 +258,8 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
         previous = _latest(before, [walk.times(each).end_s for each in before], tolerance) if before else None
         end_s = 0.0 if previous is None else walk.times(previous).end_s
         if now - end_s > tolerance:
-            links.append(facts.wait(walk, place, end_s, now))
+            link = _link(walk, place, end_s, now)
+            links.append(replace(link, kind=WAIT, axes=(), level="device", alone_s=0.0))
             now = end_s
         place = previous
     if links and links[-1].start_s != 0.0:  # a difference by rounding
@@ -275,42 +273,27 @@ def _latest(places: Sequence[OpOnClass], seconds: Sequence[float], tolerance: fl
     return next(place for place, at in zip(places, seconds, strict=True) if at >= most - tolerance)
 
 
-class _Facts:
-    """Attributes of a path's links, looked up once for each op."""
-
-    def __init__(self, step: SimulatedStep) -> None:
-        self.step = step
-        self.first_rank: list[int] = step.pricing.folding.representative.tolist()
-        self.levels: dict[int, tuple[tuple[str, ...], PathLevel]] = {}
-
-    def link(self, walk: Predecessors, place: OpOnClass, start_s: float, end_s: float) -> PathLink:
-        op, call = walk.op(place), walk.call(place)
-        axes, level = self._level(op)
-        return PathLink(
-            name=op.name,
-            kind=op.kind,
-            axes=axes,
-            level=level,
-            lane=op.lane,
-            call=call.label,
-            layer=call.layer,
-            micro=call.micro,
-            role=walk.role_name(place),
-            rank=self.first_rank[place.cls],
-            start_s=start_s,
-            end_s=end_s,
-            alone_s=walk.work(place).alone_s,
-        )
-
-    def wait(self, walk: Predecessors, place: OpOnClass, start_s: float, end_s: float) -> PathLink:
-        """Time in which a rank waits for what no op says."""
-        link = self.link(walk, place, start_s, end_s)
-        return replace(link, kind=WAIT, axes=(), level="device", alone_s=0.0)
-
-    def _level(self, op: Op) -> tuple[tuple[str, ...], PathLevel]:
-        if op.number not in self.levels:
-            self.levels[op.number] = level_of(op, self.step)
-        return self.levels[op.number]
+def _link(walk: Predecessors, place: OpOnClass, start_s: float, end_s: float) -> PathLink:
+    """The op at a place as a link of the path."""
+    op, call, step = walk.op(place), walk.call(place), walk.step
+    if op.number not in walk.levels:
+        walk.levels[op.number] = level_of(op, step)
+    axes, level = walk.levels[op.number]
+    return PathLink(
+        name=op.name,
+        kind=op.kind,
+        axes=axes,
+        level=level,
+        lane=op.lane,
+        call=call.label,
+        layer=call.layer,
+        micro=call.micro,
+        role=step.schedule.roles[place.role].name,
+        rank=int(step.pricing.folding.representative[place.cls]),
+        start_s=start_s,
+        end_s=end_s,
+        alone_s=walk.work(place).alone_s,
+    )
 
 
 def level_of(op: Op, step: SimulatedStep) -> tuple[tuple[str, ...], PathLevel]:

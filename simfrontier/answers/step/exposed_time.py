@@ -234,17 +234,19 @@ def differences(a: TimeSpent, b: TimeSpent) -> tuple[PartDifference, ...]:
     ours, theirs = _by_key(a), _by_key(b)
     made = []
     for key in dict.fromkeys((*ours, *theirs)):
-        one, other = ours.get(key), theirs.get(key)
+        spent, kind, axes, level = key
+        nothing = TimePart(spent=spent, kind=kind, axes=axes, level=level, seconds=0.0, calls=0)
+        one, other = ours.get(key, nothing), theirs.get(key, nothing)
         made.append(
             PartDifference(
-                spent=key[0],
-                kind=key[1],
-                axes=key[2],
-                level=key[3],
-                a_s=0.0 if one is None else one.seconds,
-                b_s=0.0 if other is None else other.seconds,
-                a_calls=0 if one is None else one.calls,
-                b_calls=0 if other is None else other.calls,
+                spent=spent,
+                kind=kind,
+                axes=axes,
+                level=level,
+                a_s=one.seconds,
+                b_s=other.seconds,
+                a_calls=one.calls,
+                b_calls=other.calls,
             )
         )
     return tuple(sorted(made, key=lambda each: (-abs(each.seconds), each.spent, each.kind, each.axes, each.level)))

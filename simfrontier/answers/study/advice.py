@@ -44,7 +44,9 @@ def _grid(scenario: Scenario, case: Case, fits: bool) -> str:
     if case.name in scenario.of(case.name, case.devices).searches or options.model_fields_set & {*axes}:
         return ""
     grids = list(_grids(scenario, case, axes[0]))
-    grid = next((grid for grid in grids if fits or _fits(scenario, case, grid)), next(iter(grids), {}))
+    capacity = _capacity(scenario, case)
+    fitting = (grid for grid in grids if fits or _need(scenario, case, grid) <= capacity)
+    grid = next(fitting, next(iter(grids), {}))
     tried = " ".join(f"--set plans.{case.name}.{axis}={count}" for axis, count in grid.items())
     return f"{', '.join(f'{axis} = 1' for axis in axes)} (the default){f'; try {tried}' if tried else ''}"
 
@@ -61,10 +63,6 @@ def _grids(scenario: Scenario, case: Case, axis: str) -> Iterator[dict[str, int]
     for count in stages[: MOST_GRIDS - 1]:
         if _changed(scenario, case, {axis: width, "pipeline": count}) is not None:
             yield {axis: width, "pipeline": count}
-
-
-def _fits(scenario: Scenario, case: Case, options: Mapping[str, Any]) -> bool:
-    return _need(scenario, case, options) <= _capacity(scenario, case)
 
 
 def _leaner(scenario: Scenario, case: Case, need: float) -> str:

@@ -287,10 +287,6 @@ def notes_of(scenario: Scenario) -> dict[str, str]:
     return notes
 
 
-def _nothing() -> None:
-    """What a format needs that asks for no library."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFormat:
     """A format that `simfrontier export --format` knows, by an extra's module `export_formats`.
@@ -302,4 +298,4 @@ class ExportFormat:
     name: str
     sentence: str
     write: Callable[[Scenario, str, SimulatedStep, Path], str]
-    check: Callable[[], None] = _nothing
+    check: Callable[[], None] = lambda: None

@@ -11,10 +11,16 @@ from simfrontier.answers.step import (
     DRAWN_PARTS,
     Exposure,
     Gathers,
+    LinkUse,
     NodeLinks,
+    Softmaxes,
+    Stages,
+    Waits,
     gathers,
     link_use,
     node_links,
+    softmaxes,
+    stages_of,
     step_trace,
 )
 from simfrontier.answers.study.advice import advice_on, shortage
@@ -30,8 +36,6 @@ from simfrontier.inputs.scenario import Case, Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from simfrontier.answers.step import LinkUse, Softmaxes, Stages, Waits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +104,8 @@ def outcome_of(
     memory, moved = simulated_case.memory, simulated_case.traffic
     row = row_of(simulated_case)
     _refuse_endless(row)
+    is_shown = drawn and bool(row["fits"])
+    title = f"{scenario.name} {step.schedule.meta['plan']} {step.schedule.mesh.num_ranks}"
     return PlanOutcome(
         plan=case.name,
         devices=case.devices,
@@ -108,32 +114,14 @@ def outcome_of(
         memory=memory if drawn else None,
         at_peak=memory.at_peak,
         links=node_links(step, moved) if drawn else None,
-        stages=_stages(step, built, case.chunks) if drawn and len(step.roles) > 1 else None,
+        stages=stages_of(step, built.peaks, case.chunks) if drawn else None,
         gathers=gathers(step),
-        softmaxes=_softmaxes(step) if scenario.names_softmaxes else None,
+        softmaxes=softmaxes(step) if scenario.names_softmaxes else None,
         samples_s=simulated_case.samples_s,
         waits=simulated_case.waits,
-        trace=_trace(simulated_case) if drawn and row["fits"] else None,
-        link_use=link_use(step, moved, "name", DRAWN_PARTS) if drawn and row["fits"] else None,
+        trace=step_trace(step, built.digest, title, moved) if is_shown else None,
+        link_use=link_use(step, moved, "name", DRAWN_PARTS) if is_shown else None,
     )
-
-
-def _trace(case: SimulatedCase) -> TraceFile:
-    step = case.step
-    title = f"{case.scenario.name} {step.schedule.meta['plan']} {step.schedule.mesh.num_ranks}"
-    return step_trace(step, case.built.digest, title, case.traffic)
-
-
-def _stages(step: SimulatedStep, built: BuiltSchedule, chunks: int) -> Stages | None:
-    from simfrontier.answers.step import stages_of
-
-    return stages_of(step, built.peaks, chunks)
-
-
-def _softmaxes(step: SimulatedStep) -> Softmaxes | None:
-    from simfrontier.answers.step import softmaxes
-
-    return softmaxes(step)
 
 
 def _refuse_endless(row: Row) -> None:
@@ -244,13 +232,12 @@ def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutco
     return outcomes
 
 
-def _capacity_bytes(scenario: Scenario, outcome: PlanOutcome) -> float:
-    return scenario.of(outcome.plan, outcome.devices).machine.device.hbm_bytes
-
-
 def _too_big(scenario: Scenario, outcome: PlanOutcome, outcomes: list[PlanOutcome]) -> str:
     """What is too big, and what would fit at this size or where this plan would fit."""
-    need, have = int(outcome.row["peak_memory_bytes"]), _capacity_bytes(scenario, outcome)
+    need, have = (
+        int(outcome.row["peak_memory_bytes"]),
+        scenario.of(outcome.plan, outcome.devices).machine.device.hbm_bytes,
+    )
     others = [o.plan for o in outcomes if o.devices == outcome.devices and o.row["fits"]]
     sizes = [o.devices for o in outcomes if o.plan == outcome.plan and o.row["fits"]]
     advice = [*outcome.advice]

@@ -8,7 +8,6 @@ from simfrontier.answers.sweep.adaptive import (
 )
 from simfrontier.answers.sweep.answers import (
     GOAL as GOAL,
-    BestRow as BestRow,
     GoalAnswer as GoalAnswer,
     best_rows as best_rows,
     goal_answer as goal_answer,

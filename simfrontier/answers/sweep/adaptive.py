@@ -27,7 +27,6 @@ from simfrontier.base.workers import Place
 from simfrontier.core.cost import Prices
 from simfrontier.inputs.scenario import Scenario, scenario_of
 
-_SECONDS: Final = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _TEXT: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s{0,3}(points|s|min|h|%)?")
 ALLOWED: Final = "a number of points (500), a time (90s, 30min, 2h) or a precision (1%)"
 
@@ -51,14 +50,11 @@ def parse_until(text: str) -> Until:
     found = _TEXT.fullmatch(text.strip())
     if found is None or not (number := float(found[1])):
         raise InputError(f"got {shown(text)}; allowed: {ALLOWED}", where="--until")
-    unit = found[2] or "points"
-    if unit == "%":
+    if found[2] == "%":
         return Until(precision=number / 100.0)
-    if unit != "points":
-        return Until(seconds=number * _SECONDS[unit])
-    if not number.is_integer():
-        raise InputError(f"got {shown(text)}; allowed: a whole number of points", where="--until")
-    return Until(points=int(number))
+    if found[2] in ("s", "min", "h"):
+        return Until(seconds=number * {"s": 1.0, "min": 60.0, "h": 3600.0}[found[2]])
+    return Until(points=math.ceil(number))
 
 
 STARTUP: Final = 10  # points of a search that are drawn at random before any is proposed: optuna's own default
@@ -93,7 +89,6 @@ class Search:
 
     def ask(self, count: int) -> list[tuple[Value, ...]]:
         """The next points, a value for each axis. Results of all that were asked for before have to be told first."""
-        assert not self._asked, "results of the last round are told before the next is asked for"
         space = {axis.key: _distribution(axis) for axis in self.axes}
         self._asked = [self._study.ask(space) for _ in range(count)]
         return [tuple(_value(axis, trial.params[axis.key]) for axis in self.axes) for trial in self._asked]

@@ -14,7 +14,6 @@ from pydantic import Field
 
 from simfrontier.answers.sweep.dataset import ROWS, manifest_of, read_rows
 from simfrontier.answers.sweep.form import GoalTable, Number
-from simfrontier.answers.sweep.goal import goal_words
 from simfrontier.answers.sweep.indices import Indices, indices_of
 from simfrontier.answers.sweep.study import SweepStudy
 from simfrontier.base.errors import InputError
@@ -119,6 +118,12 @@ def _indices(study: SweepStudy, values: Sequence[float]) -> tuple[Indices | None
         return None, str(error)
 
 
+def goal_words(goal: GoalTable) -> str:
+    """Return what the goal is, for people."""
+    of = "" if goal.plan is None else f" of {goal.plan}" if goal.against is None else f", {goal.plan} : {goal.against}"
+    return f"{goal.column}{of}{f' on {goal.devices:,}' if goal.devices else ''}"
+
+
 def _cells(values: Sequence[float]) -> Cells:
     return tuple(value if math.isfinite(value) else None for value in values)
 
@@ -174,21 +179,13 @@ def measure_next(
     return sentence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BestRow:
-    """The row of a plan with the most tokens per second; the first of those with as many. `row`: all columns."""
-
-    scenario: str
-    plan: str
-    row: dict[str, Any]
-
-
-def best_rows(folder: Path) -> tuple[BestRow, ...]:
-    """The best row of each plan of each scenario, in the order of the data set; none where it fits nowhere. Raises
-    InputError for a folder that holds no data set."""
+def best_rows(folder: Path) -> list[dict[str, Any]]:
+    """Return the row with the most tokens per second of each plan of each scenario (the first of equals), with all its
+    columns, in the order of the data set; none where a plan fits nowhere. Raises InputError for a folder that holds no
+    data set."""
     import pyarrow.dataset as ds
 
     rows = read_rows(folder, ("scenario", "plan", "tokens_per_s")).to_pandas().dropna(subset=["plan", "tokens_per_s"])
     places = rows.groupby(["scenario", "plan"], sort=False)["tokens_per_s"].idxmax()
-    found = ds.dataset(folder / ROWS).take(places.tolist()).to_pylist() if len(places) else []
-    return tuple(BestRow(scenario=row["scenario"], plan=row["plan"], row=row) for row in found)
+    found: list[dict[str, Any]] = ds.dataset(folder / ROWS).take(places.tolist()).to_pylist() if len(places) else []
+    return found

@@ -8,16 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from simfrontier.answers.study import Setting
+from simfrontier.answers.experiments import REPLAYED
+from simfrontier.answers.study import RESULTS, Setting
 from simfrontier.answers.sweep.axes import Axis, SampledAxis, axes_of, refuse_values, searched_axes
 from simfrontier.answers.sweep.form import SWEEP_POINTS, StudyFile, Value
-from simfrontier.answers.sweep.goal import refuse_goal, refuse_plans
+from simfrontier.answers.sweep.indices import LEAST_ROUNDS
 from simfrontier.answers.sweep.keys import Filter, Settings, parse_filter, put, refuse_unknown, value_of
-from simfrontier.base.errors import InputError
+from simfrontier.base.errors import InputError, Key, nearest
 from simfrontier.base.io import read_toml, text_of, toml_of, typed
 from simfrontier.inputs.scenario import Scenario, scenario_of
 
 OF_FILES: Final = ("machine.name", "library.name", "stack")  # keys that name files, whose numbers filters may look at
+
+GOALS: Final = tuple(column.name for column in RESULTS if column.is_number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,9 +160,13 @@ def study_of(document: Mapping[str, Any], where: str, text: str = "") -> SweepSt
 
 def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
     settings = dict(_flat(file.set))
-    refuse_goal(file)
+    for is_fault, place, text in _faults(file):
+        if is_fault:
+            raise InputError(text, key=place)
     searched = () if file.search is None else searched_axes(file.axes)
     axes = axes_of(file.axes, file.sampling) if file.search is None else tuple(axis.tried() for axis in searched)
+    if file.sampling is not None and file.sampling.method == "saltelli" and len(axes) > 1:
+        raise InputError("has axes that are not sampled; allowed with saltelli: between, among, samples", key=("axes",))
     for key in (key for axis in axes for key in axis.keys):
         if key in settings:
             raise InputError("is the key of an axis, too; allowed: one of the two", key=("set", key))
@@ -181,6 +188,32 @@ def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
         first = {**settings, **study.settings_at(0)}
         refuse_unknown(study.filters, lambda key, source=source, first=first: study.value_at(source, first, key))  # type: ignore[misc]
     return study
+
+
+def _faults(file: StudyFile) -> Iterator[tuple[bool, Key, str]]:
+    """Yield what a study cannot have: whether it has, at which key, and what is told of it."""
+    goal, sampling = file.goal, file.sampling
+    is_design = sampling is not None and sampling.method == "saltelli"
+    if file.search is not None or is_design:
+        what, place = ("saltelli", ("sampling", "method")) if is_design else ("search", ("search",))
+        yield goal is None, place, f"{what} has no goal; allowed: a study with a table goal"
+        yield len(file.scenarios) > 1, ("scenarios",), f"got {len(file.scenarios)}, allowed with {what}: one"
+        yield bool(file.filters), ("filters",), f"stand beside {what}; allowed: none"
+    if file.search is not None:
+        yield sampling is not None, ("sampling",), "stands beside search; allowed: one of the two"
+        yield file.replay, ("replay",), "stands beside search; allowed: one of the two"
+    if sampling is not None and is_design:
+        few = sampling.count < LEAST_ROUNDS or sampling.count & (sampling.count - 1)
+        allowed = f"allowed with saltelli: a power of two, {LEAST_ROUNDS} or more"
+        yield bool(few), ("sampling", "count"), f"got {sampling.count}, {allowed}"
+    if goal is not None:
+        place = ("goal", "column")
+        yield goal.column not in GOALS, place, f'no column "{goal.column}" of numbers; {nearest(goal.column, GOALS)}'
+        replayed = ", ".join(column for column in GOALS if column in REPLAYED)
+        is_lost = file.replay and goal.column not in REPLAYED
+        yield is_lost, place, f"got {goal.column}, which replayed rows have not; allowed: {replayed}"
+        is_alone = goal.against is not None and goal.plan is None
+        yield is_alone, ("goal", "against"), "got against without plan; allowed: with plan"
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Value]]:
@@ -218,8 +251,11 @@ def _sources(file: StudyFile, where: str, settings: Settings) -> dict[str, Sourc
             allowed = "with uncertainty.samples = 0"
             text = f"answers are nominal steps, those of simulations medians of samples; allowed: {allowed}"
             raise InputError(text, key=("replay",))
-        if file.goal is not None:
-            refuse_plans(file.goal, scenario.plans)
+        for part in ("plan", "against"):
+            plan = getattr(file.goal, part, None)
+            if plan is not None and plan not in scenario.plans:
+                text = f'no plan "{plan}" in all scenarios; {nearest(plan, scenario.plans)}'
+                raise InputError(text, key=("goal", part))
         names[scenario.name], sources[path] = name, source
     return sources
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simfrontier.answers.search import TuningOutcome, tune
-from simfrontier.answers.search.evaluator import PlanEvaluator, PlanFault, SimulatedPlan
+from simfrontier.answers.search.evaluator import PlanEvaluator, SimulatedPlan
 from simfrontier.answers.search.pins import LossyPolicy, pins_of
 from simfrontier.answers.search.space import Space
 from simfrontier.answers.search.tuning import with_batch
@@ -107,8 +107,8 @@ def judge(case: Case) -> Verdict:
     evaluator = PlanEvaluator(prepared, scenario, case.devices)
     fits, names = dict[str, SimulatedPlan](), dict[str, str]()
     for candidate in space.candidates():
-        simulated = evaluator.simulate(candidate.table)
-        if isinstance(simulated, PlanFault):  # the library cannot run it: its groups lie unevenly on the nodes
+        simulated = evaluator.simulate(candidate.table).simulated
+        if simulated is None:  # the library cannot run it: its groups lie unevenly on the nodes
             continue
         if simulated.peak_bytes <= case.hbm_bytes:
             fits[candidate.key], names[candidate.key] = simulated, candidate.name

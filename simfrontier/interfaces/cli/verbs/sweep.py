@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -175,7 +175,7 @@ def sweep_document(outcome: sweeps.SweepOutcome, answer: sweeps.GoalAnswer | Non
         "refused": counts.refused,
         "refused_whole": counts.refused_whole,
         "best": [
-            {"scenario": best.scenario, "plan": best.plan, **best.row} for best in sweeps.best_rows(outcome.folder)
+            {"scenario": row["scenario"], "plan": row["plan"], **row} for row in sweeps.best_rows(outcome.folder)
         ],
         "goal": None if answer is None else sweeps.goal_document(answer),
         "ended": outcome.ended,
@@ -211,7 +211,7 @@ def print_sweep(outcome: sweeps.SweepOutcome, answer: sweeps.GoalAnswer | None, 
     if best:
         named = len(study.sources) > 1
         heads = (*(["scenario"] if named else ()), "plan", "devices", "tokens/s", "step", "point")
-        rows = [(*([each.scenario] if named else ()), *_cells(each)) for each in best]
+        rows = [(*([row["scenario"]] if named else ()), *_cells(row)) for row in best]
         screen.print(grid(f"{study.file.title}: the best of each plan", heads, rows, left=("scenario", "plan"), gap=2))
     written = f"{outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')})"
     page = ", index.html (open it in a browser)" if has_page else ""
@@ -222,19 +222,18 @@ def print_sweep(outcome: sweeps.SweepOutcome, answer: sweeps.GoalAnswer | None, 
         tell(f"{outcome.ended}.")
 
 
-def _cells(best: sweeps.BestRow) -> tuple[str, ...]:
-    row = best.row
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     rate, step = number(row["tokens_per_s"]), quantity(row["step_time_s"], "s")
-    return best.plan, f"{row['devices']:,}", rate, step, f"{row['point']:,}"
+    return row["plan"], f"{row['devices']:,}", rate, step, f"{row['point']:,}"
 
 
-def _settings(study: sweeps.SweepStudy, best: Sequence[sweeps.BestRow]) -> Iterator[str]:
+def _settings(study: sweeps.SweepStudy, best: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the values of the axes at the points of the best rows, without those of other plans."""
     plans: dict[int, list[str]] = {}
-    rows: dict[int, dict[str, Any]] = {}
-    for each in best:
-        rows[each.row["point"]] = each.row
-        plans.setdefault(each.row["point"], []).append(each.plan)
+    rows: dict[int, Mapping[str, Any]] = {}
+    for row in best:
+        rows[row["point"]] = row
+        plans.setdefault(row["point"], []).append(row["plan"])
     for point, row in sorted(rows.items()):
         keys = [key for key in study.keys if any(sweeps.is_of_plan(key, plan) for plan in plans[point])]
         values = {key: row[f"axis:{key}"] for key in keys}
