@@ -59,7 +59,7 @@ def environment_of(
     tried = list(_tried(scenario, devices))
     settings = [Setting.at(scenario, scenario.plans, devices, found, fidelity)]
     settings += [Setting.at(scenario, plans, devices, {**found, key: value}, fidelity) for key, value, plans in tried]
-    own, *others = (_steps(rows) for rows in run(settings, workers, runner).rows)
+    own, *others = (_steps(rows) for rows in run(settings, workers, runner))
     alternatives = tuple(
         Alternative(key=key, value=value, title=_title_of(key, value), factors=factors)
         for (key, value, _), steps in zip(tried, others, strict=True)

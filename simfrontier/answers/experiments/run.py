@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from itertools import product
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from simfrontier.answers.search import GridSearcher, NothingFitsError
 from simfrontier.answers.study import (
-    RESULTS,
     Answers,
     PlanOutcome,
     ResultStore,
@@ -23,15 +23,11 @@ from simfrontier.answers.study import (
     run_case,
 )
 from simfrontier.answers.study.settings import Digests, Keyed, Setting, alike, batches_of, is_number
-from simfrontier.base.arrays import Floats
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.base.io import frozen
 from simfrontier.base.workers import HERE, PerProcess, Workers
 from simfrontier.core.engine import REPLAY_LARGEST_ERROR, REPLAY_MEAN_ERROR, Fidelity
 from simfrontier.inputs.scenario import COMPARING, Scenario
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Row: TypeAlias = dict[str, Any]  # the columns of results, None where it has none; and `error`, why it was refused
 MOST_SCHEDULES: Final = 256  # that a process keeps for the settings to come: those of many plans and candidates
@@ -145,84 +141,70 @@ def question_digests(settings: Sequence[Keyed]) -> list[str]:
     return [digests[digest] for digest, _ in settings]
 
 
-@dataclass
-class ReplayRunner:
-    """Answers questions, and simulates the settings of which a replay is no answer."""
+def replayed_rows(simulator: RowRunner, settings: Sequence[Setting]) -> list[list[Row]]:
+    """Return the rows of each setting of a question, as `RowRunner.rows_of`; those that were replayed have the step
+    time and what follows from it alone, with `fidelity` "replay". The fastest of each plan at each size is simulated:
+    what is shown as the best is exact, unless many are as fast."""
+    answered = _answers(simulator, settings) if len(settings) >= FEWEST else []
+    if not answered:
+        return [simulator.rows_of(setting) for setting in settings]
+    simulated: dict[int, list[Row]] = {}
+    for place, setting in enumerate(settings):
+        if any(each.answers.is_unlike[place] for each in answered):
+            simulated[place] = simulator.rows_of(setting)
+    for each in answered:
+        for place in each.fastest(simulated):
+            simulated[place] = simulator.rows_of(settings[place])
+    return [
+        simulated[place] if place in simulated else [each.row(place) for each in answered]
+        for place in range(len(settings))
+    ]
 
-    simulator: RowRunner
 
-    def rows_of(self, settings: Sequence[Setting]) -> list[list[Row]]:
-        """The rows of each setting of a question, as `RowRunner.rows_of`; those that were replayed have the step time
-        and what follows from it alone, with `fidelity` "replay". The fastest of each plan at each size is simulated:
-        what is shown as the best is exact, unless many are as fast."""
-        if len(settings) < FEWEST:
-            return [self.simulator.rows_of(setting) for setting in settings]
-        first = settings[0].changes
-        varied = [key for key in first if is_varied(key, first[key]) and len({s.changes[key] for s in settings}) > 1]
-        others = {key: value for key, value in first.items() if key not in varied}
-        try:
-            scenario = replace(settings[0], changes=others).scenario()
-        except SimfrontierError:
-            return [self.simulator.rows_of(setting) for setting in settings]
-        axes = {key: np.array([float(setting.changes[key]) for setting in settings]) for key in varied}
+def _answers(simulator: RowRunner, settings: Sequence[Setting]) -> list[_Answered]:
+    """The answers of each plan at each size; none where all settings have to be simulated."""
+    first = settings[0].changes
+    varied = [key for key in first if is_varied(key, first[key]) and len({s.changes[key] for s in settings}) > 1]
+    axes = {key: np.array([float(setting.changes[key]) for setting in settings]) for key in varied}
+    others = {key: value for key, value in first.items() if key not in varied}
+    answered: list[_Answered] = []
+    try:
+        scenario = replace(settings[0], changes=others).scenario()
         fidelity: Fidelity = settings[0].fidelity or scenario.file.run.fidelity  # type: ignore[assignment]
-        found = {
-            (plan, devices): self._answers(scenario, plan, devices, fidelity, axes)
-            for plan in scenario.plans
-            for devices in scenario.file.run.devices
-        }
-        answered = [each for each in found.values() if each is not None]
-        if len(answered) < len(found):
-            return [self.simulator.rows_of(setting) for setting in settings]
-        simulated: dict[int, list[Row]] = {}
-        for place, setting in enumerate(settings):
-            if any(each.answers.is_unlike[place] for each in answered):
-                simulated[place] = self.simulator.rows_of(setting)
-        for (plan, devices), each in zip(found, answered, strict=True):
-            for place in each.fastest(plan, devices, simulated):
-                simulated[place] = self.simulator.rows_of(settings[place])
-        return [
-            simulated[place] if place in simulated else [each.row(place) for each in answered]
-            for place in range(len(settings))
-        ]
-
-    def _answers(
-        self, scenario: Scenario, plan: str, devices: int, fidelity: Fidelity, axes: Mapping[str, Floats]
-    ) -> _Answered | None:
-        """None where all points have to be simulated."""
-        try:
+        for plan, devices in product(scenario.plans, scenario.file.run.devices):
             if not axes or plan in scenario.at(devices).searches:
-                return None
-            asked = WhatIfs.of(scenario, plan, devices, fidelity, self.simulator.schedule_cache)
+                return []
+            asked = WhatIfs.of(scenario, plan, devices, fidelity, simulator.schedule_cache)
             row = outcome_of(scenario, scenario.case(plan, devices), asked.built, asked.step).row
-            return _Answered(dict(row), asked.step_s(axes)) if row["fits"] else None
-        except SimfrontierError:
-            return None
+            if not row["fits"]:
+                return []
+            answered.append(_Answered(dict(row), asked.step_s(axes)))
+    except SimfrontierError:
+        return []
+    return answered
 
 
 @dataclass(frozen=True, eq=False)
 class _Answered:
-    """The row of the scenario as it is, and answers to all points."""
+    """The row of a plan at a size as the scenario is, and answers to all points."""
 
     base: Row
     answers: Answers
 
-    def fastest(self, plan: str, devices: int, simulated: Mapping[int, Sequence[Row]]) -> Iterator[int]:
-        """The points that seem to be the fastest, one after the other, until that one is among those that are
+    def fastest(self, simulated: Mapping[int, Sequence[Row]]) -> Iterator[int]:
+        """Yield the points that seem to be the fastest, one after the other, until that one is among those that are
         simulated, or enough are; each has to be there before the next is asked for."""
         steps = self.answers.step_s.copy()
-        exact: set[int] = set()
         for _ in range(MOST_CONFIRMED):
-            for place in simulated.keys() - exact:
-                steps[place] = _step_s(simulated[place], plan, devices)
-            exact |= simulated.keys()
+            for place, rows in simulated.items():
+                steps[place] = _step_s(rows, self.base["plan"], self.base["devices"])
             place = int(np.argmin(steps))
-            if place in exact:
+            if place in simulated:
                 return
             yield place
 
     def row(self, place: int) -> Row:
-        """The replayed row of a point."""
+        """Return the replayed row of a point."""
         base, step_s = self.base, float(self.answers.step_s[place])
         row = {column: base[column] for column in KEPT}
         row |= {column: base[column] * base[STEP] / step_s for column in PER_STEP}
@@ -239,42 +221,15 @@ def _step_s(rows: Sequence[Row], plan: str, devices: int) -> float:
     return times[0] if times else math.inf
 
 
-Done = Callable[[Mapping[str, Sequence[Row]]], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Results:
-    """The rows of settings, in their order."""
-
-    rows: tuple[tuple[Row, ...], ...]
-
-    def frame(self) -> pd.DataFrame:
-        """Return one table: a row for each setting, plan and size, with the number of its `setting`, the columns of
-        results and `error`; NaN where it has no such number."""
-        import pandas as pd
-
-        columns = ["setting", *(column.name for column in RESULTS), "error"]
-        rows = [{"setting": number, **row} for number, mine in enumerate(self.rows) for row in mine]
-        table = pd.DataFrame(rows, columns=columns)
-        for column in RESULTS:
-            if column.is_number:
-                table[column.name] = pd.to_numeric(table[column.name], errors="coerce")
-        return table
-
-
 def run(
-    settings: Sequence[Setting],
-    workers: Workers | None = None,
-    runner: PerProcess[RowRunner] | None = None,
-    done: Done = lambda _: None,
-) -> Results:
-    """Simulate settings. `workers`: who does it (None: this process), with a `runner` each; `done` hears of each
-    batch: its rows by digest."""
-    digests = Digests()
+    settings: Sequence[Setting], workers: Workers | None = None, runner: PerProcess[RowRunner] | None = None
+) -> list[list[Row]]:
+    """Simulate settings, each different one once, and return the rows of each. `workers`: who does it (None: this
+    process), with a `runner` each."""
+    digests, store = Digests(), ResultStore()
     keyed = [(digests.of(setting), setting) for setting in settings]
-    store = ResultStore()
-    simulate(dict(keyed).items(), len(keyed), store, workers, runner, done)
-    return Results(rows=tuple(tuple(store.get(key) or ()) for key, _ in keyed))
+    simulate(dict(keyed).items(), len(keyed), store, workers, runner)
+    return [store.get(key) or [] for key, _ in keyed]
 
 
 def simulate(
@@ -283,12 +238,12 @@ def simulate(
     store: ResultStore,
     workers: Workers | None = None,
     runner: PerProcess[RowRunner] | None = None,
-    done: Done = lambda _: None,
+    done: Callable[[Mapping[str, Sequence[Row]]], None] = lambda _: None,
     replay: bool = False,
 ) -> None:
     """Simulate so many different settings, and add the rows of each to the store under its digest. `replay`: settings
     that differ in numbers of machine or library alone are answered from one simulated step; their digests are those
-    of `question_digests`."""
+    of `question_digests`. `done` hears of each batch: its rows by digest."""
     workers, runner = workers or Workers(HERE), runner or PerProcess(RowRunner)
     batches = questions(settings) if replay else batches_of(settings, count, workers.num_workers)
     calls = ((runner, batch) for batch in batches)
@@ -302,5 +257,5 @@ def _rows_of(runner: PerProcess[RowRunner], batch: Sequence[Keyed]) -> dict[str,
 
 
 def _replayed(runner: PerProcess[RowRunner], asked: Sequence[Keyed]) -> dict[str, list[Row]]:
-    rows = ReplayRunner(runner.here).rows_of([setting for _, setting in asked])
+    rows = replayed_rows(runner.here, [setting for _, setting in asked])
     return {digest: mine for (digest, _), mine in zip(asked, rows, strict=True)}

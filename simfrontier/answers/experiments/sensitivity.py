@@ -1,4 +1,5 @@
-"""Numbers of machine or library with which published ratios of plans would hold, one number at a time."""
+"""Sensitivity: how the ratio of plans depends on what is unknown, one setting at a time and the same for all plans; and
+the numbers of machine or library with which published ratios would hold."""
 
 from __future__ import annotations
 
@@ -176,7 +177,7 @@ def _at_size(
     start = Setting.at(scenario, plans, devices, fidelity=other)
     variations = [(each, value) for each in table.vary for value in each.values]
     settings = [start, *(replace(start, changes={each.key: value}) for each, value in variations)]
-    default, *rows = (_fitting(mine, scenario.where) for mine in run(settings, workers, runner).rows)
+    default, *rows = (_fitting(mine, scenario.where) for mine in run(settings, workers, runner))
     varied = []
     for (each, value), mine in zip(variations, rows, strict=True):
         varied.append(_varied(each.label, each.key, shown(value), mine))
@@ -222,26 +223,18 @@ def _number(row: Row, *columns: str) -> float:
 def _strongest(plans: tuple[str, ...], default: Mapping[str, float], varied: list[VariedRates]) -> str:
     """The setting that moves the ratio of the last plan to the first furthest, or the rate of the only plan."""
     first, last = plans[0], plans[-1]
-    if first == last:
-        return _strongest_of_one(first, default[first], varied)
-    base = default[last] / default[first]
-    moved = [(abs(math.log(r / base)), r, v) for v, r in _ratios(varied, first, last)]
+    is_one = first == last
+    if is_one and not varied:
+        return "nothing is varied"
+
+    def of(rates: Mapping[str, float]) -> float:
+        return rates[last] if is_one else rates[last] / rates[first]
+
+    base = of(default)
+    moved = [(one, value) for one in varied if not math.isnan(value := of(one.rates))]
     if not moved or math.isnan(base):
-        return "no variation can be compared: a plan does not fit"
-    _, ratio, most = max(moved, key=lambda entry: entry[0])
-    return f"{most.label} = {most.value} moves {last} : {first} most, from {base:.3f} to {ratio:.3f}"
-
-
-def _strongest_of_one(plan: str, base: float, varied: list[VariedRates]) -> str:
-    known = [one for one in varied if not math.isnan(one.rates[plan])]
-    if not known or math.isnan(base):
-        return "no variation can be compared: the plan does not fit" if varied else "nothing is varied"
-    most = max(known, key=lambda one: abs(math.log(one.rates[plan] / base)))
-    return f"{most.label} = {most.value} moves {plan} most, from {base:.4g} to {most.rates[plan]:.4g} tokens/s"
-
-
-def _ratios(varied: list[VariedRates], first: str, last: str) -> Iterator[tuple[VariedRates, float]]:
-    for one in varied:
-        ratio = one.rates[last] / one.rates[first]
-        if not math.isnan(ratio):
-            yield one, ratio
+        return f"no variation can be compared: {'the' if is_one else 'a'} plan does not fit"
+    most, value = max(moved, key=lambda each: abs(math.log(each[1] / base)))
+    if is_one:
+        return f"{most.label} = {most.value} moves {last} most, from {base:.4g} to {value:.4g} tokens/s"
+    return f"{most.label} = {most.value} moves {last} : {first} most, from {base:.3f} to {value:.3f}"

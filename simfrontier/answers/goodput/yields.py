@@ -4,7 +4,9 @@ model."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -122,15 +124,20 @@ def find_goodput(
     chosen = fidelity or scenario.file.run.fidelity
     searcher = GridSearcher()
     scenario = searcher.complete(scenario)
-    sizes, out, left_out = Sizes(scenario, chosen, searcher.schedule_cache), [], []
-    for plan in scenario.plans:
-        for devices in scenario.file.run.devices:
-            step = sizes.step(plan, devices)
-            if step.fits:
-                out.append(_yield(given, failures, plan, step, sizes))
-            else:
-                left_out.append((plan, devices))
-            progress(f"{plan} on {devices}")
+    out, left_out = [], []
+
+    def sized(case: Case) -> SizedStep:
+        return _sized(scenario, case, chosen, searcher.schedule_cache)
+
+    for plan, devices in product(scenario.plans, scenario.file.run.devices):
+        step = sized(scenario.case(plan, devices))
+        if step.fits:
+            is_elastic = given.fewer_nodes and failures.rate_per_s(step.packages, step.nodes, broken=True) > 0.0
+            fewer = _fewer(scenario, plan, step) if is_elastic else None
+            out.append(_yield(given, failures, plan, step, None if fewer is None else sized(fewer)))
+        else:
+            left_out.append((plan, devices))
+        progress(f"{plan} on {devices}")
     return Goodput(
         scenario=scenario,
         fidelity=chosen,
@@ -141,46 +148,34 @@ def find_goodput(
     )
 
 
-class Sizes:
-    """Steps of a scenario's plans, each simulated once."""
-
-    def __init__(self, scenario: Scenario, fidelity: Fidelity, schedule_cache: ScheduleCache) -> None:
-        self.scenario, self.fidelity, self.schedule_cache = scenario, fidelity, schedule_cache
-
-    def step(self, plan: str, devices: int) -> SizedStep:
-        """The step of a plan at a size. Raises InputError where the plan has no such size."""
-        return self._of_case(self.scenario.case(plan, devices))
-
-    def smaller(self, plan: str, step: SizedStep) -> SizedStep | None:
-        """The step of the next smaller size, in whole nodes, that the plan can be laid out on; None where none is."""
-        per_node = self.scenario.machine.devices_per_node
-        for nodes in range(step.nodes - 1, step.nodes // 2 - 1, -1):
-            try:
-                case = self.scenario.case(plan, nodes * per_node)
-            except InputError:
-                continue
-            return self._of_case(case)
-        return None
-
-    def _of_case(self, case: Case) -> SizedStep:
-        built = self.schedule_cache.of_case(self.scenario, case)
-        counts = dict(different(self.scenario.file.perturbation, self.scenario.file.run.steps))
-        here = self.scenario.of(case.name, case.devices)
-        steps = {number: simulated(here, built, self.fidelity, number=number) for number in counts}
-        step, num_steps = next(iter(steps.values())), sum(counts.values())
-        machine = here.machine
-        return SizedStep(
-            devices=case.devices,
-            nodes=step.pricing.fabric.num_nodes,
-            packages=-(-case.devices // machine.devices_per_package),
-            step_s=sum(counts[number] * each.step_s for number, each in steps.items()) / num_steps,
-            tokens=float(case.samples * case.shape.sequence),
-            checkpoint=saved_bytes(built.schedule),
-            fits=fullest(step, built.peaks).peak_bytes <= machine.device.hbm_bytes,
-        )
+def _fewer(scenario: Scenario, plan: str, step: SizedStep) -> Case | None:
+    """The case of the next smaller size, in whole nodes, that the plan can be laid out on; None where none is."""
+    for nodes in range(step.nodes - 1, step.nodes // 2 - 1, -1):
+        with suppress(InputError):
+            return scenario.case(plan, nodes * scenario.machine.devices_per_node)
+    return None
 
 
-def _yield(given: GoodputTable, failures: Failures, plan: str, step: SizedStep, sizes: Sizes) -> Yield:
+def _sized(scenario: Scenario, case: Case, fidelity: Fidelity, schedule_cache: ScheduleCache) -> SizedStep:
+    """Simulate the steps of a case that differ; the step's time is their mean."""
+    built = schedule_cache.of_case(scenario, case)
+    counts = dict(different(scenario.file.perturbation, scenario.file.run.steps))
+    here = scenario.of(case.name, case.devices)
+    steps = {number: simulated(here, built, fidelity, number=number) for number in counts}
+    step, machine = next(iter(steps.values())), here.machine
+    return SizedStep(
+        devices=case.devices,
+        nodes=step.pricing.fabric.num_nodes,
+        packages=-(-case.devices // machine.devices_per_package),
+        step_s=sum(counts[number] * each.step_s for number, each in steps.items()) / sum(counts.values()),
+        tokens=float(case.samples * case.shape.sequence),
+        checkpoint=saved_bytes(built.schedule),
+        fits=fullest(step, built.peaks).peak_bytes <= machine.device.hbm_bytes,
+    )
+
+
+def _yield(given: GoodputTable, failures: Failures, plan: str, step: SizedStep, smaller: SizedStep | None) -> Yield:
+    """What a plan yields of a step; `smaller`: its step where a spare node is missing."""
     upkeep = upkeep_of(given, failures, step)
     steps = interval_steps(given, upkeep, step)
     interval_s = steps * step.step_s
@@ -190,7 +185,6 @@ def _yield(given: GoodputTable, failures: Failures, plan: str, step: SizedStep, 
             f"average, it needs {upkeep.restart_s:.3g} s to restart and {interval_s + upkeep.checkpoint_s:.3g} s to "
             "the next checkpoint"
         )
-    smaller = sizes.smaller(plan, step) if given.fewer_nodes and upkeep.broken_per_s else None
     return Yield(
         plan=plan,
         step=step,
@@ -201,7 +195,7 @@ def _yield(given: GoodputTable, failures: Failures, plan: str, step: SizedStep, 
         shares=shares(upkeep, interval_s),
         played=play(upkeep, interval_s, given.interruptions, given.trainings, given.seed),
         enough_spares=spares_for(upkeep, LITTLE),
-        fewer=None if smaller is None or not smaller.fits else with_fewer(given, failures, step, smaller),
+        fewer=with_fewer(given, failures, step, smaller) if smaller is not None and smaller.fits else None,
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from itertools import combinations_with_replacement
+from typing import get_args
 
 from simfrontier.answers.search.states import CODECS, COMPRESSIONS, INT4, INT8, LEVELS, NAMED, ROUTES
 from simfrontier.base.errors import InputError, Key, meant, nearest
@@ -17,58 +18,38 @@ FAMILIES = ("zero", "megatron", "axonn")
 LARGEST = 2**20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PlanDimension:
-    """One dimension: what it says, and its values: numbers, yes or no, or words (`allowed`)."""
+    """One dimension: what it says, and the values that it may have; () for numbers from 1 on."""
 
     description: str
-    kind: Literal["number", "flag", "word"]
-    allowed: tuple[str, ...] = ()
+    allowed: tuple[Value, ...] = ()
 
 
+POINTS = (*combinations_with_replacement(LEVELS, 3),)  # who shares weights, gradients and optimizer
 ALSO_CALLED: Mapping[str, str] = {"tp": "tensor", "pp": "pipeline", "sp": "sequence_parallel", "mbs": "micro_batch"}
 DIMENSIONS: Mapping[str, PlanDimension] = {
-    "family": PlanDimension(description="zero (no grid), megatron or axonn", kind="word", allowed=FAMILIES),
-    "tensor": PlanDimension(description="tensor-parallel ranks (megatron)", kind="number"),
-    "sequence_parallel": PlanDimension(description="norms sharded along the sequence (megatron)", kind="flag"),
-    "x": PlanDimension(description="ranks that share the inputs of products (axonn)", kind="number"),
-    "y": PlanDimension(description="ranks that share the outputs of products (axonn)", kind="number"),
-    "z": PlanDimension(description="ranks that share the storage of weights (axonn)", kind="number"),
-    "pipeline": PlanDimension(description="stages", kind="number"),
-    "order": PlanDimension(description="order of micro-batches", kind="word", allowed=("1f1b", "gpipe")),
+    "family": PlanDimension("zero (no grid), megatron or axonn", FAMILIES),
+    "tensor": PlanDimension("tensor-parallel ranks (megatron)"),
+    "sequence_parallel": PlanDimension("norms sharded along the sequence (megatron)", (True, False)),
+    "x": PlanDimension("ranks that share the inputs of products (axonn)"),
+    "y": PlanDimension("ranks that share the outputs of products (axonn)"),
+    "z": PlanDimension("ranks that share the storage of weights (axonn)"),
+    "pipeline": PlanDimension("stages"),
+    "order": PlanDimension("order of micro-batches", ("1f1b", "gpipe")),
     "states": PlanDimension(
-        description="sharding of weights/gradients/optimizer on the data axes",
-        kind="word",
-        allowed=(
-            *NAMED.values(),
-            *(
-                "/".join((w, g, o))
-                for i, w in enumerate(LEVELS)
-                for j, g in enumerate(LEVELS[i:], i)
-                for o in LEVELS[j:]
-            ),
-        ),
+        "sharding of weights/gradients/optimizer on the data axes", (*NAMED.values(), *map("/".join, POINTS))
     ),
-    "copy": PlanDimension(description="a second copy of the weights in each node", kind="flag"),
-    "route": PlanDimension(description="moves that leave the node in one hop or two", kind="word", allowed=ROUTES),
-    "codec": PlanDimension(description="lossy codecs of messages", kind="word", allowed=CODECS),
-    "compression": PlanDimension(
-        description="compression policy (megatron)",
-        kind="word",
-        allowed=COMPRESSIONS,
-    ),
+    "copy": PlanDimension("a second copy of the weights in each node", (True, False)),
+    "route": PlanDimension("moves that leave the node in one hop or two", ROUTES),
+    "codec": PlanDimension("lossy codecs of messages", CODECS),
+    "compression": PlanDimension("compression policy (megatron)", COMPRESSIONS),
     "cross_entropy": PlanDimension(
-        description="form of the loss over a sharded vocabulary (megatron, axonn)",
-        kind="word",
-        allowed=get_args(CrossEntropy),
+        "form of the loss over a sharded vocabulary (megatron, axonn)", get_args(CrossEntropy)
     ),
-    "softmax": PlanDimension(
-        description="the kernel of softmaxes over whole rows", kind="word", allowed=get_args(Softmax)
-    ),
-    "micro_batch": PlanDimension(description="sequences of a rank in a micro-batch", kind="number"),
-    "checkpointing": PlanDimension(
-        description="whether activations are recomputed", kind="word", allowed=get_args(Checkpointing)
-    ),
+    "softmax": PlanDimension("the kernel of softmaxes over whole rows", get_args(Softmax)),
+    "micro_batch": PlanDimension("sequences of a rank in a micro-batch"),
+    "checkpointing": PlanDimension("whether activations are recomputed", get_args(Checkpointing)),
 }
 
 
@@ -134,24 +115,20 @@ def _read(text: str) -> Value:
 
 
 def _checked(name: str, value: Value, key: Key) -> Value:
-    dimension = DIMENSIONS[name]
-    if dimension.kind == "number":
-        good = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
-    elif dimension.kind == "flag":
-        good = isinstance(value, bool)
+    allowed = DIMENSIONS[name].allowed
+    if allowed:
+        good = any(type(value) is type(each) and value == each for each in allowed)
     else:
-        good = isinstance(value, str) and value in dimension.allowed
+        good = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
     if not good:
-        hint = nearest(value, dimension.allowed) if isinstance(value, str) and dimension.allowed else ""
-        raise InputError(f"got {written(value)!r}; {hint or 'allowed: ' + _allowed(name)}", key=key)
+        is_word = isinstance(value, str) and isinstance(next(iter(allowed), None), str)
+        hint = nearest(str(value), list(map(str, allowed))) if is_word else f"allowed: {_allowed(name)}"
+        raise InputError(f"got {written(value)!r}; {hint}", key=key)
     return value
 
 
 def _allowed(name: str) -> str:
-    dimension = DIMENSIONS[name]
-    if dimension.kind == "number":
-        return f"numbers from 1 to {LARGEST:,}"
-    return "true, false" if dimension.kind == "flag" else ", ".join(dimension.allowed)
+    return ", ".join(map(written, DIMENSIONS[name].allowed)) or f"numbers from 1 to {LARGEST:,}"
 
 
 def _error_of_codecs() -> dict[str, float]:

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simfrontier.answers.study import RESULTS as RESULT_COLUMNS, STORE, ResultStore, inputs, versions
 from simfrontier.answers.sweep.form import Value
-from simfrontier.answers.sweep.study import Point, SweepStudy
+from simfrontier.answers.sweep.study import SweepStudy
 from simfrontier.base.errors import InputError
 from simfrontier.base.io import read_json
 from simfrontier.base.wholefile import MANIFEST, write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pydantic import BaseModel
 
 
 AXIS: Final = "axis:"  # before the key of an axis, in the name of its column
@@ -51,7 +50,7 @@ def data_schema(study: SweepStudy) -> pa.Schema:
     return pa.schema([pa.field("point", pa.int64()), results.field(0), results.field(1), *axes, *list(results)[2:]])
 
 
-def axis_cell(value: Value, kind: pa.DataType) -> Any:
+def _cell(value: Value, kind: pa.DataType) -> Any:
     """A value as it stands in a column of an axis."""
     import pyarrow as pa
 
@@ -171,6 +170,8 @@ def write_dataset(study: SweepStudy, digests: Sequence[str], store: ResultStore,
 
 def manifest_text(study: SweepStudy, digests: Sequence[str], counts: Counts) -> str:
     """manifest.json: what went into a data set, as digests and versions; no times and no absolute paths."""
+    file = study.file
+    tables = {name: getattr(file, name) for name in ("sampling", "search", "goal")}
     document = {
         "kind": KIND,
         "study": study.name,
@@ -180,12 +181,10 @@ def manifest_text(study: SweepStudy, digests: Sequence[str], counts: Counts) -> 
         "plans": list(study.file.plans),
         "set": study.settings,
         "axes": [{"keys": list(axis.keys), "count": axis.count} for axis in study.axes],
-        "sampling": _dump(study.file.sampling),
-        "search": _dump(study.file.search),
-        "goal": _dump(study.file.goal),
-        "replay": study.file.replay,
-        "filters": list(study.file.filters),
-        "fidelity": study.file.fidelity,
+        **{name: None if table is None else table.model_dump() for name, table in tables.items()},
+        "replay": file.replay,
+        "filters": list(file.filters),
+        "fidelity": file.fidelity,
         "points": counts.points,
         "rows": counts.rows,
         "refused": counts.refused,
@@ -193,10 +192,6 @@ def manifest_text(study: SweepStudy, digests: Sequence[str], counts: Counts) -> 
         "versions": versions("scipy", "pyarrow", *(["optuna"] if study.searched else [])),
     }
     return json.dumps(document, indent=1, default=str, ensure_ascii=False) + "\n"
-
-
-def _dump(table: BaseModel | None) -> dict[str, Any] | None:
-    return None if table is None else table.model_dump()
 
 
 def _write_rows(study: SweepStudy, digests: Sequence[str], store: ResultStore, path: Path) -> Counts:
@@ -212,7 +207,8 @@ def _write_rows(study: SweepStudy, digests: Sequence[str], store: ResultStore, p
             rows: list[dict[str, Any]] = []
             for point, digest in group:
                 mine = store.get(digest) or []
-                cells = {"point": point.number, "digest": digest, **_axis_cells(study, point, schema)}
+                axes = {AXIS + key: _cell(point.settings[key], schema.field(AXIS + key).type) for key in study.keys}
+                cells = {"point": point.number, "digest": digest, **axes}
                 rows += [{**row, **cells} for row in mine]
                 is_refused = [row.get("error") is not None for row in mine]
                 counts["rows"] += len(mine)
@@ -220,10 +216,6 @@ def _write_rows(study: SweepStudy, digests: Sequence[str], store: ResultStore, p
                 counts["refused_whole"] += all(is_refused)
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
     return Counts(points=len(digests), **counts)
-
-
-def _axis_cells(study: SweepStudy, point: Point, schema: pa.Schema) -> dict[str, Any]:
-    return {AXIS + key: axis_cell(point.settings[key], schema.field(AXIS + key).type) for key in study.keys}
 
 
 def _first_line(error: Exception) -> str:

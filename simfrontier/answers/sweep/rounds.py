@@ -53,10 +53,9 @@ class Rounds:
 
     def __init__(self, folder: Path, place: Place, report: Report) -> None:
         self.folder, self.most = folder, 0
-        self._place, self._report = place, report
-        self._opened = ExitStack()
+        self._place, self._report, self._opened = place, report, ExitStack()
         self._store: ResultStore | None = None
-        self._workers: Workers | None = None
+        self._workers: Workers | None = None  # started where anything is new
         self._runner = PerProcess(RowRunner)
         self._simulated: set[str] = set()  # digests of points that were new
         self._refused = 0  # of them
@@ -73,21 +72,20 @@ class Rounds:
         digests = _digests(study)
         if not digests:
             raise InputError("no points are left by its filters; allowed: a study with a point", where=study.where)
-        store = self._store_of(study)
-        left = {digest for digest in digests if digest not in store}
-        known = sum(digest not in left and digest not in self._simulated for digest in digests)
-        if left:
-            self._simulate(study, digests, left, known)
-        counts = write_dataset(study, digests, store, self.folder)
-        return SweepOutcome(study=study, folder=self.folder, counts=counts, known=known)
-
-    def _store_of(self, study: SweepStudy) -> ResultStore:
         if self._store is None:
             refuse_folder(self.folder, study.name)
             self._store = self._opened.enter_context(store_in(self.folder, f"sweep {study.name}"))
-        return self._store
+        store = self._store
+        left = {digest for digest in digests if digest not in store}
+        known = sum(digest not in left and digest not in self._simulated for digest in digests)
+        if left:
+            self._simulate(study, store, digests, left, known)
+        counts = write_dataset(study, digests, store, self.folder)
+        return SweepOutcome(study=study, folder=self.folder, counts=counts, known=known)
 
-    def _simulate(self, study: SweepStudy, digests: Sequence[str], left: set[str], known: int) -> None:
+    def _simulate(
+        self, study: SweepStudy, store: ResultStore, digests: Sequence[str], left: set[str], known: int
+    ) -> None:
         """Simulate the points whose digests are left."""
 
         def tell() -> None:
@@ -106,11 +104,8 @@ class Rounds:
         tell()
         new = _first_of_each(study, digests, set(left))
         try:
-            simulate(
-                new, len(left), self._store_of(study), self._workers, self._runner, count, replay=study.file.replay
-            )
+            simulate(new, len(left), store, self._workers, self._runner, count, replay=study.file.replay)
         except (KeyboardInterrupt, LostError) as error:
-            store = self._store_of(study)
             kept = sum(digest in store for digest in digests)
             goes_on = f"{kept:,} of {len(digests):,} points are kept: the same command resumes"
             if isinstance(error, KeyboardInterrupt):
