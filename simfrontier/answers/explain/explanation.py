@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import fsum
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from simfrontier.base.arrays import Ints
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.base.units import written
 from simfrontier.core.engine import Fidelity
+from simfrontier.core.machine import Machine
 from simfrontier.core.trace import ranges_text
 
 if TYPE_CHECKING:
@@ -51,11 +53,11 @@ class Waits:
     sentence: str
 
 
-def waits_of(found: WhoWaited, device_of: Ints, per_node: int, word: str) -> Waits:
-    """What is shown of the waits of a step. `device_of`: the device of each rank; `word`: what devices are called."""
+def waits_of(found: WhoWaited, device_of: Ints, machine: Machine) -> Waits:
+    """What is shown of the waits of a step on a machine. `device_of`: the device of each rank."""
 
     def named(ranks: Ints) -> str:
-        return places(np.sort(device_of[ranks]), per_node, word)
+        return places(np.sort(device_of[ranks]), machine.devices_per_node, machine.device_word)
 
     shown = [
         ShownWait(
@@ -71,11 +73,11 @@ def waits_of(found: WhoWaited, device_of: Ints, per_node: int, word: str) -> Wai
     ]
     longest = float(found.waited_s.max(initial=0.0))
     if not shown:
-        sentence = f"All {word}s arrive at every collective at once: no rank waits"
+        sentence = f"All {machine.device_word}s arrive at every collective at once: no rank waits"
     elif longest < LITTLE * found.step_s:
         sentence = f"No rank waits longer than {_seconds(longest)} of the step for others"
     else:
-        sentence = _sentence(found, device_of, per_node, word)
+        sentence = _sentence(found, named)
     return Waits(pairs=tuple(shown), left_out=len(found.pairs) - len(shown), longest_s=longest, sentence=sentence)
 
 
@@ -97,8 +99,8 @@ def places(devices: Ints, per_node: int, word: str) -> str:
     return " and ".join([", ".join(out[:-1]), out[-1]] if len(out) > 1 else out)
 
 
-def _sentence(found: WhoWaited, device_of: Ints, per_node: int, word: str) -> str:
-    """On the class that others waited for longest, in all."""
+def _sentence(found: WhoWaited, named: Callable[[Ints], str]) -> str:
+    """On the class that others waited for longest, in all; `named`: ranks in words."""
     counts = np.bincount(found.rank_class)
     late = {pair.late for pair in found.pairs}
     total = {cls: fsum(counts[p.waiting] * p.seconds for p in found.pairs if p.late == cls) for cls in late}
@@ -109,7 +111,7 @@ def _sentence(found: WhoWaited, device_of: Ints, per_node: int, word: str) -> st
     ends = [_seconds(end([pair.seconds for pair in pairs])) for end in (min, max)]
     bare = [_seconds(end([pair.exposed_s for pair in pairs])) for end in (min, max)]
     waiting = np.concatenate([found.ranks(pair.waiting) for pair in pairs])
-    who, whom = (places(np.sort(device_of[each]), per_node, word) for each in (waiting, found.ranks(most)))
+    who, whom = named(waiting), named(found.ranks(most))
     return (
         f"{who} waited {_range(ends)} of the step for {whom} to arrive, {_range(bare)} of it with no kernel running"
         f"{_reason(found, most, pairs[0].waiting, len(found.ranks(most)))}"

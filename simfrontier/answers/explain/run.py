@@ -16,7 +16,6 @@ from simfrontier.answers.explain.explanation import (
     PlanComparison,
     RankedPlan,
     TriedChange,
-    Waits,
     waits_of,
 )
 from simfrontier.answers.search import GridSearcher, decided, only
@@ -25,8 +24,7 @@ from simfrontier.answers.study import ScheduleCache, SimulatedCase, advice_on, s
 from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier.base.units import written
 from simfrontier.base.workers import HERE, PerProcess, Place, Workers, for_calls
-from simfrontier.core.engine import Fidelity, SimulatedStep, step_note
-from simfrontier.core.machine import Machine
+from simfrontier.core.engine import Fidelity, step_note
 from simfrontier.inputs.scenario import Scenario, scenario_of
 
 Progress = Callable[[str, int], None]
@@ -106,7 +104,7 @@ def explain(
         samples=mine.samples,
         time=mine.time,
         path=critical_path(ours.step),
-        waits=_waits(ours.step, scenario.machine),
+        waits=waits_of(who_waited(ours.step), ours.step.pricing.fabric.device_of, scenario.machine),
         note=step_note(ours.step),
         changes=changes,
         against=_compared(mine, others[0]) if others else None,
@@ -115,11 +113,6 @@ def explain(
         given=scenario.settings,
         kept=tuple(setting_text(key, value) for key, value in plans.kept[mine.plan].items()),
     )
-
-
-def _waits(step: SimulatedStep, machine: Machine) -> Waits:
-    device_of = step.pricing.fabric.device_of
-    return waits_of(who_waited(step), device_of, machine.devices_per_node, machine.device_word)
 
 
 def _reason(error: SimfrontierError) -> str:
@@ -222,19 +215,13 @@ def _changes(
     """What each change comes to; those that cannot be run, or leave the schedule as it is where they are to change it,
     are left out. What saves most comes first."""
     changes = []
-    own = ours.built.digest
-    seen = {own}
-    calls = (
-        (scenario, ours.case.name, ours.case.devices, fidelity, schedules, own if each.is_of_schedule else "")
-        for each, scenario in tries
-    )
+    seen = {ours.built.digest}
+    calls = ((scenario, ours.case.name, ours.case.devices, fidelity, schedules) for _, scenario in tries)
     for (each, _), ran in zip(tries, workers.in_order(_with_change, calls), strict=True):
         done(each.label)
-        if ran is None or (each.is_of_schedule and ran[2] in seen):
-            continue
-        step_s, peak_bytes, digest = ran
-        seen.add(digest)
-        changes.append(_change(each, step_s, peak_bytes, ours))
+        if ran is not None and not (each.is_of_schedule and ran[2] in seen):
+            seen.add(ran[2])
+            changes.append(_change(each, ran[0], ran[1], ours))
     return tuple(sorted(changes, key=lambda change: -change.saved_s))
 
 
@@ -244,13 +231,10 @@ def _with_change(
     devices: int,
     fidelity: Fidelity,
     schedules: PerProcess[ScheduleCache],
-    unchanged: str,
 ) -> tuple[float, int, str] | None:
     """Return seconds of the nominal step, bytes on the fullest rank and the digest of the schedule; None where the plan
-    cannot be built, its schedule is the `unchanged` one (a digest), or the machine cannot run it."""
+    cannot be built, or the machine cannot run it."""
     try:
-        if schedules.here.of_case(scenario, scenario.case(plan, devices)).digest == unchanged:
-            return None
         ran = SimulatedCase.of(scenario, plan, devices, fidelity, schedules.here)
     except SimfrontierError:
         return None

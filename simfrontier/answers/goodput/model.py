@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count, islice
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -128,22 +130,22 @@ def is_hopeless(upkeep: Upkeep, interval_s: float) -> bool:
     return upkeep.rate_per_s * max(interval_s + upkeep.checkpoint_s, upkeep.restart_s) > HOPELESS
 
 
-def waiting_share(upkeep: Upkeep) -> float:
-    """The share of all time in which more nodes are broken than there were spares."""
-    load = upkeep.broken_per_s * upkeep.repair_s
-    blocked = 1.0
-    for servers in range(1, upkeep.spare_nodes + 2):
+def _waiting_shares(upkeep: Upkeep) -> Iterator[float]:
+    """Yield the share of all time in which more nodes are broken than there are spares, with 0, 1, 2 … spare nodes."""
+    load, blocked = upkeep.broken_per_s * upkeep.repair_s, 1.0
+    for servers in count(1):
         blocked = load * blocked / (servers + load * blocked)
-    return blocked
+        yield blocked
+
+
+def waiting_share(upkeep: Upkeep) -> float:
+    """Return the share of all time in which more nodes are broken than there were spares."""
+    return next(islice(_waiting_shares(upkeep), upkeep.spare_nodes, None))
 
 
 def spares_for(upkeep: Upkeep, share: float) -> int:
-    """The fewest spare nodes with which the job waits for at most that share of all time."""
-    load, blocked, servers = upkeep.broken_per_s * upkeep.repair_s, 1.0, 0
-    while blocked > share or servers == 0:
-        servers += 1
-        blocked = load * blocked / (servers + load * blocked)
-    return servers - 1
+    """Return the fewest spare nodes with which the job waits for at most that share of all time."""
+    return next(spares for spares, waiting in enumerate(_waiting_shares(upkeep)) if waiting <= share)
 
 
 def interval_of(rule: Rule, upkeep: Upkeep) -> float:
@@ -188,8 +190,9 @@ def play(upkeep: Upkeep, interval_s: float, num_events: int, num_trainings: int,
     the repair takes. The first interruptions, a tenth of them, only bring the repairs under way and do not count.
     """
     draws = np.random.Generator(np.random.PCG64(seed))
-    count = upkeep.spare_nodes + 1
-    back_s = np.zeros((num_trainings, count))  # when each of the nodes that may be broken at once is back
+    back_s = np.zeros(
+        (num_trainings, upkeep.spare_nodes + 1)
+    )  # when each of the nodes that may be broken at once is back
     now, useful, began = np.zeros((3, num_trainings))
     is_restart = np.zeros(num_trainings, bool)
     share_broken = upkeep.broken_per_s / upkeep.rate_per_s

@@ -4,7 +4,6 @@ and the same as rows, one for every plan of the space."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -228,9 +227,13 @@ def best_document(outcome: TuningOutcome, folder: Path) -> dict[str, Any]:
         "title": f"{outcome.scenario.file.title}: the best plans for {outcome.devices:,} devices",
         "training": {**training, "batch": outcome.batch},
         "run": {**document["run"], "devices": [outcome.devices]},
-        "plans": {place: dict(plan.candidate.table) for place, plan in _placed(outcome).items()},
+        "plans": {place: dict(plan.candidate.table) for place, plan in zip(PLACES, outcome.simulated, strict=False)},
     }
-    return _moved({**document, **named}, outcome, folder)
+    inherited = outcome.scenario.machine.library
+    if inherited.endswith(".toml"):
+        document = {**document, "library": {"name": inherited, **document.get("library", {})}}
+    seen: dict[str, Any] = _seen({**document, **named}, Path(outcome.scenario.where).parent, folder)
+    return seen
 
 
 def best_toml(outcome: TuningOutcome, folder: Path) -> str:
@@ -242,37 +245,21 @@ def best_toml(outcome: TuningOutcome, folder: Path) -> str:
     )
     if outcome.pins.values:
         head += f" Held: {outcome.pins}."
-    remarks = {f"plans.{place}": _remark(plan) for place, plan in _placed(outcome).items()}
+    remarks = {
+        f"plans.{place}": f"{plan.candidate.name}: {plan.step_s:.6g} s, {plan.peak_bytes / 1e9:.4g} GB"
+        for place, plan in zip(PLACES, outcome.simulated, strict=False)
+    }
     return f"{comment(head)}\n\n{toml_document(best_document(outcome, folder), remarks)}"
 
 
-def _placed(outcome: TuningOutcome) -> Mapping[str, TunedPlan]:
-    return dict(zip(PLACES, outcome.simulated, strict=False))
-
-
-def _remark(plan: TunedPlan) -> str:
-    return f"{plan.candidate.name}: {plan.step_s:.6g} s, {plan.peak_bytes / 1e9:.4g} GB"
-
-
-def _moved(document: dict[str, Any], outcome: TuningOutcome, folder: Path) -> dict[str, Any]:
-    """With the user's own files as seen from another folder."""
-    inherited = outcome.scenario.machine.library
-    if inherited.endswith(".toml"):
-        document = {**document, "library": {"name": inherited, **document.get("library", {})}}
-    beside = Path(outcome.scenario.where).parent
-
-    def seen(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: seen(each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [seen(each) for each in value]
-        return _seen(value, beside, folder) if isinstance(value, str) else value
-
-    return {key: seen(value) for key, value in document.items()}
-
-
-def _seen(text: str, beside: Path, folder: Path) -> str:
-    """A text as it is, or where it names a user's file, beside the scenario or else from the working folder, its path
-    from another folder."""
-    found = [path for path in (beside / text, Path(text)) if "." in text and os.path.isfile(path)]
-    return Path(os.path.relpath(found[0], folder)).as_posix() if found else text
+def _seen(value: Any, beside: Path, folder: Path) -> Any:
+    """A value with the user's own files, which stand beside the scenario or in the working folder, as seen from another
+    folder."""
+    if isinstance(value, dict):
+        return {key: _seen(each, beside, folder) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_seen(each, beside, folder) for each in value]
+    if not isinstance(value, str) or "." not in value:
+        return value
+    found = next((path for path in (beside / value, Path(value)) if os.path.isfile(path)), None)
+    return value if found is None else Path(os.path.relpath(found, folder)).as_posix()

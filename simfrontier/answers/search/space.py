@@ -128,16 +128,15 @@ class Space:
 
     def candidates(self) -> Iterator[Candidate]:
         """The plans that divide devices, model and batch; from the plainest to the most divided."""
+        checkpointings = [str(each) for each in self.pins.of("checkpointing", ("full", "none"))]
+        kernels = [{"softmax": str(kernel)} for kernel in self.pins.of("softmax", ())] or [{}]  # {}: as the model says
         for family, grid, mesh, states in self._layouts():
-            keys: dict[str, Any] = {}
-            if family != "zero":
-                keys = {"family": family, **grid, "data": _short(states.table(mesh, DATA_AXES))}
-            else:
-                keys = states.table(mesh, mesh.names)
-            ranks = self._batch_ranks(keys, mesh)
-            for micro, checkpointing, more in product(
-                self._micro_batches(ranks), self._checkpointings(), self._kernels()
-            ):
+            keys = states.table(mesh, mesh.names if family == "zero" else DATA_AXES)
+            if family != "zero":  # beside a grid a family without further settings is its name
+                keys = {"family": family, **grid, "data": keys["family"] if len(keys) == 1 else keys}
+            options = options_of(TUNED, keys)
+            ranks = options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
+            for micro, checkpointing, more in product(self._micro_batches(ranks), checkpointings, kernels):
                 table = {**keys, "micro_batch": micro, "checkpointing": checkpointing, **more}
                 here = self._run_by(str(table["family"]))
                 if here.stack is not None:
@@ -208,7 +207,7 @@ class Space:
         depths = [n for n in range(1, layers + 1) if layers % n == 0 and self.size % n == 0]
         for tensor, pipeline in product(pins.numbers("tensor", self._few()), pins.numbers("pipeline", depths)):
             if not 1 < tensor * pipeline <= self.size:
-                self._refuse(
+                self.refused.append(
                     f"tensor × pipeline = {tensor * pipeline}: allowed with megatron: 2 to {self.size:,} devices"
                 )
                 continue
@@ -238,7 +237,7 @@ class Space:
                 stages = {"pipeline": pipeline} if pipeline > 1 else {}
                 yield {"x": x, "y": y, "z": z, **stages, **_unlike_plain({"cross_entropy": way})}
             elif {"x", "y", "z", "pipeline"} & set(pins.values):
-                self._refuse(f"x × y × z × pipeline = {ranks}: allowed with axonn: 2 to {self.size:,} devices")
+                self.refused.append(f"x × y × z × pipeline = {ranks}: allowed with axonn: 2 to {self.size:,} devices")
 
     def _few(self) -> tuple[int, ...]:
         """Ranks that share products: powers of two, to the larger of two nodes' devices and 8."""
@@ -252,28 +251,17 @@ class Space:
                 options.refuse_shape(self.scenario.at(self.size).shape)
             return mesh_of(options, self.size, self.scenario.file.mesh, self.scenario.machine)
         except InputError as error:
-            self._refuse(error.below(("plans", TUNED)))
+            self.refused.append(error.below(("plans", TUNED)))
             return None
 
     # ── the batch ──
 
-    def _batch_ranks(self, table: Mapping[str, Any], mesh: Mesh) -> int:
-        options = options_of(TUNED, table)
-        return options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
-
     def _micro_batches(self, ranks: int) -> tuple[int, ...]:
         if self.batch % ranks:
-            self._refuse(f"{self.batch} sequences of a step do not divide over {ranks} data-parallel ranks")
+            self.refused.append(f"{self.batch} sequences of a step do not divide over {ranks} data-parallel ranks")
             return ()
         each = self.batch // ranks
         return self.pins.numbers("micro_batch", [n for n in _powers(MOST_SEQUENCES) if each % n == 0])
-
-    def _checkpointings(self) -> tuple[str, ...]:
-        return tuple(map(str, self.pins.of("checkpointing", ("full", "none"))))
-
-    def _kernels(self) -> list[dict[str, str]]:
-        """Keys of the kernels of softmaxes that are asked for; none: as the model says."""
-        return [{"softmax": str(kernel)} for kernel in self.pins.of("softmax", ())] or [{}]
 
     def _run_by(self, family: str) -> Scenario:
         """The scenario by the stack of a family."""
@@ -285,16 +273,8 @@ class Space:
         try:
             return here.case_with(TUNED, options_of(TUNED, table), self.size)
         except InputError as error:
-            self._refuse(error.below(("plans", TUNED)))
+            self.refused.append(error.below(("plans", TUNED)))
             return None
-
-    def _refuse(self, why: str) -> None:
-        self.refused.append(why)
-
-
-def _short(table: dict[str, Any]) -> Any:
-    """The name of a family without further settings."""
-    return table["family"] if set(table) == {"family"} else table
 
 
 def _unlike_plain(grid: Grid) -> dict[str, Value]:

@@ -95,34 +95,26 @@ class Slowdown:
 ALIKE = 5e-4  # slowdowns closer than this are the same
 
 
-@dataclass(frozen=True, slots=True)
-class _Suffering:
-    plan: str
-    healthy: HealthyStep
-    step: TroubledStep
-    slowdown: float
-
-
 def case_sentence(label: str, perturbation: Perturbation, plans: Sequence[SlowedPlan]) -> str:
     """Return the plans least and most affected in a case, and why: sentences without a final full stop."""
-    known = sorted(_suffering(label, plans), key=lambda each: each.slowdown)
-    stopped = [one.plan for one in plans if label in one.cases and one.cases[label].slowdown is None]
-    ends = f"; no step of {_listed(stopped)}: {_reason(label, plans, stopped[0])}" if stopped else ""
-    if error := max((each.step.speed_error for each in known), default=0.0):
+    tried = [(one, one.cases[label]) for one in plans if label in one.cases]
+    known = sorted(((s.slowdown, one, s) for one, s in tried if s.slowdown is not None), key=lambda each: each[0])
+    stopped = [(one.plan, step.sentence) for one, step in tried if step.slowdown is None]
+    ends = f"; no step of {_listed([plan for plan, _ in stopped])}: {stopped[0][1]}" if stopped else ""
+    if error := max((step.speed_error for _, _, step in known), default=0.0):
         ends += f"; devices are simulated in classes of speed, which makes a step differ by up to {100 * error:.2g} %"
     if not known:
         return f"{label}: no plan has a step{ends}"
-    least, most = known[0], known[-1]
-    if most.slowdown - least.slowdown < ALIKE:
-        who = "all plans are affected equally" if len(known) > 1 else f"{least.plan} takes"
-        return f"{label}: {who}, {times(least.slowdown)} ({least.step.sentence}){ends}"
-    alike = [each.plan for each in known if each.slowdown - least.slowdown < ALIKE]
+    (least, first, step), (most, last, _) = known[0], known[-1]
+    if most - least < ALIKE:
+        who = "all plans are affected equally" if len(known) > 1 else f"{first.plan} takes"
+        return f"{label}: {who}, {times(least)} ({step.sentence}){ends}"
+    alike = [one.plan for slowdown, one, _ in known if slowdown - least < ALIKE]
+    words = [
+        f"{times(slow)} ({step.sentence}; {_fact(perturbation, one)})" for slow, one, step in (known[0], known[-1])
+    ]
     verb = "is" if len(alike) == 1 else "are"
-    return (
-        f"{label}: {_listed(alike)} {verb} least affected, {times(least.slowdown)} ({least.step.sentence}; "
-        f"{_fact(perturbation, least.healthy)}); {most.plan} most, {times(most.slowdown)} ({most.step.sentence}; "
-        f"{_fact(perturbation, most.healthy)}){ends}"
-    )
+    return f"{label}: {_listed(alike)} {verb} least affected, {words[0]}; {last.plan} most, {words[1]}{ends}"
 
 
 def verdict_of(plans: Sequence[SlowedPlan]) -> str:
@@ -153,21 +145,10 @@ def verdict_of(plans: Sequence[SlowedPlan]) -> str:
     return text
 
 
-def _suffering(label: str, plans: Sequence[SlowedPlan]) -> list[_Suffering]:
-    out = []
-    for one in plans:
-        step = one.cases.get(label)
-        if one.healthy is not None and step is not None and step.slowdown is not None:
-            out.append(_Suffering(one.plan, one.healthy, step, step.slowdown))
-    return out
-
-
-def _reason(label: str, plans: Sequence[SlowedPlan], plan: str) -> str:
-    return next(one.cases[label].sentence for one in plans if one.plan == plan)
-
-
-def _fact(perturbation: Perturbation, healthy: HealthyStep) -> str:
-    """What of the healthy step decides what this trouble costs."""
+def _fact(perturbation: Perturbation, plan: SlowedPlan) -> str:
+    """What of a plan's healthy step decides what this trouble costs."""
+    healthy = plan.healthy
+    assert healthy is not None, "a plan with cases fits"
     networks = perturbation.differing("networks")
     if perturbation.links or perturbation.nics or perturbation.pools or networks is not None:
         return (

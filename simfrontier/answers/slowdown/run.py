@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -196,15 +197,10 @@ class _HealthyPlans:
     def __init__(self, scenario: Scenario, fidelity: Fidelity, schedules: PerProcess[ScheduleCache]) -> None:
         self.scenario, self.fidelity = scenario, fidelity
         self.searcher = GridSearcher(schedule_cache=schedules.here)
-        self._last: tuple[str, SimulatedCase | None] | None = None
-
-    def of(self, plan: str) -> SimulatedCase | None:
-        """None for a plan that does not fit."""
-        if self._last is None or self._last[0] != plan:
-            self._last = plan, self._simulated(plan)
-        return self._last[1]
+        self.of = lru_cache(maxsize=1)(self._simulated)
 
     def _simulated(self, plan: str) -> SimulatedCase | None:
+        """None for a plan that does not fit."""
         size = self.scenario.troubled_size
         try:
             decided = self.searcher.resolved(self.scenario, (size,), (plan,))

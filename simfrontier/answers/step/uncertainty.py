@@ -21,7 +21,7 @@ from simfrontier.core.collectives import Library, Residual, call_of, message_byt
 from simfrontier.core.cost import pair_shape
 from simfrontier.core.engine import DurationFactors, SimulatedStep, resampled, resampled_s
 from simfrontier.core.machine import Machine
-from simfrontier.core.program import DIRECT, Compute, Exchange, SegmentedProgram
+from simfrontier.core.program import DIRECT, CollectiveKind, Compute, Exchange, SegmentedProgram
 
 NORMAL_90 = 1.6448536269514722  # half the width of a normal's central 90 %, in standard deviations
 QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its upper end
@@ -195,27 +195,23 @@ def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floa
     pricing, schedule = step.pricing, step.schedule
     matmul = spread.matmul_sd * draws.of("matmul")
     out: dict[int, Floats] = {}
+    call: CollectiveKind
     for op in schedule.distinct_ops():
         if isinstance(op, Compute):
             if op.matmul is not None:
                 out[op.number] = matmul
-        elif isinstance(op, Exchange):
-            out[op.number] = _error_of_pairs(op, step, spread, draws)
+            continue
+        if isinstance(op, Exchange):  # priced as the all-to-all of two ranks
+            kind, call, algorithm = "all_to_all", "all_to_all", DIRECT
+            shape, size = pair_shape(pricing.pattern_of(op).edges.sum(axis=0)), int(pricing.volume_bytes(op))
         elif pricing.table(op) is None:
-            shape = pricing.shape(op.axes)
-            size = message_bytes(op, schedule.tensors, schedule.mesh)
-            kind = (op.kind, pricing.algorithms[op.number], shape.size, shape.num_nodes, shape.num_packages)
-            error = _error(step, spread, draws, kind, size)
-            out[op.number] = spread.law.sd(call_of(op) or op.kind, size, shape.num_nodes) * error
+            kind, call, algorithm = op.kind, call_of(op) or op.kind, pricing.algorithms[op.number]
+            shape, size = pricing.shape(op.axes), message_bytes(op, schedule.tensors, schedule.mesh)
+        else:
+            continue
+        named = (kind, algorithm, shape.size, shape.num_nodes, shape.num_packages)
+        out[op.number] = spread.law.sd(call, size, shape.num_nodes) * _error(step, spread, draws, named, size)
     return out
-
-
-def _error_of_pairs(op: Exchange, step: SimulatedStep, spread: Spread, draws: Draws) -> Floats:
-    edges, size = step.pricing.pattern_of(op).edges.sum(axis=0), int(step.pricing.volume_bytes(op))
-    shape = pair_shape(edges)
-    kind = ("all_to_all", DIRECT, shape.size, shape.num_nodes, shape.num_packages)
-    error = _error(step, spread, draws, kind, size)
-    return spread.law.sd("all_to_all", size, shape.num_nodes) * error
 
 
 def _error(step: SimulatedStep, spread: Spread, draws: Draws, kind: tuple[str | int, ...], size: int) -> Floats:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from simfrontier.answers.step import BOUNDARIES
@@ -24,7 +25,7 @@ Better: TypeAlias = Literal["less", "more", ""]
 Mean: TypeAlias = Literal["", "per step", "per second"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column of results: `title` for tables, `meaning` for documents.
 
@@ -35,9 +36,9 @@ class Column:
 
     name: str
     title: str
-    unit: Unit
     meaning: str
     of: Callable[[SimulatedCase], Cell] | None
+    unit: Unit
     better: Better = ""
     mean: Mean = ""
 
@@ -51,24 +52,11 @@ class Column:
         return self.unit == "count" or self.name == "peak_memory_bytes"
 
 
-def _seconds(name: str, title: str, meaning: str, of: Callable[[SimulatedCase], Cell]) -> Column:
-    return Column(name=name, title=title, unit="s", meaning=meaning, of=of, better="less", mean="per step")
-
-
-def _rate(name: str, title: str, unit: Unit, meaning: str, of: Callable[[SimulatedCase], Cell]) -> Column:
-    return Column(name=name, title=title, unit=unit, meaning=meaning, of=of, better="more", mean="per second")
-
-
-def _bytes(name: str, title: str, meaning: str, of: Callable[[SimulatedCase], Cell]) -> Column:
-    return Column(name=name, title=title, unit="bytes", meaning=meaning, of=of, better="less")
-
-
-def _count(name: str, title: str, meaning: str, of: Callable[[SimulatedCase], Cell], better: Better = "") -> Column:
-    return Column(name=name, title=title, unit="count", meaning=meaning, of=of, better=better)
-
-
-def _text(name: str, title: str, meaning: str, of: Callable[[SimulatedCase], Cell]) -> Column:
-    return Column(name=name, title=title, unit="text", meaning=meaning, of=of)
+_seconds = partial(Column, unit="s", better="less", mean="per step")
+_rate = partial(Column, unit="number", better="more", mean="per second")
+_bytes = partial(Column, unit="bytes", better="less")
+_count = partial(Column, unit="count")
+_text = partial(Column, unit="text")
 
 
 def _exposed(part: str, title: str) -> Column:
@@ -91,8 +79,8 @@ _NOMINAL = "of the nominal step: no variation between devices, no errors of mode
 RESULTS: Final[tuple[Column, ...]] = (
     _text("scenario", "scenario", "name of the scenario", lambda case: case.scenario.name),
     _text("plan", "plan", "name of the plan in the scenario", lambda case: case.case.name),
-    _count("devices", "devices", "devices of the job", lambda case: case.case.devices, "less"),
-    _count("nodes", "nodes", "nodes of the job", lambda case: case.step.pricing.fabric.num_nodes, "less"),
+    _count("devices", "devices", "devices of the job", lambda case: case.case.devices, better="less"),
+    _count("nodes", "nodes", "nodes of the job", lambda case: case.step.pricing.fabric.num_nodes, better="less"),
     _count(
         "micro_batch",
         "micro-batch",
@@ -116,21 +104,19 @@ RESULTS: Final[tuple[Column, ...]] = (
     _rate(
         "tflops_per_device",
         "TFLOPS per device",
-        "number",
         "operations of the model's matrix products, each counted once, over the median step",
         lambda case: case.case.model_flops / case.step_s / case.case.devices / 1e12,
     ),
     _rate(
         "mfu",
         "useful share of the peak (MFU)",
-        "share",
         "tflops_per_device over the peak of the model's precision",
         lambda case: case.case.model_flops / case.step_s / case.peak_flops_per_s,
+        unit="share",
     ),
     _rate(
         "tokens_per_s",
         "tokens per second",
-        "number",
         "tokens of a step over the median step; samples of a model without tokens",
         lambda case: case.tokens / case.step_s,
     ),
@@ -149,26 +135,26 @@ RESULTS: Final[tuple[Column, ...]] = (
         lambda case: case.memory.peak_bytes,
     ),
     Column(
-        name="fits",
-        title="fits in memory",
-        unit="truth",
-        meaning="whether it fits into the memory of a device; if false, times are empty and note says why",
-        of=lambda case: case.fits,
+        "fits",
+        "fits in memory",
+        "whether it fits into the memory of a device; if false, times are empty and note says why",
+        lambda case: case.fits,
+        "truth",
     ),
     Column(
-        name="scaling_efficiency",
-        title="efficiency relative to the plan's smallest size",
-        unit="share",
-        meaning="tflops_per_device over the plan's own at the smallest size at which it fits",
-        of=None,
+        "scaling_efficiency",
+        "efficiency relative to the plan's smallest size",
+        "tflops_per_device over the plan's own at the smallest size at which it fits",
+        None,
+        "share",
         better="more",
     ),
     Column(
-        name="speedup",
-        title="speed against the first plan",
-        unit="number",
-        meaning="tokens_per_s over those of the scenario's first plan at the same size",
-        of=None,
+        "speedup",
+        "speed against the first plan",
+        "tokens_per_s over those of the scenario's first plan at the same size",
+        None,
+        "number",
         better="more",
     ),
     _exposed("inter_node", "between nodes"),
@@ -229,42 +215,38 @@ RESULTS: Final[tuple[Column, ...]] = (
     _rate(
         "tflops_per_device_nominal",
         "TFLOPS per device, nominal",
-        "number",
         f"tflops_per_device {_NOMINAL}",
         lambda case: case.case.model_flops / case.step.step_s / case.case.devices / 1e12,
     ),
     _rate(
         "mfu_nominal",
         "MFU, nominal",
-        "share",
         f"mfu {_NOMINAL}",
         lambda case: case.case.model_flops / case.step.step_s / case.peak_flops_per_s,
+        unit="share",
     ),
     _rate(
         "tokens_per_s_nominal",
         "tokens per second, nominal",
-        "number",
         f"tokens_per_s {_NOMINAL}",
         lambda case: case.tokens / case.step.step_s,
     ),
     _rate(
         "tokens_per_s_per_device",
         "tokens per second and device",
-        "number",
         "the rate by which plans are ranked",
         lambda case: case.tokens / case.step_s / case.case.devices,
     ),
     _rate(
         "hfu",
         "HFU (with recomputation)",
-        "share",
         "mfu with the operations that activation checkpointing repeats",
         lambda case: case.case.hardware_flops / case.step_s / case.peak_flops_per_s,
+        unit="share",
     ),
     _rate(
         "neox_tflops_per_device",
         "TFLOPS per device as GPT-NeoX counts",
-        "number",
         "by GPT-NeoX's formula, by which many rates are published; empty for models that are no GPT",
         lambda case: (
             "" if case.case.neox_flops is None else case.case.neox_flops / case.step_s / case.case.devices / 1e12

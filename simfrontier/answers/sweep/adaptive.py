@@ -7,13 +7,14 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from simfrontier.answers.search import Estimate, SmallSchedules, estimate
+from simfrontier.answers.search import SmallSchedules, estimate
 from simfrontier.answers.study import RESULTS
 from simfrontier.answers.sweep.answers import best_of, goal_values
 from simfrontier.answers.sweep.axes import SampledAxis, number_of, shares
@@ -130,8 +131,9 @@ def _optuna() -> Any:
 
 def first_points(study: SweepStudy, table: SearchTable, goal: GoalTable) -> list[Mapping[str, Value]]:
     """Return the settings of the points that are drawn, the best estimate first. Points that do not fit by their
-    estimate are left out; there are none for a goal that is not estimated."""
-    if not table.estimates or not _is_estimated(goal):
+    estimate are left out; there are none for a goal that does not follow from the time of a step."""
+    rates = [each.name for each in RESULTS if each.mean == "per second"]
+    if not table.estimates or goal.against is not None or goal.column not in ("step_time_s", *rates):
         return []
     (source,) = study.sources.values()
     drawn = shares("latin-hypercube", table.estimates, len(study.searched), table.seed)
@@ -139,42 +141,26 @@ def first_points(study: SweepStudy, table: SearchTable, goal: GoalTable) -> list
     found: list[tuple[float, Mapping[str, Value]]] = []
     for row in zip(*columns, strict=True):
         values = dict(zip(study.keys, row, strict=True))
-        try:
+        with suppress(InputError):
             changes = put({**study.settings, **values})
-            scenario = scenario_of(source.document, source.path, changes, laid_out=False)
-        except InputError:
-            continue
-        worths = list(_worths(scenario, goal))
-        if worths:
-            found.append((max(worths), values))
+            worths = list(_worths(scenario_of(source.document, source.path, changes, laid_out=False), goal))
+            found += [(max(worths), values)] if worths else []
     return [values for _, values in sorted(found, key=lambda each: -each[0])]
 
 
-def _is_estimated(goal: GoalTable) -> bool:
-    """Whether the goal follows from the time of a step."""
-    rates = {each.name for each in RESULTS if each.mean == "per second"}
-    return goal.against is None and (goal.column == "step_time_s" or goal.column in rates)
-
-
 def _worths(scenario: Scenario, goal: GoalTable) -> Iterator[float]:
-    """How good each plan is that fits: samples per second, or less time of a step."""
+    """Yield how good each plan is that can be estimated and fits: samples per second, or less time of a step."""
     for plan in [goal.plan] if goal.plan else scenario.plans:
         size = goal.devices or max(scenario.file.run.devices)
-        made = _estimate(scenario, plan, size)
-        if made is not None and made.peak_bytes <= scenario.of(plan, size).machine.device.hbm_bytes:
-            yield -made.step_s if goal.column == "step_time_s" else scenario.case(plan, size).samples / made.step_s
-
-
-def _estimate(scenario: Scenario, plan: str, devices: int) -> Estimate | None:
-    """The estimate of a plan at a size; None where it cannot be made or estimated, or leaves options open."""
-    here = scenario.of(plan, devices)
-    if plan in here.searches:
-        return None
-    prices = Prices(here.machine, here.library, devices, here.file.perturbation, here.file.run.placement)
-    try:
-        return estimate(scenario.case(plan, devices), SmallSchedules(prices))
-    except InputError:
-        return None
+        here = scenario.of(plan, size)
+        if plan in here.searches:  # its options are open
+            continue
+        prices = Prices(here.machine, here.library, size, here.file.perturbation, here.file.run.placement)
+        with suppress(InputError):
+            case = scenario.case(plan, size)
+            made = estimate(case, SmallSchedules(prices))
+            if made.peak_bytes <= here.machine.device.hbm_bytes:
+                yield -made.step_s if goal.column == "step_time_s" else case.samples / made.step_s
 
 
 ROUND: Final = 8  # points of a search asked for at once: what it proposes does not depend on the number of workers

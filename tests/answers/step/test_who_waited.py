@@ -13,7 +13,7 @@ from simfrontier.answers.step import who_waited
 from simfrontier.answers.study import BuiltSchedule, ScheduleCache, simulated
 from simfrontier.core.codecs import parse_codec
 from simfrontier.core.engine import Fidelity
-from simfrontier.core.machine import Perturbation, SlowDevice
+from simfrontier.core.machine import Perturbation, SlowDevice, load_machine
 from simfrontier.core.program.ir import Collective, Compute, Ref, Schedule
 from simfrontier.core.program.mesh import Mesh
 from simfrontier.inputs.scenario import Scenario, load_scenario
@@ -56,7 +56,7 @@ def test_three_wait_for_the_one_at_half_its_speed() -> None:
         assert pair.calls == 1
         assert pair.names == ("all-reduces over gcd (inside a node)",)
     assert found.kernel_s[late] == pytest.approx(2 * KERNEL_S, rel=1e-9)
-    told = waits_of(found, np.arange(4), 4, "device")
+    told = waits_of(found, np.arange(4), load_machine("toy-quad"))
     assert told.sentence == (
         "devices 0-1,3 of node 0 waited 22 µs of the step for device 2 of node 0 to arrive, 22 µs of it with no kernel "
         "running (its kernels take 2 × as long)"
