@@ -3,7 +3,8 @@ last."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +64,7 @@ def who_waited(step: SimulatedStep) -> WhoWaited:
     count = step.pricing.folding.num_rank_classes
     kernels = _Kernels(step)
     least = _LEAST * step.step_s
-    seconds: dict[tuple[str, int, int], tuple[float, float, int]] = {}
+    sums: defaultdict[tuple[str, int, int], Floats] = defaultdict(lambda: np.zeros(3))
     for words, pattern, classes, ready in _calls(step):
         group = step.pricing.folding.activity_of(pattern)[classes].astype(np.int64)
         order = np.lexsort((classes, -kernels.total_s[classes], group))
@@ -82,12 +83,10 @@ def who_waited(step: SimulatedStep) -> WhoWaited:
         exposed = (end - begin) - kernels.between(own[waiting], begin, end)
         code = own[waiting] * count + own[late[waiting, which]]
         codes, place = np.unique(code, return_inverse=True)
-        sums = (np.bincount(place, end - begin), np.bincount(place, exposed), np.bincount(place))
-        for each, whole, bare, calls in zip(codes.tolist(), *(one.tolist() for one in sums), strict=True):
-            key = (words, *divmod(each, count))
-            before = seconds.get(key, (0.0, 0.0, 0))
-            seconds[key] = before[0] + whole, before[1] + bare, before[2] + calls
-    pairs = _pairs(seconds)
+        found = np.stack([np.bincount(place, end - begin), np.bincount(place, exposed), np.bincount(place)], axis=1)
+        for each, mine in zip(codes.tolist(), found, strict=True):
+            sums[words, *divmod(each, count)] += mine
+    pairs = _pairs(sums)
     waited = np.zeros(count)
     np.add.at(waited, [pair.waiting for pair in pairs], [pair.seconds for pair in pairs])
     ranks = step.pricing.folding.rank_count
@@ -169,21 +168,17 @@ class _Kernels:
         return out
 
 
-def _pairs(seconds: Mapping[tuple[str, int, int], tuple[float, float, int]]) -> Sequence[WaitPair]:
-    together: dict[tuple[int, int], list[tuple[float, float, int, str]]] = {}
-    for (words, waiting, late), (whole, exposed, calls) in seconds.items():
-        together.setdefault((waiting, late), []).append((whole, exposed, calls, words))
+def _pairs(sums: Mapping[tuple[str, int, int], Floats]) -> list[WaitPair]:
+    """The pairs of waits by what calls are called: seconds, those without a kernel, and how many calls there are."""
+    together: dict[tuple[int, int], list[tuple[str, Floats]]] = {}
+    for (words, waiting, late), mine in sums.items():
+        together.setdefault((waiting, late), []).append((words, mine))
     out = []
     for (waiting, late), each in together.items():
-        ordered = sorted(each, key=lambda one: (-one[0], one[3]))
+        ordered = sorted(each, key=lambda one: (-one[1][0], one[0]))
+        seconds, exposed_s, calls = sum(mine for _, mine in each).tolist()  # type: ignore[union-attr]
+        names = tuple(words for words, _ in ordered[:MOST_NAMES])
         out.append(
-            WaitPair(
-                waiting=waiting,
-                late=late,
-                seconds=sum(one[0] for one in each),
-                exposed_s=sum(one[1] for one in each),
-                calls=sum(one[2] for one in each),
-                names=tuple(one[3] for one in ordered[:MOST_NAMES]),
-            )
+            WaitPair(waiting=waiting, late=late, seconds=seconds, exposed_s=exposed_s, calls=round(calls), names=names)
         )
     return out

@@ -122,49 +122,39 @@ class MoveBytes:
     link: Fraction
 
 
-def _need(op: Collective | Exchange, pricing: Pricing, count: int) -> Fraction | None:
-    if pricing.fabric.num_nodes == 1:
-        return Fraction(0)
-    schedule = pricing.schedule
-    return count * op_need(op, schedule, schedule.mesh.names[0]) if pricing.mesh_is_machine else None
-
-
 def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
     """The collectives and exchanges of a step, equal kinds together, in order of first appearance. Calls are summed
     over roles; `need` and `link` are of an average node."""
     pricing, schedule = step.pricing, step.schedule
-    result: dict[tuple[str, ...], MoveBytes] = {}
-    for role, op, count in counted_messages(step.schedule):
-        algorithm: str
+    num_nodes = pricing.fabric.num_nodes
+    axes: tuple[str, ...]
+    known: dict[tuple[str, str, tuple[str, ...], str, str], list[tuple[int, int, Fraction, Fraction]]] = {}
+    for role, op, count in counted_messages(schedule):
         if isinstance(op, Exchange):
-            size, algorithm = int(pricing.volume_bytes(op)), DIRECT
+            size, axes, algorithm = int(pricing.volume_bytes(op)), (op.axis,), DIRECT
             moved = sum(exchanged_bytes(op, schedule.tensors, schedule.mesh))
         else:
-            size = message_bytes(op, schedule.tensors, schedule.mesh)
-            algorithm, moved = pricing.algorithms[op.number], size
-        one = MoveBytes(
-            name=op.name,
-            kind=op.kind,
-            axes=op.axes if isinstance(op, Collective) else (op.axis,),
-            codec=str(op.codec),
+            size = moved = message_bytes(op, schedule.tensors, schedule.mesh)
+            axes, algorithm = op.axes, pricing.algorithms[op.number]
+        need = op_need(op, schedule, schedule.mesh.names[0]) if num_nodes > 1 else Fraction(0)
+        link = size * sent_per_byte(op, pricing, role)[-1] / num_nodes
+        key = (op.name, op.kind, axes, str(op.codec), algorithm)
+        known.setdefault(key, []).append((count, count * moved, count * need, count * link))
+    is_known = num_nodes == 1 or pricing.mesh_is_machine
+    return tuple(
+        MoveBytes(
+            name=name,
+            kind=kind,
+            axes=axes,
+            codec=codec,
             algorithm=algorithm,
-            calls=count,
-            message_bytes=count * moved,
-            need=_need(op, pricing, count),
-            link=count * size * sent_per_byte(op, pricing, role)[-1] / pricing.fabric.num_nodes,
+            calls=sum(calls for calls, *_ in each),
+            message_bytes=sum(moved for _, moved, *_ in each),
+            need=sum((need for *_, need, _ in each), Fraction(0)) if is_known else None,
+            link=sum((link for *_, link in each), Fraction(0)),
         )
-        key = (one.name, one.kind, "+".join(one.axes), one.codec, one.algorithm)
-        known = result.get(key)
-        if known is not None:
-            one = replace(
-                one,
-                calls=one.calls + known.calls,
-                message_bytes=one.message_bytes + known.message_bytes,
-                need=None if one.need is None or known.need is None else one.need + known.need,
-                link=one.link + known.link,
-            )
-        result[key] = one
-    return tuple(result.values())
+        for (name, kind, axes, codec, algorithm), each in known.items()
+    )
 
 
 Side = Literal["dp", "tp", "pp", "zero", "other"]

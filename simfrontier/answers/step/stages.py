@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
 
 from simfrontier.core.engine import KINDS, RoleTimeline, SimulatedStep
 from simfrontier.core.program import Collective, Exchange, Op, Peak, Phase, Role, Schedule, phase_of
@@ -90,7 +89,7 @@ def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> St
         key=lambda each: each[0],
     )
     chosen = [(stage, role, role_timeline, _class_of(step, role_timeline)) for stage, role, role_timeline in ordered]
-    spans = {stage: tuple(_spans(role_timeline, cls, step.step_s)) for stage, _, role_timeline, cls in chosen}
+    spans = {stage: _spans(role_timeline, cls, step.step_s) for stage, _, role_timeline, cls in chosen}
     pipeline_s = max((span.end_s for mine in spans.values() for span in mine if span.kind != "end"), default=0.0)
     made = []
     for stage, role, _, cls in chosen:
@@ -150,37 +149,19 @@ def _held(peak: Peak, schedule: Schedule) -> dict[str, int]:
     return dict(out)
 
 
-def _spans(role_timeline: RoleTimeline, cls: int, step_s: float) -> Iterator[StageSpan]:
-    """Yield the activities of a rank class on its lane `compute`, and exchanges beside it; what follows without a break
-    is one."""
-    pieces = list(_pieces(role_timeline, cls))
-    for _, group in groupby(_numbered(pieces, step_s), key=lambda each: each[0]):
-        mine = [span for _, span in group]
-        layers = [layer for span in mine for layer in span.layers]
-        first, last = mine[0], mine[-1]
-        yield StageSpan(
-            kind=first.kind,
-            micro=first.micro,
-            layers=(min(layers), max(layers)),
-            start_s=first.start_s,
-            end_s=last.end_s,
-            beside=first.beside,
-        )
-
-
-def _numbered(pieces: Sequence[StageSpan], step_s: float) -> Iterator[tuple[int, StageSpan]]:
-    """The pieces with the number of the span that they belong to."""
-    number, before = 0, None
-    for piece in pieces:
-        if (
-            before is None
-            or piece.kind == "exchange"
-            or (piece.kind, piece.micro) != (before.kind, before.micro)
-            or piece.start_s - before.end_s > 1e-9 * step_s
-        ):
-            number += 1
-        yield number, piece
-        before = piece
+def _spans(role_timeline: RoleTimeline, cls: int, step_s: float) -> tuple[StageSpan, ...]:
+    """The activities of a rank class on its lane `compute`, and exchanges beside it; what follows without a break is
+    one."""
+    spans: list[StageSpan] = []
+    for piece in _pieces(role_timeline, cls):
+        before = spans[-1] if spans and piece.kind != "exchange" else None
+        is_same = before is not None and (piece.kind, piece.micro) == (before.kind, before.micro)
+        if before is None or not is_same or piece.start_s - before.end_s > 1e-9 * step_s:
+            spans.append(piece)
+        else:
+            layers = min(before.layers[0], piece.layers[0]), max(before.layers[1], piece.layers[1])
+            spans[-1] = replace(before, layers=layers, end_s=piece.end_s)
+    return tuple(spans)
 
 
 def _pieces(role_timeline: RoleTimeline, cls: int) -> Iterator[StageSpan]:

@@ -58,7 +58,7 @@ def test_three_wait_for_the_one_at_half_its_speed() -> None:
     assert found.kernel_s[late] == pytest.approx(2 * KERNEL_S, rel=1e-9)
     told = waits_of(found, np.arange(4), load_machine("toy-quad"))
     assert told.sentence == (
-        "devices 0-1,3 of node 0 waited 22 µs of the step for device 2 of node 0 to arrive, 22 µs of it with no kernel "
+        "GCDs 0-1,3 of node 0 waited 22 µs of the step for GCD 2 of node 0 to arrive, 22 µs of it with no kernel "
         "running (its kernels take 2 × as long)"
     )
     assert told.longest_s == pytest.approx(KERNEL_S, rel=1e-9)
