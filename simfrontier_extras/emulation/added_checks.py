@@ -62,7 +62,7 @@ class EmulatedCheck(AddedCheck):
     @cached_property
     def limits(self) -> tuple[AgreementLimit, ...]:
         """The limits of an emulated run."""
-        return limits_of(self.operations, self.links, self.sweep, self.slowed)
+        return tuple(limits_of(self.operations, self.links, self.sweep, self.slowed))
 
     @cached_property
     def limits_told(self) -> tuple[AgreementLimit, ...]:

@@ -8,14 +8,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from simfrontier.base.io import Positive, Strict, read_json, typed
 from simfrontier.base.wholefile import write_json
 from simfrontier.core.trace import CrossCheck, LinkTable, step_times
 
+Implementation = Literal["lowered", "native"]
 JUDGED_BYTES: Final = 1e6  # a link that carries no more than this in a step is not judged: headers are too much of it
 WITHIN: Final = 0.03  # how far counted bytes may lie from the simulated ones
+ALLOWED: Final[dict[Implementation, float]] = {"lowered": 0.10, "native": 0.20}  # of the median of collectives
+LEAST_JUDGED_BYTES: Final = 1 << 20  # the smallest message that the medians are over
+STEP_WITHIN: Final = 0.15
+CHANGED_WITHIN: Final = 0.10
+EMULATED: Final = "emulated.json"
+
+
+# ── links ──
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +105,7 @@ def compare_links(plan: str, sim: LinkTable, real: LinkTable) -> LinkCheck:
     return LinkCheck(plan=plan, sim_title=sim.title, real_title=real.title, pairs=tuple(pairs))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinksFound:
+class LinksFound(NamedTuple):
     """Link directions of all plans that carry more than `least_bytes` and so are judged, how many are more than
     `within` off, and the worst with its plan."""
 
@@ -114,16 +122,10 @@ def links_found(checks: Sequence[LinkCheck]) -> LinksFound:
     """Return the findings on the bytes of links."""
     judged = [(pair, each.plan) for each in checks for pair in each.judged]
     worst, plan = max(judged, key=lambda one: one[0].apart, default=(None, ""))
-    num_missed = sum(each.num_missed for each in checks)
-    return LinksFound(
-        num_plans=len(checks), num_judged=len(judged), num_missed=num_missed, worst=worst, worst_plan=plan
-    )
+    return LinksFound(len(checks), len(judged), sum(each.num_missed for each in checks), worst, plan)
 
 
-Implementation = Literal["lowered", "native"]
-# How far the median may lie from the simulated time.
-ALLOWED: Final[dict[Implementation, float]] = {"lowered": 0.10, "native": 0.20}
-LEAST_JUDGED_BYTES: Final = 1 << 20  # the smallest message that the medians are over
+# ── collectives alone ──
 
 
 class SweepPoint(Strict):
@@ -147,14 +149,15 @@ class SweepPoint(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepMedian:
-    """A kind of collective over one group by one implementation: the medians over its judged sizes."""
+    """A kind of collective over one group by one implementation: the medians over its judged sizes of measured over
+    simulated (`ratio`), and of |measured / simulated - 1| (`apart`)."""
 
     collectives: Implementation
     kind: str
     group: str
     num_sizes: int
-    ratio: float  # of measured over simulated
-    apart: float  # of |measured / simulated - 1|
+    ratio: float
+    apart: float
 
     @property
     def is_near(self) -> bool:
@@ -181,8 +184,7 @@ def sweep_medians(points: Sequence[SweepPoint]) -> tuple[SweepMedian, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweptWay:
+class SweptWay(NamedTuple):
     """Collectives that were measured alone by one implementation: kinds and groups with messages of `least_bytes` or
     more, how many are near enough, and the one that is farthest."""
 
@@ -200,16 +202,12 @@ def swept_ways(points: Sequence[SweepPoint]) -> tuple[SweptWay, ...]:
     for way, allowed in ALLOWED.items():
         if any(point.collectives == way for point in points):
             medians = [each for each in sweep_medians(points) if each.collectives == way]
-            ways.append(
-                SweptWay(
-                    collectives=way,
-                    allowed=allowed,
-                    num_judged=len(medians),
-                    num_near=sum(each.is_near for each in medians),
-                    worst=max(medians, key=lambda each: each.apart, default=None),
-                )
-            )
+            worst = max(medians, key=lambda each: each.apart, default=None)
+            ways.append(SweptWay(way, allowed, len(medians), sum(each.is_near for each in medians), worst))
     return tuple(ways)
+
+
+# ── a slowed link, and the file of a run ──
 
 
 class SlowLinkEffect(Strict):
@@ -250,9 +248,6 @@ class SlowLinkEffect(Strict):
         return self.real_slowed_s / self.real_s
 
 
-EMULATED: Final = "emulated.json"
-
-
 class EmulatedRun(Strict):
     """`sweep`: collectives measured alone; `slowed`: effects of a slowed link."""
 
@@ -270,11 +265,10 @@ def load_run(path: Path) -> EmulatedRun:
     return typed(read_json(path, "file of an emulated run"), EmulatedRun, str(path))
 
 
-STEP_WITHIN: Final = 0.15
-CHANGED_WITHIN: Final = 0.10
+# ── limits ──
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AgreementLimit:
     """One limit; `seen` and `allowed` are relative differences (None where it is a yes or no)."""
 
@@ -286,54 +280,31 @@ class AgreementLimit:
 
 def limits_of(
     check: CrossCheck, links: Sequence[LinkCheck], sweep: Sequence[SweepPoint], slowed: Sequence[SlowLinkEffect]
-) -> tuple[AgreementLimit, ...]:
-    """The limits of an emulated run: that both sides did the same, bytes of links, collectives alone,
-    steps and their order, and what a slowed link does."""
-    return (*_operations(check), *_links(links), *_collectives(sweep), *_steps(check), *_slowed(slowed))
+) -> Iterator[AgreementLimit]:
+    """Yield the limits of an emulated run: that both sides did the same, bytes of links, collectives alone, steps and
+    their order, and what a slowed link does.
 
-
-def _operations(check: CrossCheck) -> Iterator[AgreementLimit]:
+    Both sides must be slower by more than steps may be apart, and by factors that are as near as steps must be; a step
+    in which a link was slowed for a while must take the time that was simulated.
+    """
     same = check.verdict.is_exact and not check.only_sim and not check.only_real
-    yield AgreementLimit(what="the same operations ran in both", allowed=None, seen=None, holds=same)
-
-
-def _links(links: Sequence[LinkCheck]) -> Iterator[AgreementLimit]:
-    judged = [pair.apart for each in links for pair in each.judged]
-    if judged:
-        num_missed = sum(each.num_missed for each in links)
+    yield AgreementLimit("the same operations ran in both", None, None, same)
+    if judged := [pair.apart for each in links for pair in each.judged]:
         what = f"bytes of {len(judged)} link directions, the worst"
-        yield AgreementLimit(what=what, allowed=WITHIN, seen=max(judged), holds=not num_missed)
+        yield AgreementLimit(what, WITHIN, max(judged), not any(each.num_missed for each in links))
     else:
         what = "bytes of links were counted" + (", none enough to judge" if links else "")
-        yield AgreementLimit(what=what, allowed=None, seen=None, holds=bool(links))
-
-
-def _collectives(sweep: Sequence[SweepPoint]) -> Iterator[AgreementLimit]:
+        yield AgreementLimit(what, None, None, bool(links))
     for each in sweep_medians(sweep):
-        kind = each.kind.replace("_", "-")
-        yield AgreementLimit(
-            what=f"{kind} over {each.group}, {each.collectives}",
-            allowed=ALLOWED[each.collectives],
-            seen=each.apart,
-            holds=each.is_near,
-        )
-
-
-def _steps(check: CrossCheck) -> Iterator[AgreementLimit]:
-    for each in check.comparisons:
-        apart = abs(step_times(each).ratio - 1.0)
-        yield AgreementLimit(what=f"step of {each.plan}", allowed=STEP_WITHIN, seen=apart, holds=apart <= STEP_WITHIN)
+        what = f"{each.kind.replace('_', '-')} over {each.group}, {each.collectives}"
+        yield AgreementLimit(what, ALLOWED[each.collectives], each.apart, each.is_near)
+    for plan in check.comparisons:
+        apart = abs(step_times(plan).ratio - 1.0)
+        yield AgreementLimit(f"step of {plan.plan}", STEP_WITHIN, apart, apart <= STEP_WITHIN)
     if len(check.comparisons) > 1:
-        yield AgreementLimit(
-            what="the plans rank alike", allowed=None, seen=None, holds=check.verdict.ranking != "differ"
-        )
-
-
-def _slowed(slowed: Sequence[SlowLinkEffect]) -> Iterator[AgreementLimit]:
-    """Both must be slower by more than steps may be apart, and by factors that are as near as steps must be; a step in
-    which a link was slowed for a while must take the time that was simulated."""
-    for each in slowed:
-        within = STEP_WITHIN if each.begin_s is None else CHANGED_WITHIN
-        shown = min(each.sim_effect, each.real_effect) > 1.0 + STEP_WITHIN
-        what = f"{each.what} with {each.condition}"
-        yield AgreementLimit(what=what, allowed=within, seen=each.apart, holds=shown and each.apart <= within)
+        yield AgreementLimit("the plans rank alike", None, None, check.verdict.ranking != "differ")
+    for effect in slowed:
+        within = STEP_WITHIN if effect.begin_s is None else CHANGED_WITHIN
+        shown = min(effect.sim_effect, effect.real_effect) > 1.0 + STEP_WITHIN
+        what = f"{effect.what} with {effect.condition}"
+        yield AgreementLimit(what, within, effect.apart, shown and effect.apart <= within)
