@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 
@@ -70,11 +70,7 @@ def peak_bytes(schedule: Schedule, role: Role | None = None) -> Peak:
 
 def _title(role: Role, number: int) -> str:
     """The op of a role that is the number-th."""
-    for call in role.calls:
-        if number < len(call.ops):
-            return title_of(call.ops[number], call)
-        number -= len(call.ops)
-    return "nothing"
+    return next((title_of(op, call) for call, op in islice(role.instances(), number, None)), "nothing")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ MAX_NAMED: Final = 6  # of ops that a finding lists
 
 def check_gradients(schedule: Schedule, findings: Findings) -> None:
     """Every op of the model that makes gradients."""
-    works = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and is_work(op)]
+    works = [op for op in schedule.ops if isinstance(op, Compute) and is_work(op)]
     kinds = {op.name: op.kind for op in works}
     graph = _Graph([_named(op, schedule.tensors) for op in works], schedule.tensors)
     for name, (expected, got) in _faults(graph):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from simfrontier.base.extras import added
 from simfrontier.core.program.finding import Findings
-from simfrontier.core.program.ir import Call, Compute, Schedule
+from simfrontier.core.program.ir import Compute, Schedule
 from simfrontier.core.program.kinds import kind_of, renews_weights
 from simfrontier.core.program.op_kind import ModelFacts, NormKind
 
@@ -14,7 +14,7 @@ from simfrontier.core.program.op_kind import ModelFacts, NormKind
 def check_meta(schedule: Schedule, findings: Findings) -> None:
     """Of a training step: `num_layers` and `grad_accum` are those of its calls, `clip` that of its norms, `optimizer`
     that of its steps, and every axis divides something."""
-    if not any(renews_weights(op) for op in schedule.distinct_ops()):
+    if not any(renews_weights(op) for op in schedule.ops):
         return
     layers, micros = _counted(schedule)
     for name, counted in (("num_layers", layers), ("grad_accum", micros)):
@@ -25,7 +25,7 @@ def check_meta(schedule: Schedule, findings: Findings) -> None:
     for axis in _idle(schedule):
         size = schedule.mesh[axis]
         findings.add("facts", f"mesh axis {axis}", "all ranks", f"work or states divided over its {size}", "none")
-    for name, wanted in (*_clip(schedule), *_optimizer(schedule), *_of_extras(schedule)):
+    for name, wanted in (*_of_steps(schedule), *_of_extras(schedule)):
         text = schedule.meta.get(name)
         findings.add("facts", f"meta {name}", "all ranks", wanted, "nothing said" if text is None else repr(text))
 
@@ -33,7 +33,7 @@ def check_meta(schedule: Schedule, findings: Findings) -> None:
 def _idle(schedule: Schedule) -> list[str]:
     """The axes of more than one coordinate along which all ranks do and hold the same."""
     busy = {role.at[0] for role in schedule.roles if role.at is not None}
-    for op in schedule.distinct_ops():
+    for op in schedule.ops:
         if isinstance(op, Compute):
             busy.update(axis for axis, _ in op.split)
     for tensor in schedule.tensors.values():
@@ -43,48 +43,31 @@ def _idle(schedule: Schedule) -> list[str]:
 
 
 def _counted(schedule: Schedule) -> tuple[int, int]:
-    """(layers of weights, micro-batches) that the calls reach."""
+    """(layers of weights, micro-batches) that the calls reach; where no weight is of a layer, the stated number."""
     weights = {name for name, tensor in schedule.tensors.items() if tensor.role == "weight" and tensor.per_layer}
-    last: dict[int, int | None] = {}
-    layers, micros = 0, 1
-    for role in schedule.roles:
-        for call in role.calls:
-            if call.block not in last:
-                last[call.block] = max(_layers_of(call, weights), default=None)
-            ahead = last[call.block]
-            if ahead is not None:
-                layers = max(layers, call.layer + ahead + 1)
-            micros = max(micros, call.micro + 1)
-    return max(layers, 1) if weights else _stated_layers(schedule), micros
+    ahead = [
+        max((ref.layer for op in block for ref in (*op.reads, *op.writes) if ref.name in weights), default=None)
+        for block in schedule.blocks
+    ]
+    calls = [call for role in schedule.roles for call in role.calls]
+    reached = (call.layer + last + 1 for call in calls if (last := ahead[call.block]) is not None)
+    stated = schedule.meta.get("num_layers")
+    layers = max(reached, default=1) if weights else stated if isinstance(stated, int) else 1
+    return layers, max((call.micro for call in calls), default=0) + 1
 
 
-def _stated_layers(schedule: Schedule) -> int:
-    """The stated number of layers: where no weight is of a layer, any number is right."""
-    number = schedule.meta.get("num_layers")
-    return number if isinstance(number, int) else 1
-
-
-def _layers_of(call: Call, weights: set[str]) -> Iterator[int]:
-    for op in call.ops:
-        yield from (ref.layer for ref in (*op.reads, *op.writes) if ref.name in weights)
-
-
-def _clip(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """Gradients are clipped by their own norms where no norm is of two of them, as `clip` says."""
-    norms = [op for op in schedule.distinct_ops() if isinstance(kind_of(op), NormKind)]
+def _of_steps(schedule: Schedule) -> Iterator[tuple[str, str]]:
+    """Gradients are clipped by their own norms where no norm is of two of them, as `clip` says. Weights are stepped by
+    Adam where nothing is said, else by what `optimizer` says."""
+    norms = [op for op in schedule.ops if isinstance(kind_of(op), NormKind)]
     singly = bool(norms) and all(len(op.reads) == 1 and op.writes for op in norms)
-    text = schedule.meta.get("clip")
-    if singly and text != "each":
+    clip, optimizer = schedule.meta.get("clip"), schedule.meta.get("optimizer", "adam")
+    if singly and clip != "each":
         yield "clip", "'each': every norm is of one gradient, for which the host waits"
-    if not singly and text is not None:
+    if not singly and clip is not None:
         yield "clip", "nothing: norms are of several gradients"
-
-
-def _optimizer(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """Weights are stepped by Adam where nothing is said, else by what `optimizer` says."""
-    kinds = {op.kind for op in schedule.distinct_ops() if renews_weights(op)}
-    text = schedule.meta.get("optimizer", "adam")
-    if kinds != {text}:
+    kinds = {op.kind for op in schedule.ops if renews_weights(op)}
+    if kinds != {optimizer}:
         yield "optimizer", " and ".join(sorted(kinds)) + ", as its steps are"
 
 

@@ -14,7 +14,7 @@ from simfrontier.core.program.names import in_streams
 def check_streams(schedule: Schedule, findings: Findings) -> None:
     """A value is computed again by ops of the same name; ops of two streams take the values of both in one order; parts
     of what an op makes are read in the order in which it makes them."""
-    ops = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and is_work(op)]
+    ops = [op for op in schedule.ops if isinstance(op, Compute) and is_work(op)]
     for op, (expected, got) in (each for rule in (_again, _streams, _parts) for each in rule(ops, schedule.tensors)):
         findings.add("facts", f"{op.kind} {op.name}", "all ranks", expected, got)
 

@@ -4,13 +4,14 @@ role."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Final
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.dtypes import INTEGERS, MOMENTS
 from simfrontier.core.program.checks.layouts import of_layers, text_of
 from simfrontier.core.program.finding import Fault, Findings
-from simfrontier.core.program.ir import GRADIENT_ROLES, LASTING_ROLES, Collective, Op, Schedule, Tensor
+from simfrontier.core.program.ir import GRADIENT_ROLES, LASTING_ROLES, Collective, Schedule, Tensor
 from simfrontier.core.program.kinds import is_copy, is_work, writes_mask
 from simfrontier.core.program.names import in_streams
 from simfrontier.core.program.placement import Placement
@@ -61,7 +62,7 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
     for tensor in schedule.tensors.values():
         if tensor.role in _PLURALS:
             alike.setdefault(tensor.role, tensor.dtype)
-    ops = schedule.distinct_ops()
+    ops = schedule.ops
     written = {ref.name for op in ops for ref in (*op.writes, *op.accumulates)}
     masks = {op.writes[-1].name for op in ops if writes_mask(op)}
     computed = {ref.name for op in ops if is_work(op) for ref in op.writes}
@@ -170,54 +171,38 @@ def _coding(tensor: Tensor) -> Iterator[Fault]:
 def _homes(schedule: Schedule) -> Iterator[tuple[str, str, str]]:
     """A tensor may lie in the memory of another one only where it is what an all-reduce makes of that one, in place:
     (tensor, what was expected, what was found)."""
-    sharing = [tensor for tensor in schedule.tensors.values() if tensor.shares is not None]
-    if not sharing:
-        return
-    ops = schedule.distinct_ops()
+    sharing = [tensor for tensor in schedule.tensors.values() if tensor.shares in schedule.tensors]
+    makers = _makers(schedule) if sharing else {}
     homes: set[str] = set()
     for tensor in sharing:
-        home = schedule.tensors.get(tensor.shares or "")
-        if home is None:
-            continue  # reported already
+        home = schedule.tensors[tensor.shares or ""]
         expected = f"to lie in the memory of what is all-reduced into it, for nothing else to use, not of {home.name}"
         if home.name in homes:
             yield tensor.name, f"{home.name} to hold one other tensor", "a second one"
         homes.add(home.name)
+        chain, kinds, waiting = {tensor.name}, set[str](), [tensor.name]  # on the path of moves back to the home
+        while waiting:
+            for kind, source in makers.get(waiting.pop(), {("nothing", "")}):
+                kinds.add(kind)
+                if source != home.name and source not in chain:
+                    chain.add(source)
+                    waiting += [source] if source else []
+        readers = [op for op in schedule.ops if any(ref.name == home.name for ref in op.reads)]
+        others = [op for op in readers if chain.isdisjoint(ref.name for ref in op.writes)]
         if home.shares is not None or tensor.persistent:
             yield tensor.name, expected, f"{home.name} lies in {home.shares}" if home.shares else "it is persistent"
-            continue
-        chain, fault = _reduced_from(ops, tensor.name, home.name)
-        if fault:
-            yield tensor.name, expected, fault
-            continue
-        for op in ops:
-            if any(ref.name == home.name for ref in op.reads) and chain.isdisjoint(ref.name for ref in op.writes):
-                yield tensor.name, expected, f"{op.kind} {op.name} reads {home.name}, too"
-                break
+        elif "" in chain or not kinds & {"all_reduce", "reduce_scatter"}:
+            yield tensor.name, expected, f"it is made of something else by {', '.join(sorted(kinds))}"
+        elif others:
+            yield tensor.name, expected, f"{others[0].kind} {others[0].name} reads {home.name}, too"
 
 
-def _reduced_from(ops: list[Op], name: str, home: str) -> tuple[set[str], str]:
-    """The tensors on the path of moves from a home to a tensor in it, that one included; and what breaks the path."""
-    chain, waiting, reduces = {name}, [name], False
-    while waiting:
-        target = waiting.pop()
-        writers = [(op, source) for op in ops for source in _sources(op, target)]
-        if not writers:
-            return chain, f"no op that writes {target}"
-        for op, source in writers:
-            if not source:
-                return chain, f"{op.kind} {op.name} writes {target}"
-            reduces |= op.kind in ("all_reduce", "reduce_scatter")
-            if source != home and source not in chain:
-                chain.add(source)
-                waiting.append(source)
-    return chain, "" if reduces else f"a copy of {home}"
-
-
-def _sources(op: Op, target: str) -> Iterator[str]:
-    """What an op writes a tensor from: the source of that pair, nothing where it does not come in pairs."""
-    if isinstance(op, Collective):
-        yield from (a.name for a, b in zip(op.src, op.dst, strict=False) if b.name == target)
-    elif any(ref.name == target for ref in op.writes):
-        pairs = zip(op.reads, op.writes, strict=False) if is_copy(op) else ()
-        yield next((a.name for a, b in pairs if b.name == target), "")
+def _makers(schedule: Schedule) -> dict[str, set[tuple[str, str]]]:
+    """Of every tensor the kinds of ops that write it, and what each moves into it (empty: it is made, not moved)."""
+    out: dict[str, set[tuple[str, str]]] = {}
+    for op in schedule.ops:
+        moves = isinstance(op, Collective) or is_copy(op)
+        for source, target in zip_longest(op.reads if moves else (), op.writes):
+            if target is not None:
+                out.setdefault(target.name, set()).add((op.kind, "" if source is None else source.name))
+    return out
