@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import simfrontier
 from simfrontier.base.errors import InputError
 from simfrontier.base.io import read_toml
 from simfrontier.base.version import __version__
@@ -129,7 +128,7 @@ def _tables(path: Path) -> dict[str, Any]:
 @cache
 def _catalogs() -> str:
     """The digest of all catalogs of simfrontier."""
-    files = sorted(Path(simfrontier.__file__).parent.rglob("catalog/*.toml"))
+    files = sorted(Path(__file__).parents[2].rglob("catalog/*.toml"))
     return digest_of([path.read_text(encoding="utf-8") for path in files])
 
 
