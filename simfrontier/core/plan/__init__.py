@@ -21,11 +21,6 @@ from simfrontier.core.plan.options import (
     Options as Options,
 )
 from simfrontier.core.plan.plan import Engine as Engine, Plan as Plan
-from simfrontier.core.plan.repeat import (
-    rebound as rebound,
-    rebound_program as rebound_program,
-    structure_of as structure_of,
-)
 from simfrontier.core.plan.stages import STREAM as STREAM, refuse_periods as refuse_periods
 from simfrontier.core.plan.tensor import (
     AxonnOptions as AxonnOptions,
@@ -33,7 +28,13 @@ from simfrontier.core.plan.tensor import (
     TensorOptions as TensorOptions,
     engine_of as engine_of,
 )
-from simfrontier.core.plan.to_schedule import build as build, tensors_of as tensors_of
+from simfrontier.core.plan.to_schedule import (
+    build as build,
+    rebound as rebound,
+    rebound_program as rebound_program,
+    structure_of as structure_of,
+    tensors_of as tensors_of,
+)
 from simfrontier.core.plan.zero import (
     ZERO as ZERO,
     BucketOptions as BucketOptions,

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, get_type_hints
 
 from pydantic import BaseModel, create_model
 
-from simfrontier.base.errors import InputError, Key, shown, unknown, wrong
+from simfrontier.base.errors import InputError, Key, located, shown, unknown, wrong
 from simfrontier.base.io import checked
 from simfrontier.core.codecs import Codec
 from simfrontier.core.plan.compression import written
@@ -133,10 +133,8 @@ def _prepared(value: Any, place: Key, axes: tuple[str, ...]) -> Any:
     """TOML's arrays as tuples, which frozen options hold, and texts of codecs as codecs; axes must be there, once."""
     key = str(place[-1]) if place else ""
     if key == "compression":
-        try:
+        with located(key=place):
             return written(value)
-        except InputError as error:
-            raise error.within(key=place) from None
     match value:
         case dict():
             return {name: _prepared(part, (*place, name), axes) for name, part in value.items()}
@@ -149,10 +147,8 @@ def _prepared(value: Any, place: Key, axes: tuple[str, ...]) -> Any:
                 return value
             if not isinstance(value, str):
                 raise InputError(wrong(value, 'a codec, such as "fp16" or "int8:6144"'), key=place)
-            try:
+            with located(key=place):
                 return codec_of(value)
-            except InputError as error:
-                raise error.within(key=place) from None
     return value
 
 

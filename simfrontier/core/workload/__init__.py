@@ -10,6 +10,7 @@ from simfrontier.core.workload.gpt_architecture import Norm as Norm, Positions a
 from simfrontier.core.workload.gpt_model import gpt as gpt
 from simfrontier.core.workload.gpt_shape import GptShape as GptShape, neox_flops as neox_flops
 from simfrontier.core.workload.graph import (
+    PRECISIONS as PRECISIONS,
     USUAL_CROSS_ENTROPY as USUAL_CROSS_ENTROPY,
     Attention as Attention,
     Checkpointing as Checkpointing,
@@ -18,12 +19,14 @@ from simfrontier.core.workload.graph import (
     MatmulLabels as MatmulLabels,
     Optimizer as Optimizer,
     Phase as Phase,
+    Precision as Precision,
     State as State,
     Use as Use,
     Value as Value,
     Weight as Weight,
     Workload as Workload,
     WorkOp as WorkOp,
+    find_precision as find_precision,
 )
 from simfrontier.core.workload.graph_builder import (
     NEXT as NEXT,
@@ -35,11 +38,6 @@ from simfrontier.core.workload.graph_builder import (
     without_cuts as without_cuts,
 )
 from simfrontier.core.workload.mlp_model import MlpShape as MlpShape, mlp as mlp
-from simfrontier.core.workload.precision import (
-    PRECISIONS as PRECISIONS,
-    Precision as Precision,
-    find_precision as find_precision,
-)
 from simfrontier.core.workload.shape import (
     Shape as Shape,
     refuse_sizes as refuse_sizes,

@@ -16,9 +16,8 @@ from functools import partial
 
 from simfrontier.core.program import Part
 from simfrontier.core.workload.gpt_architecture import GptArchitecture
-from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Workload, WorkOp
+from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Precision, Workload, WorkOp, find_precision
 from simfrontier.core.workload.graph_builder import GraphBuilder, Softmax
-from simfrontier.core.workload.precision import Precision, find_precision
 
 
 def gpt(

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from simfrontier.core.program import OpName, Part
-from simfrontier.core.workload.graph import CrossEntropy, LossMethod, Use, Value, Weight, WorkOp
-from simfrontier.core.workload.precision import Precision
+from simfrontier.core.workload.graph import CrossEntropy, LossMethod, Precision, Use, Value, Weight, WorkOp
 
 Labels = tuple[str, ...]
 Softmax = Literal["fused", "two-pass", "three-pass-recompute", "three-pass-reload"]

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Workload
+from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Precision, Workload, find_precision
 from simfrontier.core.workload.graph_builder import GraphBuilder, Softmax
-from simfrontier.core.workload.precision import Precision, find_precision
 from simfrontier.core.workload.shape import OfAnyPlan, refuse_sizes
 
 

@@ -7,9 +7,8 @@ from dataclasses import Field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.workload.graph import Attention, Checkpointing, Optimizer, Workload
+from simfrontier.core.workload.graph import Attention, Checkpointing, Optimizer, Precision, Workload, find_precision
 from simfrontier.core.workload.graph_builder import Softmax
-from simfrontier.core.workload.precision import Precision, find_precision
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -12,7 +12,7 @@ from simfrontier.base.limits import Limit
 from simfrontier.core.machine import Perturbation
 from simfrontier.core.program import Mesh
 from simfrontier.inputs.scenario.form import ScenarioFile, SlowdownTable
-from simfrontier.inputs.scenario.job_nodes import refuse_size
+from simfrontier.inputs.scenario.parts import refuse_size
 from simfrontier.inputs.scenario.scenario import Scenario
 
 STEPS_APART: Final = Limit(most=100, what="steps")  # every one is simulated, and kept until the slowest is known

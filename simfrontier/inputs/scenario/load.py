@@ -18,8 +18,14 @@ from simfrontier.inputs.scenario.added_keys import SCENARIO_KEYS, FileForm
 from simfrontier.inputs.scenario.case import precision_of
 from simfrontier.inputs.scenario.checks import refuse_file, refuse_on_machine, sizes_of
 from simfrontier.inputs.scenario.form import ScenarioFile
-from simfrontier.inputs.scenario.job_nodes import on_nodes
-from simfrontier.inputs.scenario.parts import machine_and_library, named_file, scenario_beside, shape_of, with_tables
+from simfrontier.inputs.scenario.parts import (
+    machine_and_library,
+    named_file,
+    on_nodes,
+    scenario_beside,
+    shape_of,
+    with_tables,
+)
 from simfrontier.inputs.scenario.plans import options_of, searched
 from simfrontier.inputs.scenario.scenario import Scenario
 from simfrontier.inputs.scenario.settings import NUMBER_TABLES, changed_document, choose_plans, put

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from simfrontier.base.errors import InputError
+from simfrontier.base.errors import InputError, located
 from simfrontier.base.io import Strict, typed
 from simfrontier.core.collectives import Library
 from simfrontier.core.machine import Machine, SizeError
@@ -115,10 +115,8 @@ class Scenario:
             return self
         document = {**self.document, "plans": {plan: self.document["plans"][plan] for plan in plans}}
         searches = {plan: search for plan, search in self.searches.items() if plan in plans}
-        try:
+        with located(self.where):
             return replace(self, document=document, searches=searches).under(stack)
-        except InputError as error:
-            raise error.within(self.where) from None
 
     def stack_of(self, family: str) -> Stack | None:
         """What plans of a family run by: the scenario's stack, or the one that people run them with; None where the

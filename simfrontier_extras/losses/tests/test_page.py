@@ -15,8 +15,7 @@ from simfrontier.answers.study import Study, run_study
 from simfrontier.inputs.scenario import Scenario, scenario_of
 from simfrontier.interfaces.report.view import StudyView
 from simfrontier_extras.losses.curves import LossCurves, policy_of
-from simfrontier_extras.losses.findings import PlanLoss, StudyLosses, study_losses
-from simfrontier_extras.losses.report_sections import losses_section
+from simfrontier_extras.losses.report_sections import PlanLoss, StudyLosses, losses_section, study_losses
 from simfrontier_extras.losses.scenario_keys import LossesKeys
 from tests.interfaces.report.studies import page
 
