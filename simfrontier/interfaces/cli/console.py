@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import typer
 
 from simfrontier.base.wholefile import filled, write_whole
 from simfrontier.interfaces.report.render import said
+from simfrontier.interfaces.report.table import Table
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
-    from rich.table import Table
+    from rich.table import Table as RichTable
     from rich.text import Text
 
 
@@ -34,34 +34,27 @@ def console() -> Console:
     return PlainConsole(markup=False, emoji=False, highlight=False)
 
 
-def grid(
-    title: str | None,
-    heads: Sequence[str],
-    rows: Iterable[Sequence[str]] = (),
-    words: Collection[str] = (),
-    left: Collection[str] = (),
-    gap: int = 1,
-    styles: Iterable[str] = (),
-) -> Table:
-    """Return a table for the terminal. Columns of `words` are aligned left and may wrap, those of `left` are only
-    aligned left; all others are numbers."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False)
-    for head in heads:
-        is_words = head in words
-        justify = "left" if is_words or head in left else "right"
-        table.add_column(head, justify=justify, no_wrap=not is_words, overflow="fold")  # type: ignore[arg-type]
-    for cells, style in zip(rows, chain(styles, repeat("")), strict=False):
-        table.add_row(*cells, style=style)
-    return table
-
-
-def tell(*lines: str | Table, style: str = "") -> None:
+def tell(*lines: str | Table, style: str = "", least_width: int = 0) -> None:
     """Print lines that are not wrapped, and tables."""
+    screen = console()
+    screen.width = max(screen.width, least_width)
     for line in lines:
-        console().print(line, style=style, soft_wrap=isinstance(line, str))
+        screen.print(_drawn(line) if isinstance(line, Table) else line, style=style, soft_wrap=isinstance(line, str))
+
+
+def _drawn(table: Table) -> RichTable:
+    from rich import box
+    from rich.table import Table as RichTable
+
+    look: dict[str, Any] = {"title_justify": "left", "box": box.SIMPLE_HEAD, "pad_edge": False}
+    drawn = RichTable(title=table.title, padding=(0, table.gap, 0, 0), **look)
+    for head in table.heads:
+        is_words = head in table.words
+        justify: Literal["left", "right"] = "left" if is_words or head in table.left else "right"
+        drawn.add_column(head, justify=justify, no_wrap=not is_words, overflow="fold")
+    for cells, style in table.styled:
+        drawn.add_row(*cells, style=style)
+    return drawn
 
 
 def say(verb: str, name: str, *found: object, before: str = "", style: str = "", soft_wrap: bool = True) -> None:

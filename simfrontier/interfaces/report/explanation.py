@@ -29,6 +29,7 @@ from simfrontier.answers.study import versions
 from simfrontier.base.arrays import Floats
 from simfrontier.interfaces.report.phrases import percent, quantity, signed_seconds
 from simfrontier.interfaces.report.render import page_of
+from simfrontier.interfaces.report.table import Table, with_total
 from simfrontier.interfaces.report.theme import CODEC, IDLE, SECONDS, Figure, axis, figure, rows, told_bars
 
 LISTED_SHARE = 0.99  # of a step is listed part by part
@@ -301,6 +302,55 @@ def _hover(change: TriedChange) -> str:
     )
 
 
+def parts_table(plan: str, time: TimeSpent) -> Table:
+    """Return the parts of a plan's step."""
+    rows = [
+        (
+            part.words,
+            quantity(part.seconds, "s"),
+            percent(part.seconds / time.step_s),
+            f"{part.calls:,}" if part.calls else "",
+        )
+        for part in shown_parts(time.parts)
+    ]
+    total = ("the step", quantity(time.step_s, "s"), percent(1.0), "")
+    return with_total(rows, total, f"Where a step of {plan} goes", ("part", "time", "of the step", "ops"))
+
+
+def waits_table(waits: Waits) -> Table:
+    """Return the pairs of ranks that waited longest for each other."""
+    rows = [
+        (each.waiting, each.late, quantity(each.seconds, "s"), quantity(each.exposed_s, "s"), f"{each.calls:,}")
+        + ("; ".join(each.names),)
+        for each in waits.pairs
+    ]
+    heads = ("waiting", "for", "each waits", "no kernel", "calls", "in")
+    return Table("Who waited for whom to arrive", heads, rows, words=("waiting", "for", "in"))
+
+
+def differences_table(it: Explanation, other: PlanComparison) -> Table:
+    """Return where the steps of the explained plan and of another go."""
+    rows = [
+        (each.words, quantity(each.a_s, "s"), quantity(each.b_s, "s"))
+        + (EQUAL if each.is_equal else signed_seconds(each.seconds),)
+        for each in shown_differences(other.differences)
+    ]
+    steps = (quantity(it.step_s, "s"), quantity(other.step_s, "s"), signed_seconds(it.step_s - other.step_s))
+    title = f"{it.plan} against {other.plan}: where their steps go"
+    return with_total(rows, ("the step", *steps), title, ("part", it.plan, other.plan, "difference"))
+
+
+def ranking_table(it: Explanation) -> Table:
+    """Return the steps of all plans, each against the next best."""
+    rows = []
+    for each in it.ranking:
+        step_s, compute_s = each.time.step_s, each.time.compute_s
+        difference = "" if each.next is None else signed_seconds(step_s - each.next.step_s)
+        rows.append((each.plan, *(quantity(s, "s") for s in (step_s, compute_s, step_s - compute_s)), difference))
+    heads = ("plan", "step", "compute", "exposed", "than the next")
+    return Table(f"The {len(it.ranking)} plans, each against the next best", heads, rows, words=("plan",))
+
+
 def explanation_page(it: Explanation) -> str:
     """The page as text; the same explanation gives the same text."""
     figures = {
@@ -322,8 +372,10 @@ def explanation_page(it: Explanation) -> str:
         parts=shown_parts(it.time.parts),
         best=best,
         moves=best is not None and best.share >= LITTLE,
-        equal=EQUAL,
-        differences=shown_differences(it.against.differences) if it.against else (),
+        steps=parts_table(it.plan, it.time),
+        waits=waits_table(it.waits),
+        differences=differences_table(it, it.against) if it.against else None,
+        ranking=ranking_table(it),
         figures=figures,
         versions=versions(),
     )

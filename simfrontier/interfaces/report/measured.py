@@ -13,9 +13,10 @@ from simfrontier.answers.study import versions
 from simfrontier.core.collectives import Calibration
 from simfrontier.inputs.measured import CallRow, Row
 from simfrontier.interfaces.report import theme
-from simfrontier.interfaces.report.phrases import binary, number, percent, quantity, signed
-from simfrontier.interfaces.report.render import page_of
+from simfrontier.interfaces.report.phrases import NOTHING, binary, exactly, number, percent, quantity, signed
+from simfrontier.interfaces.report.render import page_of, said
 from simfrontier.interfaces.report.rows import MESSAGE_BYTES, RowPosition, charts_of, row_name, standing
+from simfrontier.interfaces.report.table import Table
 from simfrontier.interfaces.report.theme import line
 
 USE_MARKS: Mapping[accuracy.Use, theme.PlanMark] = {
@@ -271,6 +272,30 @@ def runs_page(done: accuracy.RunsValidation) -> str:
     )
 
 
+def parameters_table(done: accuracy.FitOutcome) -> Table:
+    """Return the fitted parameters with their intervals."""
+
+    def cells(one: accuracy.Parameter) -> tuple[str, ...]:
+        known = exactly(one.file_value, one.unit)
+        if one.value is None or one.interval is None:
+            return one.key, NOTHING, "not shown by the data", known
+        low, high = (exactly(end, one.unit) for end in one.interval)
+        return one.key, exactly(one.value, one.unit), f"{low} to {high}", known
+
+    heads = ("parameter", "value", "90 % interval", "in the file")
+    return Table(None, heads, list(map(cells, done.parameters)), left=heads[:1])
+
+
+def errors_table(done: accuracy.FitOutcome) -> Table:
+    """Return the errors of a fit, by what was fitted and where."""
+    rows = []
+    for one in done.lines:
+        shares = (one.far.mean_abs_error, one.far.p90_abs_error, one.far.worst_abs_error)
+        name = "".join(said("calibrate", "line", one))
+        rows.append((name, f"{one.far.points:,}", *map(percent, shares), f"{one.far.residual_sd:.3f}"))
+    return Table(None, ("", "points", "mean error", "90th pct", "farthest", "spread"), rows, left=("",))
+
+
 def calibration_page(done: accuracy.FitOutcome, calibration: Calibration) -> str:
     """The page of a fit as text; the same data give the same text."""
     return page_of(
@@ -279,5 +304,7 @@ def calibration_page(done: accuracy.FitOutcome, calibration: Calibration) -> str
         calibration=calibration,
         agreement=agreement_figure(done.points),
         residuals=residual_figure(done.points),
+        parameters=parameters_table(done),
+        errors=errors_table(done),
         versions=versions("scipy"),
     )

@@ -15,7 +15,7 @@ from simfrontier.answers.study import versions
 from simfrontier.base.wholefile import MANIFEST, write_whole
 from simfrontier.core.workload import sizes_of
 from simfrontier.interfaces.report import theme
-from simfrontier.interfaces.report.explanation import colours_of, parts_figure, shown_parts
+from simfrontier.interfaces.report.explanation import colours_of, parts_figure, parts_table
 from simfrontier.interfaces.report.parts import PARTS, step_bars
 from simfrontier.interfaces.report.phrases import as_percent, between, fitted_words, quantity
 from simfrontier.interfaces.report.render import page_of
@@ -237,7 +237,7 @@ def tuning_page(outcome: search.TuningOutcome) -> str:
         colours=COLOURS,
         kind_of=kind_of,
         parts=[(part.short, part.colour) for part in PARTS.values()],
-        best_parts=shown_parts(outcome.time.parts),
+        best_parts=parts_table("best", outcome.time),
         dimensions=search.DIMENSIONS,
         values={name: list(map(search.written, own)) for name, own in values.items()},
         spread=spread_of(scenario.machine, scenario.library),

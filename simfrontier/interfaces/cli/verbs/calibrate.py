@@ -16,14 +16,14 @@ from simfrontier.base.errors import InputError
 from simfrontier.base.units import counted, written
 from simfrontier.base.wholefile import write_whole
 from simfrontier.base.workers import Place, Workers, for_calls
-from simfrontier.core.collectives import Calibration, CallTable, ErrorSummary, write_calibration
+from simfrontier.core.collectives import Calibration, CallTable, write_calibration
 from simfrontier.core.machine import load_machine
 from simfrontier.inputs.measured import Setup, files_in, is_table, readings
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say, tell
-from simfrontier.interfaces.report.measured import calibration_page
-from simfrontier.interfaces.report.phrases import NOTHING, exactly, percent
+from simfrontier.interfaces.cli.console import print_json, progress, say, tell
+from simfrontier.interfaces.report.measured import calibration_page, errors_table, parameters_table
 from simfrontier.interfaces.report.render import said
+from simfrontier.interfaces.report.table import Table
 
 
 def calibrate(
@@ -153,9 +153,7 @@ def _fitted(chosen: accuracy.FitRows, place: Place) -> accuracy.FitOutcome:
 
 
 LEAST_WIDTH = 108  # names of parameters are long, and no use in pieces
-_PARAMETERS = ("parameter", "value", "90 % interval", "in the file")
 _CALLS = ("kind", "ranks", "nodes", "packages", "points", "bytes", "seconds", "residual")
-_FAR = ("", "points", "mean error", "90th pct", "farthest", "spread")
 
 # ── for a program ──
 
@@ -233,9 +231,8 @@ def print_calibration(calibration: Calibration, out: Path, lines: Sequence[str])
     typer.echo(calibration.title)
     typer.echo(f"where: {calibration.where}")
     typer.echo(f"when: {calibration.when}")
-    screen = console()
-    screen.width = max(screen.width, LEAST_WIDTH)
-    screen.print(grid(None, _CALLS, map(_call_cells, calibration.calls), left=("kind", "bytes", "seconds")))
+    rows = list(map(_call_cells, calibration.calls))
+    tell(Table(None, _CALLS, rows, left=("kind", "bytes", "seconds")), least_width=LEAST_WIDTH)
     if calibration.machine or calibration.library:
         machine = counted(len(calibration.machine), "number")
         typer.echo(f"and {machine} of a machine, {len(calibration.library)} of a library")
@@ -258,28 +255,10 @@ def print_fit(
 ) -> None:
     """Print parameters, fitted and cross-validated errors, and the summary; `left_out`: entries of the files that are
     not rows."""
-    screen = console()
-    screen.width = max(screen.width, LEAST_WIDTH)
     tell(f"{calibration.title} ({calibration.when})")
-    screen.print(grid(None, _PARAMETERS, map(_parameter_cells, done.parameters), left=_PARAMETERS[:1]))
-    lines = (("".join(said("calibrate", "line", one)), *_far_cells(one.far)) for one in done.lines)
-    screen.print(grid(None, _FAR, lines, left=_FAR[:1]))
-    screen.print("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
+    tell(parameters_table(done), errors_table(done), least_width=LEAST_WIDTH)
+    tell("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")
     say("calibrate", "lead", done, style="bold")
     say("calibrate", "findings", done, before="– ")
-    for text in left_out:
-        tell(f"– {text}")
+    tell(*(f"– {text}" for text in left_out))
     tell(f"Written: {out}; a scenario names it as library.calibration. Plots: {page}")
-
-
-def _parameter_cells(one: accuracy.Parameter) -> tuple[str, ...]:
-    known = exactly(one.file_value, one.unit)
-    if one.value is None or one.interval is None:
-        return one.key, NOTHING, "not shown by the data", known
-    low, high = (exactly(end, one.unit) for end in one.interval)
-    return one.key, exactly(one.value, one.unit), f"{low} to {high}", known
-
-
-def _far_cells(far: ErrorSummary) -> tuple[str, ...]:
-    shares = (far.mean_abs_error, far.p90_abs_error, far.worst_abs_error)
-    return (f"{far.points:,}", *(percent(share) for share in shares), f"{far.residual_sd:.3f}")

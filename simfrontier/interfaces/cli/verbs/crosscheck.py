@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from simfrontier.base.wholefile import ensure_writable
 from simfrontier.core.trace import Comparison, CrossCheck, Delta, crosscheck_of, deltas, step_times
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, say, say_written, write_page
+from simfrontier.interfaces.cli.console import console, print_json, say, say_written, tell, write_page
 from simfrontier.interfaces.report.crosscheck import crosscheck_findings, crosscheck_page
 from simfrontier.interfaces.report.phrases import number, quantity
 from simfrontier.interfaces.report.render import said
+from simfrontier.interfaces.report.table import Table
 
 
 def crosscheck(
@@ -94,11 +94,11 @@ def print_check(check: CrossCheck, out: Path | None) -> None:
     """Print tables and sentences."""
     screen, found = console(), crosscheck_findings(check)
     for each in check.comparisons:
-        screen.print(_calls(each))
+        tell(_calls(each))
         if each.differences:
             screen.print(f"{each.plan}: {each.num_different:,} operations differ:", style="bold")
             say("crosscheck", "differences", each, before="  ")
-    screen.print(_steps(check))
+    tell(_steps(check))
     say("crosscheck", "lead", found, style="bold", soft_wrap=False)
     say("crosscheck", "findings", found, before="– ", soft_wrap=False)
     say("crosscheck", "bounds", found, style="dim", soft_wrap=False)
@@ -117,7 +117,7 @@ def _calls(comparison: Comparison) -> Table:
     local = [(delta.kind, "", *_times(delta)) for delta in several if not delta.is_collective][:MAX_LOCAL]
     title = f"{comparison.plan}: calls on {len(comparison.by_rank):,} ranks, medians, the longest in all first"
     heads = ("call", "message", "calls", "sim", "real", "ratio", "waits sim", "real")
-    return grid(title, heads, [*rows, *local], words=("call",), styles=[*[""] * len(rows), *["dim"] * len(local)])
+    return Table(title, heads, [*rows, *local], words=("call",), styles=[*[""] * len(rows), *["dim"] * len(local)])
 
 
 def _name(delta: Delta) -> str:
@@ -137,4 +137,4 @@ def _steps(check: CrossCheck) -> Table:
         times = (quantity(step.sim_s, "s"), quantity(step.real_s, "s"), noise, number(step.ratio))
         rows.append((each.plan, *times, f"{len(each.pairs):,}", f"{each.num_different:,}"))
     heads = ("plan", "sim", "real", "interquartile", "ratio", "operations", "differ")
-    return grid("steps", heads, rows, words=("plan",))
+    return Table("steps", heads, rows, words=("plan",))

@@ -12,18 +12,20 @@ from simfrontier.answers.explain import Explanation, PlanComparison, explain as 
 from simfrontier.answers.forecast import forecast_explain
 from simfrontier.base.wholefile import ensure_writable
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say, say_written, tell, write_page
+from simfrontier.interfaces.cli.console import console, print_json, progress, say, say_written, tell, write_page
 from simfrontier.interfaces.cli.options import announce
 from simfrontier.interfaces.report.explanation import (
-    EQUAL,
     LITTLE,
+    differences_table,
     explanation_page,
     first_that_fits,
+    parts_table,
+    ranking_table,
     shares_of,
-    shown_differences,
-    shown_parts,
+    waits_table,
 )
-from simfrontier.interfaces.report.phrases import options as set_options, percent, quantity, signed, signed_seconds
+from simfrontier.interfaces.report.phrases import options as set_options, quantity, signed, signed_seconds
+from simfrontier.interfaces.report.table import Table
 
 
 def explain(
@@ -122,41 +124,24 @@ def print_explanation(it: Explanation, out: Path | None) -> None:
     say("explain", "headline", it, shares_of(it.time), before=f"{it.title} ({it.fidelity}). ")
     if it.kept:
         tell(f"Found by its search and kept in all changes: {set_options(it.kept)}")
-    _print_parts(it)
+    tell(parts_table(it.plan, it.time))
     _print_waits(it)
     if it.changes:
         _print_changes(it)
     if it.against is not None:
-        _print_differences(it, it.against)
+        tell(differences_table(it, it.against))
     if len(it.ranking) > 1:
-        _print_ranking(it)
+        tell(ranking_table(it))
     say("explain", "against", it)
     say("explain", "left_out", it, style="dim")
     say_written(out)
 
 
-def _print_parts(it: Explanation) -> None:
-    rows = []
-    for part in shown_parts(it.time.parts):
-        num_ops = f"{part.calls:,}" if part.calls else ""
-        rows.append((part.words, quantity(part.seconds, "s"), percent(part.seconds / it.step_s), num_ops))
-    styles = [*[""] * len(rows), "bold"]
-    rows.append(("the step", quantity(it.step_s, "s"), percent(1.0), ""))
-    heads = ("what", "time", "of the step", "ops")
-    console().print(grid(f"Where a step of {it.plan} goes", heads, rows, words=("what",), styles=styles))
-
-
 def _print_waits(it: Explanation) -> None:
-    screen = console()
     if it.waits.pairs and it.waits.longest_s >= LITTLE * it.step_s:
-        heads = ("waiting", "for", "each", "no kernel", "calls", "in")
-        rows = []
-        for pair in it.waits.pairs:
-            each = (quantity(pair.seconds, "s"), quantity(pair.exposed_s, "s"), f"{pair.calls:,}")
-            rows.append((pair.waiting, pair.late, *each, pair.names[0]))
-        screen.print(grid("Who waited for whom to arrive", heads, rows, words=("waiting", "for", "in")))
+        tell(waits_table(it.waits))
         if it.waits.left_out:
-            screen.print(f"And {it.waits.left_out:,} other pairs.", style="dim")
+            console().print(f"And {it.waits.left_out:,} other pairs.", style="dim")
     tell(f"{it.waits.sentence}.")
     if it.note:
         tell(f"Simplified: {it.note}.", style="dim")
@@ -173,7 +158,7 @@ def _print_changes(it: Explanation) -> None:
             rows.append((f"{number}", one.label, *cells, one.note))
         styles = ["" if one.fits and one.saved_s > 0.0 else "dim" for one in shown]
         heads, title = ("", "change", "step", "saved", "of the step", "note"), "Possible improvements, each simulated"
-        screen.print(grid(title, heads, rows, words=("change", "note"), styles=styles))
+        tell(Table(title, heads, rows, words=("change", "note"), styles=styles))
     best = first_that_fits(it.changes)
     say("explain", "help", it, best, best is not None and best.share >= LITTLE, style="bold")
     if still:
@@ -182,24 +167,3 @@ def _print_changes(it: Explanation) -> None:
         screen.print("To repeat one, pass its settings to `simfrontier run`:", style="dim")
     for number, change in enumerate(shown, start=1):
         tell(f"{number:>3}  {set_options(change.settings)}", style="dim")
-
-
-def _print_differences(it: Explanation, other: PlanComparison) -> None:
-    shown = [
-        (each.words, each.a_s, each.b_s, EQUAL if each.is_equal else signed_seconds(each.seconds))
-        for each in shown_differences(other.differences)
-    ]
-    shown.append(("the step", it.step_s, other.step_s, signed_seconds(it.step_s - other.step_s)))
-    rows = [(words, quantity(a_s, "s"), quantity(b_s, "s"), apart) for words, a_s, b_s, apart in shown]
-    title, heads = f"{it.plan} against {other.plan}: where their steps go", ("what", it.plan, other.plan, "difference")
-    console().print(grid(title, heads, rows, words=("what",), styles=[*[""] * (len(rows) - 1), "bold"]))
-
-
-def _print_ranking(it: Explanation) -> None:
-    rows = []
-    for each in it.ranking:
-        step_s, compute_s = each.time.step_s, each.time.compute_s
-        difference = "" if each.next is None else signed_seconds(step_s - each.next.step_s)
-        rows.append((each.plan, *(quantity(s, "s") for s in (step_s, compute_s, step_s - compute_s)), difference))
-    heads = ("plan", "step", "compute", "exposed", "than the next")
-    console().print(grid(f"The {len(it.ranking)} plans, each against the next best", heads, rows, words=("plan",)))

@@ -11,10 +11,11 @@ from simfrontier.answers.forecast import forecast_run
 from simfrontier.answers.goodput import Goodput, find_goodput, goodput_rows
 from simfrontier.base.wholefile import ensure_writable
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say, say_written, write_page
+from simfrontier.interfaces.cli.console import print_json, progress, say, say_written, tell, write_page
 from simfrontier.interfaces.cli.options import announce
 from simfrontier.interfaces.report.goodput import goodput_csv, goodput_page
 from simfrontier.interfaces.report.phrases import quantity
+from simfrontier.interfaces.report.table import Table
 
 
 def goodput(
@@ -74,5 +75,5 @@ def _print(found: Goodput) -> None:
         )
         for each in found.yields
     ]
-    console().print(grid(title, heads, rows, left=("plan",)))
+    tell(Table(title, heads, rows, left=("plan",)))
     say("goodput", "summary", found)

@@ -22,7 +22,8 @@ from simfrontier.core.trace import write_perfetto
 from simfrontier.inputs.profiler import Job, Platform, difference, otherwise, platform_of, read_job
 from simfrontier.inputs.scenario import parse_setting
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, progress
+from simfrontier.interfaces.cli.console import print_json, progress, tell
+from simfrontier.interfaces.report.table import Table
 
 SUFFIXES = (".json", ".json.gz")
 
@@ -232,6 +233,6 @@ def _table(times: Sequence[CallTimes], num_ranks: int) -> None:
         )
         for each in times[:MOST_ROWS]
     ]
-    console().print(grid(f"Collectives{title} (medians)", heads, rows, words=("over",), left=("collective",)))
+    tell(Table(f"Collectives{title} (medians)", heads, rows, words=("over",), left=("collective",)))
     if len(times) > MOST_ROWS:
         typer.echo(f"and {len(times) - MOST_ROWS} other sizes (--json has all)")

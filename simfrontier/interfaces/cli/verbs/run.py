@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,17 +17,15 @@ from simfrontier.core.engine import Fidelity
 from simfrontier.inputs.scenario import Scenario
 from simfrontier.interfaces.api import num_simulations, view_of
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, progress, tell
+from simfrontier.interfaces.cli.console import console, print_json, progress, tell
 from simfrontier.interfaces.cli.options import announce
 from simfrontier.interfaces.report import phrases, results
 from simfrontier.interfaces.report.published import PublishedFigure
 from simfrontier.interfaces.report.slowdown import slowdown_rows, worst_rows
 from simfrontier.interfaces.report.study_page import study_page
 from simfrontier.interfaces.report.summary import assumed, rate_cells, verdict
+from simfrontier.interfaces.report.table import Table
 from simfrontier.interfaces.report.view import StudyView
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def run(
@@ -95,7 +93,7 @@ def print_run(found: results.Findings, view: StudyView, folder: Path, page: bool
     tell(*_misfits(view), *(f"– {plan}: {words}." for plan, words in found["headline"].advice.items()), style="dim")
     if varied:
         for at in reversed(varied["sizes"]):
-            console().print(_varied(varied, at))
+            tell(_varied(varied, at))
             console().print(at["strongest"] + ".")
         for sentence in varied["required"]:
             console().print(sentence + ".")
@@ -116,7 +114,7 @@ def print_run(found: results.Findings, view: StudyView, folder: Path, page: bool
 def _rates(found: results.Findings, view: StudyView) -> Table:
     title = f"{view.scenario.file.title}: {view.rate_unit} ({view.study.fidelity})"
     rows = [(plan, found["setup"]["stacks"][plan], *cells) for plan, cells in rate_cells(view).items()]
-    return grid(title, ("plan", "stack", *map(str, view.sizes)), rows, left=("plan", "stack"), gap=2)
+    return Table(title, ("plan", "stack", *map(str, view.sizes)), rows, left=("plan", "stack"), gap=2)
 
 
 def _setup(found: results.Findings, view: StudyView) -> Iterator[str]:
@@ -174,7 +172,7 @@ def _varied(found: Mapping[str, Any], at: Mapping[str, Any]) -> Table:
         rows.append(("published", *(cell(at["published"][plan]) if plan in at["published"] else "" for plan in plans)))
     rows += [(f"{one['setting']} = {one['value']}", *map(cell, one["compared"].values())) for one in at["varied"]]
     title = f"{title} at {at['devices']} devices ({found['fidelity']})"
-    return grid(title, ("setting", *plans), rows, words=("setting",), gap=2, styles=["bold"])
+    return Table(title, ("setting", *plans), rows, words=("setting",), gap=2, styles=["bold"])
 
 
 def _print_slowdown(found: Mapping[str, Any], device: str) -> None:
@@ -196,7 +194,7 @@ def _slowed(found: Mapping[str, Any], device: str) -> Table:
         )
     rows += [(label, *(of.get(plan, phrases.NOTHING) for plan in plans)) for label, of in worst_rows(found, device)]
     title = f"A step with trouble over a healthy one, at {found['num_devices']} devices ({found['fidelity']})"
-    return grid(title, ("trouble", *plans), rows, words=("trouble",), gap=2, styles=["bold"])
+    return Table(title, ("trouble", *plans), rows, words=("trouble",), gap=2, styles=["bold"])
 
 
 def _environments(found: Environment) -> Iterator[str]:

@@ -18,8 +18,9 @@ from simfrontier.core.network import RouteTable, route_table, save_routes
 from simfrontier.core.program import Schedule, check, load, render, save
 from simfrontier.inputs.scenario import Scenario
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid
+from simfrontier.interfaces.cli.console import console
 from simfrontier.interfaces.cli.options import announce
+from simfrontier.interfaces.report.table import Table
 
 
 def show(
@@ -114,7 +115,7 @@ def print_volumes(plan: str, devices: int, moves: Sequence[MoveBytes]) -> None:
         sizes = (moved.message_bytes, moved.need, moved.link)
         cells = (moved.name, moved.kind, "+".join(moved.axes), moved.codec, moved.algorithm, f"{moved.calls}")
         rows.append((*cells, *("–" if size is None else written(float(size), "bytes") for size in sizes)))
-    table = grid(f"{plan} on {devices}: bytes per step into each node", heads, rows, left=heads[:5])
+    table = Table(f"{plan} on {devices}: bytes per step into each node", heads, rows, left=heads[:5])
     screen = console()
     screen.width = max(screen.width, LEAST_WIDTH)
     screen.print(table)

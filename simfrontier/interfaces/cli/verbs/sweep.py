@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -14,12 +14,10 @@ from simfrontier.base.errors import InputError
 from simfrontier.base.units import counted, time_words
 from simfrontier.base.workers import Local, Place, SlurmJobs
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, progress, tell
+from simfrontier.interfaces.cli.console import print_json, progress, tell
 from simfrontier.interfaces.report.phrases import number, quantity
 from simfrontier.interfaces.report.sweep_page import write_sweep_page
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from simfrontier.interfaces.report.table import Table
 
 TOLD_POINTS: Final = 2_000  # from so many on their number and their time are said before the first
 
@@ -174,9 +172,7 @@ def sweep_document(outcome: sweeps.SweepOutcome, answer: sweeps.GoalAnswer | Non
         "known": outcome.known,
         "refused": counts.refused,
         "refused_whole": counts.refused_whole,
-        "best": [
-            {"scenario": row["scenario"], "plan": row["plan"], **row} for row in sweeps.best_rows(outcome.folder)
-        ],
+        "best": [{"scenario": row["scenario"], "plan": row["plan"], **row} for row in sweeps.best_rows(outcome.folder)],
         "goal": None if answer is None else sweeps.goal_document(answer),
         "ended": outcome.ended,
     }
@@ -206,18 +202,17 @@ def print_study(
 
 def print_sweep(outcome: sweeps.SweepOutcome, answer: sweeps.GoalAnswer | None, has_page: bool) -> None:
     """Print the best of each plan, the number of points, and the answer to the goal."""
-    study, counts, screen = outcome.study, outcome.counts, console()
+    study, counts = outcome.study, outcome.counts
     best = sweeps.best_rows(outcome.folder)
     if best:
         named = len(study.sources) > 1
         heads = (*(["scenario"] if named else ()), "plan", "devices", "tokens/s", "step", "point")
         rows = [(*([row["scenario"]] if named else ()), *_cells(row)) for row in best]
-        screen.print(grid(f"{study.file.title}: the best of each plan", heads, rows, left=("scenario", "plan"), gap=2))
+        tell(Table(f"{study.file.title}: the best of each plan", heads, rows, left=("scenario", "plan"), gap=2))
     written = f"{outcome.folder / 'rows.parquet'} ({counted(counts.rows, 'row')})"
     page = ", index.html (open it in a browser)" if has_page else ""
     goal = _goal(study, answer) if answer is not None else ()
-    for line in (*_settings(study, best), *_sentences(outcome), f"Written: {written}, manifest.json{page}", *goal):
-        tell(line)
+    tell(*_settings(study, best), *_sentences(outcome), f"Written: {written}, manifest.json{page}", *goal)
     if outcome.ended:
         tell(f"{outcome.ended}.")
 
@@ -267,7 +262,7 @@ def _goal(study: sweeps.SweepStudy, answer: sweeps.GoalAnswer) -> Iterator[str |
             for each in found.unknowns
         ]
         title = f"Shares of the variance of {answer.words}, with 90 % intervals in brackets"
-        yield grid(title, ("unknown", "by itself", "with all others known"), rows, words=("unknown",), gap=2)
+        yield Table(title, ("unknown", "by itself", "with all others known"), rows, words=("unknown",), gap=2)
         left = "" if found.num_rounds == found.num_planned else f" of {found.num_planned:,}"
         yield (
             f"{answer.words}: mean {number(found.mean)}, standard deviation {number(found.sd)} over unknown settings "

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from simfrontier.answers import search
 from simfrontier.answers.forecast import forecast_tune
@@ -17,10 +16,11 @@ from simfrontier.base.errors import InputError, StoppedError, nearest
 from simfrontier.base.wholefile import ensure_writable, filled
 from simfrontier.inputs.scenario import GridOrder, grid_orders
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, progress, say, tell
+from simfrontier.interfaces.cli.console import console, print_json, progress, say, tell
 from simfrontier.interfaces.cli.options import announce
 from simfrontier.interfaces.report.phrases import percent, quantity
 from simfrontier.interfaces.report.render import said
+from simfrontier.interfaces.report.table import Table
 from simfrontier.interfaces.report.tuning import BEST, TUNING_FILES, TuningFindings, tuning_document
 from simfrontier.interfaces.report.tuning_page import write_tuning
 
@@ -172,10 +172,10 @@ def print_tuning(outcome: search.TuningOutcome, folder: Path, top: int, page: bo
     times, parts = _times(found), _shares(shown)
     names: list[Column] = [("plan", lambda _, plan: plan.candidate.name)]
     if screen.width >= WIDE:
-        screen.print(_table(title, shown, [*names, *times, *parts]))
+        tell(_table(title, shown, [*names, *times, *parts]))
     else:
-        screen.print(_table(title, shown, [*names, *times]))
-        screen.print(_table("Where the time goes", shown, parts))
+        tell(_table(title, shown, [*names, *times]))
+        tell(_table("Where the time goes", shown, parts))
     tell(f"Stacks: {_stacks(shown)}.", style="dim")
     if found.num_samples:
         text = f"Probability of being the fastest of these {len(outcome.simulated)}, over {found.num_samples} samples"
@@ -184,7 +184,7 @@ def print_tuning(outcome: search.TuningOutcome, folder: Path, top: int, page: bo
     screen.print()
     say("tune", "lead", found)
     if outcome.own:
-        screen.print(_own(found))
+        tell(_own(found))
     say("tune", "faster_own", found)
     say("tune", "why", found, before="Why: ")
     say("tune", "sure", found)
@@ -227,15 +227,8 @@ def _shares(shown: Sequence[search.TunedPlan]) -> list[Column]:
 
 
 def _table(title: str, shown: Sequence[search.TunedPlan], columns: Sequence[Column]) -> Table:
-    table = grid(title, ("#",), words=())
-    for head, _ in columns:
-        if head == "plan":
-            table.add_column(head, overflow="fold")
-        else:
-            table.add_column(head, justify="right", no_wrap=" " not in head)
-    for place, plan in enumerate(shown):
-        table.add_row(f"{place + 1}", *(cell(place, plan) for _, cell in columns), style="" if place else "bold")
-    return table
+    rows = [(f"{place + 1}", *(cell(place, plan) for _, cell in columns)) for place, plan in enumerate(shown)]
+    return Table(title, ("#", *(head for head, _ in columns)), rows, words=("plan",), styles=["bold"])
 
 
 def _own(found: TuningFindings) -> Table:
@@ -244,4 +237,4 @@ def _own(found: TuningFindings) -> Table:
 
     rows = [(own.name, *measures(own.simulated), "".join(said("tune", "own", found, own))) for own in found.outcome.own]
     styles = ["" if own.fits else "dim" for own in found.outcome.own]
-    return grid("The scenario's own plans", ("plan", "step", "memory", ""), rows, words=("plan", ""), styles=styles)
+    return Table("The scenario's own plans", ("plan", "step", "memory", ""), rows, words=("plan", ""), styles=styles)

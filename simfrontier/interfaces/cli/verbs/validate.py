@@ -17,10 +17,11 @@ from simfrontier.base.workers import Place, Workers, for_calls
 from simfrontier.core.machine import load_machine
 from simfrontier.inputs.measured import Row, Setup
 from simfrontier.interfaces.cli import options
-from simfrontier.interfaces.cli.console import console, grid, print_json, say, say_written, tell, write_page
+from simfrontier.interfaces.cli.console import console, print_json, say, say_written, tell, write_page
 from simfrontier.interfaces.report.measured import runs_page, validation_page
 from simfrontier.interfaces.report.phrases import NOTHING, percent, signed
 from simfrontier.interfaces.report.render import said
+from simfrontier.interfaces.report.table import Table
 
 
 def validate(
@@ -286,12 +287,12 @@ def print_validation(done: accuracy.Validation, out: Path | None) -> None:
             rows.append(("" if place else summary.name, words.replace(" + ", "\n+ ") or NOTHING, *_cells(errors)))
             styles.append("dim" if words == "fitted" else "bold" if "+" in words else "")
     title = "predicted / measured − 1, all sizes"
-    console().print(grid(title, _HEAD, rows, words=("table",), left=("which",), gap=0, styles=styles))
+    tell(Table(title, _HEAD, rows, words=("table",), left=("which",), gap=0, styles=styles))
     if done.judged_bounds:
         rows = [(each.bound.series, *_bound_cells(each)) for each in done.judged_bounds]
         styles = ["" if each.holds else "bold red" for each in done.judged_bounds]
         title = "what tables are held to"
-        console().print(grid(title, _BOUNDS_HEAD, rows, words=("series",), left=("which",), gap=0, styles=styles))
+        tell(Table(title, _BOUNDS_HEAD, rows, words=("series",), left=("which",), gap=0, styles=styles))
     say("validate", "lead", done, style="bold", soft_wrap=False)
     say("validate", "findings", done, before="– ", soft_wrap=False)
     say_written(out)
@@ -303,12 +304,12 @@ def print_runs(done: accuracy.RunsValidation, out: Path | None) -> None:
     if done.overall is not None:
         rows = [("all", *_run_cells(done.overall)), *_run_rows(done)]
         title = f"{done.title}: predicted / measured − 1"
-        screen.print(grid(title, _RUNS_HEAD, rows, words=("runs",), styles=["bold"]))
+        tell(Table(title, _RUNS_HEAD, rows, words=("runs",), styles=["bold"]))
         worst = [
             (each.row.title, each.row.unit, f"{each.measured:.4g}", f"{each.prediction.value:.4g}", signed(each.error))
             for each in done.worst()
         ]
-        screen.print(grid("the farthest off", _WORST, worst, words=("run", "unit")))
+        tell(Table("the farthest off", _WORST, worst, words=("run", "unit")))
     if done.memory is not None:
         off = done.memory
         memory = f"Memory of {counted(off.count, 'run')} that state it: {percent(off.mean_abs)} off on average"
