@@ -319,22 +319,20 @@ def parts_table(plan: str, time: TimeSpent) -> Table:
 
 def waits_table(waits: Waits) -> Table:
     """Return the pairs of ranks that waited longest for each other."""
-    rows = [
-        (each.waiting, each.late, quantity(each.seconds, "s"), quantity(each.exposed_s, "s"), f"{each.calls:,}")
-        + ("; ".join(each.names),)
-        for each in waits.pairs
-    ]
+    rows = []
+    for each in waits.pairs:
+        times = quantity(each.seconds, "s"), quantity(each.exposed_s, "s")
+        rows.append((each.waiting, each.late, *times, f"{each.calls:,}", "; ".join(each.names)))
     heads = ("waiting", "for", "each waits", "no kernel", "calls", "in")
     return Table("Who waited for whom to arrive", heads, rows, words=("waiting", "for", "in"))
 
 
 def differences_table(it: Explanation, other: PlanComparison) -> Table:
     """Return where the steps of the explained plan and of another go."""
-    rows = [
-        (each.words, quantity(each.a_s, "s"), quantity(each.b_s, "s"))
-        + (EQUAL if each.is_equal else signed_seconds(each.seconds),)
-        for each in shown_differences(other.differences)
-    ]
+    rows = []
+    for each in shown_differences(other.differences):
+        difference = EQUAL if each.is_equal else signed_seconds(each.seconds)
+        rows.append((each.words, quantity(each.a_s, "s"), quantity(each.b_s, "s"), difference))
     steps = (quantity(it.step_s, "s"), quantity(other.step_s, "s"), signed_seconds(it.step_s - other.step_s))
     title = f"{it.plan} against {other.plan}: where their steps go"
     return with_total(rows, ("the step", *steps), title, ("part", it.plan, other.plan, "difference"))
