@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 from simfrontier.core.program.expansion import AbsoluteRefs
-from simfrontier.core.program.ir import Op, Ref, Role, Schedule, Tensor, TensorRole
+from simfrontier.core.program.ir import Ref, Role, Schedule, Tensor, TensorRole
 from simfrontier.core.program.roles import axis_of_roles
 
 LASTING: tuple[TensorRole, ...] = ("weight", "master", "optimizer", "state", "constant")
@@ -102,31 +101,15 @@ def saved_bytes(schedule: Schedule) -> SavedBytes:
 
 
 def _held(schedule: Schedule, role: Role) -> Iterator[Ref]:
-    """The instances of a role that a checkpoint holds."""
-    kept = {name for name, tensor in schedule.tensors.items() if tensor.persistent and tensor.role in LASTING}
-    copies = {name for name, tensor in schedule.tensors.items() if tensor.persistent and tensor.role == "copy"}
+    """The instances of a role that a checkpoint holds: of copies those that it reads before it writes them."""
+    roles = {name: tensor.role for name, tensor in schedule.tensors.items() if tensor.persistent}
+    lasting = {name: role for name, role in roles.items() if role in LASTING or role == "copy"}
     refs = AbsoluteRefs(schedule.tensors, role)
-    of_block: dict[int, dict[Ref, bool]] = {}
-    out: dict[Ref, bool] = {}
-    for call in role.calls:
-        if call.block not in of_block:
-            of_block[call.block] = _first_touches(refs, schedule.blocks[call.block], kept | copies)
-        for ref, is_read in of_block[call.block].items():
-            layer = ref.layer + call.layer if schedule.tensors[ref.name].per_layer else 0
-            out.setdefault(Ref(ref.name, layer), is_read)
-    return (ref for ref, is_read in out.items() if is_read or ref.name in kept)
-
-
-def _first_touches(refs: AbsoluteRefs, block: tuple[Op, ...], names: set[str]) -> dict[Ref, bool]:
-    """Of the tensors of these names that a block touches, relative to the call: whether it reads them before it writes
-    them."""
-    out: dict[Ref, bool] = {}
-    for op in block:
-        reads, writes, accumulates = refs.relative(op)
-        for ref in reads:
-            if ref.name in names:
-                out.setdefault(ref, True)
-        for ref in chain(writes, accumulates):
-            if ref.name in names:
-                out.setdefault(ref, False)
-    return out
+    first: dict[Ref, bool] = {}
+    for call, op in role.instances():
+        reads, *changed = refs.absolute(op, call)
+        for is_read, touched in ((True, reads), *((False, each) for each in changed)):
+            for ref in touched:
+                if ref.name in lasting:
+                    first.setdefault(ref, is_read)
+    return (ref for ref, is_read in first.items() if is_read or lasting[ref.name] != "copy")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -71,6 +71,10 @@ class Comparison:
         return min(ends, key=lambda rank: (-ends[rank], rank), default=-1)
 
 
+Ops = Mapping[int, Span]
+Fact = tuple[int | None, str, str, str]  # an op, what differs, as simulated and in reality
+
+
 def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
     """Join the two traces, on the ranks that the real one says it holds, if it does. Raises InputError where they are
     not of the same schedule."""
@@ -80,28 +84,22 @@ def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
             "allowed: two traces of one schedule"
         )
     simulated, really = _by_rank(sim), _by_rank(real)
-    differences = _Differences()
+    ranks_of: dict[Fact, list[int]] = {}
     pairs: list[OpPair] = []
     left_out = _left_out(plan, simulated, really, real)
     for rank in sorted({*simulated, *really} - left_out):
         mine, its = simulated.get(rank), really.get(rank)
-        if mine is None or its is None:
-            differences.add(rank, None, "its ops", *_counts(mine, its))
-            continue
-        for op in sorted({*mine, *its}):
-            if op in mine and op in its:
-                differences.compare(rank, mine[op], its[op])
-                pairs.append(OpPair(rank=rank, sim=mine[op], real=its[op]))
-            else:
-                differences.add(rank, op, "the op", *(_title(each.get(op)) for each in (mine, its)))
-        if mine.keys() == its.keys():
-            differences.compare_orders(rank, mine, its)
-    return Comparison(
-        plan=plan, sim=sim, real=real, pairs=tuple(pairs), differences=differences.all(), num_left_out=len(left_out)
+        for fact in _differences(mine, its):
+            ranks_of.setdefault(fact, []).append(rank)
+        if mine is not None and its is not None:
+            pairs += [OpPair(rank=rank, sim=mine[op], real=its[op]) for op in sorted(mine.keys() & its.keys())]
+    differences = tuple(
+        TraceDifference(op=op, what=what, sim=a, real=b, ranks=tuple(ranks))
+        for (op, what, a, b), ranks in ranks_of.items()
     )
-
-
-Ops = Mapping[int, Span]
+    return Comparison(
+        plan=plan, sim=sim, real=real, pairs=tuple(pairs), differences=differences, num_left_out=len(left_out)
+    )
 
 
 def _by_rank(trace: Trace) -> dict[int, Ops]:
@@ -124,35 +122,27 @@ def _left_out(plan: str, simulated: Mapping[int, Ops], really: Mapping[int, Ops]
     return {*simulated} - {*really} - {*held}
 
 
-class _Differences:
-    """Collects differences; those that are alike on several ranks are one."""
-
-    def __init__(self) -> None:
-        self.ranks: dict[tuple[int | None, str, str, str], list[int]] = {}
-
-    def add(self, rank: int, op: int | None, field: str, sim: str, real: str) -> None:
-        self.ranks.setdefault((op, field, sim, real), []).append(rank)
-
-    def compare(self, rank: int, sim: Span, real: Span) -> None:
+def _differences(mine: Ops | None, its: Ops | None) -> Iterator[Fact]:
+    """Yield what differs on a rank. Lanes are FIFOs: the order in which a rank was ready for a lane's ops is the order
+    in which it did them."""
+    if mine is None or its is None:
+        sim, real = (MISSING if ops is None else f"{len(ops)} ops" for ops in (mine, its))
+        yield None, "its ops", sim, real
+        return
+    for op in sorted({*mine, *its}):
+        if op not in mine or op not in its:
+            yield op, "the op", _title(mine.get(op)), _title(its.get(op))
+            continue
         for name in EQUAL:
-            a, b = getattr(sim, name), getattr(real, name)
+            sim, real = (_value(getattr(each[op], name)) for each in (mine, its))
+            if sim != real:
+                yield op, name, sim, real
+    orders, real_orders = _orders(mine), _orders(its)
+    for lane in orders if mine.keys() == its.keys() else ():
+        for a, b in zip(orders[lane], real_orders.get(lane, ()), strict=False):
             if a != b:
-                self.add(rank, sim.op, name, _value(a), _value(b))
-
-    def compare_orders(self, rank: int, sim: Ops, real: Ops) -> None:
-        """Lanes are FIFOs: the order in which a rank was ready for a lane's ops is the order in which it did them."""
-        mine, its = _orders(sim), _orders(real)
-        for lane in mine:
-            for a, b in zip(mine[lane], its.get(lane, ()), strict=False):
-                if a != b:
-                    self.add(rank, a, f"order of lane {lane}", f"op {a}", f"op {b} in its place")
-                    break
-
-    def all(self) -> tuple[TraceDifference, ...]:
-        return tuple(
-            TraceDifference(op=op, what=what, sim=sim, real=real, ranks=tuple(ranks))
-            for (op, what, sim, real), ranks in self.ranks.items()
-        )
+                yield a, f"order of lane {lane}", f"op {a}", f"op {b} in its place"
+                break
 
 
 def _orders(ops: Ops) -> dict[str, list[int]]:
@@ -165,11 +155,6 @@ def _orders(ops: Ops) -> dict[str, list[int]]:
 def _value(value: object) -> str:
     """Write a value in full: sizes may differ by one byte."""
     return f"{value:.17g}" if isinstance(value, float) else str(value)
-
-
-def _counts(sim: Ops | None, real: Ops | None) -> tuple[str, str]:
-    sizes = (MISSING if ops is None else f"{len(ops)} ops" for ops in (sim, real))
-    return next(sizes), next(sizes)
 
 
 def _title(span: Span | None) -> str:

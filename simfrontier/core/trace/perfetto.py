@@ -13,8 +13,17 @@ from pydantic import Field, ValidationError
 from simfrontier.base.errors import InputError
 from simfrontier.base.io import External, NotNegative, fault_of, text_of
 from simfrontier.base.wholefile import write_whole
-from simfrontier.core.trace.table import Span, Trace, ranges_text, ranks_of_text
-from simfrontier.core.trace.trace_file import Counter, Place, Process, TraceFile, file_of
+from simfrontier.core.trace.table import (
+    Counter,
+    Place,
+    Process,
+    Span,
+    Trace,
+    TraceFile,
+    file_of,
+    ranges_text,
+    ranks_of_text,
+)
 
 FORMAT: Final = "simfrontier.trace"
 VERSION: Final = 1
