@@ -15,8 +15,8 @@ from simfrontier.core.collectives import message_bytes
 from simfrontier.core.cost import Pricing
 from simfrontier.core.engine import Fidelity, SimulatedStep, simulate_step
 from simfrontier.core.program import Collective, SegmentedProgram
+from simfrontier.inputs.profiler.changed_job import Platform
 from simfrontier.inputs.profiler.job import Job
-from simfrontier.inputs.profiler.platform import Platform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

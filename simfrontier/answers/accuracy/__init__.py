@@ -6,18 +6,18 @@ from simfrontier.answers.accuracy.call_tables import (
     date_of as date_of,
     faults_of as faults_of,
 )
-from simfrontier.answers.accuracy.fitting.least_squares import fit as fit, problem_of as problem_of
-from simfrontier.answers.accuracy.fitting.outcome import (
+from simfrontier.answers.accuracy.fit_outcome import (
     FitOutcome as FitOutcome,
     Parameter as Parameter,
     error_summary as error_summary,
 )
-from simfrontier.answers.accuracy.fitting.rows import (
+from simfrontier.answers.accuracy.fit_rows import (
     FitRows as FitRows,
     choose as choose,
     cross_validated as cross_validated,
     places_of as places_of,
 )
+from simfrontier.answers.accuracy.least_squares import fit as fit, problem_of as problem_of
 from simfrontier.answers.accuracy.own_tables import validate_files as validate_files
 from simfrontier.answers.accuracy.predictors.calls import (
     harnesses_of as harnesses_of,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from simfrontier.answers.accuracy.fitting.rows import named, set_apart
+from simfrontier.answers.accuracy.fit_rows import named, set_apart
 from simfrontier.answers.accuracy.predictors.calls import KINDS, harnesses_of, shipped_harnesses, shown_fault
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.base.units import counted

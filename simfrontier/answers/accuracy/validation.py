@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from simfrontier.answers.accuracy.fitting.rows import shipped_rows_left_out
+from simfrontier.answers.accuracy.fit_rows import shipped_rows_left_out
 from simfrontier.answers.accuracy.predictors import predict_row, row_fitted
 from simfrontier.answers.accuracy.predictors.calls import Harness
 from simfrontier.answers.accuracy.predictors.rates import BoundedRate

@@ -1,14 +1,12 @@
 """Traces of PyTorch's profiler (Kineto): simulated steps as such, and measured jobs simulated again."""
 
 from simfrontier.inputs.profiler.changed_job import (
+    Platform as Platform,
+    difference as difference,
     on_ranks as on_ranks,
     otherwise as otherwise,
+    platform_of as platform_of,
     with_gathers_in_nodes as with_gathers_in_nodes,
     with_kernels as with_kernels,
 )
 from simfrontier.inputs.profiler.job import Job as Job, read_job as read_job
-from simfrontier.inputs.profiler.platform import (
-    Platform as Platform,
-    difference as difference,
-    platform_of as platform_of,
-)

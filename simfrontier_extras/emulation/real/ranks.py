@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from simfrontier.base.errors import SimfrontierError
-from simfrontier_extras.emulation.real.fabric import WIRING
+from simfrontier_extras.emulation.real.fabric import WIRING, build, in_namespace, missing, private, search_path
 from simfrontier_extras.emulation.real.layout import CONTROL, DATA, NamespaceLayout, lay_out
-from simfrontier_extras.emulation.real.namespaces import build, in_namespace, missing, private, search_path
 from simfrontier_extras.emulation.wiring import load_wiring
 from simfrontier_real.ranks.launch import SHARED, RankProcess, StoppedError, print_stopped, signals, watch
 

@@ -40,7 +40,7 @@ def emulate(
 
 def fabric_check() -> None:
     """Say what this system lacks for an emulated fabric, a line each; exit code 1 where it lacks something."""
-    from simfrontier_extras.emulation.real.namespaces import missing
+    from simfrontier_extras.emulation.real.fabric import missing
 
     lacking = missing()
     for line in lacking:

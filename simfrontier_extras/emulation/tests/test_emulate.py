@@ -11,12 +11,12 @@ import pytest
 from simfrontier.core.trace import load_links, read_perfetto
 from simfrontier_extras.emulation.job_file import load_changes, load_jobs
 from simfrontier_extras.emulation.limits import load_run
-from simfrontier_extras.emulation.real import namespaces
+from simfrontier_extras.emulation.real import fabric
 from simfrontier_extras.emulation.tests.emulations import QUICK, command, tiny
 from simfrontier_extras.emulation.wiring import load_wiring
 from tests.invoke import TOY, invoke, refusal
 
-LACKING = namespaces.missing()
+LACKING = fabric.missing()
 in_fabric = pytest.mark.skipif(bool(LACKING), reason=f"no emulated fabric here: {'; '.join(LACKING)}")
 
 

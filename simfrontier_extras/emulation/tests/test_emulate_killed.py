@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier_extras.emulation.real import namespaces
+from simfrontier_extras.emulation.real import fabric
 from simfrontier_extras.emulation.tests.emulations import command, tiny
 
-LACKING = namespaces.missing()
+LACKING = fabric.missing()
 pytestmark = pytest.mark.skipif(bool(LACKING), reason=f"no emulated fabric here: {'; '.join(LACKING)}")
 
 LIMIT_S = 30.0

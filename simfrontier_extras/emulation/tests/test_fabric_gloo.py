@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier_extras.emulation.real import namespaces, ranks as launch
+from simfrontier_extras.emulation.real import fabric, ranks as launch
 from simfrontier_extras.emulation.tests.wirings import wired
 from simfrontier_extras.emulation.wiring import save_wiring
 
-LACKING = namespaces.missing()
+LACKING = fabric.missing()
 pytestmark = pytest.mark.skipif(bool(LACKING), reason=f"no emulated fabric here: {'; '.join(LACKING)}")
 
 PAIR = wired(2, (0, 1), [(0, 1), (1, 0)], {(0, 1): [0, 1], (1, 0): [1, 0]})

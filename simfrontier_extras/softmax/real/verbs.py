@@ -20,7 +20,7 @@ def softmax(
 ) -> None:
     """Time float32 softmax with two and with three passes over memory on one CPU thread; `simfrontier softmax` renders
     the table as a page."""
-    from simfrontier_extras.softmax.real.timing import DEFAULT_SIZES, parse_elements, time_to
+    from simfrontier_extras.softmax.real.softmax import DEFAULT_SIZES, parse_elements, time_to
     from simfrontier_real.options import refuse_places
 
     refuse_places(None, out)

@@ -11,7 +11,7 @@ def _run() -> None:
     half is installed."""
     if find_spec("numba") is None:
         return
-    from simfrontier_extras.softmax.real.timing import last_cache_bytes, time_all
+    from simfrontier_extras.softmax.real.softmax import last_cache_bytes, time_all
 
     cache_bytes = last_cache_bytes()
     elements = cache_bytes  # floats: four times the cache

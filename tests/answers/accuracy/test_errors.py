@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simfrontier.answers.accuracy.fitting.rows import Mask, fits_without
+from simfrontier.answers.accuracy.fit_rows import Mask, fits_without
 from simfrontier.answers.accuracy.residual import Residual, around, covariance, errors_of
 from simfrontier.answers.accuracy.validation import ONLY_BOUNDED, ErrorBound, judge, validate
 from simfrontier.inputs.measured import Pathology

@@ -57,7 +57,7 @@ def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
     shipped: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One number of devices stands for all: each fit costs a second. What it was not shown it predicts otherwise."""
-    from simfrontier.answers.accuracy.fitting import rows as cross
+    from simfrontier.answers.accuracy import fit_rows as cross
 
     rows = [
         row for row in calls() if row.devices in (32, 128) and load_table("rccl_frontier").pathology_of(row) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simfrontier.core.machine import load_machine
-from simfrontier.inputs.profiler.platform import difference
+from simfrontier.inputs.profiler.changed_job import difference
 from simfrontier.inputs.profiler.rank_trace import DeviceModel
 
 GIB = 1 << 30

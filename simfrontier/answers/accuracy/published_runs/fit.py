@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final
 import numpy as np
 from pydantic import Field
 
-from simfrontier.answers.accuracy.fitting.least_squares import with_number
-from simfrontier.answers.accuracy.fitting.rows import Mask
+from simfrontier.answers.accuracy.fit_rows import Mask
+from simfrontier.answers.accuracy.least_squares import with_number
 from simfrontier.answers.accuracy.published_runs.step import JobStep
 from simfrontier.answers.accuracy.residual import covariance
 from simfrontier.base.arrays import Floats

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
 
-from simfrontier.answers.accuracy.fitting.rows import fits_without
+from simfrontier.answers.accuracy.fit_rows import fits_without
 from simfrontier.answers.accuracy.published_runs.fit import (
     Parameter,
     StepMoves,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simfrontier.answers.accuracy.fitting.least_squares import FitProblem
+from simfrontier.answers.accuracy.least_squares import FitProblem
 from simfrontier.answers.accuracy.predictors.calls import Harness
 from simfrontier.core.collectives import Library, load_library
 from simfrontier.inputs.measured import CallRow

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.answers.accuracy.fitting.least_squares import FitProblem, fit
-from simfrontier.answers.accuracy.fitting.outcome import FitOutcome, error_summary
-from simfrontier.answers.accuracy.fitting.rows import FitRows, cross_validated
+from simfrontier.answers.accuracy.fit_outcome import FitOutcome, error_summary
+from simfrontier.answers.accuracy.fit_rows import FitRows, cross_validated
+from simfrontier.answers.accuracy.least_squares import FitProblem, fit
 from simfrontier.answers.accuracy.residual import NotCovered
 from simfrontier.core.collectives import load_calibration, load_library, write_calibration
 from simfrontier.inputs.measured import CallRow

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simfrontier.answers.accuracy.fitting.least_squares import (
+from simfrontier.answers.accuracy.fit_rows import cross_validated, places_of
+from simfrontier.answers.accuracy.least_squares import (
     STEPPED,
     FitProblem,
     allowed,
@@ -19,7 +20,6 @@ from simfrontier.answers.accuracy.fitting.least_squares import (
     with_numbers,
     with_partners,
 )
-from simfrontier.answers.accuracy.fitting.rows import cross_validated, places_of
 from simfrontier.answers.accuracy.predictors import FITS, fitted_rows
 from simfrontier.core.collectives import Library, libraries, load_library
 from simfrontier.core.machine import Provenance

@@ -11,14 +11,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from simfrontier.answers.accuracy.fitting.least_squares import (
-    FitProblem,
-    FitResult,
-    fit,
-    problem_of,
-    shown,
-    with_numbers,
-)
+from simfrontier.answers.accuracy.least_squares import FitProblem, FitResult, fit, problem_of, shown, with_numbers
 from simfrontier.answers.accuracy.predictors import FITS, fitted_rows, was_fitted
 from simfrontier.answers.accuracy.predictors.calls import Harness, lacking, other_place, predict_call, shown_fault
 from simfrontier.answers.accuracy.residual import NotCovered, Prediction

@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from simfrontier.answers.accuracy.fitting.least_squares import FitProblem, FitResult, free_parameters, with_partners
-from simfrontier.answers.accuracy.fitting.rows import CrossValidation, FitRows, Where
+from simfrontier.answers.accuracy.fit_rows import CrossValidation, FitRows, Where
+from simfrontier.answers.accuracy.least_squares import FitProblem, FitResult, free_parameters, with_partners
 from simfrontier.answers.accuracy.predictors import was_fitted
 from simfrontier.answers.accuracy.predictors.calls import KINDS, groups_of
 from simfrontier.answers.accuracy.residual import Residual, Use, around, errors_of

@@ -1,1 +1,0 @@
-"""Fits of free parameters of library models and measuring programs to measured calls."""
