@@ -11,7 +11,6 @@ import simpy
 from numpy.typing import NDArray
 
 from simfrontier.core.collectives import (
-    GroupShape,
     Recipe,
     StepLaw,
     algorithm as algorithm_of,
@@ -142,7 +141,7 @@ class CallPlans:
         """The op's call in one of its groups or pairs."""
         if (op.number, group) not in self._planned:
             ranks = tuple(self._groups(op)[0][group].tolist())
-            made = self._exchange(op, ranks) if isinstance(op, Exchange) else self._plan(op, group, ranks)
+            made = self._exchange(op, ranks) if isinstance(op, Exchange) else self._collective(op, group, ranks)
             self._planned[op.number, group] = made
         return self._planned[op.number, group]
 
@@ -172,75 +171,62 @@ class CallPlans:
         """A message each way, sent as direct messages of an all-to-all of two are (as `cost` prices it)."""
         pricing, library = self.pricing, self.pricing.library
         sizes = exchanged_bytes(op, pricing.schedule.tensors, pricing.schedule.mesh)
-        by, shape = algorithm_of(DIRECT), pair_shape(self.pricing.pattern_of(op).edges.sum(axis=0))
-        pair = recipe(pricing.fabric, np.array(ranks), DIRECT, library, max(sizes))
-        form = self._form("all_to_all", pair)
+        shape = pair_shape(pricing.pattern_of(op).edges.sum(axis=0))
+        form = self._form("all_to_all", recipe(pricing.fabric, np.array(ranks), DIRECT, library, max(sizes)))
         sent = {(0, 1): float(sizes[0]), (1, 0): float(sizes[1])}
-        most = by.most_at_once(library)
-        plan = MessagePlan(
-            form=form,
-            sizes=[sent.get(ends, 0.0) for ends in zip(form.src, form.dst, strict=True)],
-            paths=[self._path(DIRECT, ranks[a], ranks[b]) for a, b in zip(form.src, form.dst, strict=True)],
-            backs=[self._path(DIRECT, ranks[b], ranks[a]) for a, b in zip(form.src, form.dst, strict=True)],
-            law=algorithm_of(DIRECT).step_law(library, "all_to_all", max(sizes), shape, math.inf, 1),
-            cap_bytes_per_s=math.inf,
-            most_at_once=most,
-            is_host=most is not None and not library.paced,
-            coding=NO_CODING,
-            gap_s=pricing.machine.device.kernel_gap_s,
-        )
+        each = [sent.get(ends, 0.0) for ends in zip(form.src, form.dst, strict=True)]
+        law = algorithm_of(DIRECT).step_law(library, "all_to_all", max(sizes), shape, math.inf, 1)
+        plan = self._message(DIRECT, ranks, form, each, law, math.inf, NO_CODING)
         return CallPlan(ranks=ranks, plans=(plan,), measured_s=None)
 
-    def _plan(self, op: Collective, group: int, ranks: tuple[int, ...]) -> CallPlan:
-        pricing, algorithm = self.pricing, self.pricing.algorithms[op.number]
-        shape = pricing.shape(op.axes)
-        messages = messages_of(op, pricing.schedule.tensors, pricing.schedule.mesh)
+    def _collective(self, op: Collective, group: int, ranks: tuple[int, ...]) -> CallPlan:
+        pricing, name = self.pricing, self.pricing.algorithms[op.number]
+        by, library, mesh = algorithm_of(name), pricing.library, pricing.schedule.mesh
+        shape, rate = pricing.shape(op.axes), self._sent_per_s(op, group)
+        messages = messages_of(op, pricing.schedule.tensors, mesh)
         if op.number not in self._recipes:
             self._recipes[op.number] = recipes_of(op, pricing)
         recipe = self._recipes[op.number][group]
-        form = self._form(op.wire_kind, recipe)
-        paths = [self._path(algorithm, ranks[a], ranks[b]) for a, b in zip(form.src, form.dst, strict=True)]
-        backs = [self._path(algorithm, ranks[b], ranks[a]) for a, b in zip(form.src, form.dst, strict=True)]
+        form, num_channels = self._form(op.wire_kind, recipe), len(recipe.orders)
+        coding = PerHopCoding.of(op, pricing.schedule.tensors, mesh, pricing.machine)
+        coding = replace(coding, seconds=coding.seconds * num_channels)  # the channels share the device
         plans = []
         for message in messages:
             sizes = form.sizes(message.num_bytes, element_bytes(op, message))
-            law = algorithm_of(algorithm).step_law(
-                pricing.library,
-                op.kind,
-                message.num_bytes,
-                shape,
-                self._sent_per_s(op, group, shape),
-                len(recipe.orders),
-            )
-            cap = algorithm_of(algorithm).cap_bytes_per_s(pricing.library, shape)
+            law = by.step_law(library, op.kind, message.num_bytes, shape, rate, num_channels)
+            cap = by.cap_bytes_per_s(library, shape)
             if math.isfinite(cap):  # holds for the volume; a tree's inner members send more
-                volume = float(sent_share(op, algorithm, pricing.schedule.mesh)) * message.num_bytes
+                volume = float(sent_share(op, name, mesh)) * message.num_bytes
                 cap *= max(1.0, float(np.bincount(form.src, sizes).max(initial=0.0)) / volume) / len(set(form.channel))
-            most = algorithm_of(algorithm).most_at_once(pricing.library)
-            is_host = most is not None and not pricing.library.paced
-            plans.append(
-                MessagePlan(
-                    form=form,
-                    sizes=sizes,
-                    paths=paths,
-                    backs=backs,
-                    law=law,
-                    cap_bytes_per_s=cap,
-                    most_at_once=most,
-                    is_host=is_host,
-                    coding=self._coding(op, len(recipe.orders)),
-                    gap_s=pricing.machine.device.kernel_gap_s,
-                )
-            )
+            plans.append(self._message(name, ranks, form, sizes, law, cap, coding))
         table = pricing.table(op)
         measured_s = None if table is None else sum(table.seconds(message.num_bytes) for message in messages)
         return CallPlan(ranks=ranks, plans=tuple(plans), measured_s=measured_s)
 
-    def _coding(self, op: Collective, num_channels: int) -> PerHopCoding:
-        """What each of the channels, which share the device, takes to code its messages."""
-        pricing = self.pricing
-        coding = PerHopCoding.of(op, pricing.schedule.tensors, pricing.schedule.mesh, pricing.machine)
-        return replace(coding, seconds=coding.seconds * num_channels)
+    def _message(
+        self,
+        name: str,
+        ranks: tuple[int, ...],
+        form: TransferLists,
+        sizes: list[float],
+        law: StepLaw,
+        cap_bytes_per_s: float,
+        coding: PerHopCoding,
+    ) -> MessagePlan:
+        most = algorithm_of(name).most_at_once(self.pricing.library)
+        ends = list(zip(form.src, form.dst, strict=True))
+        return MessagePlan(
+            form=form,
+            sizes=sizes,
+            paths=[self._path(name, ranks[a], ranks[b]) for a, b in ends],
+            backs=[self._path(name, ranks[b], ranks[a]) for a, b in ends],
+            law=law,
+            cap_bytes_per_s=cap_bytes_per_s,
+            most_at_once=most,
+            is_host=most is not None and not self.pricing.library.paced,
+            coding=coding,
+            gap_s=self.pricing.machine.device.kernel_gap_s,
+        )
 
     def _form(self, kind: CollectiveKind, recipe: Recipe) -> TransferLists:
         library = self.pricing.library
@@ -264,11 +250,10 @@ class CallPlans:
             )
         return self._paths[key]
 
-    def _sent_per_s(self, op: Collective, group: int, shape: GroupShape) -> float:
+    def _sent_per_s(self, op: Collective, group: int) -> float:
         """The rate at which a rank sends when nothing but the op's groups runs."""
         pricing, key = self.pricing, self.pricing.key_of(op)
         if key not in self._rates:
-            pattern = pricing.pattern_of(op)
-            cap = algorithm_of(pricing.algorithms[op.number]).cap_bytes_per_s(pricing.library, shape)
-            self._rates[key] = FoldedPattern.alone(pricing.fabric, pattern, exact=True).sent_per_s(cap).tolist()
+            alone = FoldedPattern.alone(pricing.fabric, pricing.pattern_of(op), exact=True)
+            self._rates[key] = alone.sent_per_s(pricing.cap(key)).tolist()
         return self._rates[key][group]

@@ -8,15 +8,12 @@ from functools import reduce
 from operator import or_
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.cost import Flow
 from simfrontier.core.network import solve
 
-MOST_UNFILTERED = 10_000  # loads of flows that run together, above which links that cannot fill are left out
 MOST_APART = 1_000_000  # flows in all sets that are kept as they share links, some 200 MB
-MARGIN = 1e-9  # relative distance from full within which a link may fill
 LEAST_UNITS = 1.0  # assumed: compute units of a device that calls leave to kernels however many run
 
 
@@ -89,53 +86,15 @@ class FlowRates:
     def solved(self, numbers: tuple[int, ...]) -> dict[int, float]:
         """The rate of each of these flows, which share links with no others."""
         flows = [self.flows[number] for number in numbers]
-        link = np.concatenate([flow.rows for flow in flows])
+        rows, at = np.unique(np.concatenate([flow.rows for flow in flows]), return_inverse=True)
         load = np.concatenate([flow.load for flow in flows])
         which = np.repeat(np.arange(len(flows)), [len(flow.rows) for flow in flows])
-        rows, at = _numbered(link, len(self.capacity))
-        reserved = np.concatenate([flow.reserved for flow in flows])
-        held = np.bincount(at, reserved, len(rows)).astype(np.float64, copy=False)
-        capacity, caps = not_held(self.capacity[rows], held), np.array([flow.cap for flow in flows])
-        if len(at) > MOST_UNFILTERED:
-            mine = can_fill(at, which, load, capacity, caps)[at]
-            kept, at = _numbered(at[mine], len(rows))
-            capacity, load, which = capacity[kept], load[mine], which[mine]
-        usage = np.zeros((len(capacity), len(flows)))
+        held = np.zeros(len(rows))
+        np.add.at(held, at, np.concatenate([flow.reserved for flow in flows]))
+        usage = np.zeros((len(rows), len(flows)))
         usage[at, which] = load
-        rates = solve(usage, capacity, caps)
+        rates = solve(usage, not_held(self.capacity[rows], held), np.array([flow.cap for flow in flows]))
         return dict(zip(numbers, rates.tolist(), strict=True))
-
-
-def can_fill(link: Ints, which: Ints, load: Floats, capacity: Floats, caps: Floats) -> NDArray[np.bool_]:
-    """[num_links] whether a link may fill, and so hold flows up, whatever the max-min rates are.
-
-    link, which, load  [num_loads] `load` is what flow number `which` takes of a link per unit of its rate
-    capacity, caps     [num_links], [num_flows]
-
-    No flow is faster than its cap, nor than any of its links lets it be alone: a link that would not be full if all
-    flows were that fast, such as most of the pools between groups of nodes, decides nothing. Of the links that a flow
-    has to itself the first that lets it be no faster is enough.
-    """
-    loaded = load > 0.0
-    link, which, load = link[loaded], which[loaded], load[loaded]
-    alone, top = capacity[link] / load, caps.copy()
-    np.minimum.at(top, which, alone)
-    most = np.bincount(link, load * top[which], len(capacity))
-    fills: NDArray[np.bool_] = most >= capacity * (1.0 - MARGIN)
-    own = np.flatnonzero((np.bincount(link, minlength=len(capacity)) == 1)[link])  # loads of links with one flow
-    fills[link[own]] = False
-    own = own[alone[own] == top[which[own]]]
-    fills[link[own[np.unique(which[own], return_index=True)[1]]]] = True
-    return fills
-
-
-def _numbered(things: Ints, count: int) -> tuple[Ints, Ints]:
-    """The different ones of things below `count`, ascending, and where each stands among them."""
-    place = np.zeros(count, np.int64)
-    place[things] = 1
-    different = np.flatnonzero(place)
-    place[different] = np.arange(len(different))
-    return different, place[things]
 
 
 def sets_that_share(flows: Iterable[int], load_of: Callable[[int], int]) -> list[tuple[int, list[int]]]:

@@ -93,24 +93,8 @@ class DragonflyPools(Pools):
         With G groups and non-minimal share u, a demand d(a,b) puts (1-u) d on pool (a,b), and u/(G-2) d on both (a,c)
         and (c,b) for each third group c. Summed over the demands of an activity, pool (c,d) carries
             alpha d(c,d) + beta (out(c) + in(d)),   beta = u/(G-2),  alpha = 1 - u - 2 beta,
-        with out and in the demands that leave c and that reach d. So only group sums are spread, never single demands;
-        and of activities with the same demands only one's.
+        with out and in the demands that leave c and that reach d. So only group sums are spread, never single demands.
         """
-        alike = _alike(act, source, target, amount)
-        if alike is None:
-            return self._spread(act, source, target, amount)
-        acts, first, which = alike
-        mine = np.isin(act, acts[first])
-        own, pool, load = self._spread(
-            np.searchsorted(acts[first], act[mine]), source[mine], target[mine], amount[mine]
-        )
-        start = np.searchsorted(own, np.arange(len(first) + 1))
-        count = np.diff(start)[which]
-        place = np.repeat(start[which] - np.cumsum(count) + count, count) + np.arange(count.sum())
-        return np.repeat(acts, count), pool[place], load[place]
-
-    def _spread(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> Loads:
-        """The loads of each activity by itself."""
         num_groups = self.num_groups
         across = source != target
         if not across.any():
@@ -171,24 +155,6 @@ class DragonflyPools(Pools):
             allowed = f"two different groups of 0 to {self.num_groups - 1}"
             raise InputError(f"global pool: got {source}>{target}; allowed: {allowed}", key=("perturbation",))
         return source * self.num_groups + target
-
-
-def _alike(act: Ints, source: Ints, target: Ints, amount: Floats) -> tuple[Ints, Ints, Ints] | None:
-    """The activities, which of them is the first of each kind that has the same demands in the same order, and the kind
-    of each; None where they have unequal numbers of demands, or all are different."""
-    acts, counts = np.unique(act, return_counts=True)
-    if len(acts) < 2 or (counts != counts[0]).any():
-        return None
-    order = np.argsort(act, kind="stable")
-    rows = np.stack([source, target, amount], axis=-1)[order].reshape(len(acts), -1)
-    as_bytes = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()  # which compares fast
-    _, first, which = np.unique(as_bytes, return_index=True, return_inverse=True)
-    if len(first) == len(acts):
-        return None
-    by_place = np.argsort(first)
-    rank = np.empty(len(first), np.int64)
-    rank[by_place] = np.arange(len(first))
-    return acts, first[by_place], rank[which]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

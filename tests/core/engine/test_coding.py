@@ -5,22 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from simfrontier.core.codecs import parse_codec
 from simfrontier.core.collectives import HopTimes, Library, load_library
 from simfrontier.core.collectives.laws import RingTimes
-from simfrontier.core.cost import Prices, price
-from simfrontier.core.engine import Fidelity, simulate, simulate_step
-from simfrontier.core.engine.timeline import view_of
+from simfrontier.core.engine import Fidelity, simulate_step
 from simfrontier.core.machine import Machine, load_machine
 from simfrontier.core.program.ir import Call, Collective, CollectiveKind, Compute, Op, Ref, Role, Schedule, Tensor
 from simfrontier.core.program.mesh import Mesh
 from simfrontier.core.program.placement import REPLICATE
-from simfrontier.core.program.segments import segmented
-from tests.core.plan.grids import megatron, other, schedule_of
-from tests.perturbed import perturbed
 
 TOY = load_machine("toy-cluster")
 MESH = Mesh((("node", 1), ("package", 2), ("gcd", 2)))
@@ -179,56 +173,3 @@ def test_a_ring_codes_on_the_units_of_its_channels_first(codec: str) -> None:
     made = ring("all_reduce", codec)
     flow, alone = seconds(made, library=holding), seconds(made, library=holding, how="analytic")
     assert flow == pytest.approx(alone, rel=1e-9)
-
-
-# ── whole steps ──
-
-SHAPE = other(num_layers=4, hidden=384, sequence=240)
-
-
-def compressed(policy: str, ranks: int = 16, **keys: Any) -> Schedule:
-    """Two-way tensor parallelism, two stages, and replicas with ZeRO-1; two micro-batches."""
-    base: dict[str, Any] = {"data": "zero1", "compress_from": 4096} | keys
-    return schedule_of(
-        megatron(2, base.pop("pipeline", 2), compression=policy, **base), ranks, shape=SHAPE, micros=2, node=(8, 2)
-    )
-
-
-@pytest.mark.parametrize(
-    ("policy", "keys"),
-    [
-        ("naive-mpc", {"compress_per_hop": True}),
-        ("MZHybrid:8", {"message_dtype": "fp32"}),
-        ("ZHybrid:8/16", {"compress_per_hop": True, "data": "ddp", "pipeline": 1}),
-        ("naive-mpc", {"sequence_parallel": True, "compress_per_hop": True, "data": "hsdp"}),
-    ],
-    ids=str,
-)
-def test_prices_are_those_of_the_ops_alone(policy: str, keys: dict[str, Any]) -> None:
-    machine, library = load_machine("frontier"), load_library("rccl")
-    schedule = compressed(policy, 32, **keys)
-    pricing, prices = price(schedule, machine, library), Prices(machine, library, 32)
-    coded = 0
-    for op in schedule.distinct_ops():
-        slowest = max(work.alone_s for work in pricing.of(op).works)
-        assert prices.seconds(op, schedule) == pytest.approx(slowest, rel=1e-9), op.name
-        coded += op.kind in ("encode", "decode_sum") or getattr(op, "per_hop", False)
-    assert coded > 3
-
-
-FAULTS = perturbed(slow={11: 0.7}, links={(3, "xgmi 0>2"): 0.4, (0, "nic1>net"): 0.5})
-
-
-@pytest.mark.parametrize(("policy", "per_hop"), [("MZHybrid:8", False), ("naive-zfp:8", True)])
-def test_folded_is_exact(policy: str, per_hop: bool) -> None:
-    """Starts and ends of all ops on the slowest rank of each stage; calls as a whole where the ranks are folded."""
-    schedule = compressed(policy, 32, compress_per_hop=per_hop, data="zero3")
-    results = []
-    for exact in (False, True):
-        pricing = price(schedule, load_machine("frontier"), load_library("rccl"), FAULTS, exact)
-        role_timelines = simulate([segmented(schedule, role, not exact) for role in schedule.roles], pricing, True)
-        lines = [view_of(one).timeline for one in role_timelines]
-        results.append([getattr(line, what).max(axis=0) for line in lines for what in ("ready", "start", "end")])
-        assert (pricing.folding.num_rank_classes == 32) is exact
-    step_s = max(ends.max() for ends in results[1])
-    assert max(np.abs(a - b).max() for a, b in zip(*results, strict=True)) <= 1e-9 * step_s

@@ -79,6 +79,7 @@ SMALL = {"model.num_layers": 2, "training.grad_accum": 1}
         ("frontier-20b", "zero3", 16, {**SMALL, "perturbation.slow": [{"device": 3, "factor": 0.5}]}),
         ("frontier-1t-3d", "1f1b", 3072, {"model.num_layers": 16, "training.grad_accum": 2}),
         ("crosscheck", "zero3", 8, {}),
+        ("compressed-3d", "ZHybrid", 8, {}),
     ],
 )
 def test_every_op_takes_what_the_slowest_of_its_groups_takes_alone(
