@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simfrontier.base.errors import InputError
-from simfrontier_extras.axonn_model.formulas import VERSIONS, VersionName, load_bandwidths
+from simfrontier_extras.axonn_model.formulas import VersionName, load_bandwidths
 from tests.some import some
 
 # As get_bw(ip, my) of the source has them: (inner, size) -> GB/s.
@@ -40,13 +39,3 @@ def test_bandwidths_are_those_of_the_source(
         bandwidths = load_bandwidths(version, machine)
         got = {key: bandwidths.gib_per_s(*key) for key in expected}
         assert got == pytest.approx(expected, rel=1e-12), machine
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_machine_without_a_table_is_told_which_have_one(version: VersionName) -> None:
-    with pytest.raises(InputError) as refused:
-        load_bandwidths(version, "lumi-g")
-    assert (
-        str(refused.value)
-        == f"{version} has no table of bandwidths on 'lumi-g'; allowed: frontier, perlmutter, perlmutter-80gb"
-    )

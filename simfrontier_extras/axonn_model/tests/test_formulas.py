@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import strategies as st
 
 from simfrontier_extras.axonn_model.formulas import (
     VERSIONS,
@@ -119,12 +118,3 @@ def test_a_llama_has_narrower_keys_and_two_layers_up() -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_one_device_communicates_nothing(version: VersionName, machine: str) -> None:
     assert predicted(version, machine, (1, 1, 1, 1)) == CommTimes(data_s=0.0, z_s=0.0, y_s=0.0, x_s=0.0)
-
-
-# ── properties ──
-
-version_names = st.sampled_from(VERSIONS)
-machines = st.sampled_from(MACHINES)
-
-
-# ── mistakes ──

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.facts import says
-from tests.invoke import ROOT, Ran, invoke, refusal
+from tests.invoke import ROOT, Ran, invoke
 
 MAIN = ROOT / "scenarios" / "frontier-20b.toml"
 GPT_80B = ("model.name=gpt-80b", "machine.name=perlmutter", "training.batch=2048", "tune.min_tensor=64")
@@ -76,48 +76,6 @@ def test_keys_of_the_table_reach_the_model() -> None:
 
 
 # ── refusals ──
-
-
-def refused(*settings: str, fidelity: str = "axonn-a", devices: int = 64) -> str:
-    given = [word for setting in settings for word in ("--set", setting)]
-    return refusal("tune", MAIN, "--fidelity", fidelity, "--devices", str(devices), *given)
-
-
-@pytest.mark.parametrize(
-    ("settings", "fidelity", "message"),
-    [
-        (
-            ("machine.name=lumi-g",),
-            "axonn-a",
-            f"{MAIN}: machine.name: axonn-a has no table of bandwidths on 'lumi-g'; allowed: frontier, perlmutter, "
-            "perlmutter-80gb (tune.bandwidth takes another machine's)",
-        ),
-        (
-            ("tune.bandwidth=alps",),
-            "axonn-b",
-            f"{MAIN}: tune.bandwidth: axonn-b has no table of bandwidths on 'alps'; "
-            "allowed: frontier, perlmutter, perlmutter-80gb",
-        ),
-        (
-            ("tune.swiglu=true",),
-            "axonn-a",
-            f"{MAIN}: tune.swiglu: got true, allowed: false with axonn-a (only axonn-b has others)",
-        ),
-        (
-            ("tune.accumulation=4",),
-            "axonn-b",
-            f"{MAIN}: tune.accumulation: got 4, allowed: 1 with axonn-b (only axonn-a has others)",
-        ),
-        (("model.name=tiny-mlp",), "axonn-a", f"{MAIN}: model.name: got 'tiny-mlp', an MLP; allowed: a GPT"),
-        (("tune.min_tenser=4",), "axonn-a", f'{MAIN}: tune.min_tenser: unknown key; did you mean "min_tensor"?'),
-        (("tune.gqa=0",), "axonn-b", f"{MAIN}: tune.gqa: got 0, allowed: at least 1"),
-        (("tune.quirk=1",), "axonn-b", f"{MAIN}: tune.quirk: got 1, allowed: true or false"),
-        ((), "axon-a", "--fidelity: got 'axon-a'; did you mean \"axonn-a\"?"),
-        ((), "chunk", "--fidelity: got 'chunk'; allowed: analytic, axonn-a, axonn-b, flow"),
-    ],
-)
-def test_a_mistake_is_one_line(settings: tuple[str, ...], fidelity: str, message: str) -> None:
-    assert refused(*settings, fidelity=fidelity) == message
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,7 @@ FILE = xml_of(made(("ring", "all_reduce", 2, 2, 1)))
     ("old", "new", "said"),
     [
         ("<algo", "<algp", "f: is no XML: mismatched tag"),
-        ("<gpu", "<cpu/><gpu", 'f: got an element "cpu"; did you mean "gpu"?'),
         ("<algo", "<?xml version='1.0'?>\n<algo", "f: got an XML declaration or a document type, which RCCL's parser"),
-        ("<gpu", "text<gpu", "f: got text in or behind an element algo; allowed: spaces and ends of lines"),
-        (' ngpus="2"', "", "f: ngpus: missing"),
         ('ngpus="2"', 'ngpus="3"', "f: ngpus: got 3, and 2 gpu elements; allowed: one for each of 0 to ngpus - 1"),
         ('type="rrcs"', 'type="rrsc"', 'f: gpu[0].tb[0].step[1].type: got "rrsc", allowed: "s", "r", "rcs", "rrs"'),
         ('cnt="1"', 'cnt="-1"', 'f: gpu[0].tb[0].step[0].cnt: got "-1", allowed: at least 0'),
@@ -38,12 +35,6 @@ def test_what_is_wrong_is_told_with_its_place(old: str, new: str, said: str) -> 
         parse(FILE.replace(old, new, 1).encode(), "f")
     assert str(refused.value).startswith(said)
     assert "\n" not in str(refused.value)
-
-
-def test_entities_are_not_expanded() -> None:
-    laughs = '<!DOCTYPE a [<!ENTITY l0 "ha"><!ENTITY l1 "&l0;&l0;">]>\n'
-    with pytest.raises(InputError, match="document type"):
-        parse((laughs + FILE.replace('name="', 'name="&l1;', 1)).encode(), "f")
 
 
 def test_attributes_that_rccl_does_not_read_are_passed_over() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfrontier.core.collectives import Residual, algorithm as algorithm_of, libraries, load_library
+from simfrontier.core.collectives import Residual, algorithm as algorithm_of, load_library
 from simfrontier.core.collectives.algorithms.tree import double_tree
 from simfrontier.core.collectives.library import GroupShape, Library
 from tests.some import some
@@ -198,15 +198,6 @@ def test_shares_are_the_librarys_or_else_the_machines(library: Library) -> None:
     assert algorithm_of("ring").shares_of(library, plain) == {"nic": 0.6, "xgmi": 0.8}
     assert algorithm_of("direct").shares_of(library, plain) == {"nic": 0.6, "xgmi": 0.8}
     assert algorithm_of("tree").shares_of(library, plain) == {"nic": 0.3, "xgmi": 0.4}
-
-
-def test_every_library_of_the_catalog_loads_and_names_its_sources() -> None:
-    assert "rccl" in libraries()
-    for name in libraries():
-        known = load_library(name)
-        assert known.name == name
-        assert all(number.source for number in known.provenance())
-        assert len({number.key for number in known.provenance()}) == len(known.provenance())  # each stands once
 
 
 def test_an_override_is_assumed_and_leaves_the_rest(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.machine import CodecSpeeds, FatTree, catalog, catalog_name, load_machine
-from simfrontier.core.machine.load import CATALOG, MeasuredNumbers
+from simfrontier.core.machine.load import CATALOG
 
 KINDS = {"quoted", "measured", "fitted", "inferred", "assumed"}
 
@@ -139,16 +139,6 @@ def test_overridden_bandwidth_reaches_the_links_and_the_dragonfly() -> None:
     assert {link.bytes_per_s for link in machine.node.links if link.link_class == "nic"} == {50e9}
     assert machine.dragonfly is not None
     assert machine.dragonfly.bytes_per_s == 1e9
-
-
-def test_measured_numbers_win_over_the_file_and_overrides_over_them() -> None:
-    measured = MeasuredNumbers(numbers={"host.hook_s": 3e-5, "device.hbm_bytes_per_s": 7e9}, source="here, today")
-    machine = load_machine("box", {"host.hook_s": 1e-5}, measured)
-    rows = {row.key: row for row in machine.provenance()}
-    assert (machine.host.hook_s, machine.device.hbm_bytes_per_s) == (1e-5, 7e9)
-    assert (rows["host.hook_s"].kind, rows["host.hook_s"].source) == ("assumed", "scenario override")
-    hbm = rows["device.hbm_bytes_per_s"]
-    assert (hbm.kind, hbm.source) == ("measured", "here, today")
 
 
 PART = 'encode_bytes_per_s = { value = 1e9, kind = "measured", source = "toy" }\n'

@@ -18,9 +18,7 @@ from simfrontier.core.machine import (
     mesh_sizes,
     read_topology,
 )
-from simfrontier.core.machine.job_nodes import expanded
 from simfrontier.core.network import Fabric
-from tests.invoke import refusal
 
 TOY = '{ value = %s, kind = "assumed", source = "toy" }'
 HBM = f"hbm_bytes = {TOY % '16e9'}"
@@ -123,42 +121,11 @@ def test_a_component_is_degraded_in_one_way_at_a_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spread", "words"),
-    [
-        ('{of="devices",distribution="norml",sd=0.1}', '[0].distribution: got "norml", allowed: "normal"'),
-        ('{of="devices",distribution="normal",sd=-0.1}', "[0].sd: got -0.1, allowed: more than 0"),
-        ('{of="devices",distribution="normal"}', '[0].sd: missing, needed because distribution = "normal"'),
-        ('{name="not-all-gpu"}', '[0].name: got "not-all-gpu"; did you mean "not-all-gpus-2022"?'),
-        ('{name="frontier-gcds",sd=0.1}', "[0].sd: not allowed beside name; allowed: seed"),
-        ('{of="devices"}', "[0]: got none; allowed: one of name, distribution and table"),
-        ('{name="frontier-gcds"},{name="not-all-gpus-2022"}', ": got devices twice"),
-        ('{of="kernels",distribution="quantiles",quantiles=[[0.5,1.0],[0.4,1.1]]}', "got [0.4, 1.1] after [0.5, 1.0]"),
-        ('{of="devices",table="no.csv"}', "[0].table: no.csv: cannot read this table: No such file or directory"),
-    ],
-)
-def test_wrong_distributions(tmp_path: Path, spread: str, words: str) -> None:
-    setting = f"perturbation.spread=[{spread}]"
-    got = refusal("run", "scenarios/toy.toml", "--out", tmp_path / "out", "--set", setting)
-    assert got.startswith("scenarios/toy.toml: perturbation.spread") and words in got
-
-
-def test_ranges_of_nodes_that_end_before_they_begin_or_never() -> None:
-    with pytest.raises(InputError, match=r"got 5-3, allowed: the smaller number first$"):
-        expanded("a[5-3]")
-    with pytest.raises(InputError, match=r"nodes; allowed: up to 1,048,576"):
-        expanded("a[0-9999]b[0-9999]")
-
-
-@pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("SwitchNam=s4 Nodes=a", '"SwitchNam": unknown key; did you mean "SwitchName"?'),
         ("SwitchName=s4", "allowed: either Nodes=... or Switches=..."),
-        ("Nodes=a", "SwitchName=... is missing"),
-        ("SwitchName=s4 Nodes=a Nodes=b", "got Nodes twice"),
         ("SwitchName=s0 Nodes=a", 'got switch "s0" twice (line 1)'),
         ("SwitchName=s4 Nodes=tux3", 'node "tux3" is below "s0" already'),
-        ("SwitchName=t2 Switches=s0", 'switch "s0" is below "t0" already'),
         ("SwitchName=t2 Switches=sx0", 'switch "sx0" has no line; did you mean "s0"?'),
     ],
 )

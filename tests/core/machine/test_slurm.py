@@ -87,11 +87,3 @@ def test_a_topology_by_hand(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         topology.groups(3)
     assert str(caught.value).startswith('nodes.group_level: got 3, allowed: 0 to 2 (no switch stands above "top" in ')
-
-
-def test_a_topology_without_nodes_and_switches_in_a_circle_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no line SwitchName=\.\.\. Nodes=\.\.\.$"):
-        read_topology(read(tmp_path, "# nothing\n"))
-    circle = "SwitchName=a Nodes=n0\nSwitchName=b Switches=a,c\nSwitchName=c Switches=b\n"
-    topology = read_topology(read(tmp_path, circle))
-    assert topology.groups(9) == (0,)  # it ends

@@ -10,7 +10,7 @@ import pytest
 
 from simfrontier.inputs.scenario import load_scenario
 from tests.core.topology.samples import frontier
-from tests.invoke import ROOT, TOY, invoke, refusal
+from tests.invoke import ROOT, TOY, invoke
 
 TOPOLOGY = """\
 SwitchName=s0 Nodes=tux[00-05],tux9
@@ -71,37 +71,6 @@ def test_what_is_written_has_what_nccls_parser_needs(tmp_path: Path, name: str) 
     assert {element.tag for element in found} == needed.keys() - {"nvlink" if name == "frontier" else "xgmi"}
     assert all(needed[element.tag] <= element.attrib.keys() for element in found)
     assert all(len(value) <= 255 for element in found for value in element.attrib.values())
-
-
-def test_ways_through_cpus_are_told(tmp_path: Path) -> None:
-    assert (
-        "Not in the XML: ways through CPUs, which NCCL knows by itself: 0-3, 1-2\n" in invoke("topology", "lassen").out
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (
-            ("frontier", "--version", "1"),
-            "--version: got 1, allowed: 2, which has xgmi elements, as gfx90a devices need",
-        ),
-        (("frontier", "--arch", "gfx9a"), '--arch: got "gfx9a"; did you mean "gfx90a"?'),
-        (
-            ("frontier", "--base", "frontier"),
-            "--base: got 'frontier' for frontier, a machine; allowed: --out, --arch, --version",
-        ),
-        (
-            ("toy-quad",),
-            "--arch: missing: what the devices of toy-quad are is not known; "
-            "allowed: sm60, sm70, sm80, sm86, sm90, sm100, gfx908, gfx90a, gfx942, gfx950, none",
-        ),
-    ],
-)
-def test_what_is_refused(arguments: tuple[str, ...], said: str) -> None:
-    assert refusal("topology", *arguments) == said or (
-        said is None and "did you mean" in refusal("topology", *arguments)
-    )
 
 
 # ── Slurm ──

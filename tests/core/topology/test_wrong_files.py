@@ -8,7 +8,7 @@ import pytest
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.machine.topology import read_node
-from tests.core.topology.samples import bare, frontier, link
+from tests.core.topology.samples import bare, link
 
 PAIR = bare([link(1), link(0)])
 
@@ -26,18 +26,11 @@ def fault_of(folder: Path, text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("<system", "not XML: unclosed token"),
         ('<!DOCTYPE s [<!ENTITY e "x">]>\n<system version="1"/>', "a document type is not read"),
-        ('<graphs version="1"/>', "got <graphs>, allowed: <system>"),
         ('<system version="3"/>', '<system version="3">: version: got "3", allowed: 1 (NCCL) or 2 (RCCL)'),
-        ('<system version="1"/>', "no gpu elements"),
-        (PAIR.replace('numaid="0"', 'numa="0"'), 'no numaid; did you mean "numa"?'),
-        (PAIR.replace("0000:01:00.0", "01:00.0", 1), 'target: got "01:00.0", allowed: a PCI bus id'),
         (PAIR.replace('sm="80"', 'sm="70"', 1), "got a device of sm80 beside one of sm70; allowed: all alike"),
         (bare([link(1, 2), link(0, 1)]), "2 links from 0000:00:00.0 to 0000:01:00.0, and 1 back"),
-        (PAIR.replace('0x030200"/>', '0x060400"/>', 1), 'tclass: got "0x060400", allowed: 0x03.... (a device)'),
         (bare([link(1), link(0)], version=2), "got <nvlink>, allowed: <xgmi>, as version is 2"),
-        (frontier().replace('count="4"', 'count="four"', 1), 'count: got "four", allowed: a whole number, 1 or more'),
     ],
 )
 def test_xml_that_is_no_topology(tmp_path: Path, text: str, said: str) -> None:
