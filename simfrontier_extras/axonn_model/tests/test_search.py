@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 
+from tests.answers.explain.toys import GRIDS, ran
+
 from simfrontier.answers.explain import explain
 from simfrontier.inputs.scenario import parse_setting, scenario_of
-from tests.answers.explain.toys import GRIDS, ran
 
 
 def test_what_the_search_has_found_is_kept_when_it_is_explained() -> None:
