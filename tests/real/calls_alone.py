@@ -31,7 +31,7 @@ def main(backend: str) -> None:
         transport, device = opened.transport, opened.world.device
         assert isinstance(transport, TorchTransport)
         channel = Channel("alone", "lane", ())
-        transport._channels[channel] = transport._group("alone", "lane", [(0,)])
+        transport._wires[channel] = transport._made(channel, [(0,)])
         cuda: Any = torch.cuda
         with nullcontext() if device == "cpu" else cuda.stream(cuda.Stream(device)):
             for kind, shape in SHAPES.items():

@@ -30,7 +30,7 @@ from simfrontier_real.train.checkpoints.manifest import (
 from simfrontier_real.train.checkpoints.run import FoundCheckpoint, manifest_of
 from simfrontier_real.train.checkpoints.states import ChunkSavePlanner, HeldTensor, held_states, state_dict
 from simfrontier_real.train.states import Weights, assembled
-from simfrontier_real.train.training_settings import TrainingSettings
+from simfrontier_real.train.training_settings import BEGINNING, TrainingSettings
 from tests.core.program.builders import mesh_of, options_of
 from tests.real.schedules import GPT, PLAIN, Sizes
 from tests.real.together import Training
@@ -73,15 +73,14 @@ class Run:
     ) -> None:
         self.loaded, self.training = loaded(schedule), training
         self.before: Manifest | None = None
-        point = None
+        point = BEGINNING
         if start is not None:
             self.before = read_manifest(start)
             point = FoundCheckpoint(folder=start, manifest=self.before).start(self.loaded.digest)
         self.start = point
         self._together = Training(schedule, training, lowered, point)
         self.ranks = self._together.ranks
-        self.first = 0 if point is None else point.steps
-        self.steps = self.first
+        self.first = self.steps = point.steps
 
     def train(self, steps: int) -> Run:
         """Train until so many steps are done."""

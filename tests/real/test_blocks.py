@@ -17,7 +17,7 @@ from simfrontier.core.program.ir import CollectiveKind
 from simfrontier.core.program.placement import PartialOp
 from simfrontier_real.ops.arrays import Backend, numpy_backend, torch_backend
 from simfrontier_real.ops.layout import coordinates, first_index, layouts_of, local_shape, side_by_side, taken_apart
-from simfrontier_real.ops.local import LOCAL_KERNELS
+from simfrontier_real.ops.moves import LOCAL_KERNELS
 from simfrontier_real.ops.programs import RankContext, programs_of
 from tests.real.lowerings import lowered_of
 from tests.real.together import block, contexts_of, executing

@@ -171,12 +171,11 @@ def test_steps_of_a_plan_that_loses_something_are_not_compared_with_what_loses_n
     lossy, exact = (same_batch(PLANS[name], (2, 1, 2)) for name in ("quantised topo", "zero3"))
     at = Run(lossy).train(2).save(tmp_path)
     points = {name: Run(made, at).start for name, made in (("same", lossy), ("exact", exact))}
-    assert points["same"] is not None and points["exact"] is not None
     assert points["same"].loses == ""
     assert points["exact"].loses.startswith("moves are coded as int")
     went_on = Run(exact, at).train(3)
     again = Run(exact, went_on.save(tmp_path))
-    assert again.start is not None and again.start.loses == points["exact"].loses  # it is not forgotten
+    assert again.start.loses == points["exact"].loses  # it is not forgotten
     assert again.before is not None
     assert [(each.steps, each.plan, bool(each.loses)) for each in again.before.history] == [
         (2, "zero-topo", True),

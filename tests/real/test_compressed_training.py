@@ -18,7 +18,7 @@ from simfrontier.core.program import Collective, Exchange, Schedule, check, expa
 from simfrontier_real.ops.arrays import numpy_backend
 from simfrontier_real.ops.codecs import decode, encode
 from simfrontier_real.ops.codecs.per_hop import PerHopCoder
-from simfrontier_real.ops.local import in_range
+from simfrontier_real.ops.moves import in_range
 from simfrontier_real.ops.programs import programs_of
 from simfrontier_real.ranks.session import LoadedSchedule
 from simfrontier_real.train.train import run_in_one_process, train_in_one_process

@@ -26,7 +26,7 @@ from simfrontier.core.program import (
 from simfrontier.core.program.placement import PartialOp, partial
 from simfrontier.core.workload import CrossEntropy
 from simfrontier_real.ops import losses
-from simfrontier_real.ops.local import LOCAL_KERNELS
+from simfrontier_real.ops.moves import LOCAL_KERNELS
 from simfrontier_real.train.training_settings import Adam, TrainingState
 from tests.real.together import contexts_of, executing
 

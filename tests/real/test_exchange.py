@@ -13,7 +13,7 @@ from simfrontier.core.program import Call, Compute, Exchange, Mesh, Op, Ref, Rol
 from simfrontier.core.program.placement import Placement
 from simfrontier_real.ops.executor import StepTimes
 from simfrontier_real.ops.kernels import MODEL_KERNELS
-from simfrontier_real.ops.local import LOCAL_KERNELS
+from simfrontier_real.ops.moves import LOCAL_KERNELS
 from simfrontier_real.ops.programs import RankContext, programs_of
 from simfrontier_real.ranks.loopback import RanksInOneProcess
 from simfrontier_real.replay.record import aligned, clocked, trace_of

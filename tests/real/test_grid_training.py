@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,10 +14,10 @@ from simfrontier.core.plan import Plan, build, make_plan
 from simfrontier.core.plan.families import FAMILIES
 from simfrontier.core.plan.moves import Hop
 from simfrontier.core.program import Mesh
-from simfrontier.core.workload import Attention, Checkpointing, gpt
+from simfrontier.core.workload import Attention, Checkpointing, CrossEntropy, gpt
 from simfrontier_real.ops.attention import slopes
 from simfrontier_real.ops.programs import programs_of
-from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.models import initial_weights
 from simfrontier_real.train.states import assembled, final_states
 from simfrontier_real.train.train import train_in_one_process
 from simfrontier_real.train.training_settings import TrainingSettings
@@ -218,7 +218,14 @@ def test_what_is_placed_is_put_together_again(grid: Grid) -> None:
         assert np.array_equal(back[key], values), key
 
 
-@pytest.mark.parametrize("grid", [axonn(2, 2, 2, pipeline=2), megatron(2, 2, 2, shape="tied")], ids=str)
+@pytest.mark.parametrize(
+    "grid",
+    [
+        axonn(2, 2, 2, pipeline=2),
+        *(megatron(2, 2, 2, shape="tied", cross_entropy=way) for way in get_args(CrossEntropy)),
+    ],
+    ids=str,
+)
 def test_training_and_replay_move_the_bytes_that_the_schedule_says(grid: Grid) -> None:
     made = grid.schedule
     programs = programs_of(made)

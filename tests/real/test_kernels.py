@@ -11,7 +11,7 @@ import pytest
 from simfrontier.core.program import Schedule
 from simfrontier.core.workload import Checkpointing
 from simfrontier_real.ops.arrays import numpy_backend, torch_backend
-from simfrontier_real.train.initial_states import initial_weights, place
+from simfrontier_real.train.models import initial_weights, place
 from simfrontier_real.train.reference import train_unsharded
 from simfrontier_real.train.train import train_in_one_process
 from tests.real.schedules import FAMILIES, distance, schedule, training

@@ -11,10 +11,9 @@ from hypothesis import given, settings, strategies as st
 
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.program import check, expand
-from simfrontier.core.workload import Checkpointing
+from simfrontier.core.workload import Checkpointing, Optimizer
 from simfrontier_real.ops.arrays import torch_backend
-from simfrontier_real.train.initial_states import initial_weights
-from simfrontier_real.train.models import batch
+from simfrontier_real.train.models import batch, initial_weights
 from simfrontier_real.train.states import assembled, final_states
 from simfrontier_real.train.train import train_in_one_process
 from simfrontier_real.train.training_settings import Adam, TrainingSettings
@@ -138,9 +137,10 @@ def test_bfloat16_learns_on_one_rank_of_torch() -> None:
     assert ours.losses[-1] < ours.losses[0] - 0.3
 
 
-def test_an_overflow_skips_the_step_on_every_rank() -> None:
+@pytest.mark.parametrize("optimizer", ["adam", "lamb"])
+def test_an_overflow_skips_the_step_on_every_rank(optimizer: Optimizer) -> None:
     """A loss scale of 1e9 overflows float16 gradients: no weight moves, and no rank goes its own way."""
-    made = schedule(FAMILIES["zero3"], (2, 1, 2), precision="fp16")
+    made = schedule(FAMILIES["zero3"], (2, 1, 2), precision="fp16", optimizer=optimizer)
     with np.errstate(over="ignore", invalid="ignore"):
         ours = train_in_one_process(made, TrainingSettings(steps=2, adam=training(1).adam, loss_scale=1e9))
     for key, values in some(initial_weights(made, 0).items()):

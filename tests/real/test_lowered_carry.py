@@ -264,12 +264,6 @@ def test_empty_chunks_are_sent_by_nobody() -> None:
     assert sum(len(each.sends) for each in rounds) == sum(len(each.writes) for each in rounds) == 2 * 2 * 4
 
 
-def test_an_all_to_all_leaves_the_message_where_it_is() -> None:
-    part = part_of(lower("all_to_all", recipe_of("direct", 4)), 2, 3)
-    assert not part.writes_message and part.sizes == (12, 12, 0)
-    assert part_of(lower("reduce_scatter", recipe_of("ring", 4)), 2, 3).writes_message
-
-
 def test_rounds_hold_what_does_not_wait_for_each_other() -> None:
     """A ring's step is a round, whatever its channels; both ends of a message are in the same one."""
     lowered = lower("all_reduce", recipe_of("ring", 4, channels=2))

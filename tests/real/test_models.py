@@ -12,8 +12,7 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.program import Schedule, Tensor
 from simfrontier_real.ops.operands import Kernel
 from simfrontier_real.train import models
-from simfrontier_real.train.initial_states import initial_weights
-from simfrontier_real.train.models import RealModel, batch, input_names, model_of
+from simfrontier_real.train.models import RealModel, batch, initial_weights, input_names, model_of
 from simfrontier_real.train.reference import train_unsharded
 from simfrontier_real.train.train import train_in_one_process
 from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings, TrainingState

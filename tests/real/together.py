@@ -8,17 +8,17 @@ from typing import Any, Final
 from simfrontier.core.collectives import LoweredSchedule
 from simfrontier.core.program import Schedule, check
 from simfrontier_real.ops.arrays import Backend, numpy_backend
-from simfrontier_real.ops.layout import block_of, coordinates, layouts_of
+from simfrontier_real.ops.layout import block_of, coordinates
 from simfrontier_real.ops.op_runner import LaneStep, RealOpRunner
 from simfrontier_real.ops.operands import Kernel
 from simfrontier_real.ops.programs import RankContext, programs_of, rank_context_of
 from simfrontier_real.ranks.loopback import RanksInOneProcess
 from simfrontier_real.ranks.transport import Transport
 from simfrontier_real.replay.replay import ComputeMode, ReplayRunner, StandInKernels
-from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.models import initial_weights
 from simfrontier_real.train.states import model_dtype
 from simfrontier_real.train.train import TrainingRank, train_in_one_process
-from simfrontier_real.train.training_settings import StartingPoint, TrainingSettings
+from simfrontier_real.train.training_settings import BEGINNING, StartingPoint, TrainingSettings
 from simfrontier_real.verify.verdict import why_inexact
 from tests.real.schedules import distance, loss_distance, training, unsharded
 
@@ -31,7 +31,7 @@ def contexts_of(made: Schedule, backend: Backend | None = None) -> list[RankCont
     out = []
     for rank in range(made.mesh.num_ranks):
         program = programs.of(rank)
-        out.append(rank_context_of(made, program, layouts_of(made, program), backend, rank))
+        out.append(rank_context_of(made, program, backend, rank))
     return out
 
 
@@ -69,7 +69,7 @@ class Training(RanksInOneProcess):
         made: Schedule,
         how: TrainingSettings,
         lowered: LoweredSchedule | None = None,
-        start: StartingPoint | None = None,
+        start: StartingPoint = BEGINNING,
         backend: Backend | None = None,
     ) -> None:
         self.ranks: list[TrainingRank] = []

@@ -8,6 +8,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
 from simfrontier.core.dtypes import DTYPE_BYTES
 from simfrontier.core.program import MATMUL, Part
 from simfrontier.core.workload import MODELS, GptShape, gpt
@@ -46,8 +49,6 @@ class ProductCase:
 
     def work(self, kind: str) -> Any:
         """What is timed: the product of two normally distributed matrices on a device of that kind."""
-        import torch
-
         dtype = getattr(torch, DTYPES[self.dtype])
         m, n, k = self.shape.m, self.shape.n, self.shape.k
 
@@ -124,36 +125,26 @@ class KernelCase:
 
     def work(self, kind: str) -> Callable[[], object]:
         """What is timed, on a device of that kind."""
-        import torch
-
         values = torch.randn(self.shape, device=kind, dtype=getattr(torch, DTYPES[self.dtype]))
         made: Callable[[Any, str], Callable[[], object]] = _WORKS[self.kernel]
         return made(values, kind)
 
 
 def _copy(values: Any, kind: str) -> Callable[[], object]:
-    import torch
-
     out = torch.empty_like(values)
     return lambda: out.copy_(values)
 
 
 def _softmax(values: Any, kind: str) -> Callable[[], object]:
-    import torch
-
     return lambda: torch.softmax(values, dim=-1)
 
 
 def _layernorm(values: Any, kind: str) -> Callable[[], object]:
-    import torch
-
     weight, bias = torch.ones_like(values[0]), torch.zeros_like(values[0])
     return lambda: torch.nn.functional.layer_norm(values, values.shape[-1:], weight, bias)
 
 
 def _adam(values: Any, kind: str) -> Callable[[], object]:
-    import torch
-
     weight = torch.nn.Parameter(values)
     weight.grad = torch.randn_like(values)
     optimizer = torch.optim.Adam([weight], lr=1e-3, fused=True)
@@ -162,9 +153,6 @@ def _adam(values: Any, kind: str) -> Callable[[], object]:
 
 def _attention(values: Any, kind: str) -> Callable[[], object]:
     """On a GPU by torch's FlashAttention, and no other; on the host by what torch takes."""
-    import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
     query, key, value = operands = tuple(torch.randn_like(values).requires_grad_() for _ in range(3))
 
     def run() -> object:

@@ -9,7 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import Plain
@@ -33,9 +36,6 @@ from simfrontier_real.ops.programs import programs_of
 from simfrontier_real.ranks.session import Session
 from simfrontier_real.replay.record import RankTimes, aligned
 from simfrontier_real.replay.timed import THROUGH_HOST, timed_steps
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 KINDS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all")
 NUM_COPIES = 10
@@ -247,8 +247,6 @@ def _pass(
     session: Session, mesh: Mesh, probes: list[TimedOp], settings: MeasureSettings, title: str
 ) -> tuple[list[RankTimes], NDArray[Any]] | None:
     """All probes, some times over: (ranks, seconds [ranks, iterations, probes]) on rank 0."""
-    import numpy as np
-
     schedule = _schedule(mesh, probes)
     programs = programs_of(schedule)
     step = LaneStep(
@@ -272,8 +270,6 @@ def _tables(
     hosts: list[str],
     settings: MeasureSettings,
 ) -> list[CallTable]:
-    import numpy as np
-
     groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for index, probe in enumerate(probes):
         if probe.axes:
@@ -308,8 +304,6 @@ def _machine(
 
     R and x0 of rate = R x / (x + x0) by least squares on 1/rate = 1/R + (x0/R) / x.
     """
-    import numpy as np
-
     median = {
         (probe.kind, probe.size): float(np.median(durations[:, :, index]))
         for index, probe in enumerate(probes)

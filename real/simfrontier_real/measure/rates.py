@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
+
+import torch
 
 from simfrontier.base.wholefile import write_whole
 from simfrontier.inputs.measured import KERNEL_COLUMNS, PRODUCT_COLUMNS
@@ -56,8 +59,6 @@ class DeviceTimer:
         budget_s: float = 0.4,
         flush_bytes: int | None = None,
     ) -> None:
-        import torch
-
         self._torch, self._kind, self._warmup = torch, kind, warmup
         self._least, self._most, self._budget_s = least, most, budget_s
         count = FLUSH_BYTES[kind] if flush_bytes is None else flush_bytes
@@ -165,8 +166,6 @@ class RateTables:
     """The tables of one device, written whole after every row."""
 
     def __init__(self, settings: RateSettings, say: Callable[[str], None]) -> None:
-        import torch
-
         device = device_name(settings.kind)
         self.machine = settings.machine or MACHINES.get(device, device)
         self.source = f"simfrontier-real rates; {device}; torch {torch.__version__}; {settings.when}"
@@ -244,25 +243,17 @@ def measure_rates(settings: RateSettings, say: Callable[[str], None], cases: Rat
 
 def device_name(kind: str) -> str:
     """What the device is called: a GPU by torch, the host by its processor's architecture."""
-    import platform
-
-    import torch
-
     return torch.cuda.get_device_name() if kind == "cuda" else platform.machine()
 
 
 def has_tf32(kind: str) -> bool:
     """Whether products of fp32 numbers may be made in tf32: NVIDIA's devices of compute capability 8 and more."""
-    import torch
-
     return kind == "cuda" and torch.version.cuda is not None and torch.cuda.get_device_capability()[0] >= 8
 
 
 @contextmanager
 def multiplied_as(dtype: str) -> Iterator[None]:
     """Products of fp32 numbers are made in tf32 meanwhile, or not."""
-    import torch
-
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if dtype == TF32 else "highest")
     try:

@@ -6,6 +6,8 @@ import math
 import zlib
 from typing import Any
 
+import numpy as np
+
 from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.attention import (
     attention,
@@ -24,8 +26,6 @@ RATE = 0.1  # Megatron-LM's default (--hidden-dropout, --attention-dropout)
 
 def mask(name: str, layer: int, micro: int, shape: tuple[int, ...]) -> Any:
     """1 where an element of the whole value stays, as numpy's uint8; every step drops the same."""
-    import numpy as np
-
     numbers = np.random.default_rng([zlib.crc32(name.encode()), layer, micro])
     return (numbers.random(shape) >= RATE).astype(np.uint8)
 
@@ -237,10 +237,6 @@ def _add(operands: Operands) -> None:
     operands.put(total)
 
 
-def _cast(operands: Operands) -> None:
-    operands.put(operands.one())
-
-
 def _lookup(operands: Operands) -> None:
     """Rows of the table by token; zeros for tokens whose rows are on other ranks."""
     name = f"{operands.module}.weight"
@@ -289,7 +285,7 @@ MODEL_KERNELS: dict[str, Kernel] = {
     "rotary": rotary,
     "add_positions": _add_positions,
     "add": _add,
-    "cast": _cast,
+    "cast": lambda operands: operands.put(operands.one()),
     "dropout": dropout,
     "lookup": _lookup,
     "scatter": _scatter,

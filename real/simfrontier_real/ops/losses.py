@@ -68,11 +68,11 @@ class CrossEntropy:
     def kernels(self) -> dict[str, Kernel]:
         return {
             "loss": self._loss,
-            "loss_max": self._max,
+            "loss_max": lambda operands: operands.put(operands.xp.max(operands.one(), axis=-1)),
             "loss_sums": self._sums,
             "loss_own": self._own,
-            "loss_exp": self._exp,
-            "loss_sum": self._sum,
+            "loss_exp": lambda operands: operands.put(operands.xp.exp(operands.one())),
+            "loss_sum": lambda operands: operands.put(operands.xp.sum(operands.one(), axis=-1)),
             "loss_online": self._online,
             "loss_pairs": self._pairs,
         }
@@ -116,10 +116,6 @@ class CrossEntropy:
 
     # ── what ranks say of some of the classes ──
 
-    def _max(self, operands: Operands) -> None:
-        """The largest logit."""
-        operands.put(operands.xp.max(operands.one(), axis=-1))
-
     def _sums(self, operands: Operands) -> None:
         """The sum of exponentials, and the label's own logit where it is among them."""
         xp, ((_, logits), (_, top)) = operands.xp, operands.activations()
@@ -133,12 +129,6 @@ class CrossEntropy:
         shifted = logits - top[..., None]
         operands.put(operands.xp.sum(shifted * self._hit(operands, logits), axis=-1), 0)
         operands.put(shifted, 1)
-
-    def _exp(self, operands: Operands) -> None:
-        operands.put(operands.xp.exp(operands.one()))
-
-    def _sum(self, operands: Operands) -> None:
-        operands.put(operands.xp.sum(operands.one(), axis=-1))
 
     def _online(self, operands: Operands) -> None:
         """The largest logit, the sum of exponentials of differences to it, and the label's own logit."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.core.program import Collective, Compute, Exchange, ExpandedProgram, Mesh, PartialOp
-from simfrontier_real.ops import messages
+from simfrontier_real.ops import moves
 from simfrontier_real.ops.arrays import Array, Backend, num_bytes
 from simfrontier_real.ops.codecs.mpc import stream_bytes
 from simfrontier_real.ops.operands import Kernel, Operands
@@ -90,10 +90,10 @@ class RealOpRunner(OpRunner):
         if self.weight_codes is not None:
             self.weight_codes.record_sent(index)
         if isinstance(op, Exchange):
-            out = messages.sent(self.context, index, op)
+            out = moves.sent(self.context, index, op)
         else:
             assert isinstance(op, Collective)
-            out = messages.outgoing(self.context, index, op)
+            out = moves.outgoing(self.context, index, op)
         if self.digests is not None:
             reduction = self.reduction(index) if op.kind == "all_reduce" else "sum"
             self.digests.record_sent(index, op, out, reduction)
@@ -107,16 +107,16 @@ class RealOpRunner(OpRunner):
         return next((by_axis[axis] for axis in op.axes if axis in by_axis), "sum")
 
     def room(self, index: int) -> Array | None:
-        return messages.room(self.context, index)
+        return moves.room(self.context, index)
 
     def incoming(self, index: int, results: tuple[Array, ...]) -> None:
         op = self.context.program.ops[index]
         if self.digests is not None:
             self.digests.record_received(index, op, results)
         if isinstance(op, Exchange):
-            messages.received(self.context, index, results[0])
+            moves.received(self.context, index, results[0])
         elif isinstance(op, Collective):
-            messages.incoming(self.context, index, op, results)
+            moves.incoming(self.context, index, op, results)
 
     def measures(self, index: int) -> Backend | None:
         op = self.context.program.ops[index]

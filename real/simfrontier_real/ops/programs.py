@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.codecs import Codec
 from simfrontier.core.program import ExpandedProgram, Ref, Schedule, axis_of_roles, expand
 from simfrontier_real.ops.arrays import Array, Backend
-from simfrontier_real.ops.layout import Layouts, coordinates, rearranged
+from simfrontier_real.ops.layout import Layouts, coordinates, layouts_of, rearranged
 
 
 class Buffers:
@@ -90,19 +91,6 @@ def _uses(program: ExpandedProgram, kept: set[str]) -> tuple[list[list[tuple[int
     return uses, users
 
 
-def _roles_by_rank(schedule: Schedule) -> tuple[int, ...]:
-    """The number of each rank's role."""
-    axis = axis_of_roles(schedule)
-    if axis is None:
-        return (0,) * schedule.mesh.num_ranks
-    numbers = {role.at[1]: number for number, role in enumerate(schedule.roles) if role.at is not None}
-    out = [0] * schedule.mesh.num_ranks
-    for along in schedule.mesh.groups((axis,)).tolist():
-        for coordinate, rank in enumerate(along):
-            out[rank] = numbers[coordinate]
-    return tuple(out)
-
-
 @dataclass(frozen=True, slots=True)
 class Programs:
     """The program of every role, and the number of each rank's role."""
@@ -117,7 +105,10 @@ class Programs:
 
 def programs_of(schedule: Schedule) -> Programs:
     """All roles' programs, expanded."""
-    return Programs(tuple(expand(schedule, role) for role in schedule.roles), _roles_by_rank(schedule))
+    axis, mesh = axis_of_roles(schedule), schedule.mesh
+    numbers = {role.at[1]: number for number, role in enumerate(schedule.roles) if role.at is not None}
+    by_rank = tuple(0 if axis is None else numbers[coordinates(mesh, rank)[axis]] for rank in range(mesh.num_ranks))
+    return Programs(tuple(expand(schedule, role) for role in schedule.roles), by_rank)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,24 +171,16 @@ class RankContext:
         self.buffers[ref] = value if held is None else held + value
 
 
-def rank_context_of(
-    schedule: Schedule, program: ExpandedProgram, layouts: Layouts, backend: Backend, rank: int
-) -> RankContext:
-    """A rank's context, with empty buffers."""
-    at = coordinates(schedule.mesh, rank)
+def rank_context_of(schedule: Schedule, program: ExpandedProgram, backend: Backend, rank: int) -> RankContext:
+    """A rank's context, with empty buffers. Raises InputError where the program cannot be laid out."""
+    instances = (refs for every in (program.reads, program.writes, program.accumulates) for refs in every)
     return RankContext(
         schedule=schedule,
         program=program,
-        layouts=layouts,
+        layouts=layouts_of(schedule, program),
         backend=backend,
         rank=rank,
-        at=at,
-        touched=frozenset(_touched(program)),
+        at=coordinates(schedule.mesh, rank),
+        touched=frozenset(chain.from_iterable(instances)),
         buffers=Buffers(schedule, program),
     )
-
-
-def _touched(program: ExpandedProgram) -> Iterator[Ref]:
-    for refs in (program.reads, program.writes, program.accumulates):
-        for each in refs:
-            yield from each

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import torch
+import torch.distributed as dist
+
 from simfrontier_real.ranks.world import World
 
 PINGS = 20
@@ -21,9 +24,6 @@ def offset_s(world: World, host: str) -> tuple[float, float]:
     Ranks on rank 0's host share its clock. Of every other host the lowest rank exchanges pings with rank 0; the fastest
     of them bounds the error by half its round trip (Cristian's algorithm). All ranks take part.
     """
-    import torch
-    import torch.distributed as dist
-
     hosts = world.all_gather(host)
     speakers = {name: hosts.index(name) for name in dict.fromkeys(hosts)}
     best = (0.0, 0.0)  # (offset, half a round trip)

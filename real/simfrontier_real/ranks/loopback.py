@@ -17,20 +17,10 @@ from simfrontier_real.ops.executor import Executor, StepTimes
 from simfrontier_real.ops.lanes import InlineLanes
 from simfrontier_real.ops.op_runner import LaneStep
 from simfrontier_real.ranks.lowered import LoweredTransport
-from simfrontier_real.ranks.transport import (
-    Channel,
-    ExchangeChannel,
-    Pending,
-    Transport,
-    WireMessage,
-    channel_of,
-    exchange_channel_of,
-    group_of,
-    peer_of,
-)
+from simfrontier_real.ranks.transport import Channel, Pending, Transport, WireMessage, channel_of, group_of, peer_of
 
 CallKey = tuple[Channel, int, int]  # channel, number of its group, how many calls its group made before
-Mailbox = tuple[Channel | ExchangeChannel, int, int]  # channel, from which rank, to which
+Mailbox = tuple[Channel, int, int]  # channel, from which rank, to which
 
 
 @dataclass
@@ -95,7 +85,7 @@ class LoopbackTransport:
         return self.call(channel_of(op, self.world.mesh), op.wire_kind, message, reduction)
 
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> MailPending:
-        channel, peer = exchange_channel_of(op), peer_of(op, self.world.mesh, self.rank)
+        channel, peer = channel_of(op, self.world.mesh), peer_of(op, self.world.mesh, self.rank)
         self.world.send((channel, self.rank, peer), message)
         return self.world.receive((channel, peer, self.rank), room)
 

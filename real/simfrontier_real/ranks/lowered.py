@@ -111,7 +111,7 @@ class LoweredTransport:
     ) -> None:
         self._plain = plain
         self._last: dict[Channel, LoweredPending] = {}
-        ends = {channel: wires(channel) for channel in channels_of(schedule)}
+        ends = {channel: wires(channel) for channel in channels_of(schedule) if not channel.ends}
         # routes that carry alike share their parts
         parts: dict[tuple[CollectiveKind, Recipe, int], dict[int, MemberPart]] = {}
         routes = []

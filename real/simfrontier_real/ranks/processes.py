@@ -8,19 +8,13 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import torch
+import torch.distributed as dist
+
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.program import Collective, CollectiveKind, Exchange, Mesh, PartialOp, Schedule
 from simfrontier_real.ops.arrays import Array
-from simfrontier_real.ranks.transport import (
-    Channel,
-    ExchangeChannel,
-    WireMessage,
-    channel_of,
-    channels_of,
-    exchange_channel_of,
-    exchange_channels_of,
-    peer_of,
-)
+from simfrontier_real.ranks.transport import Channel, WireMessage, channel_of, channels_of, peer_of
 from simfrontier_real.ranks.world import World, shared_device
 
 HOST = "cpu"  # as torch calls the host's memory
@@ -54,8 +48,6 @@ class TorchWire:
     staged: bool
 
     def exchange(self, moves: Sequence[WireMessage]) -> TorchPending:
-        import torch.distributed as dist
-
         calls, arriving = [], []
         for move in moves:
             values = move.values
@@ -83,44 +75,32 @@ class TorchTransport:
     def __init__(self, world: World, timeout_s: float, staged_for: str | None = None) -> None:
         self._world, self._timeout_s, self._staged_for = world, timeout_s, staged_for
         self._groups: dict[tuple[str, str, tuple[tuple[int, ...], ...]], Any] = {}
-        self._channels: dict[Channel, tuple[Any, tuple[int, ...]]] = {}
-        self._exchange_channels: dict[ExchangeChannel, TorchWire] = {}
+        self._wires: dict[Channel, TorchWire] = {}
         self._mesh: Mesh | None = None
 
     def prepare(self, schedule: Schedule) -> None:
         """Make the process groups of a schedule; every rank calls this with the same schedule."""
-        self._channels, self._exchange_channels, self._mesh = {}, {}, schedule.mesh
-        for channel in channels_of(schedule):
-            groups = [tuple(group) for group in schedule.mesh.groups(channel.axes).tolist()]
-            self._channels[channel] = self._group(channel.comm, channel.lane, groups)
-        for one in exchange_channels_of(schedule):
-            group, members = self._group(one.comm, one.lane, one.pairs(schedule.mesh))
-            self._exchange_channels[one] = TorchWire(group, members, self._staged_for is not None)
+        self._mesh = schedule.mesh
+        self._wires = {channel: self._made(channel, channel.groups(schedule.mesh)) for channel in channels_of(schedule)}
 
-    def _group(self, comm: str, lane: str, groups: list[tuple[int, ...]]) -> tuple[Any, tuple[int, ...]]:
-        """The process group of this rank, and its members. `groups` hold every rank once: torch names a group by how
-        many its members have made before, so all ranks always make as many."""
+    def _made(self, channel: Channel, groups: list[tuple[int, ...]]) -> TorchWire:
+        """This rank's end of a channel. `groups` hold every rank once: torch names a group by how many its members have
+        made before, so all ranks always make as many."""
         members = next(group for group in groups if self._world.rank in group)
-        key = (comm, lane, tuple(groups))
+        key = (channel.comm, channel.lane, tuple(groups))
         if key not in self._groups:
             self._groups[key] = self._new_group(members)
-        return self._groups[key], members
+        return TorchWire(self._groups[key], members, self._staged_for is not None)
 
     def wire(self, channel: Channel) -> TorchWire:
         """This rank's end of a channel's group, for explicit transfers; all members call this, in the same order."""
-        group, members = self._channels[channel]
+        wire = self._wires[channel]
         if self._world.backend == "nccl":
-            import torch
-            import torch.distributed as dist
-
             # a group's first call must be of all its members, which a batch of transfers need not be
-            dist.all_reduce(torch.zeros(1, device=self._world.device), group=group)
-        return TorchWire(group, members, self._staged_for is not None)
+            dist.all_reduce(torch.zeros(1, device=self._world.device), group=wire.group)
+        return wire
 
     def _new_group(self, members: tuple[int, ...]) -> Any:
-        import torch
-        import torch.distributed as dist
-
         # members are in the order of the channel's axes, which need not be that of the ranks
         order: dict[str, Any] = {} if list(members) == sorted(members) else {"sort_ranks": False}
         try:
@@ -148,17 +128,14 @@ class TorchTransport:
         peer = int(peer_of(op, self._mesh, own_rank) > own_rank)  # the partners are in the order of their ranks
         moves = [] if room is None else [WireMessage(peer, False, room)]
         moves += [] if message is None else [WireMessage(peer, True, message.contiguous())]
-        batch = self._exchange_channels[exchange_channel_of(op)].exchange(moves)
+        batch = self._wires[channel_of(op, self._mesh)].exchange(moves)
         return TorchPending([batch], room)
 
     def call(
         self, channel: Channel, kind: CollectiveKind, message: Array, reduction: PartialOp = "sum"
     ) -> TorchPending:
         """Start a collective of one message on a channel."""
-        import torch
-        import torch.distributed as dist
-
-        group, members = self._channels[channel][0], len(self._channels[channel][1])
+        group, members = self._wires[channel].group, len(self._wires[channel].members)
         message = message.contiguous() if self._staged_for is None else copied(message, HOST)
         match kind:
             case "all_gather":
@@ -184,8 +161,6 @@ class TorchTransport:
 
 def empty_like(values: Array, device: str) -> Any:
     """Room on a device, or in the host's memory, for what is to become `values`."""
-    import torch
-
     return torch.empty(values.shape, dtype=values.dtype, device=device)
 
 

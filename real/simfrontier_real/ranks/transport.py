@@ -4,7 +4,7 @@ explicit transfers are behind it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +16,8 @@ from simfrontier_real.ops.programs import Programs
 
 @dataclass(frozen=True, slots=True, order=True)
 class Channel:
-    """One communicator of one lane: the groups over `axes`, members in the order of the axes, the first slowest.
+    """One communicator of one lane: the groups over `axes`, members in the order of the axes, the first slowest; of
+    exchanges the pairs of ranks at two places of an axis (`ends`), the lower first.
 
     Lanes have communicators of their own even where the schedule lets them share one, because messages carry no tags.
     """
@@ -24,21 +25,15 @@ class Channel:
     comm: str
     lane: str
     axes: tuple[str, ...]
+    ends: tuple[int, ...] = ()
 
-
-@dataclass(frozen=True, slots=True, order=True)
-class ExchangeChannel:
-    """One communicator of one lane between the ranks at two places of an axis, the lower first, for exchanges."""
-
-    comm: str
-    lane: str
-    axis: str
-    ends: tuple[int, int]
-
-    def pairs(self, mesh: Mesh) -> list[tuple[int, ...]]:
-        """All ranks: the partners in pairs, the others alone."""
+    def groups(self, mesh: Mesh) -> list[tuple[int, ...]]:
+        """All groups, in which every rank is once; those that take part in no exchange are alone."""
+        table = mesh.groups(self.axes).tolist()
+        if not self.ends:
+            return [tuple(group) for group in table]
         out: list[tuple[int, ...]] = []
-        for along in mesh.groups((self.axis,)).tolist():
+        for along in table:
             out.append(tuple(along[end] for end in self.ends))
             out += [(rank,) for place, rank in enumerate(along) if place not in self.ends]
         return out
@@ -106,14 +101,17 @@ def _each_once(schedule: Schedule) -> list[Collective]:
     return [op for op in schedule.distinct_ops() if isinstance(op, Collective)]
 
 
-def channel_of(op: Collective, mesh: Mesh) -> Channel:
-    """The channel that a collective of a schedule uses."""
+def channel_of(op: Collective | Exchange, mesh: Mesh) -> Channel:
+    """The channel that a collective or an exchange of a schedule uses."""
+    if isinstance(op, Exchange):
+        return Channel(op.comm, op.lane, (op.axis,), tuple(sorted(op.ends)))
     return Channel(op.comm, op.lane, mesh.live(op.axes))
 
 
 def channels_of(schedule: Schedule) -> list[Channel]:
-    """The channels that a schedule's collectives use, sorted."""
-    return sorted({channel_of(op, schedule.mesh) for op in collectives_of(schedule)})
+    """The channels that a schedule uses, sorted."""
+    ops = (op for op in schedule.distinct_ops() if not isinstance(op, Compute))
+    return sorted({channel_of(op, schedule.mesh) for op in ops})
 
 
 def peer_of(op: Exchange, mesh: Mesh, rank: int) -> int:
@@ -125,34 +123,15 @@ def peer_of(op: Exchange, mesh: Mesh, rank: int) -> int:
     return rank + (other - at) * stride
 
 
-def exchange_channel_of(op: Exchange) -> ExchangeChannel:
-    """The channel of an exchange."""
-    return ExchangeChannel(op.comm, op.lane, op.axis, (min(op.ends), max(op.ends)))
-
-
-def exchange_channels_of(schedule: Schedule) -> list[ExchangeChannel]:
-    """The channels of a schedule's exchanges, sorted."""
-    return sorted({exchange_channel_of(op) for op in schedule.distinct_ops() if isinstance(op, Exchange)})
-
-
-def calls_by_group(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
+def calls_by_group(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[tuple[int, ...]], list[list[int]]]]:
     """(groups of ranks, per role the calls of one communicator): the k-th call is the same one on all ranks of a
     group."""
-    calls: dict[Hashable, list[list[int]]] = {}
-    groups: dict[Hashable, list[list[int]]] = {}
-    mesh = schedule.mesh
+    calls: dict[Channel, list[list[int]]] = {}
     for role, program in enumerate(programs.of_roles):
         for index, op in enumerate(program.ops):
-            if isinstance(op, Compute):
-                continue
-            key: Hashable
-            if isinstance(op, Collective):
-                key = channel_of(op, mesh)
-                members = groups.get(key) or mesh.groups(mesh.live(op.axes)).tolist()
-            else:
-                key = exchange_channel_of(op)
-                members = groups.get(key) or [pair for pair in key.pairs(mesh) if len(pair) > 1]
-            groups[key] = members
-            calls.setdefault(key, [[] for _ in programs.of_roles])[role].append(index)
-    for key, indices in calls.items():
-        yield groups[key], indices
+            if not isinstance(op, Compute):
+                channel = channel_of(op, schedule.mesh)
+                calls.setdefault(channel, [[] for _ in programs.of_roles])[role].append(index)
+    for channel, indices in calls.items():
+        groups = channel.groups(schedule.mesh)
+        yield [group for group in groups if len(group) > 1 or not channel.ends], indices

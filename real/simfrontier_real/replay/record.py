@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simfrontier.core.collectives import message_bytes
 from simfrontier.core.program import (
@@ -35,10 +38,6 @@ from simfrontier_real.ops.programs import Programs
 from simfrontier_real.ranks.hosts import ProcessorTime, others_share
 from simfrontier_real.ranks.transport import calls_by_group, group_of, peer_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
 Times = tuple[Any, Any, Any]  # when ops were ready, started and ended, [iterations, ops]
 
 
@@ -63,8 +62,6 @@ def clocked(
     spent: ProcessorTime | None = None,
 ) -> RankTimes:
     """A rank's times as arrays; `offset_s` is added to make them rank 0's."""
-    import numpy as np
-
     return RankTimes(
         np.array([each.begin_s for each in times]) + offset_s,
         np.array([each.ready_s for each in times]) + offset_s,
@@ -85,8 +82,6 @@ def trace_of(
 ) -> Trace:
     """The trace of all ranks, or of those that are held; every time is the median over the iterations. The step's times
     in the notes are of all ranks."""
-    import numpy as np
-
     times = aligned(schedule, programs, ranks)
     steps = np.max([end.max(axis=1) for _, _, end in times], axis=0)
     quarter, half, three = np.percentile(steps, [25, 50, 75])
@@ -134,8 +129,6 @@ def held_ranks(hosts: Sequence[str], most: int | None) -> list[int]:
 def aligned(schedule: Schedule, programs: Programs, ranks: list[RankTimes]) -> list[Times]:
     """Each rank's (ready, start, end) of every op, [iterations, ops] in seconds from the moment at which the first rank
     set out on the step. Communication starts when the last rank that takes part is ready."""
-    import numpy as np
-
     begin = np.min([rank.begin_s for rank in ranks], axis=0)[:, None]
     ready = [rank.ready_s - begin for rank in ranks]
     start = [each.copy() for each in ready]

@@ -14,7 +14,7 @@ from simfrontier.core.trace import Trace
 from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.codecs import Encoded
 from simfrontier_real.ops.layout import local_shape
-from simfrontier_real.ops.local import LOCAL_KERNELS
+from simfrontier_real.ops.moves import LOCAL_KERNELS
 from simfrontier_real.ops.op_runner import RealOpRunner
 from simfrontier_real.ops.operands import Kernel, Operands
 from simfrontier_real.ops.programs import RankContext
@@ -144,15 +144,9 @@ def waits_of(trace: Trace, rank: int, num_ops: int, where: str) -> list[float]:
     """How long each op took on a rank in a trace. Raises InputError where the trace lacks the rank or an op."""
     for members, spans in zip(trace.members, trace.spans, strict=True):
         if rank in members:
-            out = [math.nan] * num_ops
-            for span in spans:
-                if not 0 <= span.op < num_ops:
-                    raise InputError(f"op {span.op}; allowed: the schedule's 0 to {num_ops - 1}", where=where)
-                out[span.op] = span.end_s - span.start_s
-            missing = next((index for index, wait in enumerate(out) if math.isnan(wait)), None)
-            if missing is not None:
-                raise InputError(
-                    f"rank {rank} has no op {missing}; allowed: a trace of the whole schedule", where=where
-                )
-            return out
+            waits = {span.op: span.end_s - span.start_s for span in spans}
+            if sorted(waits) != list(range(num_ops)):
+                text = f"rank {rank} has {len(waits)} ops; allowed: a trace of the schedule's {num_ops}"
+                raise InputError(text, where=where)
+            return [waits[index] for index in range(num_ops)]
     raise InputError(f"holds nothing for rank {rank}; allowed: a trace of all ranks (simfrontier export)", where=where)

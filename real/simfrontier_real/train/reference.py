@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+import torch
+from torch.nn import functional
+
 from simfrontier.core.program import Schedule, TensorRole
 from simfrontier_real.ops.kernels import NORM_EPSILON, RATE, mask
-from simfrontier_real.train.initial_states import initial_weights
-from simfrontier_real.train.models import batch, input_names, model_of
+from simfrontier_real.train.models import batch, initial_weights, input_names, model_of
 from simfrontier_real.train.training_settings import Adam, TrainingResult, TrainingSettings
 from simfrontier_real.verify.gradients import whole_digests
 
@@ -28,8 +30,6 @@ class ReferenceOptimizer:
     keeps in 16 bits are rounded to them after every step."""
 
     def __init__(self, schedule: Schedule, weights: Mapping[tuple[str, int], Any], adam: Adam) -> None:
-        import torch
-
         self._weights, self._rate = list(weights.values()), adam.learning_rate
         self._is_lamb = schedule.meta.get("optimizer") == "lamb"
         self._adam = torch.optim.Adam(
@@ -78,8 +78,6 @@ def train_unsharded(
     own = model_of(schedule)
     if own is not None:
         return own.train_unsharded(schedule, training, dtype, skipped)
-    import torch
-
     kind = {"fp64": torch.float64, "fp32": torch.float32}[dtype]
     start = initial_weights(schedule, training.seed)
     weights = {key: torch.tensor(values, dtype=kind, requires_grad=True) for key, values in start.items()}
@@ -117,9 +115,6 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
     """A decoder as the schedule's meta says: `residual`, how attention and MLP are on the residual stream, parallel
     (side by side) or sequential; `norm`, `gated`, `kv_heads`, `positions`, `embedding_norm`, `dropout`.
     Without a head of its own the embedding's weight is used."""
-    import torch
-    from torch.nn import functional
-
     meta = schedule.meta
     num_layers, heads = int(meta["num_layers"]), int(meta["heads"])
     groups, positions = int(meta.get("kv_heads", heads)), meta.get("positions", "none")
@@ -182,8 +177,6 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
 
 def _rotated(values: Any) -> Any:
     """b head s feature: features i and i + d/2 are one complex number, turned by s · 10000^(−2i/d)."""
-    import torch
-
     half = values.shape[-1] // 2
     pace = 10_000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
     angles = torch.outer(torch.arange(values.shape[2], dtype=torch.float64), pace)
@@ -195,7 +188,6 @@ def _rotated(values: Any) -> Any:
 
 def _alibi(heads: int, kind: Any) -> Any:
     """The published recipe: powers of 2^(−8/n), for other n than powers of two filled up from those of 2n."""
-    import torch
 
     def of_power(n: int) -> list[float]:
         start = 2.0 ** (-(2.0 ** -(math.log2(n) - 3)))
@@ -208,8 +200,6 @@ def _alibi(heads: int, kind: Any) -> Any:
 
 def _mlp(schedule: Schedule, weights: dict[tuple[str, int], Any], inputs: Any, kind: Any, micro: int) -> Any:
     """A linear module and GELU, equal residual layers, and a linear head without bias."""
-    import torch
-    from torch.nn import functional
 
     def linear(values: Any, module: str, layer: int = 0) -> Any:
         return functional.linear(values, weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer)))

@@ -9,9 +9,8 @@ from simfrontier.core.program import ExpandedProgram, Ref, Schedule
 from simfrontier_real.ops.arrays import Backend, numpy_backend
 from simfrontier_real.ops.executor import StepTimes
 from simfrontier_real.ops.kernels import MODEL_KERNELS
-from simfrontier_real.ops.layout import layouts_of
-from simfrontier_real.ops.local import LOCAL_KERNELS
 from simfrontier_real.ops.losses import CrossEntropy
+from simfrontier_real.ops.moves import LOCAL_KERNELS
 from simfrontier_real.ops.op_runner import LaneStep, RealOpRunner
 from simfrontier_real.ops.operands import Kernel
 from simfrontier_real.ops.optimizer import Optimizer
@@ -20,10 +19,10 @@ from simfrontier_real.ranks.loopback import RanksInOneProcess
 from simfrontier_real.ranks.lowered import refuse_per_hop
 from simfrontier_real.ranks.transport import Transport
 from simfrontier_real.replay.record import RankTimes, clocked
-from simfrontier_real.train.initial_states import initial_weights, place
-from simfrontier_real.train.models import RealModel, batch, input_names, model_of, shard
+from simfrontier_real.train.models import RealModel, batch, initial_weights, input_names, model_of, place, shard
 from simfrontier_real.train.states import assembled, copy_difference, final_states
 from simfrontier_real.train.training_settings import (
+    BEGINNING,
     RankReport,
     StartingPoint,
     TrainingResult,
@@ -47,13 +46,13 @@ class TrainingRank:
         rank: int,
         transport: Transport,
         training: TrainingSettings,
-        start: StartingPoint | None = None,
+        start: StartingPoint = BEGINNING,
     ) -> None:
         model = model_of(schedule)
         if model is not None:
             model.refuse(schedule)
         check_codecs(backend, schedule, program)
-        self.context: RankContext = rank_context_of(schedule, program, layouts_of(schedule, program), backend, rank)
+        self.context: RankContext = rank_context_of(schedule, program, backend, rank)
         self._training = training
         self._has_loss = any(op.kind == "loss" for op in program.ops)
         grad_accum = int(schedule.meta.get("grad_accum", 1))
@@ -64,10 +63,9 @@ class TrainingRank:
         self.step = LaneStep(program, schedule.mesh, op_runner, transport)
         self.inputs = input_names(schedule)
         place(self.context, initial_weights(schedule, training.seed))
-        if start is not None:
-            start.restore(self.context)
-            self.training_state.step = start.steps - len(start.skipped)
-            self.training_state.counters.update(start.counters)
+        start.restore(self.context)
+        self.training_state.step = start.steps - len(start.skipped)
+        self.training_state.counters.update(start.counters)
         self._gradient_digests = GradientDigests(self.context)
         self._updates = UpdateCheck(self.context, training.adam, self.training_state.step)
         self._steps: list[tuple[float, StepGradients]] = []

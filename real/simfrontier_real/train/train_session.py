@@ -16,7 +16,7 @@ from simfrontier_real.train.models import OF_MODEL, input_names
 from simfrontier_real.train.reference import narrow_states, train_unsharded
 from simfrontier_real.train.states import model_dtype, weights_of
 from simfrontier_real.train.train import TrainingRank
-from simfrontier_real.train.training_settings import StartingPoint, TrainingResult, TrainingSettings
+from simfrontier_real.train.training_settings import BEGINNING, StartingPoint, TrainingResult, TrainingSettings
 from simfrontier_real.verify.verdict import TrainingVerdict, print_results, verdict_of, write_results
 
 
@@ -62,7 +62,7 @@ def refuse_too_large(session: Session, loaded: LoadedSchedule) -> None:
 
 
 def training_rank(
-    session: Session, loaded: LoadedSchedule, training: TrainingSettings, start: StartingPoint | None = None
+    session: Session, loaded: LoadedSchedule, training: TrainingSettings, start: StartingPoint = BEGINNING
 ) -> TrainingRank:
     """This rank, ready to train by a schedule as all others are. Raises InputError for what cannot be
     trained, or has no room here."""
@@ -86,8 +86,8 @@ def _train(
 ) -> TrainingVerdict | None:
     world, schedule = session.world, loaded.schedule
     found = found_checkpoint(world, loaded, training, checkpoints)
-    start = None if found is None else found.start(loaded.digest)
-    first = 0 if start is None else start.steps
+    start = BEGINNING if found is None else found.start(loaded.digest)
+    first = start.steps
     rank = training_rank(session, loaded, training, start)
     writer = CheckpointWriter(world=world, loaded=loaded, training=training, settings=checkpoints, before=found)
 
@@ -114,10 +114,9 @@ def _train(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_trace(session, loaded, timed, clock_error_s, out, "trained", {"mode": "train"})
-    skipped = frozenset(first + number for number in reports[0].skipped) | (start.skipped if start else frozenset())
+    skipped = frozenset(first + number for number in reports[0].skipped) | start.skipped
     # what another schedule has lost is within that one's bounds, which are not known here
-    is_known = start is None or not start.loses
-    reference = unsharded(schedule, training, known, skipped) if compare and is_known else None
+    reference = unsharded(schedule, training, known, skipped) if compare and not start.loses else None
     verdict = verdict_of(loaded, reports, timed, training, reference, start)
     return replace(verdict, checkpoints=tuple(writer.written))
 

@@ -65,6 +65,9 @@ class StartingPoint:
     loses: str = ""
 
 
+BEGINNING: Final = StartingPoint(steps=0, skipped=frozenset(), losses=(), restore=lambda context: None)
+
+
 @dataclass
 class TrainingState:
     """The state of training that no buffer holds: settings, the number of the step, and the losses seen.

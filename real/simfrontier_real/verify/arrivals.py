@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
+import numpy as np
+
 from simfrontier.core.program import Collective, Compute, Exchange, Op, PartialOp, Schedule
 from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.codecs.encoded import type_of
@@ -39,8 +41,6 @@ Calls = Mapping[int, tuple[MessageDigest, ...]]  # by the number of the op in th
 @cache
 def _numbers(count: int) -> Any:
     """So many numbers of either sign, of 0.5 to 1.5, so that no place counts little; more of them begin with these."""
-    import numpy as np
-
     numbers = np.random.default_rng(_SEED).uniform(-1.0, 1.0, size=count)
     return numbers + np.where(numbers < 0, -0.5, 0.5)
 

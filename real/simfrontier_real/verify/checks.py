@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from simfrontier.core.program import Schedule
 from simfrontier_real.ops.programs import Programs
 from simfrontier_real.train.states import Weights, weight_of
 from simfrontier_real.train.training_settings import RankReport, TrainingResult
 from simfrontier_real.verify.arrivals import MOVED, call_errors
 from simfrontier_real.verify.bounds import TrainingBounds
-from simfrontier_real.verify.gradients import RelativeError, finite, largest, norm_of, step_errors, title
+from simfrontier_real.verify.gradients import RelativeError, finite, largest, step_errors, title
 
 MESSAGES: Final = "messages, over their rounding"
 GRADIENTS: Final = ("gradients", "gradient of one tensor")
@@ -38,20 +40,6 @@ class TrainingCheck:
         return f"{self.name} {self.seen:.1e} of {self.limit:.1e}{at}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingChecks:
-    """All comparisons of one training, and the norms of the gradients of every step: the ranks' and the unsharded ones
-    (not a number where a step was skipped)."""
-
-    checks: tuple[TrainingCheck, ...]
-    norms: tuple[float, ...]
-    reference_norms: tuple[float, ...]
-
-    def seen(self, name: str) -> TrainingCheck | None:
-        """The comparison of that name."""
-        return next((each for each in self.checks if each.name == name), None)
-
-
 def checks_of(
     schedule: Schedule,
     programs: Programs,
@@ -63,11 +51,12 @@ def checks_of(
     start: Weights,
     bounds: TrainingBounds,
     first: int = 0,
-) -> TrainingChecks:
+) -> tuple[TrainingCheck, ...]:
     """Compare the reports of the ranks with the unsharded model; `start` are the weights before the first step,
     `masters` those that the optimizer steps, by their own names, as they are when published where that is known. The
     reports and `losses` are of the steps from the number `first` on, the reference is of all."""
-    limits, taken = bounds.limits, _taken(rank_reports)
+    limits = bounds.limits
+    taken = [number for number, step in enumerate(rank_reports[0].gradients) if not step.was_skipped]
     steps: dict[int, dict[str, RelativeError]] = {}
     for number in taken:
         mine = [each.gradients[number] for each in rank_reports]
@@ -81,7 +70,7 @@ def checks_of(
 
     errors = [finite(abs(a - b) / abs(b)) for a, b in zip(losses, reference.losses[first:], strict=True)]
     known = {key for each in rank_reports for key in each.published}
-    checks = [
+    return (
         *(_worst(name, limits[name], by_step(name)) for name in GRADIENTS),
         *(_usual(name, limits[f"{name} of most steps"], by_step(name)) for name in GRADIENTS),
         *(_worst(name, limits[name], by_step(name)) for name in ("norm to clip by", "Adam's moves")),
@@ -92,28 +81,12 @@ def checks_of(
         *_beside(schedule, weights, masters, bounds, known),
         _worst("codes of weights", MOVED, by_step("codes of weights")),
         _worst(MESSAGES, 1.0, by_step(MESSAGES)),
-    ]
-    norms = [_norm_of(rank_reports, number) for number in range(len(losses))]
-    return TrainingChecks(
-        checks=tuple(checks),
-        norms=tuple(norms),
-        reference_norms=tuple(norm_of(each) for each in reference.gradients[first:]),
     )
-
-
-def _taken(rank_reports: Sequence[RankReport]) -> list[int]:
-    """The numbers of the steps that were not skipped."""
-    return [number for number, step in enumerate(rank_reports[0].gradients) if not step.was_skipped]
 
 
 def _codes(rank_reports: Sequence[RankReport], number: int) -> RelativeError:
     """How far codes of weights were from those of the weights that were there, on the rank where they were furthest."""
     return largest(RelativeError(each.code_errors[number], f"rank {rank}") for rank, each in enumerate(rank_reports))
-
-
-def _norm_of(rank_reports: Sequence[RankReport], number: int) -> float:
-    """The norm that the first rank clips by, or that it would clip by if it did."""
-    return next(iter(rank_reports[0].gradients[number].norms), math.nan)
 
 
 def _worst(name: str, limit: float, by_step: dict[int, RelativeError]) -> TrainingCheck:
@@ -177,14 +150,11 @@ def _beside(
 
 
 def _square(values: object) -> float:
-    import numpy as np
-
     return float(np.sum(np.square(values)))  # type: ignore[call-overload]
 
 
 def distance(weights: Weights, reference: Weights) -> RelativeError:
     """The largest relative difference of a parameter tensor, and which tensor it is."""
-    import numpy as np
 
     def error_of(key: tuple[str, int], values: Any) -> RelativeError:
         error = float(np.abs(weights[key] - values).max()) / (float(np.abs(values).max()) or 1.0)

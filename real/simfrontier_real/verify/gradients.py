@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from simfrontier.core.program import Schedule
 from simfrontier_real.ops.arrays import Array, numpy_backend
 from simfrontier_real.ops.layout import block_of
@@ -48,16 +50,12 @@ def probes(key: Key, shape: tuple[int, ...]) -> Any:
     The mean square of a vector's products with them is, on average, its squared length, whatever its direction: the
     digest of a difference gives its length. A norm alone would not see that elements have changed places.
     """
-    import numpy as np
-
     name, layer = key
     return np.random.default_rng([zlib.crc32(f"probes of {name}".encode()), layer]).normal(size=(NUM_PROBES, *shape))
 
 
 def digest_of(line: Any, directions: Any) -> Any:
     """[1 + NUM_PROBES] of a gradient as a float64 numpy array, or of a rank's share of it."""
-    import numpy as np
-
     flat = line.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.concatenate([[flat @ flat], directions.reshape(NUM_PROBES, -1) @ flat])
@@ -65,8 +63,6 @@ def digest_of(line: Any, directions: Any) -> Any:
 
 def own_probes(context: RankContext, key: Key) -> Any:
     """[NUM_PROBES, n]: a rank's share of the probes of a weight, laid out as its master weights and gradients are."""
-    import numpy as np
-
     tensor, host = master_of(context.schedule, key[0]), numpy_backend()
     at = block_of(tensor.shape, tensor.placement, context.schedule.mesh, context.at, tensor.name)
     lines = (own_line(context, host, tensor, each[at]) for each in probes(key, tensor.shape))
@@ -108,8 +104,6 @@ def norm_of(digests: Digests) -> float:
 def joined(schedule: Schedule, by_rank: Sequence[Digests]) -> tuple[dict[Key, Any], dict[Key, float]]:
     """(the digests of whole gradients out of those of the ranks' shares; how far the digests of copies of one share are
     from each other on ranks that should hold the same)."""
-    import numpy as np
-
     total: dict[Key, Any] = {}
     copy_differences: dict[Key, float] = {}
     for key in dict.fromkeys(key for digests in by_rank for key in digests):
@@ -159,8 +153,6 @@ def largest(errors: Iterable[RelativeError]) -> RelativeError:
 
 
 def _length(ours: Digests, copies: Mapping[Key, float], key: Key, reference: Any) -> float:
-    import numpy as np
-
     if key not in ours:
         return math.inf
     by_norm = abs(math.sqrt(max(float(ours[key][0]), 0.0)) - math.sqrt(float(reference[0])))

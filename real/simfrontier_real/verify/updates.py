@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from simfrontier.core.program import Collective, Compute, Ref
 from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.codecs import Encoded, decode, encode
@@ -52,8 +54,6 @@ class UpdateCheck:
         """How far a tensor's master is from where the optimizer should have taken it in the step that has just run,
         beyond the rounding of a 16-bit master, over the length of that move: the largest. `norm` is that of all
         gradients (None: each is clipped by its own), `scales` are LAMB's (of Adam: none)."""
-        import numpy as np
-
         adam, errors = self._adam, []
         self._step += not was_skipped
         for key, expected in self._expected.items():
@@ -87,8 +87,6 @@ class UpdateCheck:
 
     def _kept(self, expected: _ExpectedState) -> tuple[Any, Any]:
         """Moments as their type holds them: of 16 bits those of the rank, where these are a rounding away."""
-        import numpy as np
-
         own = expected.first, expected.second
         if self._context.schedule.tensors[expected.moments.name].dtype != "moments_bf16":
             return own
@@ -101,8 +99,6 @@ class UpdateCheck:
 
     def _rounding(self, aim: Any, expected: _ExpectedState) -> Any:
         """Half the distance of neighbours of these numbers in the master's type; 0 where that is wide."""
-        import numpy as np
-
         digits = SIGNIFICANT.get(self._context.schedule.tensors[expected.ref.name].dtype)
         if digits is None:
             return 0.0

@@ -6,7 +6,7 @@ import json
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,19 @@ from simfrontier.core.dtypes import INTEGERS
 from simfrontier.core.program import Collective, Compute, Exchange, ExpandedProgram, Op, Schedule
 from simfrontier_real.ranks.session import LoadedSchedule
 from simfrontier_real.replay.record import RankTimes, sent_bytes
-from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.models import initial_weights
 from simfrontier_real.train.states import assembled, copy_difference, model_dtype
-from simfrontier_real.train.training_settings import CLIP, RankReport, StartingPoint, TrainingResult, TrainingSettings
+from simfrontier_real.train.training_settings import (
+    BEGINNING,
+    CLIP,
+    RankReport,
+    StartingPoint,
+    TrainingResult,
+    TrainingSettings,
+)
 from simfrontier_real.verify.bounds import EXACT, bounds_of
 from simfrontier_real.verify.checks import TrainingCheck, checks_of, distance
+from simfrontier_real.verify.gradients import norm_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +65,10 @@ class TrainingVerdict:
     must_agree: bool
     reason: str
     losses: tuple[float, ...]
-    reference_losses: tuple[float, ...]
-    weights_error: float | None
-    worst: str
-    loss_error: float | None
+    reference_losses: tuple[float, ...] = ()
+    weights_error: float | None = None
+    worst: str = ""
+    loss_error: float | None = None
     message_bytes: int
     scheduled_bytes: int
     step_median_s: float
@@ -105,44 +113,24 @@ def verdict_of(
     ranks: list[RankTimes],
     training: TrainingSettings,
     reference: TrainingResult | None,
-    began: StartingPoint | None = None,
+    began: StartingPoint = BEGINNING,
 ) -> TrainingVerdict:
     """The verdict on training a schedule: the reports of all ranks, compared with the unsharded model (None: not
-    compared); `ranks` are their times and bytes. `began`: what training went on from, if it did; the reference is of
-    all steps. Raises SimfrontierError where ranks hold other values than their
-    copies."""
+    compared); `ranks` are their times and bytes. `began`: what training went on from; the reference is of all steps.
+    Raises SimfrontierError where ranks hold other values than their copies."""
     schedule, every = loaded.schedule, loaded.programs.of_roles
     lines = [each.states for each in rank_reports]
-    first = 0 if began is None else began.steps
     losses = tuple(sum(parts) for parts in zip(*(each.losses for each in rank_reports), strict=True))
-    weights = assembled(schedule, lines, may_differ=schedule.codes_per_hop)
-    reason = next((why for why in (why_inexact(schedule, each) for each in every) if why), "")
-    precision = model_dtype(schedule)
-    checks, bounds, error, worst, loss_error = None, None, None, "", None
-    if reference is not None:
-        start = initial_weights(schedule, training.seed)
-        bounds = bounds_of(schedule, every, precision, not reason, start, training.adam.learning_rate)
-        sources = [{**each.states, **each.published} for each in rank_reports]
-        masters = assembled(schedule, sources, may_differ=schedule.codes_per_hop, roles=("master",))
-        checks = checks_of(
-            schedule, loaded.programs, rank_reports, losses, weights, masters, reference, start, bounds, first
-        )
-        error, worst = distance(weights, reference.weights)
-        losses_check = checks.seen("losses")
-        loss_error = None if losses_check is None else losses_check.seen
-    return TrainingVerdict(
+    reason = next(filter(None, (why_inexact(schedule, each) for each in every)), "")
+    verdict = TrainingVerdict(
         name=loaded.name,
         digest=loaded.digest,
-        precision=precision,
+        precision=model_dtype(schedule),
         codecs=tuple(sorted({str(op.codec) for each in every for op in each.ops if not isinstance(op, Compute)})),
         must_agree=not reason,
         reason=reason,
-        losses=losses if began is None else (*began.losses, *losses),
-        reference_losses=() if reference is None else reference.losses,
-        weights_error=error,
-        worst=worst,
+        losses=(*began.losses, *losses),
         copies_differ=copy_difference(schedule, lines),
-        loss_error=loss_error,
         message_bytes=_sent_bytes(loaded, ranks, exact=True),
         measured_bytes=_sent_bytes(loaded, ranks, exact=False),
         codes_per_hop=schedule.codes_per_hop,
@@ -151,15 +139,34 @@ def verdict_of(
             max(float(rank.end_s[number].max() - rank.begin_s[number]) for rank in ranks)
             for number in range(len(losses))
         ),
-        skipped_steps=len(rank_reports[0].skipped) + (0 if began is None else len(began.skipped)),
-        first_step=first,
-        before_loses="" if began is None else began.loses,
-        checks=() if checks is None else checks.checks,
-        allowed="" if bounds is None else bounds.text,
-        gradient_norms=() if checks is None else checks.norms,
-        reference_norms=() if checks is None else checks.reference_norms,
+        skipped_steps=len(rank_reports[0].skipped) + len(began.skipped),
+        first_step=began.steps,
+        before_loses=began.loses,
         clip=training.adam.clip,
-        clipped_steps=0 if reference is None else reference.clipped_steps,
+    )
+    weights = assembled(schedule, lines, may_differ=schedule.codes_per_hop)
+    if reference is None:
+        return verdict
+    start = initial_weights(schedule, training.seed)
+    bounds = bounds_of(schedule, every, verdict.precision, not reason, start, training.adam.learning_rate)
+    sources = [{**each.states, **each.published} for each in rank_reports]
+    masters = assembled(schedule, sources, may_differ=schedule.codes_per_hop, roles=("master",))
+    checks = checks_of(
+        schedule, loaded.programs, rank_reports, losses, weights, masters, reference, start, bounds, began.steps
+    )
+    error, worst = distance(weights, reference.weights)
+    return replace(
+        verdict,
+        reference_losses=reference.losses,
+        weights_error=error,
+        worst=worst,
+        loss_error=next(each.seen for each in checks if each.name == "losses"),
+        checks=checks,
+        allowed=bounds.text,
+        # the first rank's norms: what it clips by, or would clip by if it did
+        gradient_norms=tuple(next(iter(each.norms), math.nan) for each in rank_reports[0].gradients),
+        reference_norms=tuple(norm_of(each) for each in reference.gradients[began.steps :]),
+        clipped_steps=reference.clipped_steps,
     )
 
 
@@ -219,52 +226,39 @@ def _scheduled_bytes(loaded: LoadedSchedule) -> int:
 
 
 def print_results(results: list[TrainingVerdict], compared: bool, ranks: int) -> None:
-    """A table of one line per schedule, wide where it must be: no cell is cut."""
-    header = (
-        "schedule",
-        "precision",
-        "codecs",
-        "loss, first",
-        "last",
-        "gradients differ",
-        "weights differ",
-        "losses differ",
-        "per rank",
-        "bytes",
-        "step",
-        "verdict",
-    )
-    rows = [header]
-    for each in results:
-        counted = "as scheduled" if each.has_right_bytes else f"{each.message_bytes:,} of {each.scheduled_bytes:,}"
-        counted += f", {each.measured_bytes:,} by their values" if each.measured_bytes else ""
-        counted += ", not counted per hop" if each.codes_per_hop else ""
-        rows.append(
-            (
-                each.name,
-                each.precision,
-                " ".join(codec for codec in each.codecs if codec not in (each.precision, *INTEGERS)) or "none",
-                f"{each.losses[0]:.4f}",
-                f"{each.losses[-1]:.4f}",
-                f"{each.checks[0].seen:.1e}" if each.checks else "",
-                "" if each.weights_error is None else f"{each.weights_error:.1e}",
-                "" if each.loss_error is None else f"{each.loss_error:.1e}",
-                f"{(each.message_bytes + each.measured_bytes) / ranks / 1e6:.3f} MB",
-                counted,
-                f"{each.step_median_s * 1e3:.1f} ms",
-                _verdict(each, compared),
-            )
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    """Print a table of one line per schedule, wide where it must be: no cell is cut."""
+    cells = [_cells(each, compared, ranks) for each in results]
+    rows = [tuple(cells[0]), *(tuple(each.values()) for each in cells)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        typer.echo("  ".join(cells).rstrip())
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     for each in results:
         if compared and not each.must_agree and not each.before_loses:
             typer.echo(_bounds(each))
     for each in results:
         if each.checkpoints:
             typer.echo(_checkpoints(each))
+
+
+def _cells(result: TrainingVerdict, compared: bool, ranks: int) -> dict[str, str]:
+    """The line of a schedule, by the titles of the columns."""
+    counted = "as scheduled" if result.has_right_bytes else f"{result.message_bytes:,} of {result.scheduled_bytes:,}"
+    counted += f", {result.measured_bytes:,} by their values" if result.measured_bytes else ""
+    counted += ", not counted per hop" if result.codes_per_hop else ""
+    return {
+        "schedule": result.name,
+        "precision": result.precision,
+        "codecs": " ".join(each for each in result.codecs if each not in (result.precision, *INTEGERS)) or "none",
+        "loss, first": f"{result.losses[0]:.4f}",
+        "last": f"{result.losses[-1]:.4f}",
+        "gradients differ": f"{result.checks[0].seen:.1e}" if result.checks else "",
+        "weights differ": "" if result.weights_error is None else f"{result.weights_error:.1e}",
+        "losses differ": "" if result.loss_error is None else f"{result.loss_error:.1e}",
+        "per rank": f"{(result.message_bytes + result.measured_bytes) / ranks / 1e6:.3f} MB",
+        "bytes": counted,
+        "step": f"{result.step_median_s * 1e3:.1f} ms",
+        "verdict": _verdict(result, compared),
+    }
 
 
 def _verdict(result: TrainingVerdict, compared: bool) -> str:

@@ -12,7 +12,7 @@ import pytest
 from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier.core.program import Schedule, check, expand
 from simfrontier_extras.mugs.tests.schedules import EQUAL, FROZEN, SMALL_QUEUE, TINY, schedule, training
-from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.models import initial_weights
 from simfrontier_real.train.train import train_in_one_process
 from simfrontier_real.train.training_settings import TrainingResult
 from simfrontier_real.verify.verdict import why_inexact

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.codecs import Codec
@@ -54,8 +55,6 @@ def from_bytes(backend: Backend, line: Array, codec: Codec, count: int) -> Encod
 def octets(values: Array) -> Octets:
     """The bytes of [pieces, elements] as they lie in memory; a copy on the host where the array is on a device."""
     if hasattr(values, "detach"):
-        import torch
-
         values = values.detach().cpu().contiguous().view(torch.uint8).numpy()
     return np.ascontiguousarray(values).view(np.uint8)
 
@@ -64,8 +63,6 @@ def from_octets(backend: Backend, raw: Octets, dtype: str) -> Array:
     """Bytes on the host as [pieces, elements] of that type, on the backend's device."""
     raw = np.ascontiguousarray(raw)
     if backend.is_torch:
-        import torch
-
         return torch.from_numpy(raw).view(backend.dtype(dtype)).to(backend.device)
     return raw.view(backend.dtype(dtype))
 

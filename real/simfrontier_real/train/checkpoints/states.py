@@ -32,7 +32,7 @@ from simfrontier_real.ops.arrays import Array, torch_backend
 from simfrontier_real.ops.codecs import Encoded
 from simfrontier_real.ops.layout import block_of, own_elements
 from simfrontier_real.ops.programs import RankContext
-from simfrontier_real.train.initial_states import placed_copy
+from simfrontier_real.train.models import placed_copy
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, sizes
 
