@@ -12,7 +12,7 @@ from simfrontier.core.program import Schedule, check, from_json, to_json, traffi
 from simfrontier.core.program.expansion import expand
 from simfrontier.core.program.ir import Compute
 from simfrontier.core.program.lifetime import peak_bytes
-from simfrontier_real.train.initial_states import initial_weights
+from simfrontier_real.train.models import initial_weights
 from simfrontier_real.train.states import model_dtype
 from simfrontier_real.train.train import train_in_one_process
 from simfrontier_real.train.training_settings import TrainingResult
