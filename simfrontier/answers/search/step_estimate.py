@@ -76,7 +76,7 @@ class SmallSteps:
 @dataclass(frozen=True, slots=True, eq=False)
 class SmallForm:
     """A small schedule that plans of one structure share, whatever the sizes of their meshes and batches: which of its
-    ops are inside layers (`is_inside`), its program with the number of each op, who waits for whom, the last op of each
+    ops are inside layers (`is_inside`), its program, the last op of each
     micro-batch, who holds buffers from which op to which, and whether an op is one of layers, of a head, or of the end
     of the step. `chain`: the kernels of the model and the collectives inside layers, who of them waits for whom, the
     last of each micro-batch, and in the first one the call that each is of. `ends`: the tensors that hold the weights
@@ -86,8 +86,6 @@ class SmallForm:
     num_layers: int
     is_inside: list[bool]
     program: ExpandedProgram
-    number: list[int]
-    before: list[list[int]]
     micro_ends: list[int]
     held: list[tuple[str, int, int]]
     phase: list[int]
@@ -121,7 +119,7 @@ class SmallSchedules:
         size = _sizes(schedule)
         embedding, head = (sum([size[name] for name in names]) for names in three.ends)
         return SmallSteps(
-            small=(self._step(two, rebound(two.schedule, mesh, batch)), self._step(three, schedule)),
+            small=(_small(two, rebound(two.schedule, mesh, batch), self.prices), _small(three, schedule, self.prices)),
             ends_bytes=(embedding, head),
             stream_bytes=size.get(STREAM, 0),
         )
@@ -137,15 +135,6 @@ class SmallSchedules:
             )
             self.forms[key] = two, three
         return self.forms[key]
-
-    def _step(self, form: SmallForm, schedule: Schedule) -> SmallStep:
-        """Time a small schedule, rebound to the sizes of a case."""
-        took = [self.prices.seconds(op, schedule) for op in schedule.ops]
-        floor = [
-            self.prices.floor_s(op, schedule) if is_inside and isinstance(op, Compute | Collective) else 0.0
-            for op, is_inside in zip(schedule.ops, form.is_inside, strict=True)
-        ]
-        return _small(form, schedule, took, floor)
 
 
 def _sizes(schedule: Schedule) -> dict[str, int]:
@@ -168,10 +157,10 @@ def _is_inside(op: Op, case: Case) -> bool:
 
 def _form(schedule: Schedule, num_layers: int, case: Case) -> SmallForm:
     program = expand(schedule, schedule.roles[0])
-    before, calls = program.before, program.calls
+    calls = program.calls
     fixed = {name for name, tensor in schedule.tensors.items() if tensor.persistent}
     in_passes = [number for number, call in enumerate(calls) if call.label in _PASSES]
-    kernels = [number for number in in_passes if _is_kernel(program.ops[number])]
+    kernels = [n for n in in_passes if isinstance(program.ops[n], Compute) and program.ops[n].lane == "compute"]
     chain = [number for number in in_passes if _is_inside(program.ops[number], case)]
     chain_kernels = [place for place, number in enumerate(chain) if program.ops[number].lane == "compute"]
     return SmallForm(
@@ -179,21 +168,15 @@ def _form(schedule: Schedule, num_layers: int, case: Case) -> SmallForm:
         num_layers=num_layers,
         is_inside=[_is_inside(op, case) for op in schedule.ops],
         program=program,
-        number=[op.number for op in program.ops],
-        before=before,
         micro_ends=_last_of_each({number: calls[number].micro for number in kernels}),
         held=[(ref.name, first, last) for ref, first, last in program.lifetimes if ref.name not in fixed],
         phase=[_HEAD if c.label == "head" else _LAYERS if c.label in _PASSES else _END for c in calls],
         chain=[program.ops[number].number for number in chain],
-        chain_before=_chained(program, before, chain),
+        chain_before=_chained(program, chain),
         chain_ends=_last_of_each({place: calls[chain[place]].micro for place in chain_kernels}),
         chain_phase=[calls[number].label if calls[number].micro == 0 else "" for number in chain],
         ends=_ends(case, schedule),
     )
-
-
-def _is_kernel(op: Op) -> bool:
-    return op.lane == "compute" and isinstance(op, Compute)
 
 
 def _last_of_each(micro_of: Mapping[int, int]) -> list[int]:
@@ -202,23 +185,29 @@ def _last_of_each(micro_of: Mapping[int, int]) -> list[int]:
     return [last[micro] for micro in sorted(last)]
 
 
-def _chained(program: ExpandedProgram, before: list[list[int]], chain: list[int]) -> list[list[int]]:
+def _chained(program: ExpandedProgram, chain: list[int]) -> list[list[int]]:
     """Which ops of a chain each of them waits for: the one before it on its lane, and what it waits for itself."""
     place = {index: at for at, index in enumerate(chain)}
     on_lane: dict[str, int] = {}
     out = []
     for at, index in enumerate(chain):
         lane = program.ops[index].lane
-        others = {place[other] for other in before[index] if other in place}
+        others = {place[other] for other in program.before[index] if other in place}
         out.append(sorted(others | ({on_lane[lane]} if lane in on_lane else set())))
         on_lane[lane] = at
     return out
 
 
-def _small(form: SmallForm, schedule: Schedule, took: list[float], floor: list[float]) -> SmallStep:
-    size = _sizes(schedule)
-    times = [took[number] for number in form.number]
-    start, end = passed(form.before, times)
+def _small(form: SmallForm, schedule: Schedule, prices: Prices) -> SmallStep:
+    """Time a small schedule, rebound to the sizes of a case."""
+    took = [prices.seconds(op, schedule) for op in schedule.ops]
+    floor = [
+        prices.floor_s(op, schedule) if is_inside and isinstance(op, Compute | Collective) else 0.0
+        for op, is_inside in zip(schedule.ops, form.is_inside, strict=True)
+    ]
+    size, ops = _sizes(schedule), form.program.ops
+    times = [took[op.number] for op in ops]
+    start, end = passed(form.program.before, times)
     _, least = passed(form.chain_before, [floor[number] for number in form.chain])
     layers_bytes, head_bytes, end_bytes = _peaks_in_order(form, size)
     of_call: dict[str, float] = {}
@@ -226,7 +215,6 @@ def _small(form: SmallForm, schedule: Schedule, took: list[float], floor: list[f
         of_call[label] = of_call.get(label, 0.0) + floor[number]
     passing = {name for name, tensor in schedule.tensors.items() if tensor.role in _PASSING}
     peak_bytes, passing_bytes = _peak_in_time(form, size, start, end, passing)
-    ops = form.program.ops
     busy = np.cumsum([s if op.lane == "compute" else 0.0 for op, s in zip(ops, times, strict=True)]).tolist()
     aside = sum(s for op, s in zip(ops, times, strict=True) if op.lane != "compute" and isinstance(op, Collective))
     return SmallStep(
@@ -269,7 +257,7 @@ def _peak_in_time(
 
 def _peaks_in_order(form: SmallForm, size: Mapping[str, int]) -> list[int]:
     """The most bytes of buffers during an op, as `core.program.peak_bytes`, by phase."""
-    change = [0] * (len(form.number) + 1)
+    change = [0] * (len(form.phase) + 1)
     for name, first, last in form.held:
         change[first] += size[name]
         change[last + 1] -= size[name]

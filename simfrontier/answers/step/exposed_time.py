@@ -43,11 +43,6 @@ class Exposure:
     codec: float
     idle: float
 
-    @property
-    def exposed_comm(self) -> float:
-        """All that is not compute."""
-        return self.inter_node + self.intra_node + self.package + self.codec + self.idle
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimePart:

@@ -1,4 +1,4 @@
-"""The store of results, and how settings are handed to workers."""
+"""The store of results: what is added is there, whatever ends a process, and one process holds it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from simfrontier.answers.study import STORE, HeldError, ResultStore, Setting, store_in
-from simfrontier.answers.study.settings import MOST_OF_BATCH, batches_of
-from tests.answers.sweep.studies import MICRO
+from simfrontier.answers.study import STORE, HeldError, ResultStore, store_in
 from tests.invoke import ROOT
 
 CELLS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -57,28 +55,3 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         with pytest.raises(HeldError, match="another process writes it; allowed: another --out"), store_in(tmp_path):
             raise AssertionError("held by another")
     assert (tmp_path / STORE).is_file()
-
-
-HOP = "library.overrides.ring.hop_between_nodes_s"
-
-
-def settings_of(sizes: list[int]) -> list[tuple[str, Setting]]:
-    """Settings in an order in which those of the same schedules, so many of each, stand apart."""
-    pairs = sorted((place, micro) for micro, size in enumerate(sizes) for place in range(size))
-    return [
-        (str(number), Setting(document={}, where="a.toml", changes={MICRO: micro, HOP: 1e-6 * (1 + number)}))
-        for number, (_, micro) in enumerate(pairs)
-    ]
-
-
-def batches(sizes: list[int], num_workers: int) -> list[list[tuple[str, Setting]]]:
-    made = settings_of(sizes)
-    return [[*batch] for batch in batches_of(made, len(made), num_workers)]
-
-
-@given(sizes=st.lists(st.integers(1, 70), min_size=1, max_size=12), num_workers=st.integers(1, 40))
-def test_every_setting_is_in_one_batch(sizes: list[int], num_workers: int) -> None:
-    made = batches(sizes, num_workers)
-    numbers = [int(digest) for batch in made for digest, _ in batch]
-    assert sorted(numbers) == list(range(sum(sizes)))
-    assert all(1 <= len(batch) <= MOST_OF_BATCH for batch in made)

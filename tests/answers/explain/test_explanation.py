@@ -82,14 +82,6 @@ def test_json_has_everything() -> None:
     assert difference == pytest.approx(known["step_s"] - other["step_s"], rel=1e-9)
 
 
-def test_a_change_can_be_repeated_with_what_it_says(tmp_path: Path) -> None:
-    best = document("--plan", "zero3")["changes"][0]
-    given = [word for setting in best["settings"] for word in ("--set", setting)]
-    quick = ("--fidelity", "analytic", "--plans", "zero3", "--devices", "8", "--no-page", "--no-sensitivity", "--json")
-    ran = invoke("run", TOY, "--out", tmp_path / "again", *quick, *given)
-    assert json.loads(ran.out)[0]["step_time_nominal_s"] == best["step_s"]
-
-
 def test_without_a_plan_all_are_compared_with_the_next_best() -> None:
     known = document("--no-what-if")
     steps = [each["step_s"] for each in known["ranking"]]

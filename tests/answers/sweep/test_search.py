@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 from simfrontier.answers.sweep.adaptive import Search
 from simfrontier.answers.sweep.axes import SampledAxis, quantiles
@@ -91,7 +90,6 @@ def test_the_spread_is_that_of_independent_points() -> None:
     assert (found.mean, found.sd) == (3.0, 1.0)
 
 
-SHARES = st.floats(0.001, 0.999)
 QUARTILE = NormalDist().inv_cdf(0.75)
 NORMAL = {"distribution": "normal", "mean": 10.0, "sd": 2.0}
 
@@ -119,16 +117,3 @@ def quantile(share: float, **table: Any) -> float:
 )
 def test_a_share_of_all_lies_below_its_quantile(table: dict[str, Any], share: float, value: float) -> None:
     assert quantile(share, **table) == pytest.approx(value, rel=1e-9)
-
-
-@given(first=SHARES, second=SHARES, ends=st.tuples(st.floats(-3, 3), st.floats(0.1, 5)))
-def test_quantiles_rise_and_stay_between_the_ends(first: float, second: float, ends: tuple[float, float]) -> None:
-    low, high = ends[0], ends[0] + ends[1]
-    for table in (
-        {"distribution": "uniform"},
-        {"distribution": "triangular", "mode": low},
-        {"distribution": "triangular", "mode": (low + high) / 2},
-        {"distribution": "normal", "mean": 0.5, "sd": 2.0},
-    ):
-        values = [quantile(share, **table, low=low, high=high) for share in sorted((first, second))]
-        assert low <= values[0] <= values[1] <= high
