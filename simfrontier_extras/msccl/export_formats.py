@@ -79,7 +79,7 @@ def _calls(pricing: Pricing) -> tuple[list[Calls], list[str]]:
     """The schedule's collectives by kind and recipe, in order of appearance, and what has no recipe."""
     found: dict[tuple[CollectiveKind, Recipe], Calls] = {}
     left_out: dict[str, None] = {}
-    for op in pricing.schedule.distinct_ops():
+    for op in pricing.schedule.ops:
         if not isinstance(op, Collective):
             continue
         size = pricing.schedule.mesh.size(op.axes)

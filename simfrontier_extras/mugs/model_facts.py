@@ -10,11 +10,11 @@ from simfrontier.core.program import Compute, ModelFacts, Schedule
 def _stated(schedule: Schedule) -> Iterator[tuple[str, str]]:
     """A model of images sees no mask of time; how many crops an image has and how many neighbours join a query is what
     its ops join, pick and look for."""
-    sizes = {op.kind: dict(op.iteration) for op in schedule.distinct_ops() if isinstance(op, Compute)}
+    sizes = {op.kind: dict(op.iteration) for op in schedule.ops if isinstance(op, Compute)}
     if not {"join", "nearest", "pick"} <= sizes.keys():
         return
     images, crops = sizes["pick"].get("b", 1), sizes["join"].get("b", 1)
-    seen = next(op for op in schedule.distinct_ops() if op.kind == "pick").reads[0]
+    seen = next(op for op in schedule.ops if op.kind == "pick").reads[0]
     views = schedule.tensors[seen.name].shape[0] // images
     shown = {
         "global_crops": (views, f"those of an image in {seen.name}"),

@@ -98,7 +98,7 @@ def numbers_of(schedule: Schedule) -> dict[int, int]:
 
 
 def _each_once(schedule: Schedule) -> list[Collective]:
-    return [op for op in schedule.distinct_ops() if isinstance(op, Collective)]
+    return [op for op in schedule.ops if isinstance(op, Collective)]
 
 
 def channel_of(op: Collective | Exchange, mesh: Mesh) -> Channel:
@@ -110,7 +110,7 @@ def channel_of(op: Collective | Exchange, mesh: Mesh) -> Channel:
 
 def channels_of(schedule: Schedule) -> list[Channel]:
     """The channels that a schedule uses, sorted."""
-    ops = (op for op in schedule.distinct_ops() if not isinstance(op, Compute))
+    ops = (op for op in schedule.ops if not isinstance(op, Compute))
     return sorted({channel_of(op, schedule.mesh) for op in ops})
 
 

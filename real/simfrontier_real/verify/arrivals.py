@@ -138,7 +138,7 @@ def is_followed(op: Op, reduction: PartialOp) -> bool:
 def _longest(schedule: Schedule) -> int:
     """No call of a schedule sends or brings more numbers than this."""
     tensors, mesh, longest = schedule.tensors, schedule.mesh, 1
-    for op in schedule.distinct_ops():
+    for op in schedule.ops:
         if isinstance(op, Compute):
             continue
         members = mesh.size(op.axes) if isinstance(op, Collective) else 1

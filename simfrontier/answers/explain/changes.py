@@ -274,7 +274,7 @@ def _device(scenario: Scenario) -> Iterator[Change]:
 def _host(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
     """The host's time per hook, where the plan has hooks on the host."""
     hook_s = scenario.machine.host.hook_s
-    ops = step.schedule.distinct_ops()
+    ops = step.schedule.ops
     if hook_s > 0.0 and any(isinstance(op, Compute) and op.kind == "hook" and op.lane == "host" for op in ops):
         yield Change(
             label="no host time for hooks",

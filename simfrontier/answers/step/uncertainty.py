@@ -111,7 +111,7 @@ def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, se
     return DurationFactors(
         of_op=_errors(step, spread, draws),
         of_class=np.exp(spread.speed_sd * slowest(folding.rank_class, folding.representative, draws)),
-        on_device={op.number: isinstance(op, Compute) and op.kind != "hook" for op in step.schedule.distinct_ops()},
+        on_device={op.number: isinstance(op, Compute) and op.kind != "hook" for op in step.schedule.ops},
         run_sd=spread.law.run_sd,
         noise=[_noise(role.segmented, plan, step.schedule.mesh.num_ranks, draws) for role in step.roles],
         call_sd=spread.call_sd,
@@ -196,7 +196,7 @@ def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floa
     matmul = spread.matmul_sd * draws.of("matmul")
     out: dict[int, Floats] = {}
     call: CollectiveKind
-    for op in schedule.distinct_ops():
+    for op in schedule.ops:
         if isinstance(op, Compute):
             if op.matmul is not None:
                 out[op.number] = matmul

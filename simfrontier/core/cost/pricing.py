@@ -103,7 +103,7 @@ def price_states(
         fabrics = [laid_out(state, classes) for state in states]
     alive = fabrics[0] if states[0].without_dead == states[0] else laid_out(states[0].without_dead, classes)
     choices = AlgorithmChoices(alive, mesh, library)
-    collectives = {op.number: op for op in schedule.distinct_ops() if isinstance(op, Collective)}
+    collectives = {op.number: op for op in schedule.ops if isinstance(op, Collective)}
     algorithms = {number: choices.choose(op, schedule) for number, op in collectives.items()}
     small = frozenset(
         number for number, op in collectives.items() if message_bytes(op, schedule.tensors, mesh) <= SMALL_BYTES
@@ -115,7 +115,7 @@ def price_states(
         counted[key] = choices.pattern(*carried[key])
         patterns[pattern_key(op.axes, loading)] = choices.pattern(op.axes, loading)
     direct = algorithm(DIRECT).shares_on(library, machine)
-    for exchange in [op for op in schedule.distinct_ops() if isinstance(op, Exchange)]:
+    for exchange in [op for op in schedule.ops if isinstance(op, Exchange)]:
         sizes = exchanged_bytes(exchange, schedule.tensors, mesh)
         if not any(sizes):
             raise InputError(f"schedule: exchange {exchange.name}: its messages have no bytes")

@@ -16,7 +16,7 @@ from simfrontier.core.program import Collective
 
 def lowered_schedule(pricing: Pricing, digest: str) -> LoweredSchedule:
     """The recipes of every distinct collective of the pricing's schedule, in order of appearance (equal ones once)."""
-    ops = dict.fromkeys(op for op in pricing.schedule.distinct_ops() if isinstance(op, Collective))
+    ops = dict.fromkeys(op for op in pricing.schedule.ops if isinstance(op, Collective))
     return LoweredSchedule(digest=digest, recipes=tuple(recipes_of(op, pricing) for op in ops))
 
 

@@ -92,29 +92,6 @@ class ExpandedProgram(UnrolledProgram):
         return made
 
 
-def expand(schedule: Schedule, role: Role) -> ExpandedProgram:
-    """All ops of a role with their waits. Raises InputError for a reference to a tensor that the schedule does not
-    have."""
-    with without_garbage_collection():
-        return _expand(schedule, role)
-
-
-def unrolled(schedule: Schedule, role: Role) -> UnrolledProgram:
-    """All ops of a role without their waits. Raises InputError as `expand`."""
-    with without_garbage_collection():
-        out = UnrolledProgram(ops=[], calls=[], reads=[], writes=[], accumulates=[], at=role.at)
-        refs = AbsoluteRefs(schedule.tensors, role)
-        for call in role.calls:
-            for op in call.ops:
-                out.ops.append(op)
-                out.calls.append(call)
-                reads, writes, accumulates = refs.absolute(op, call)
-                out.reads.append(reads)
-                out.writes.append(writes)
-                out.accumulates.append(accumulates)
-        return out
-
-
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
     """No search for cycles while millions of small tuples are made that all stay: it would take half of the time."""
@@ -127,7 +104,25 @@ def without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _expand(schedule: Schedule, role: Role) -> ExpandedProgram:
+@without_garbage_collection()
+def unrolled(schedule: Schedule, role: Role) -> UnrolledProgram:
+    """All ops of a role without their waits. Raises InputError for a reference to a tensor that the schedule does not
+    have."""
+    out = UnrolledProgram(ops=[], calls=[], reads=[], writes=[], accumulates=[], at=role.at)
+    refs = AbsoluteRefs(schedule.tensors, role)
+    for call, op in role.instances():
+        out.ops.append(op)
+        out.calls.append(call)
+        reads, writes, accumulates = refs.absolute(op, call)
+        out.reads.append(reads)
+        out.writes.append(writes)
+        out.accumulates.append(accumulates)
+    return out
+
+
+@without_garbage_collection()
+def expand(schedule: Schedule, role: Role) -> ExpandedProgram:
+    """All ops of a role with their waits. Raises InputError as `unrolled`."""
     program = unrolled(schedule, role)
     lanes = tuple(dict.fromkeys(op.lane for op in program.ops))
     number = {lane: i for i, lane in enumerate(lanes)}
@@ -136,18 +131,7 @@ def _expand(schedule: Schedule, role: Role) -> ExpandedProgram:
     for own_lane in lane:
         position.append(count[own_lane])
         count[own_lane] += 1
-    out = ExpandedProgram(
-        ops=program.ops,
-        calls=program.calls,
-        reads=program.reads,
-        writes=program.writes,
-        accumulates=program.accumulates,
-        at=program.at,
-        lanes=lanes,
-        lane=lane,
-        position=position,
-        waits=[],
-    )
+    out = ExpandedProgram(**vars(program), lanes=lanes, lane=lane, position=position, waits=[])
     out.waits.extend(_waits(out, schedule))
     return out
 

@@ -351,10 +351,6 @@ class Schedule:
         object.__setattr__(self, "ops", tuple(numbering.ops))
         object.__setattr__(self, "blocks", tuple(numbering.blocks))
 
-    def distinct_ops(self) -> list[Op]:
-        """Each op once, in order of appearance."""
-        return list(self.ops)
-
     @property
     def codes_per_hop(self) -> bool:
         """Whether a collective codes every message between two ranks by itself."""

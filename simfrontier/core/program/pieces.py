@@ -32,9 +32,7 @@ def in_pieces(op: CutOp, parts: int, label: str, axes: tuple[str, ...]) -> tuple
 
 def whole(op: CutOp) -> CutOp:
     """The op that a piece is of."""
-    if op.piece is None:
-        return op
-    if isinstance(op, Collective):
+    if op.piece is None or isinstance(op, Collective):
         return replace(op, piece=None)
     parts, label = op.piece.parts, op.piece.label
     iteration = tuple((each, size * parts if each == label else size) for each, size in op.iteration)
@@ -67,7 +65,7 @@ def joined(schedule: Schedule, findings: Findings) -> Schedule | None:
     cuts: dict[str, Cut] = {}  # how a tensor is cut
     wholes: dict[int, Op] = {}
     for role in schedule.roles:
-        for call in role.calls:
+        for call in role.first_calls():
             if call.block not in blocks:
                 blocks[call.block] = _joined(schedule, role, call, findings, cuts, wholes)
     if findings:
@@ -80,12 +78,7 @@ def joined(schedule: Schedule, findings: Findings) -> Schedule | None:
 
 
 def _joined(
-    schedule: Schedule,
-    role: Role,
-    call: Call,
-    findings: Findings,
-    cuts: dict[str, Cut],
-    wholes: dict[int, Op],
+    schedule: Schedule, role: Role, call: Call, findings: Findings, cuts: dict[str, Cut], wholes: dict[int, Op]
 ) -> tuple[Op, ...]:
     ops, out, index = call.ops, list[Op](), 0
     while index < len(ops):

@@ -10,7 +10,7 @@ from simfrontier_extras.mugs.tests.test_plan import run_of, tiny
 
 
 def op_named(schedule: Schedule, name: str) -> Compute:
-    (op,) = (op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.name == name)
+    (op,) = (op for op in schedule.ops if isinstance(op, Compute) and op.name == name)
     return op
 
 
@@ -45,7 +45,7 @@ def test_of_vit_l(name: str, megabytes: float) -> None:
 
 def emas(schedule: Schedule) -> dict[str, int]:
     """Bytes of every moving average, by the weight that it follows."""
-    results = [op for op in schedule.distinct_ops() if isinstance(op, Compute) and op.kind == "ema"]
+    results = [op for op in schedule.ops if isinstance(op, Compute) and op.kind == "ema"]
     return {op.reads[0].name: traffic_bytes(op, schedule.tensors, schedule.mesh) for op in results}
 
 

@@ -104,9 +104,9 @@ def test_blocking_or_beside_the_rest() -> None:
     for overlapped, lane in ((False, "compute"), (True, "statistic")):
         schedule = tiny(overlapped)
         assert {op.lane for op in before_backward(schedule)} == {lane}
-        takers = {op.lane for op in schedule.distinct_ops() if op.kind in ("enqueue", "centre")}
+        takers = {op.lane for op in schedule.ops if op.kind in ("enqueue", "centre")}
         assert takers == {lane}
-        assert {op.lane for op in schedule.distinct_ops() if op.kind == "contrast"} == {"compute"}
+        assert {op.lane for op in schedule.ops if op.kind == "contrast"} == {"compute"}
     kinds = [[(op.kind, op.src) for op in before_backward(tiny(flag))] for flag in (False, True)]
     assert kinds[0] == kinds[1]
 

@@ -89,7 +89,7 @@ def test_every_op_takes_what_the_slowest_of_its_groups_takes_alone(
     schedule = schedule_of(made, plan, devices)
     pricing = price(schedule, made.machine, made.library, made.file.perturbation, placement=made.file.run.placement)
     prices = Prices(made.machine, made.library, devices, made.file.perturbation, made.file.run.placement)
-    ops = list(schedule.distinct_ops())
+    ops = list(schedule.ops)
     assert len(ops) > 20
     for op in ops:
         slowest = max(work.alone_s for work in pricing.of(op).works)
@@ -165,7 +165,7 @@ def test_every_op_takes_what_it_is_priced_at(scenario: str, plan: str, devices: 
     for number in range(3):
         other = with_numbers(here, {key: float(values[number]) for key, values in axes.items()})
         exact = price(schedule, other.machine, other.library)
-        for op in schedule.distinct_ops():
+        for op in schedule.ops:
             if pricing.of(op).pattern != exact.of(op).pattern:
                 continue  # another algorithm, of other classes
             own = [work.alone_s for work in exact.of(op).works]

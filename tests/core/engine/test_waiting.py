@@ -24,7 +24,7 @@ def slowed(done: SimulatedStep, by: float, num_samples: int = 1) -> DurationFact
     return DurationFactors(
         of_op={},
         of_class=np.full((classes, num_samples), by),
-        on_device={op.number: isinstance(op, Compute) and op.kind != "hook" for op in done.schedule.distinct_ops()},
+        on_device={op.number: isinstance(op, Compute) and op.kind != "hook" for op in done.schedule.ops},
         run_sd=0.0,
         noise=[np.zeros((len(role.segmented.program.ops), num_samples)) for role in done.roles],
     )

@@ -50,7 +50,7 @@ def made(overlapped: bool = False) -> Schedule:
 
 
 def statistics(schedule: Schedule) -> list[Collective]:
-    return [op for op in schedule.distinct_ops() if isinstance(op, Collective) and op.name == "statistic"]
+    return [op for op in schedule.ops if isinstance(op, Collective) and op.name == "statistic"]
 
 
 @pytest.mark.parametrize("overlapped", [False, True])

@@ -79,7 +79,7 @@ def test_products_move_their_operands_once_whatever_the_stack(tmp_path: Path) ->
         path.write_text(OWN.replace("value = 3.0", f"value = {traffic}"), encoding="utf-8")
         made = scenario(str(path))
         schedule = schedule_of(made, "p", 8)
-        ops = {op.name: op for op in schedule.distinct_ops() if isinstance(op, Compute)}
+        ops = {op.name: op for op in schedule.ops if isinstance(op, Compute)}
         moved.append(
             [Kernel.of(ops[name], schedule, made.machine).num_bytes for name in ("h_to_4h", "4h_to_h", "gelu")]
         )

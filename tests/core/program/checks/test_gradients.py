@@ -19,7 +19,7 @@ def sound(case: str) -> Schedule:
 
 
 def op_of(schedule: Schedule, name: str) -> Compute:
-    return next(op for op in schedule.distinct_ops() if op.name == name and isinstance(op, Compute))
+    return next(op for op in schedule.ops if op.name == name and isinstance(op, Compute))
 
 
 def with_operands(case: str, name: str, reads: str = "", writes: str = "") -> Schedule:
