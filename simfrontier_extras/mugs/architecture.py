@@ -5,9 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simfrontier.base.errors import InputError
-from simfrontier.core.workload import refuse_sizes
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MugsArchitecture:
@@ -40,22 +37,6 @@ class MugsArchitecture:
     prototypes: int = 65536
     queue: int = 65536
     neighbours: int = 8
-
-    def __post_init__(self) -> None:
-        refuse_sizes(self.name, self)
-        if self.small > self.image:
-            raise InputError(f"model {self.name}: small = {self.small}; allowed: at most image = {self.image}")
-        if self.neighbours > self.queue:
-            raise InputError(
-                f"model {self.name}: neighbours = {self.neighbours}; allowed: at most queue = {self.queue}"
-            )
-        for key, size in (("image", self.image), ("small", self.small)):
-            if size % self.patch:
-                raise InputError(f"model {self.name}: {key} = {size} does not divide into patches of {self.patch}")
-        if self.global_crops != 2:
-            raise InputError(
-                f"model {self.name}: global_crops = {self.global_crops}; allowed: 2 (keys are of two views)"
-            )
 
     @property
     def crops(self) -> int:

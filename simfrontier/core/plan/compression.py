@@ -30,14 +30,14 @@ LOW_RATE, HIGH_RATE = "8", "16"
 """Bits per value where a policy has none: of the candidates 8, 16 and 24 the lowest, for what bears errors, and the
 default of MVAPICH-Plus 4.0 (mvapich-docs.readthedocs.io). The authors' are not known."""
 LEAST_BYTES: Final = 2**20  # MVAPICH-Plus 4.0's threshold for compressing a message (mvapich-docs.readthedocs.io)
-POLICIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "none": (),
-    "naive-zfp": (LOW_RATE,),
-    "naive-mpc": (),
-    "MZHybrid": (LOW_RATE,),
-    "ZHybrid": (LOW_RATE, HIGH_RATE),
+POLICIES: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
+    "none": (PLAIN, PLAIN, ()),
+    "naive-zfp": ("zfp:{0}", "zfp:{0}", (LOW_RATE,)),
+    "naive-mpc": ("mpc", "mpc", ()),
+    "MZHybrid": ("zfp:{0}", "mpc", (LOW_RATE,)),
+    "ZHybrid": ("zfp:{0}", "zfp:{1}", (LOW_RATE, HIGH_RATE)),
 }
-"""Policies and the rates that they take: of gradients, and of everything else (arXiv 2409.02423)."""
+"""Policies (arXiv 2409.02423): codecs of gradients and of everything else, and the rates that these have by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,21 +101,13 @@ def parse_policy(text: str) -> dict[Dimension, Codec | None]:
     name, colon, rest = text.partition(":")
     if name not in POLICIES:
         raise InputError(f"compression {text!r}: {nearest(name, POLICIES)}, or a table of dp, tp, pp and zero")
-    defaults = POLICIES[name]
-    given = rest.split("/") if colon else []
-    if colon and len(given) != len(defaults):
+    dp, others, defaults = POLICIES[name]
+    rates = [rate.strip() for rate in rest.split("/")] if colon else defaults
+    if len(rates) != len(defaults):
         example = f"{name}:{'/'.join(defaults)}" if defaults else name
         raise InputError(f"compression {text!r}: {name} takes {_rates(len(defaults))}, e.g. {example}")
-    rates = [codec_of(f"zfp:{rate.strip()}") for rate in (given or defaults)]
-    mpc = codec_of("mpc")
-    dp, others = {
-        "none": (None, None),
-        "naive-zfp": (*rates, *rates),
-        "naive-mpc": (mpc, mpc),
-        "MZHybrid": (*rates, mpc),
-        "ZHybrid": rates,
-    }[name]
-    return {"dp": dp, "tp": others, "pp": others, "zero": others}
+    own, other = (codec_of(codec.format(*rates)) for codec in (dp, others))
+    return {"dp": own, "tp": other, "pp": other, "zero": other}
 
 
 def _rates(count: int) -> str:
@@ -129,7 +121,7 @@ def compression_of(
     as FP32. Raises InputError."""
     codecs = _listed(text) if "=" in text else parse_policy(text)
     if widen:
-        codecs = {dimension: _widened(codec) for dimension, codec in codecs.items()}
+        codecs = {dimension: codec.widened() if codec else Plain("fp32") for dimension, codec in codecs.items()}
     return Compression(**codecs, least_bytes=least_bytes, per_hop=per_hop, widens=widen)
 
 
@@ -145,13 +137,6 @@ def _listed(text: str) -> dict[Dimension, Codec | None]:
         named.add(key)
         out[key] = codec_of(codec)
     return out
-
-
-def _widened(codec: Codec | None) -> Codec:
-    """A codec of FP32 numbers that may have been widened to it."""
-    if codec is None:
-        return Plain("fp32")
-    return codec.widened()
 
 
 def written(value: Any) -> str:

@@ -11,7 +11,7 @@ from simfrontier.base.errors import InputError
 from simfrontier.base.io import toml_value
 from simfrontier.core.codecs import Codec, Plain
 from simfrontier.core.plan.moves import Hop, MoveStep, UncrossedError, steps_of
-from simfrontier.core.plan.plan import Groups, Purpose
+from simfrontier.core.plan.plan import Groups, Plan, Purpose
 from simfrontier.core.plan.program import Hook, Move, Placed, Program, StreamWait
 from simfrontier.core.program import (
     RING,
@@ -36,29 +36,24 @@ _BUFFERS: dict[TensorRole, TensorRole] = {
 
 
 def with_collectives(
-    program: Program,
-    mesh: Mesh,
-    blocking: frozenset[Purpose],
-    pipelined: bool = False,
-    hooks: bool = True,
-    groups: Groups = "world",
-    ordered: frozenset[Purpose] = frozenset(),
+    program: Program, mesh: Mesh, plan: Plan, blocking: frozenset[Purpose], ordered: frozenset[Purpose]
 ) -> Program:
-    """Every move as its collectives; `blocking` names the purposes whose calls block; without `hooks`, the host's
-    are left out; `groups` as of a plan; values of the purposes in `ordered` are copied in their order."""
-    maker = _MoveLowering(mesh, blocking, dict(program.tensors), pipelined, groups, ordered)
+    """Every move of a plan as its collectives; `blocking` names the purposes whose calls block; values of the purposes
+    in `ordered` are copied in their order. The host's hooks are left out where the plan has none."""
+    maker = _MoveLowering(mesh, plan, blocking, ordered, dict(program.tensors))
     out: Placed = []
     for place, item in program.items:
-        if isinstance(item, Move):
-            out.extend((place, op) for op in maker.ops(item))
-        elif isinstance(item, Hook):
-            if hooks:
-                out.append((place, Compute(kind="hook", name=item.module, reads=item.waits, lane="host")))
-        elif isinstance(item, StreamWait):
-            if item.lane != "compute":
-                out.append((place, Compute(kind="hook", name=item.name, reads=item.waits, lane=item.lane)))
-        else:
-            out.append((place, item))
+        match item:
+            case Move():
+                out += [(place, op) for op in maker.ops(item)]
+            case Hook():
+                if plan.hooks:
+                    out.append((place, Compute(kind="hook", name=item.module, reads=item.waits, lane="host")))
+            case StreamWait():
+                if item.lane != "compute":
+                    out.append((place, Compute(kind="hook", name=item.name, reads=item.waits, lane=item.lane)))
+            case _:
+                out.append((place, item))
     return Program(out, maker.tensors)
 
 
@@ -87,11 +82,10 @@ def _more_hops(move: Move, hops: tuple[Hop, ...], before: Tensor, after: Tensor,
 @dataclass
 class _MoveLowering:
     mesh: Mesh
+    plan: Plan
     blocking: frozenset[Purpose]
-    tensors: dict[str, Tensor]
-    pipelined: bool
-    groups: Groups
     ordered: frozenset[Purpose]
+    tensors: dict[str, Tensor]
 
     def __post_init__(self) -> None:
         self.world = set(self.mesh.live(self.mesh.names))
@@ -142,7 +136,7 @@ class _MoveLowering:
         for number, step in enumerate(steps):
             ends = number == len(steps) - 1 and not move.accumulate
             after = dst if ends else [self._buffer(way, now[0], step.dst, f"hop{number}") for way in buffers]
-            own = f"{lane}.{number}" if self.pipelined and number and lane != "compute" else lane
+            own = f"{lane}.{number}" if self.plan.pipelined and number and lane != "compute" else lane
             out += self._step(move, step, now, after, buffers, own, number)
             now = after
         if not steps:
@@ -241,9 +235,9 @@ class _MoveLowering:
         )
 
     def _communicator(self, move: Move, axes: tuple[str, ...], lane: str) -> str:
-        if set(axes) == self.world and (self.groups == "world" or move.purpose == "scalar"):
+        if set(axes) == self.world and (self.plan.groups == "world" or move.purpose == "scalar"):
             return "world"
-        return communicator(axes, lane, self.groups)
+        return communicator(axes, lane, self.plan.groups)
 
     def _buffer(
         self,

@@ -86,8 +86,7 @@ def lowered(program: Program, tensors: Tensors) -> Program:
         program = run(program)
     blocks = plan.one_at_a_time and engine.blocking == "host"
     blocking: frozenset[Purpose] = frozenset({"gradient"}) if blocks else frozenset()
-    ordered = copied_in_order(plan, engine)
-    program = with_collectives(program, tensors.mesh, blocking, plan.pipelined, plan.hooks, plan.groups, ordered)
+    program = with_collectives(program, tensors.mesh, plan, blocking, copied_in_order(plan, engine))
     tensors.by_name.update(program.tensors)
     purposes = in_pieces_with_products(plan, engine)
     return products_in_pieces(program, plan, purposes) if purposes else program

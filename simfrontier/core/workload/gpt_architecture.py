@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simfrontier.base.errors import InputError
-from simfrontier.core.workload.shape import refuse_sizes
 
 Residual = Literal["parallel", "sequential"]
 Norm = Literal["layernorm", "rmsnorm"]
@@ -59,11 +58,6 @@ class GptArchitecture:
     dropout: bool = False
 
     def __post_init__(self) -> None:
-        refuse_sizes(self.name, self)
-        for key in ("ffn_hidden", "kv_heads", "vocabulary_multiple"):
-            value = getattr(self, key)
-            if value is not None and value < 1:
-                raise InputError(f"model {self.name}: {key} = {value}; allowed: 1 or more")
         if self.hidden % self.heads:
             raise InputError(
                 f"model {self.name}: hidden = {self.hidden} does not divide into heads = {self.heads}; "

@@ -90,14 +90,6 @@ def sizes_of(shape: DataclassInstance | type[DataclassInstance]) -> tuple[str, .
     return tuple(each.name for each in fields(shape) if each.type == "int")
 
 
-def refuse_sizes(name: str, shape: DataclassInstance) -> None:
-    """Raise InputError for a size of a model's shape below 1."""
-    for key in sizes_of(shape):
-        value = getattr(shape, key)
-        if value < 1:
-            raise InputError(f"model {name}: {key} = {value}; allowed: 1 or more")
-
-
 def workload_of(
     shape: Shape,
     batch: int,

@@ -73,7 +73,7 @@ def _refuse_strangers(names: Iterable[str], named: Collection[str], file: Scenar
             raise InputError(f"{shown(name)} is not a plan of this scenario; {nearest(name, named)}", key=key)
 
 
-def sizes_of(file: ScenarioFile, named: Collection[str]) -> list[int]:
+def sizes_with_tables(file: ScenarioFile, named: Collection[str]) -> list[int]:
     """The sizes that have tables of their own, of those that are run."""
     for text, tables in file.at.items():
         if not SIZE.fullmatch(text):

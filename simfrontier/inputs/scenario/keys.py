@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from simfrontier.base.extras import PACKAGE, extras
@@ -43,17 +45,25 @@ def scenario_keys() -> tuple[ScenarioKey, ...]:
     """All keys, in the order of the forms; those of plans last."""
     told = _sentences()
     made = [
-        ScenarioKey(
-            name=name,
-            allowed=words_of(kind, metadata),
-            default=_shown(default),
-            sentence=told["keys"].get(name, ""),
-            is_whole=_is_whole(kind),
-            is_list=_is_list(kind),
-        )
+        _key(name, kind, metadata, _shown(default), told["keys"].get(name, ""))
         for name, kind, metadata, default in _keys_of(FileForm, "")
     ]
     return (*made, *_keys_of_plans(told["plans"]))
+
+
+def _key(
+    name: str, kind: Any, metadata: list[Any], default: str, sentence: str, families: tuple[str, ...] = ()
+) -> ScenarioKey:
+    ways = [get_origin(way) or way for way in _ways(kind) if way is not NoneType]
+    return ScenarioKey(
+        name=name,
+        allowed=words_of(kind, metadata),
+        default=default,
+        sentence=sentence,
+        families=families,
+        is_whole=int in ways and float not in ways,
+        is_list=bool(ways) and all(way in (list, tuple) for way in ways),
+    )
 
 
 def plan_sentences() -> Mapping[str, str]:
@@ -64,24 +74,20 @@ def plan_sentences() -> Mapping[str, str]:
 
 def _keys_of_plans(told: Mapping[str, str]) -> Iterator[ScenarioKey]:
     """Keys of plans, once for all families that have them."""
-    found: dict[str, tuple[str, str, Any]] = {"search": ("a table", "", None)}
-    families: dict[str, list[str]] = {"search": list(FAMILIES)}
+    search = told.get("search", "")
+    yield ScenarioKey(
+        name="plans.NAME.search", allowed="a table", default="", sentence=search, families=tuple(FAMILIES)
+    )
+    found: dict[str, FieldInfo] = {}
+    families: defaultdict[str, list[str]] = defaultdict(list)
     for family, (form, _) in FAMILIES.items():
         for name in plan_keys(family):
-            field = form.model_fields[name]
-            default = "the plan's name" if name == "family" else _shown(field.default)
-            found.setdefault(name, (words_of(field.annotation, field.metadata), default, field.annotation))
-            families.setdefault(name, []).append(family)
-    for name, (allowed, default, kind) in found.items():
-        yield ScenarioKey(
-            name=f"plans.NAME.{name}",
-            allowed=allowed,
-            default=default,
-            sentence=told.get(name, ""),
-            families=tuple(families[name]),
-            is_whole=_is_whole(kind),
-            is_list=_is_list(kind),
-        )
+            found.setdefault(name, form.model_fields[name])
+            families[name].append(family)
+    for name, field in found.items():
+        default = "the plan's name" if name == "family" else _shown(field.default)
+        key, sentence = f"plans.NAME.{name}", told.get(name, "")
+        yield _key(key, field.annotation, field.metadata, default, sentence, tuple(families[name]))
 
 
 def _keys_of(form: type, path: str) -> Iterator[tuple[str, Any, list[Any], Any]]:
@@ -113,16 +119,6 @@ def _table(kind: Any) -> type | None:
     return None
 
 
-def _is_whole(kind: Any) -> bool:
-    ways = [_plain(way) for way in _ways(kind)]
-    return int in ways and float not in ways
-
-
-def _is_list(kind: Any) -> bool:
-    ways = [_plain(way) for way in _ways(kind) if way is not NoneType]
-    return bool(ways) and all(way in (list, tuple) for way in ways)
-
-
 def _ways(kind: Any) -> tuple[Any, ...]:
     """The types of which a key holds one."""
     if get_origin(kind) is Annotated:
@@ -130,11 +126,6 @@ def _ways(kind: Any) -> tuple[Any, ...]:
     if get_origin(kind) in (Union, UnionType):
         return tuple(way for part in get_args(kind) for way in _ways(part))
     return (kind,)
-
-
-def _plain(kind: Any) -> Any:
-    """A type without what it holds."""
-    return get_origin(kind) or kind
 
 
 def words_of(kind: Any, metadata: list[Any]) -> str:

@@ -16,7 +16,7 @@ from simfrontier.core.machine import Machine, catalog
 from simfrontier.core.machine.stack import NONE as NO_STACK, load_stack
 from simfrontier.inputs.scenario.added_keys import SCENARIO_KEYS, FileForm
 from simfrontier.inputs.scenario.case import precision_of
-from simfrontier.inputs.scenario.checks import refuse_file, refuse_on_machine, sizes_of
+from simfrontier.inputs.scenario.checks import refuse_file, refuse_on_machine, sizes_with_tables
 from simfrontier.inputs.scenario.form import ScenarioFile
 from simfrontier.inputs.scenario.parts import (
     machine_and_library,
@@ -125,7 +125,9 @@ def _resolve(
         beside=scenario_beside(file.neighbour, machine, folder, _loaded_once),
     )
     scenario = _with_stack(scenario, folder)
-    scenario = replace(scenario, sized={size: _sized(scenario, size, laid_out) for size in sizes_of(file, named)})
+    scenario = replace(
+        scenario, sized={size: _sized(scenario, size, laid_out) for size in sizes_with_tables(file, named)}
+    )
     refuse_on_machine(scenario)
     for size in file.run.devices if laid_out else ():
         for name in scenario.plans:

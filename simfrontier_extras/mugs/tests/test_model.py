@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from simfrontier.base.errors import InputError
 from simfrontier.core.workload import Workload, find_model
 from simfrontier_extras.mugs.model import mugs
 from simfrontier_extras.mugs.models import MugsShape
@@ -104,18 +101,3 @@ def test_every_value_is_written_before_it_is_read() -> None:
                 home = layer + shift if work.values[name].per_layer else 0
                 assert (name, home) in written, (op.name, name)
             written |= {(name, layer + shift if work.values[name].per_layer else 0) for name, shift in op.writes}
-
-
-# ── what is refused ──
-
-
-def test_bad_sizes() -> None:
-    shape = shape_of("s")
-    for changes, message in (
-        ({"small": 90}, "model x: small = 90 does not divide into patches of 16"),
-        ({"queue": 0}, "model x: queue = 0; allowed: 1 or more"),
-        ({"global_crops": 3}, "model x: global_crops = 3; allowed: 2 (keys are of two views)"),
-    ):
-        given = {key: getattr(shape, key) for key in ("num_layers", "hidden", "heads", "source")} | changes
-        with pytest.raises(InputError, match=re.escape(message)):
-            MugsShape(name="x", **given)

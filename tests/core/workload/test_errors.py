@@ -12,8 +12,6 @@ from tests.core.workload.gpt_shapes import BASE
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"num_layers": 0}, "num_layers = 0; allowed: 1 or more"),
-        ({"ffn_hidden": -3}, "ffn_hidden = -3; allowed: 1 or more"),
         ({"heads": 5}, "hidden = 48 does not divide into heads = 5; nearest that does: heads = 4"),
         ({"kv_heads": 7}, "heads = 24 does not divide into kv_heads = 7; nearest that does: kv_heads = 6"),
         ({"hidden": 72, "positions": "rotary"}, "got 3 of a head; allowed: hidden / heads that is even"),
