@@ -24,46 +24,42 @@ Order = Annotated[tuple[int, ...], Len(2)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bus:
-    """One shared resource that every copy between two devices of the node passes; its capacity is link class `bus`."""
+class Told:
+    """A table of a node's graph says as a whole where it is from."""
 
     kind: Kind
     source: Text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Switch:
+class Bus(Told):
+    """One shared resource that every copy between two devices of the node passes; its capacity is link class `bus`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch(Told):
     """A switch inside the node that holds nobody up (NVSwitch): every device has a link of class `port` to it, and one
     from it. Any order of the devices is a ring that fills all ports."""
 
-    kind: Kind
-    source: Text
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Links:
+class Links(Told):
     """Which pairs of devices are joined both ways, by link class."""
 
-    kind: Kind
-    source: Text
     pairs: Mapping[str, tuple[Pair, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nics:
+class Nics(Told):
     """NIC k hangs on device[k]."""
 
-    kind: Kind
-    source: Text
     device: Annotated[tuple[int, ...], Len(1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
+class Orders(Told):
     """Rings or chains over the devices of a node."""
 
-    kind: Kind
-    source: Text
     orders: Annotated[tuple[Order, ...], Len(1)]
 
 

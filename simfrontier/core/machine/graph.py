@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import permutations
 
 from simfrontier.base.errors import InputError, Key
@@ -70,28 +70,27 @@ def node_of(file: MachineFile, classes: Mapping[str, LinkClass]) -> Node:
     nic_device: tuple[int, ...] = ()
     nic_of: tuple[int, ...] = ()
     chains: tuple[Route, ...] = ()
-    legs: list[range] = []  # per device the links of its NIC
+    out: list[Route] = []
+    back: list[Route] = []
     if file.node.nics is not None and file.node.chains is not None:
         nic_device = file.node.nics.device
         nic_of = _nic_of(nic_device, num_devices, file.devices_per_package)
         chains = _orders(("node", "chains"), file.node.chains, pairs, num_devices)
-        legs = [range(len(links) + 4 * nic, len(links) + 4 * nic + 4) for nic in nic_of]
+        for device, nic in enumerate(nic_of):
+            up, down, tx, rx = range(len(links) + 4 * nic, len(links) + 4 * nic + 4)
+            out.append((*paths[device][nic_device[nic]], up, tx))
+            back.append((rx, down, *paths[nic_device[nic]][device]))
         links += [link for nic, device in enumerate(nic_device) for link in _nic_links(nic, device, classes)]
-    ends = [nic_device[nic] for nic in nic_of]
     return Node(
         links=tuple(links),
         nic_device=nic_device,
         nic_of=nic_of,
         routes=paths,
-        routes_out=tuple((*paths[at][end], up, tx) for at, (end, (up, _, tx, _)) in _placed(ends, legs)),
-        routes_in=tuple((rx, down, *paths[end][at]) for at, (end, (_, down, _, rx)) in _placed(ends, legs)),
+        routes_out=tuple(out),
+        routes_in=tuple(back),
         rings=rings,
         chains=chains,
     )
-
-
-def _placed(ends: Sequence[int], legs: Sequence[range]) -> Iterable[tuple[int, tuple[int, range]]]:
-    return enumerate(zip(ends, legs, strict=True))
 
 
 def _inside(node: NodeTable, num_devices: int, classes: Mapping[str, LinkClass]) -> tuple[Pairs, list[Link], Routes]:

@@ -40,6 +40,7 @@ FIRST_NODES: Final = JobNodes()
 _NAME = r"[A-Za-z0-9_.-]*"
 _RANGE = r"[0-9]{1,18}(?:-[0-9]{1,18})?"
 _ENTRY = re.compile(rf"(?=[A-Za-z0-9_\[])(?:{_NAME}\[{_RANGE}(?:,{_RANGE})*\])*{_NAME}")
+_OUTSIDE = re.compile(r",(?![^\[]*\])")  # commas outside brackets
 _PARTS = re.compile(r"\[([^\]]*)\]")
 _NUMBERED = re.compile(r"(.*?)([0-9]{1,18})")
 
@@ -47,7 +48,7 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,18})")
 def expanded(text: str) -> tuple[str, ...]:
     """The names that a list means, in its order. Raises InputError for what is no list of names."""
     names: list[str] = []
-    for entry in _entries(text):
+    for entry in _OUTSIDE.split(text):
         if not _ENTRY.fullmatch(entry):
             raise InputError(f"got {shown(entry)}, allowed: names of nodes as Slurm writes them, e.g. node[001-004,7]")
         around = _PARTS.split(entry)  # text and, at odd places, what is in brackets
@@ -84,17 +85,6 @@ def _written(prefix: str, numbers: list[list[str]]) -> str:
         return prefix
     ends = [first if first == last else f"{first}-{last}" for first, last in numbers]
     return prefix + (ends[0] if len(ends) == 1 and "-" not in ends[0] else f"[{','.join(ends)}]")
-
-
-def _entries(text: str) -> Iterator[str]:
-    """What commas outside brackets part."""
-    depth, start = 0, 0
-    for place, letter in enumerate(text):
-        depth += (letter == "[") - (letter == "]")
-        if letter == "," and depth == 0:
-            yield text[start:place]
-            start = place + 1
-    yield text[start:]
 
 
 def _numbers(part: str, entry: str) -> Iterator[str]:

@@ -107,37 +107,20 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _switch(line: str) -> tuple[str, tuple[str, ...], bool]:
     """The switch of a line, what is below it, and whether that are nodes."""
+    if rest := _PAIR.sub("", line).split():
+        raise InputError(f"got {shown(rest[0])}, allowed: KEY=... with the keys {', '.join(KEYS.values())}")
     given: dict[str, str] = {}
-    for key, value, word in _pairs(line):
+    for key, quoted, plain in _PAIR.findall(line):
         known = KEYS.get(key.lower())
         if known is None:
             raise InputError(f"{shown(key)}: {unknown_key(key, KEYS.values())}")
-        if not value:
-            raise InputError(f"got {shown(word)}, allowed: {known}=...")
         if known in given:
             raise InputError(f"got {known} twice, allowed: once in a line")
-        given[known] = value
-    if "SwitchName" not in given:
-        raise InputError("SwitchName=... is missing")
-    if ("Nodes" in given) == ("Switches" in given):
-        raise InputError("allowed: either Nodes=... or Switches=...")
-    names = expanded(given["SwitchName"])
-    if len(names) != 1:
-        raise InputError(f"got {shown(given['SwitchName'])}, allowed: one switch in a line")
+        given[known] = quoted or plain
+    names = expanded(given.get("SwitchName", ""))
+    if ("Nodes" in given) == ("Switches" in given) or len(names) != 1:
+        raise InputError("allowed: SwitchName=..., one switch in a line, and either Nodes=... or Switches=...")
     return names[0], expanded(given.get("Nodes") or given["Switches"]), "Nodes" in given
-
-
-def _pairs(line: str) -> Iterator[tuple[str, str, str]]:
-    """Key, value, and the word itself; without a value for a word that is no pair."""
-    at = 0
-    while at < len(line):
-        if match := _PAIR.match(line, at):
-            yield match[1], match[2] or match[3] or "", match[0].strip()
-            at = match.end()
-        else:
-            word = line[at:].split(maxsplit=1)[0]
-            yield word.partition("=")[0], "", word
-            at = len(line)
 
 
 # ── all levels of a file ──

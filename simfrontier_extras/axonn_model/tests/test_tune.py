@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.facts import says
 from tests.invoke import ROOT, Ran, invoke
 
 MAIN = ROOT / "scenarios" / "frontier-20b.toml"
@@ -42,18 +41,6 @@ def test_json_lists_every_grid_with_sizes_and_time_best_first() -> None:
         parts = sum(row[f"{name}_time_s"] for name in ("data", "z", "y", "x"))
         assert row["comm_time_s"] == pytest.approx(parts, rel=1e-12)
         assert row["runs"] == (row["obstacle"] == "")
-
-
-def test_the_table_has_the_best_twenty_and_says_how_many_there_are() -> None:
-    ran = tune(*GPT_80B)
-    assert (ran.code, ran.err) == (0, "")
-    title, heading, *lines = ran.out.splitlines()
-    assert says(title, "gpt-80b", "1,024 devices", "axonn-a")
-    assert heading.split() == ["X", "Y", "Z", "data", "comm.", "time", *["in", "X", "in", "Y", "in", "Z", "in", "data"]]
-    assert lines[0].split() == ["1", "1", "1", "1024", "1", "5.31", "s", "–", "–", "5.31", "s", "–"]
-    assert [line.split()[0] for line in lines[:20]] == [str(place) for place in range(1, 21)]
-    told = "\n".join(lines[20:])
-    assert says(told, "20 of 230", "195 of 230", "2,048", "2,048 tokens") and "examples/comm_model.py" in told
 
 
 def test_where_no_grid_can_run_the_answer_is_no() -> None:

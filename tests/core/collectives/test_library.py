@@ -200,19 +200,6 @@ def test_shares_are_the_librarys_or_else_the_machines(library: Library) -> None:
     assert algorithm_of("tree").shares_of(library, plain) == {"nic": 0.3, "xgmi": 0.4}
 
 
-def test_an_override_is_assumed_and_leaves_the_rest(tmp_path: Path) -> None:
-    path = str(written(tmp_path))
-    changed = load_library(path, {"ring.base_s": 0.0, "num_channels": 8.0})
-    assert (changed.ring.base_s, changed.num_channels) == (0.0, 8)
-    numbers = {number.key: number for number in changed.provenance()}
-    assert (numbers["ring.base_s"].kind, numbers["ring.base_s"].source) == ("assumed", "scenario override")
-    assert numbers["tree.base_s"].source == "test"
-    assert load_library(path).ring.base_s == 10e-6
-
-
-# ── files that are wrong ──
-
-
 def test_how_far_off_a_law_is_goes_by_kind_and_size() -> None:
     residual = Residual(model_sd=0.1, run_sd=0.0, small_sd=0.2, small_bytes=1e6, all_reduce_sd=0.15)
     assert [residual.sd("all_gather", size, 2) for size in (1e6, 1e5)] == [0.1, 0.2]

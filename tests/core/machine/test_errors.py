@@ -123,7 +123,7 @@ def test_a_component_is_degraded_in_one_way_at_a_time() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("SwitchName=s4", "allowed: either Nodes=... or Switches=..."),
+        ("SwitchName=s4", "and either Nodes=... or Switches=..."),
         ("SwitchName=s0 Nodes=a", 'got switch "s0" twice (line 1)'),
         ("SwitchName=s4 Nodes=tux3", 'node "tux3" is below "s0" already'),
         ("SwitchName=t2 Switches=sx0", 'switch "sx0" has no line; did you mean "s0"?'),

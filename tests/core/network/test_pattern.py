@@ -10,14 +10,13 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 from numpy.typing import NDArray
 
-from simfrontier.core.collectives import algorithm, load_library
-from simfrontier.core.collectives.algorithms.base import loads_of_transfers
+from simfrontier.core.collectives import Recipe, algorithm, load_library, lower
 from simfrontier.core.collectives.algorithms.direct import direct_loads as direct
 from simfrontier.core.collectives.algorithms.ring import ring_loads as ring
 from simfrontier.core.collectives.algorithms.tree import double_tree, tree_loads as tree
 from simfrontier.core.machine import load_machine
 from simfrontier.core.network import Fabric, Pattern, fold, solve
-from simfrontier.core.network.messages import paired
+from simfrontier.core.network.messages import messages_loads, paired
 from tests.core.network.brute import brute, wire_loads
 
 CLUSTER = load_machine("toy-cluster")  # chains 0-1-2-3 and 3-2-1-0; NICs on devices 1 and 3; all shares 1
@@ -258,13 +257,23 @@ def by_link(fabric: Fabric, pattern: Pattern) -> np.ndarray:
     return out
 
 
+def counted_loads(name: str, fabric: Fabric, ranks: np.ndarray) -> Pattern:
+    """The transfers of an algorithm's first kind of call over one channel, as messages; per byte that a rank sends."""
+    by, size = algorithm(name), ranks.shape[1]
+    nodes = len(np.unique(fabric.device_of[ranks[0]] // fabric.machine.devices_per_node))
+    made = lower(by.collectives[0], Recipe(algorithm=name, orders=(tuple(range(size)),), per_node=size // nodes))
+    moved = np.array([(t.src, t.dst, t.count) for t in made.transfers if t.src != t.dst], np.int64)
+    volume = by.sent_part(made.kind, size) * made.num_message_chunks
+    moved[:, 2] *= volume.denominator
+    return messages_loads(fabric, ranks, moved, volume.numerator, by.shares_on(PLAIN, FRONTIER))
+
+
 @pytest.mark.parametrize("name", ["ring", "direct"])
 @pytest.mark.parametrize(("num_ranks", "groups"), [(8, 1), (8, 4), (16, 1), (64, 8)])
 def test_counted_loads_are_those_of_the_algorithm(name: str, num_ranks: int, groups: int) -> None:
     fabric = Fabric.build(FRONTIER, -(-num_ranks // 8), num_devices=num_ranks)
     ranks = np.arange(num_ranks).reshape(-1, groups).T
-    by, shares = algorithm(name), algorithm(name).shares_on(PLAIN, FRONTIER)
-    counted, own = loads_of_transfers(by, fabric, ranks, shares), by.loads(fabric, ranks, PLAIN)
+    counted, own = counted_loads(name, fabric, ranks), algorithm(name).loads(fabric, ranks, PLAIN)
     np.testing.assert_allclose(by_link(fabric, counted), by_link(fabric, own), rtol=1e-12)
     np.testing.assert_allclose(counted.peak, own.peak, rtol=1e-12)
     np.testing.assert_array_equal(counted.edges * own.divisor, own.edges * counted.divisor)

@@ -10,7 +10,6 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.machine import CATALOG, Machine, catalog, load_machine
 from simfrontier.core.machine.topology import (
     NodeTopology,
-    arch_named,
     arch_of_machine,
     machine_document,
     machine_text,
@@ -75,19 +74,6 @@ def test_frontiers_xml_is_frontiers_node(tmp_path: Path) -> None:
     rates = {name: machine.link_classes[name].bytes_per_s for name in ("xgmi4", "xgmi2", "xgmi1")}
     assert rates == {"xgmi4": 200e9, "xgmi2": 100e9, "xgmi1": 50e9}
     assert machine.link_classes["xgmi2"] == known.link_classes["xgmi2"]
-
-
-def test_frontier_in_and_out_is_the_same_graph(tmp_path: Path) -> None:
-    topology = read(tmp_path, frontier())
-    machine = made(tmp_path, topology, "frontier")
-    gfx90a = arch_named("gfx90a")
-    assert gfx90a is not None
-    again = read(tmp_path, xml_text(topology_of(machine, gfx90a), machine.device.num_compute_units))
-    assert again.links == topology.links == FRONTIER_LINKS
-    placed, placed_again = placed_nics(topology, machine.node.nic_device), placed_nics(again)
-    assert placed is not None and placed_again is not None
-    assert placed.device == placed_again.device == (1, 3, 5, 7)
-    assert made(tmp_path, again, "frontier").node == machine.node
 
 
 def test_new_classes_have_the_share_and_the_start_up_of_the_nearest(tmp_path: Path) -> None:

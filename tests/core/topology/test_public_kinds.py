@@ -3,7 +3,6 @@ NIC has, gfx942 and gfx950, RCCL's files before it had a version of its own."""
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
 from pathlib import Path
 
@@ -57,15 +56,6 @@ NDV4 = system(
         + pci("0102:00:00.0", "0x020700"),
     ),
 )
-P4D = system(
-    pci(
-        "ffff:ff:01.0",
-        "0x060400",
-        pci("0000:10:00.0", "0x060400", pci("0000:10:1c.0", "0x030200") + pci("0000:10:1d.0", "0x030200"))
-        + pci("0000:10:1b.0", "0x020000"),
-    ),
-    pci("ffff:ff:02.0", "0x060400", pci("0000:20:1c.0", "0x030200") + pci("0000:20:1d.0", "0x030200")),
-)
 
 
 def test_gpus_and_nics_are_known_by_their_class_where_a_file_has_pci_devices_alone(tmp_path: Path) -> None:
@@ -80,17 +70,6 @@ def test_gpus_and_nics_are_known_by_their_class_where_a_file_has_pci_devices_alo
         (f"010{number}:00:00.0", None) for number in (1, 2, 5, 6)
     ]
     assert not node.links_known and not node.links
-
-
-def test_their_nics_are_placed_by_pci_and_their_links_are_not_called_none(tmp_path: Path) -> None:
-    ran = invoke("topology", written(tmp_path, NDV4))
-    assert ran.code == 0 and "links: none" not in ran.out and "NCCL_TOPO_DUMP_FILE" in ran.out
-    assert "  3   0106:00:00.0  not known   on device 3 (PIX)\n" in ran.out
-    form = json.loads(invoke("topology", tmp_path / "node.xml", "--json").out)
-    assert [nic["device"] for nic in form["nics"]] == [0, 1, 2, 3] and form["links_known"] is False
-    below = json.loads(invoke("topology", written(tmp_path, P4D), "--json").out)
-    assert [len(each["pci_bridges"]) for each in below["devices"]] == [2, 2, 1, 1]
-    assert below["nics"] == [{"dev": 0, "name": "", "bytes_per_s": None, "device": 0}]
 
 
 def test_a_link_to_oneself_is_passed_over_and_told(tmp_path: Path) -> None:

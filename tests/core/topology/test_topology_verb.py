@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -23,24 +22,6 @@ def written(tmp_path: Path, text: str, name: str = "node.xml") -> Path:
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def test_frontiers_xml_in_words(tmp_path: Path) -> None:
-    path = written(tmp_path, frontier())
-    lines = invoke("topology", path).out.splitlines()
-    assert lines[0] == f"{path}: version 2 (RCCL), 8 devices (gfx90a), 4 CPUs"
-    assert lines[2] == "  0       0000:c1:00.0    3    16.0 GT/s PCIe x16, 31.51 GB/s"
-    assert lines[-9:] == [
-        "  4 links, 200 GB/s     0-1, 2-3, 4-5, 6-7",
-        "  2 links, 100 GB/s     0-6, 2-4",
-        "  1 link, 50 GB/s       0-2, 1-3, 1-5, 3-7, 4-6, 5-7",
-        "NICs (a package is 2 devices):",
-        "  0   hsn0          25 GB/s     on device 0 (PHB; as near to 1)",
-        "  1   hsn1          25 GB/s     on device 2 (PHB; as near to 3)",
-        "  2   hsn2          25 GB/s     on device 4 (PHB; as near to 5)",
-        "  3   hsn3          25 GB/s     on device 6 (PHB; as near to 7)",
-        "  4   bond0         125 MB/s    not used: slower, further, or a package's second",
-    ]
 
 
 def test_a_machine_made_of_an_xml_runs(tmp_path: Path) -> None:
@@ -74,23 +55,6 @@ def test_what_is_written_has_what_nccls_parser_needs(tmp_path: Path, name: str) 
 
 
 # ── Slurm ──
-
-
-def test_slurms_switches_in_words(tmp_path: Path) -> None:
-    path = written(tmp_path, TOPOLOGY, "topology.conf")
-    assert invoke("topology", path).out.splitlines() == [
-        f"{path}: 11 nodes, 2 levels",
-        "  group_level = 0: 2 switches, 4 to 7 nodes below each",
-        "  group_level = 1: 1 switch, 11 nodes below it",
-        "",
-        "# In a scenario, on a machine with groups (dragonfly) or leaves (fat tree):",
-        "[nodes]",
-        'topology = "topology.conf"  # looked for beside the scenario',
-        "group_level = 0  # or up to 1: the switches that are the machine's groups",
-        '# list = "tux[00-05,9]"  # the nodes of the job, e.g. those below the first switch',
-    ]
-    form = json.loads(invoke("topology", path, "--json").out)
-    assert form["levels"][1] == {"group_level": 1, "switches": ["t0"], "nodes_below": [11]}
 
 
 def test_the_keys_that_are_printed_are_those_of_a_scenario(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from simfrontier.base.errors import InputError
 from simfrontier.core.collectives.laws import GroupShape, StepLaw
-from simfrontier.core.collectives.transfers import TRANSFERS, Lowered, Recipe
+from simfrontier.core.collectives.transfers import Lowered, Recipe
 from simfrontier.core.program import CollectiveKind
 
 if TYPE_CHECKING:
@@ -119,12 +118,8 @@ class Algorithm(ABC):
         self, fabric: Fabric, groups: Ranks, library: Library, shares: Mapping[str, float] | None = None
     ) -> Pattern:
         """What a call of all groups ([num_groups, n] ranks) loads on every link, per byte of the volume; `shares` of
-        link classes that it reaches (None: as the library says).
-
-        Here counted from its transfers over one channel, in the order of the devices: for groups that are not too large
-        to be lowered. Algorithms of any size say it themselves. Raises InputError for larger groups.
-        """
-        return loads_of_transfers(self, fabric, groups, shares or self.shares_on(library, fabric.machine))
+        link classes that it reaches (None: as the library says)."""
+        raise AssertionError(self.not_as_loads or f"{self.name} has no loads")
 
     def knowing(self, library: Library, calls: CallsAlone) -> Library:
         """The library with what it has to know of these groups before their calls have a time."""
@@ -235,24 +230,3 @@ class Algorithm(ABC):
 @lru_cache(maxsize=256)
 def _sent(by: Algorithm, kind: CollectiveKind, num_ranks: int) -> float:
     return float(by.sent_part(kind, num_ranks))
-
-
-def loads_of_transfers(by: Algorithm, fabric: Fabric, groups: Ranks, shares: Mapping[str, float]) -> Pattern:
-    """The transfers of the first kind of call that the algorithm knows, over one channel, members in the order of their
-    devices and equally many on each node; of other kinds the loads are taken as the same. Raises InputError."""
-    import numpy as np
-
-    from simfrontier.core.network import messages_loads
-
-    order = np.argsort(fabric.device_of[groups], axis=1)
-    ranks = np.take_along_axis(groups, order, axis=1)
-    size, kind = ranks.shape[1], by.collectives[0]
-    nodes = len(np.unique(fabric.device_of[ranks[0]] // fabric.machine.devices_per_node))
-    recipe = Recipe(algorithm=by.name, orders=(tuple(range(size)),), per_node=size // nodes)
-    if fault := TRANSFERS.fault(by.num_transfers(kind, recipe)):
-        raise InputError(f"{by.name} {kind} over {size} ranks: {fault}")
-    lowered = by.lowered(kind, recipe)
-    moved = np.array([(t.src, t.dst, t.count) for t in lowered.transfers if t.src != t.dst], np.int64).reshape(-1, 3)
-    volume = by.sent_part(kind, size) * lowered.num_message_chunks  # chunks that a rank sends: one byte of volume
-    moved[:, 2] *= volume.denominator
-    return messages_loads(fabric, ranks, moved, volume.numerator, shares)
