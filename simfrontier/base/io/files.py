@@ -134,10 +134,6 @@ def headed(value: Any, title: str, form: str, version: int, where: str) -> dict[
 Document = dict[str, Any]
 
 
-def _as_merged(merged: Document, own: Document) -> Document:
-    return merged
-
-
 def on_base(
     document: Document,
     catalog: Path,
@@ -145,7 +141,7 @@ def on_base(
     what: str,
     *,
     folder: Path | None = None,
-    settle: Callable[[Document, Document], Document] = _as_merged,
+    settle: Callable[[Document, Document], Document] = lambda merged, _: merged,
     above: tuple[str, ...] = (),
 ) -> Document:
     """A document with all that it leaves to its `base`, one of the `names` of a catalog of `what`s: table by table;

@@ -223,7 +223,11 @@ def tuning_page(outcome: search.TuningOutcome) -> str:
     found, scenario = TuningFindings(outcome=outcome), outcome.scenario.at(outcome.devices)
     known = [plan.candidate for plan in (*outcome.plans, *outcome.misfits)]
     known += [plan.candidate for plan in outcome.passed_over]
-    values = {name: sorted({each.value(name) for each in known}, key=_numbers_first) for name in search.DIMENSIONS}
+
+    def numbers_first(value: search.Value) -> tuple[int, int, str]:
+        return (0, value, "") if isinstance(value, int) else (1, 0, str(value))
+
+    values = {name: sorted({each.value(name) for each in known}, key=numbers_first) for name in search.DIMENSIONS}
     return page_of(
         "tune",
         found=found,
@@ -248,10 +252,6 @@ def tuning_page(outcome: search.TuningOutcome) -> str:
         engine=asdict(scenario.file.engine),
         versions=versions(),
     )
-
-
-def _numbers_first(value: search.Value) -> tuple[int, int, str]:
-    return (0, value, "") if isinstance(value, int) else (1, 0, str(value))
 
 
 def write_tuning(outcome: search.TuningOutcome, new: Path, folder: Path, page: bool) -> None:

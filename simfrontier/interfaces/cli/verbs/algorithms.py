@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 import typer
@@ -32,7 +33,8 @@ def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matr
     typer.echo(_line("algorithm", "collective", COLUMNS))
     for by, kind in rows:
         first = by.name if kind == by.collectives[0] else ""
-        typer.echo(_line(first, kind, tuple(map(_cell, _where(by, kind).values()))))
+        cells = (each if isinstance(each, str) else "yes" if each else "-" for each in _where(by, kind).values())
+        typer.echo(_line(first, kind, cells))
     typer.echo("")
     for by in all_algorithms():
         typer.echo(f"{by.name}: {by.title}")
@@ -43,25 +45,16 @@ def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matr
 
 def _where(by: Algorithm, kind: CollectiveKind) -> dict[str, str | bool]:
     """Return the support by column; for libraries, the table of the file that enables it."""
-    cells = (
-        by.said_in if kind in by.in_libraries else False,
-        by.in_plans,
-        by.runs_as_loads(kind),
-        by.runs_as_chunks(kind),
-        True,
-        True,
+    library = by.said_in if kind in by.in_libraries else False
+    return dict(
+        zip(COLUMNS, (library, by.in_plans, by.runs_as_loads(kind), by.runs_as_chunks(kind), True, True), strict=True)
     )
-    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def _limits(by: Algorithm) -> list[str]:
     return list(dict.fromkeys(filter(None, (by.not_as_loads, by.not_as_chunks))))
 
 
-def _cell(value: str | bool) -> str:
-    return value if isinstance(value, str) else "yes" if value else "-"
-
-
-def _line(algorithm: str, collective: str, cells: tuple[str, ...]) -> str:
+def _line(algorithm: str, collective: str, cells: Iterable[str]) -> str:
     width = max(map(len, ALGORITHMS)) + 2
     return f"{algorithm:<{width}}{collective:<16}" + "".join(f"{cell:<12}" for cell in cells).rstrip()

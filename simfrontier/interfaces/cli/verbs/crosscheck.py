@@ -111,18 +111,15 @@ def _calls(comparison: Comparison) -> Table:
     rows: list[tuple[str, ...]] = []
     for delta in shown[:MAX_ROWS]:
         waits = (quantity(delta.sim_wait_s, "s"), quantity(delta.real_wait_s, "s"))
-        rows.append((_name(delta), quantity(delta.message_bytes, "bytes"), *_times(delta), *waits))
+        size = f" ({delta.group_size:,})" if delta.group_size else ""
+        name = f"{delta.name} {delta.kind} {delta.axes}{size}"
+        rows.append((name, quantity(delta.message_bytes, "bytes"), *_times(delta), *waits))
     if len(shown) > MAX_ROWS:
         rows.append((f"and {len(shown) - MAX_ROWS} more (--json, --out)",))
     local = [(delta.kind, "", *_times(delta)) for delta in several if not delta.is_collective][:MAX_LOCAL]
     title = f"{comparison.plan}: calls on {len(comparison.by_rank):,} ranks, medians, the longest in all first"
     heads = ("call", "message", "calls", "sim", "real", "ratio", "waits sim", "real")
     return Table(title, heads, [*rows, *local], words=("call",), styles=[*[""] * len(rows), *["dim"] * len(local)])
-
-
-def _name(delta: Delta) -> str:
-    size = f" ({delta.group_size:,})" if delta.group_size else ""
-    return f"{delta.name} {delta.kind} {delta.axes}{size}"
 
 
 def _times(delta: Delta) -> tuple[str, ...]:

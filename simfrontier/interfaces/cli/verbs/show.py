@@ -63,7 +63,8 @@ def show(
         if volumes:
             print_volumes(name, size, _volumes(loaded, name, size))
         else:
-            _show(_of_plan(loaded, name, size), save)
+            found = GridSearcher().resolved(loaded, (size,), (name,))
+            _show(schedule_of(found, name, size), save)
 
 
 def _of_file(path: Path, large: bool) -> Schedule:
@@ -73,11 +74,6 @@ def _of_file(path: Path, large: bool) -> Schedule:
     if report.peak is None:
         raise InputError(f"cannot be shown: {report.findings[0]}", where=str(path))
     return schedule
-
-
-def _of_plan(scenario: Scenario, plan: str, size: int) -> Schedule:
-    """Return the schedule of a plan at a size, with the options that its search finds."""
-    return schedule_of(GridSearcher().resolved(scenario, (size,), (plan,)), plan, size)
 
 
 def _show(schedule: Schedule, target: Path | None) -> None:

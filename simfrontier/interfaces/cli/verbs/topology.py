@@ -191,14 +191,11 @@ def node_lines(topology: topologies.NodeTopology, said: str, preferred: Sequence
     yield f"{said}: version {topology.version} ({PROGRAM[topology.medium]}), {devices} {kind}, {cpus}"
     yield f"  {'device':<8}{'bus id':<16}{'CPU':<5}PCI"
     for number, device in enumerate(topology.devices):
-        yield f"  {number:<8}{device.busid:<16}{device.place.cpu:<5}{_pci(device.place.link)}"
+        link, rate = device.place.link, device.place.link.bytes_per_s
+        pci = f"{link.speed} x{link.width}" + (f", {written(rate, 'bytes/s')}" if rate is not None else "")
+        yield f"  {number:<8}{device.busid:<16}{device.place.cpu:<5}{pci}"
     yield from _links(topology)
     yield from _nics(topology, topologies.placed_nics(topology, preferred))
-
-
-def _pci(link: Any) -> str:
-    rate = link.bytes_per_s
-    return f"{link.speed} x{link.width}" + (f", {written(rate, 'bytes/s')}" if rate is not None else "")
 
 
 def _links(topology: topologies.NodeTopology) -> Iterator[str]:

@@ -160,7 +160,10 @@ def tables_document(done: accuracy.Validation) -> dict[str, Any]:
             for table in done.tables
         },
         "not_predicted": [{"why": why, "rows": len(rows)} for why, rows in done.unpredicted.items()],
-        "bounds": [_bound(each) for each in done.judged_bounds],
+        "bounds": [
+            {**asdict(each.bound), "holds": each.holds, "rows": each.uses, "errors": _errors(each.errors)}
+            for each in done.judged_bounds
+        ],
         "training": [_training(each) for each in done.bounded],
         "rows": [_measured_row(row) for row in done.rows],
     }
@@ -220,10 +223,6 @@ def _errors(errors: accuracy.Errors | None) -> dict[str, Any] | None:
         return None
     numbers = {name: getattr(errors, name) for name in ("count", "median", "mean_abs", "p90_abs", "covered")}
     return {**numbers, "worst": _measured_row(errors.worst)}
-
-
-def _bound(judged: accuracy.JudgedBound) -> dict[str, Any]:
-    return {**asdict(judged.bound), "holds": judged.holds, "rows": judged.uses, "errors": _errors(judged.errors)}
 
 
 def _training(bounded: accuracy.BoundedRate) -> dict[str, Any]:
