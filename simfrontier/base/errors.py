@@ -38,20 +38,17 @@ _NOT_MODELLED: Final = (  # patterns of lower-case names with "_" between their 
         "mixtures of experts",
     ),
 )
+Key = tuple[str | int, ...]  # a path in a document: names of tables, positions in lists
+LEAST_HELD = 3  # characters of a name that others may have in them
+MAX_SHOWN = 60  # characters of a wrong value
+MAX_LISTED = 12
+MAX_MESSAGE = 500
 
 
 def not_modelled(name: str) -> str | None:
     """Say that what a name stands for is not modelled yet; None for any other name."""
     plain = re.sub(r"[^a-z0-9]+", "_", name[:MOST_CHARACTERS].lower()).strip("_")
     return next((f"not modelled yet: {words}" for pattern, words in _NOT_MODELLED if re.search(pattern, plain)), None)
-
-
-Key = tuple[str | int, ...]  # a path in a document: names of tables, positions in lists
-
-LEAST_HELD = 3  # characters of a name that others may have in them
-MAX_SHOWN = 60  # characters of a wrong value
-MAX_LISTED = 12
-MAX_MESSAGE = 500
 
 
 class SimfrontierError(Exception):

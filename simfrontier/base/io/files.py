@@ -19,6 +19,24 @@ from simfrontier.base.errors import InputError, nearest, shown, wrong
 from simfrontier.base.limits import DEPTH, FILE
 
 DEEP: Final = "nested too deeply"
+Document = dict[str, Any]
+LONGEST_PREFIX: Final = (
+    200  # characters before a line, e.g. [prterun-frontier00001-12345@1,0][frontier00001:678]<stdout>:
+)
+MOST_PREFIXES: Final = 256  # of one log: each is tried at every line
+# Lines that benchmarks and DeepSpeed print from their first column on.
+_AT_START: Final = re.compile(
+    r"#[ \t]*(?:OSU |Size |Using devices|nThread |Rank +[0-9]|size +count |nccl-tests |Collective test )"
+    r"|Comm\. Op +Message Size"
+)
+_OF_A_ROW: Final = re.compile(r"\s*[0-9]+(?:\s+[0-9.]|[0-9.\s]*$)")  # which another line was glued to
+_NUMBER: Final = re.compile(r"(?:\\ )*[0-9]+")  # of an escaped text, with the blanks that align it
+# Escape sequences of terminals, and control characters other than tabs and ends of lines.
+_CONTROL: Final = re.compile(
+    "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\-_])|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SOURCED: Final = {"value", "kind", "source"}
 
 
 def read_toml(path: Path, title: str) -> dict[str, Any]:
@@ -131,9 +149,6 @@ def headed(value: Any, title: str, form: str, version: int, where: str) -> dict[
     return {name: part for name, part in value.items() if name not in ("format", "version")}
 
 
-Document = dict[str, Any]
-
-
 def on_base(
     document: Document,
     catalog: Path,
@@ -186,24 +201,6 @@ def _merged(base: Document, own: Document) -> Document:
     return merged
 
 
-LONGEST_PREFIX: Final = (
-    200  # characters before a line, e.g. [prterun-frontier00001-12345@1,0][frontier00001:678]<stdout>:
-)
-MOST_PREFIXES: Final = 256  # of one log: each is tried at every line
-# Lines that benchmarks and DeepSpeed print from their first column on.
-_AT_START: Final = re.compile(
-    r"#[ \t]*(?:OSU |Size |Using devices|nThread |Rank +[0-9]|size +count |nccl-tests |Collective test )"
-    r"|Comm\. Op +Message Size"
-)
-_OF_A_ROW: Final = re.compile(r"\s*[0-9]+(?:\s+[0-9.]|[0-9.\s]*$)")  # which another line was glued to
-_NUMBER: Final = re.compile(r"(?:\\ )*[0-9]+")  # of an escaped text, with the blanks that align it
-
-# Escape sequences of terminals, and control characters other than tabs and ends of lines.
-_CONTROL: Final = re.compile(
-    "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[@-Z\\\\-_])|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
-)
-
-
 def log_text(path: Path, what: str) -> str:
     """Return the text of a log without what launchers and terminals add to it; bytes that are no UTF-8 become signs
     that stand for them. Raises InputError where it cannot be read; `what` it is, is for the message."""
@@ -245,9 +242,6 @@ def left_out(counts: Mapping[str, int], noun: str = "record") -> tuple[str, ...]
         f"Left out: {count:,} {noun if count == 1 else noun + 's'}{' ' if why.startswith('of ') else ': '}{why}."
         for why, count in sorted(counts.items())
     )
-
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml_key(name: str) -> str:
@@ -298,9 +292,6 @@ def comment(words: str) -> str:
     return "\n".join(
         f"# {line}".rstrip() for line in re.sub(r"[^\S\n]|[\x00-\x09\x0b-\x1f\x7f]", " ", words).split("\n")
     )
-
-
-_SOURCED: Final = {"value", "kind", "source"}
 
 
 def _table_lines(

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from annotated_types import Ge, Gt, Le, Len
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, create_model
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, PydanticOmit, core_schema as schema
 
 from simfrontier.base.errors import InputError
 from simfrontier.base.limits import LARGEST, LARGEST_SD
 
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-    from pydantic_core import CoreSchema
+Kind = Literal["quoted", "measured", "fitted", "inferred", "assumed"]
+Text = Annotated[str, Len(1)]
+Positive = Annotated[float, Gt(0), Le(LARGEST)]
+NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
+AtLeastOne = Annotated[float, Ge(1), Le(LARGEST)]
+Share = Annotated[float, Gt(0), Le(1)]
+Part = Annotated[float, Ge(0), Le(1)]
+Deviation = Annotated[float, Ge(0), Le(LARGEST_SD)]  # of the logarithm of a time
+SOURCED_KEYS: Final = ("value", "kind", "source")
 
 
 class Rule:
@@ -24,8 +31,6 @@ class Rule:
         self.holds, self.allowed, self.keywords = holds, allowed, keywords
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import PydanticCustomError, core_schema as schema
-
         def held(value: Any) -> Any:
             if not self.holds(value):
                 raise PydanticCustomError("rule", "{allowed}", {"allowed": self.allowed})
@@ -44,8 +49,6 @@ class Parsed:
         self.parse = parse
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import PydanticCustomError, core_schema as schema
-
         def parsed(text: str) -> Any:
             try:
                 return self.parse(text)
@@ -55,26 +58,13 @@ class Parsed:
         return schema.no_info_after_validator_function(parsed, schema.str_schema(strict=True))
 
 
-Kind = Literal["quoted", "measured", "fitted", "inferred", "assumed"]
-Text = Annotated[str, Len(1)]
 Line = Annotated[str, Rule(lambda text: text != "" and text.isprintable(), "a text of one line", minLength=1)]
-Positive = Annotated[float, Gt(0), Le(LARGEST)]
-NotNegative = Annotated[float, Ge(0), Le(LARGEST)]
-AtLeastOne = Annotated[float, Ge(1), Le(LARGEST)]
-Share = Annotated[float, Gt(0), Le(1)]
-Part = Annotated[float, Ge(0), Le(1)]
-Deviation = Annotated[float, Ge(0), Le(LARGEST_SD)]  # of the logarithm of a time
-
-
-SOURCED_KEYS: Final = ("value", "kind", "source")
 
 
 class Sourced:
     """Annotation of a number that carries its source in the file."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import core_schema as schema
-
         def field(inner: CoreSchema, required: bool = True) -> schema.TypedDictField:
             return schema.typed_dict_field(inner, required=required)
 
@@ -96,8 +86,6 @@ SOURCED: Final = Sourced()
 
 def _value(table: dict[str, Any]) -> Any:
     """The number of a table that has the right form."""
-    from pydantic_core import PydanticCustomError
-
     value, ends = table["value"], [table[key] for key in ("low", "high") if key in table]
     if len(ends) == 1:
         raise PydanticCustomError("said", "got one end of an interval, allowed: low and high, or neither")
@@ -122,8 +110,6 @@ class Names:
         return tuple(name for part in self._names for name in ((part,) if isinstance(part, str) else part()))
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import PydanticKnownError, core_schema as schema
-
         def one_of_them(value: object) -> object:
             listed = value if self._or_list and isinstance(value, list) and value else [value]
             if any(not isinstance(each, str) or each not in self.names for each in listed):
@@ -142,8 +128,6 @@ class Switch:
     it."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import PydanticCustomError, core_schema as schema
-
         def switched(number: float) -> bool:
             if number not in (0.0, 1.0):
                 raise PydanticCustomError("switch", "0 or 1")
@@ -163,16 +147,12 @@ class Derived:
         self.until = until
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from pydantic_core import core_schema as schema
-
         refused = schema.custom_error_schema(
             schema.is_instance_schema(_Nobody), custom_error_type="derived", custom_error_message="no key of a file"
         )
         return schema.with_default_schema(refused, default=self.until)
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        from pydantic_core import PydanticOmit
-
         raise PydanticOmit
 
 

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic_core import ErrorDetails
 
 from simfrontier.base.errors import InputError, Key, near, not_modelled, shown, unknown_key, wrong
 from simfrontier.base.io.forms import SOURCED_KEYS, Derived, Kind, Names, Sourced
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
-    from pydantic_core import ErrorDetails
 
 T = TypeVar("T")
 _BOUNDS: Final[Mapping[str, str]] = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
@@ -47,8 +46,6 @@ def typed(document: object, form: type[T], where: str = "", key: Key = ()) -> T:
 
     Raises InputError of the file `where` and the place below `key`: got, allowed, nearest.
     """
-    from pydantic import ValidationError
-
     try:
         text = json.dumps(document, ensure_ascii=False).encode()  # so that a list may be a tuple, and nothing else
     except TypeError as error:  # only from Python: no file holds such a value
@@ -61,8 +58,6 @@ def typed(document: object, form: type[T], where: str = "", key: Key = ()) -> T:
 
 def checked(values: Mapping[str, Any], form: type[BaseModel], key: Key = ()) -> Any:
     """The same of values that are the program's own already, for a pydantic model. Raises InputError."""
-    from pydantic import ValidationError
-
     try:
         return form.model_validate(values)
     except ValidationError as error:
@@ -71,8 +66,6 @@ def checked(values: Mapping[str, Any], form: type[BaseModel], key: Key = ()) -> 
 
 @cache
 def _reader(form: Any) -> Callable[[bytes], Any]:
-    from pydantic import ConfigDict, create_model
-
     config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
     whole = create_model("Whole", __config__=config, value=(form, ...))
     return whole.model_validate_json

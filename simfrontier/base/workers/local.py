@@ -29,6 +29,9 @@ SETTINGS: Final[dict[str, Any]] = {
     "distributed.worker.http.routes": [],
     "distributed.admin.large-graph-warning-threshold": "1TB",
 }
+SELDOM: Final = (100_000, 20, 20)  # schedules are many objects and few cycles: by default a third of the time is gc's
+CONNECT_S: Final = 5.0
+EXAMPLE: Final = "allowed: the address that `dask scheduler` prints, e.g. tcp://10.0.0.1:8786"
 
 
 def resource_of(worker: int) -> str:
@@ -82,9 +85,6 @@ def _end(cluster: Any) -> None:
         cluster.close(timeout=10)
 
 
-SELDOM: Final = (100_000, 20, 20)  # schedules are many objects and few cycles: by default a third of the time is gc's
-
-
 def dask_setup(_: object) -> None:
     """Prepare a worker process; Dask calls this before the process takes calls."""
     gc.set_threshold(*SELDOM)
@@ -97,10 +97,6 @@ def silence() -> None:
     named = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in ("distributed", "tornado")]
     for name in ("distributed", "tornado", "asyncio", *named):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-
-
-CONNECT_S: Final = 5.0
-EXAMPLE: Final = "allowed: the address that `dask scheduler` prints, e.g. tcp://10.0.0.1:8786"
 
 
 def connected(address: str) -> Any:

@@ -14,6 +14,9 @@ from simfrontier.base.limits import Limit
 from simfrontier.base.units import counted
 
 CATALOG: Final = Path(__file__).parent / "catalog"
+PROCESSES: Final = Limit(
+    most=1024, what="processes"
+)  # 45 MB of its own each, before its first call; nodes have up to some hundred cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +70,6 @@ def load_slurm(name_or_path: str) -> SlurmSettings:
         return typed(on_base(document, CATALOG, names, "cluster"), SlurmSettings)
     except InputError as error:
         raise error.within(where) from None
-
-
-PROCESSES: Final = Limit(
-    most=1024, what="processes"
-)  # 45 MB of its own each, before its first call; nodes have up to some hundred cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

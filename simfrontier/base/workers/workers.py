@@ -23,6 +23,7 @@ from simfrontier.base.workers.slurm import slurm_cluster
 T = TypeVar("T")
 MOST_KEPT: Final = 8  # of a worker, which may live longer than those that it works for
 _kept: OrderedDict[str, PerProcess[Any]] = OrderedDict()  # of a worker process, by name
+AHEAD = 3  # calls for each worker that are handed out before their results are asked for
 
 
 class PerProcess(Generic[T]):
@@ -56,9 +57,6 @@ def _arrived(name: str, make: Callable[..., T], *given: Any) -> PerProcess[T]:
     if len(_kept) > MOST_KEPT:
         _kept.popitem(last=False)
     return known
-
-
-AHEAD = 3  # calls for each worker that are handed out before their results are asked for
 
 
 class LostError(SimfrontierError):

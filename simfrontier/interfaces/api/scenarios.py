@@ -81,8 +81,6 @@ def _refuse_swapped(machine: Any, model: Any) -> None:
 
 def _tables(plans: Plans) -> dict[str, dict[str, Any]]:
     if not isinstance(plans, Mapping):
-        from simfrontier.core.plan import FAMILIES
-
         names = given.names(plans)
         for name in names:
             if name not in FAMILIES:

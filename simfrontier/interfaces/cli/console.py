@@ -8,24 +8,24 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from simfrontier.base.wholefile import filled, write_whole
 from simfrontier.interfaces.report.render import said
 from simfrontier.interfaces.report.table import Table
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress
-    from rich.table import Table as RichTable
-    from rich.text import Text
+EVERY_S = 10.0  # seconds between two lines
 
 
 def console() -> Console:
     """Return a console on standard output without markup, without highlighting of numbers, and with plain blanks."""
-    from rich.console import Console
 
     class PlainConsole(Console):
         def render_str(self, text: str, *args: Any, **settings: Any) -> Text:
@@ -43,9 +43,6 @@ def tell(*lines: str | Table, style: str = "", least_width: int = 0) -> None:
 
 
 def _drawn(table: Table) -> RichTable:
-    from rich import box
-    from rich.table import Table as RichTable
-
     look: dict[str, Any] = {"title_justify": "left", "box": box.SIMPLE_HEAD, "pad_edge": False}
     drawn = RichTable(title=table.title, padding=(0, table.gap, 0, 0), **look)
     for head in table.heads:
@@ -99,9 +96,6 @@ def plain(text: str) -> str:
     return text.replace("\u00a0", " ")
 
 
-EVERY_S = 10.0  # seconds between two lines
-
-
 class Report(Protocol):
     """Report progress: one part more is done, or `done` parts of `total`."""
 
@@ -124,8 +118,6 @@ def progress(stage: str, total: int | None = None, clock: Callable[[], float] = 
 def _bar(clock: Callable[[], float]) -> Progress:
     """Return a bar with stage, count and elapsed time. If standard error is not a terminal: a line every ten seconds,
     none for shorter work."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     class ProgressLines(Progress):
         said = clock()

@@ -31,6 +31,10 @@ from simfrontier.interfaces.report.theme import MEMORY_COLOURS
 from simfrontier.interfaces.report.timeline import SPAN_COLOURS, kind_of, lanes_of, op_name
 from simfrontier.interfaces.report.view import StudyView, result_row
 
+MOST_SCHEDULES: Final = 40  # that a worker keeps
+MOST_WORKERS: Final = 8
+MOST_ANSWERS: Final = 60  # that are kept: of some half a megabyte each
+
 
 def step_view(machine: Machine, plan: str, step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, Any]:
     """The step on the rank that ends last, as JSON has it; times in microseconds, shares of links of `whole_link`."""
@@ -82,9 +86,6 @@ def _memory(held: MemoryTimeline, kinds: Sequence[str]) -> dict[str, Any]:
         "held": [np.rint(values[kind]).astype(np.int64).tolist() for kind in kinds],
         "peak_bytes": held.peak_bytes,
     }
-
-
-MOST_SCHEDULES: Final = 40  # that a worker keeps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +147,6 @@ def step_of(worker: PerProcess[Worker], plan: str, state: LiveState) -> dict[str
     """The step of a plan as the page draws it."""
     found = worker.here.simulated(plan, state)
     return step_view(worker.here.base.machine, plan, found.step, found.built.peaks)
-
-
-MOST_WORKERS: Final = 8
-MOST_ANSWERS: Final = 60  # that are kept: of some half a megabyte each
 
 
 class Answerer:

@@ -24,6 +24,7 @@ _NIC_SHARES: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _FACTORS: Final = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
 _COUNTS: Final = (1, 2, 4, 8)
 _SLOW: Final = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3)
+PLAN = "plan"  # in a link: the plan whose step is shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +123,6 @@ def own_words(scenario: Scenario) -> dict[str, str]:
     share, hop = known.get(SHARE.removeprefix(OVERRIDES)), known.get(HOP.removeprefix(OVERRIDES))
     words = {SHARE: None if share is None else f"{100 * share:.3g} %", HOP: None if hop is None else quantity(hop, "s")}
     return {key: f"{LIBRARYS}: {text}" for key, text in words.items() if text is not None}
-
-
-PLAN = "plan"  # in a link: the plan whose step is shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

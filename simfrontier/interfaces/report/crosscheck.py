@@ -27,6 +27,20 @@ from simfrontier.interfaces.report.render import as_html, page_of
 from simfrontier.interfaces.report.theme import marks
 from simfrontier.interfaces.report.timeline import WAIT, bars_of, lane_bars, lanes_of
 
+SIM, REAL = "#8FB4D0", "#1F5F8B"
+OTHER_CALLS = "other collectives"
+COLOURS = {
+    "matrix products": theme.COMPUTE,
+    "other kernels": "#A9BACB",
+    "codec and reordering": theme.CODEC,
+    **{kind.replace("_", "-"): colour for kind, colour in theme.COLLECTIVES.items()},
+    OTHER_CALLS: theme.OTHER_COLLECTIVES,
+    "host": "#8C6D4F",
+    WAIT: "#D9D9D9",
+}
+FAINT = 0.3  # of collectives that are too small to be judged
+MAX_BARS = 24_000  # on all timelines: more ranks are drawn while there are fewer
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossCheckFindings:
@@ -61,20 +75,6 @@ def crosscheck_findings(check: CrossCheck) -> CrossCheckFindings:
         sim_order=tuple(step.plan for step in sorted(steps, key=lambda step: step.sim_s)),
         real_order=tuple(step.plan for step in sorted(steps, key=lambda step: step.real_s)),
     )
-
-
-SIM, REAL = "#8FB4D0", "#1F5F8B"
-OTHER_CALLS = "other collectives"
-COLOURS = {
-    "matrix products": theme.COMPUTE,
-    "other kernels": "#A9BACB",
-    "codec and reordering": theme.CODEC,
-    **{kind.replace("_", "-"): colour for kind, colour in theme.COLLECTIVES.items()},
-    OTHER_CALLS: theme.OTHER_COLLECTIVES,
-    "host": "#8C6D4F",
-    WAIT: "#D9D9D9",
-}
-FAINT = 0.3  # of collectives that are too small to be judged
 
 
 def call_kind_of(span: Span) -> str:
@@ -189,9 +189,6 @@ def timelines_figure(comparison: Comparison, rank: int) -> theme.Figure:
         barmode="overlay",
         dragmode="zoom",
     )
-
-
-MAX_BARS = 24_000  # on all timelines: more ranks are drawn while there are fewer
 
 
 def crosscheck_page(check: CrossCheck) -> str:

@@ -38,6 +38,27 @@ OTHER = "other"
 EQUAL = "equal"
 COMPUTE = "compute"
 OTHER_COMPUTE = "all other compute"
+NUM_BINS = 600  # of the strip: a third of a pixel more or less
+MOST_PARTS = 9  # with a colour of their own
+_SHADES: Mapping[PathLevel, tuple[str, ...]] = {  # the darker the larger; as everywhere, the warmer the farther
+    "inter_node": ("#A4243B", "#C65B6D", "#DE919D", "#EFC3CA"),
+    "intra_node": ("#E07A3F", "#EA9F73", "#F3C4A9"),
+    "package": ("#F2C14E", "#F6D484", "#FAE7B9"),
+    "device": ("#54708C", "#7F96AD", "#A9BACA", "#CBD6E0"),
+}
+_CODED = ("encode", "decode", "decode_sum", "permute", "slice", "merge")  # work that only messages ask for
+_CHANGES = {  # name and colour of each kind
+    "link": ("links", "#A4243B"),
+    "start-up": ("start-up of messages", "#D1495B"),
+    "device": ("devices", "#54708C"),
+    "host": ("host", "#7F7F7F"),
+    "overlap": ("overlap", "#2F7D5B"),
+    "codec": ("codecs", CODEC),
+}
+_REST = "#9A9A9A"
+_LESS, _MORE, _TOTAL = "#2F7D5B", "#A4243B", "#54708C"
+Key = tuple[Spent, str, tuple[str, ...], PathLevel]
+PathKey = tuple[str, tuple[str, ...], PathLevel]
 
 
 class ShownPart(NamedTuple):
@@ -124,30 +145,6 @@ def _num_listed(sizes: Sequence[float]) -> int:
             return place
         given += size
     return len(sizes)
-
-
-NUM_BINS = 600  # of the strip: a third of a pixel more or less
-MOST_PARTS = 9  # with a colour of their own
-_SHADES: Mapping[PathLevel, tuple[str, ...]] = {  # the darker the larger; as everywhere, the warmer the farther
-    "inter_node": ("#A4243B", "#C65B6D", "#DE919D", "#EFC3CA"),
-    "intra_node": ("#E07A3F", "#EA9F73", "#F3C4A9"),
-    "package": ("#F2C14E", "#F6D484", "#FAE7B9"),
-    "device": ("#54708C", "#7F96AD", "#A9BACA", "#CBD6E0"),
-}
-_CODED = ("encode", "decode", "decode_sum", "permute", "slice", "merge")  # work that only messages ask for
-_CHANGES = {  # name and colour of each kind
-    "link": ("links", "#A4243B"),
-    "start-up": ("start-up of messages", "#D1495B"),
-    "device": ("devices", "#54708C"),
-    "host": ("host", "#7F7F7F"),
-    "overlap": ("overlap", "#2F7D5B"),
-    "codec": ("codecs", CODEC),
-}
-_REST = "#9A9A9A"
-_LESS, _MORE, _TOTAL = "#2F7D5B", "#A4243B", "#54708C"
-
-Key = tuple[Spent, str, tuple[str, ...], PathLevel]
-PathKey = tuple[str, tuple[str, ...], PathLevel]
 
 
 def colours_of(times: Sequence[TimeSpent]) -> dict[Key | None, str]:

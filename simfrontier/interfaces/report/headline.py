@@ -12,6 +12,8 @@ from simfrontier.answers.study import PlanOutcome
 from simfrontier.interfaces.report.view import Row, StudyView, rate, result_row, step_s
 
 SURE = 0.9  # a ranking that fewer samples agree with is too close to call
+PARTS = ("inter_node", "intra_node", "package", "codec", "idle")  # of the columns exposed_PART_s
+SAME = 0.0005  # plans whose rates are nearer than this are called equal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +82,6 @@ def pair_of(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> Pair:
         num_samples=count,
         too_close=too_close(ratio.median, share),
     )
-
-
-PARTS = ("inter_node", "intra_node", "package", "codec", "idle")  # of the columns exposed_PART_s
-SAME = 0.0005  # plans whose rates are nearer than this are called equal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,16 @@ from simfrontier.interfaces.report.theme import SECONDS, Figure, axis, figure, p
 
 Point = tuple[float, float]
 STOPS = ((0.0, (190, 198, 208)), (0.35, (242, 193, 78)), (0.7, (224, 90, 50)), (1.0, (140, 18, 48)))
+_CENTRE_X, _CENTRE_Y = _CENTRE = 560, 330
+_NET_Y = (22, 638)
+_NIC_Y = (98.0, 562.0)
+NIC_WIDTH, NIC_HEIGHT = 76, 36
+_WIDER = 2.5
+_BARE = 100  # less above and below a node without NICs
+WHOLE: Final = 10_000  # what a share of 1 is in `drawn_use`
+_ENDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+_COLOUR = "#B4532A"
+_ROW, _TITLE = 38, 24  # pixels of a row, and of its title above it
 
 
 def key(most: str) -> str:
@@ -44,14 +54,6 @@ def across(start: Point, end: Point, distance: float) -> Point:
 
 def _rgb(value: Sequence[int]) -> str:
     return "#" + "".join(f"{part:02x}" for part in value)
-
-
-_CENTRE_X, _CENTRE_Y = _CENTRE = 560, 330
-_NET_Y = (22, 638)
-_NIC_Y = (98.0, 562.0)
-NIC_WIDTH, NIC_HEIGHT = 76, 36
-_WIDER = 2.5
-_BARE = 100  # less above and below a node without NICs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,12 +172,6 @@ def _label(both: list[LinkLoad], start: Point, end: Point) -> dict[str, Any]:
 def _beyond(nic: Point) -> int:
     """The height of the bar of the network that a NIC is next to."""
     return _NET_Y[0] if nic[1] < _CENTRE_Y else _NET_Y[1]
-
-
-WHOLE: Final = 10_000  # what a share of 1 is in `drawn_use`
-_ENDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
-_COLOUR = "#B4532A"
-_ROW, _TITLE = 38, 24  # pixels of a row, and of its title above it
 
 
 def drawn_use(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, list[int]]:

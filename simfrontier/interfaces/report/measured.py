@@ -35,6 +35,9 @@ LEVELS = ((1.0, "measured = predicted", "solid"), (1.1, "± 10 %", "dash"), (1.2
 STEP, FARTHEST = 5.0, 60.0  # per cent, of the histogram; errors beyond are counted in its last bars
 FAR = 60.0  # per cent that the chart of errors over size shows at most; farther points lie on its edge
 MAX_TICKS = 12
+LEAST_ERROR, MOST_ERROR = 30.0, 100.0  # per cent that the axis of errors shows at least and at most
+BAND, BAR = 0.16, 0.35  # opacity of a band and of a bar
+SERIES_TICKS = 8
 
 
 def agreement_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
@@ -146,11 +149,6 @@ def _run_hover(residual: accuracy.PredictedRun) -> str:
         *([f"assumed: {unknown}"] if unknown else []),
     ]
     return "<br>".join(text(each) for each in lines)
-
-
-LEAST_ERROR, MOST_ERROR = 30.0, 100.0  # per cent that the axis of errors shows at least and at most
-BAND, BAR = 0.16, 0.35  # opacity of a band and of a bar
-SERIES_TICKS = 8
 
 
 def series_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:

@@ -14,6 +14,8 @@ from simfrontier.core.engine import MemoryTimeline
 from simfrontier.interfaces.report import theme
 from simfrontier.interfaces.report.view import Row
 
+MOST_CHANGES: Final = 2000  # of what is held, that are drawn; it is more than there are pixels
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPart:
@@ -81,9 +83,6 @@ def traffic_bars(rows: Sequence[Row], device: str) -> theme.Figure:
     ]
     x, y = theme.axis(f"sent per {device} and step", **theme.BYTES), theme.axis("", **theme.rows(labels))
     return theme.figure(traces, x, y, 150 + 46 * len(rows), barmode="stack", bargap=0.35)
-
-
-MOST_CHANGES: Final = 2000  # of what is held, that are drawn; it is more than there are pixels
 
 
 def drawn_memory(held: MemoryTimeline) -> tuple[Floats, Mapping[str, Floats]]:

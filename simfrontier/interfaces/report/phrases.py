@@ -14,6 +14,8 @@ TOO_BIG = "does not fit"
 NOT_RUN = "not run"
 NOTHING = "–"
 _BLANK = "\u00a0"  # a number and its unit stay on one line
+MOST_LISTED = 20
+_DIFFERING = {"networks": "networks of nodes", "kernels": "calls of kernels", "collectives": "calls of collectives"}
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -181,10 +183,6 @@ def in_samples(share: float, num_samples: int) -> str:
     """A share of samples in words."""
     message = as_percent(share, num_samples).replace("<\u00a0", "fewer than ").replace(">\u00a0", "more than ")
     return f"{message} of the samples"
-
-
-MOST_LISTED = 20
-_DIFFERING = {"networks": "networks of nodes", "kernels": "calls of kernels", "collectives": "calls of collectives"}
 
 
 def troubles_in_short(wrong: Perturbation, device_word: str) -> str:

@@ -11,6 +11,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.base.units import counted, times
 from simfrontier.core.workload import sizes_of
@@ -20,11 +22,12 @@ from simfrontier.interfaces.report.rows import row_name
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
 
 _LEVEL = 6  # of gzip
 _GZIP = 31  # zlib's number for the gzip format with the largest window; it writes no time of day
+_TEMPLATES = Path(__file__).parent / "templates"
+_CHARTS_LEVEL = 1  # of gzip: level 6 takes twice the time for a seventh of the size
 
 
 @cache
@@ -39,10 +42,6 @@ def library() -> str:
 def packed(content: bytes, level: int) -> str:
     """Return bytes compressed by gzip, as text for a page."""
     return b64encode(zlib.compress(content, level, _GZIP)).decode()
-
-
-_TEMPLATES = Path(__file__).parent / "templates"
-_CHARTS_LEVEL = 1  # of gzip: level 6 takes twice the time for a seventh of the size
 
 
 def render(template: str, folder: Path | None = None, /, **values: Any) -> Markup:
@@ -66,15 +65,11 @@ def said(verb: str, name: str, /, *values: object, folder: Path | None = None) -
 
 def as_html(made: str) -> Markup:
     """Text that is HTML already, which templates do not escape."""
-    from markupsafe import Markup
-
     return Markup(made)
 
 
 def coded(text: str) -> Markup:
     """A text in which what stands between backticks is code."""
-    from markupsafe import Markup
-
     parts = text.split("`")
     if len(parts) % 2 == 0:  # one of them has no other
         return Markup.escape(text)

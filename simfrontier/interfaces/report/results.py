@@ -25,6 +25,9 @@ from simfrontier.interfaces.report.view import StudyView
 
 Found = TypeVar("Found")
 SLOWDOWN_FILE: Final = "slowdown.csv"
+Findings: TypeAlias = Mapping[str, Any]
+"""Findings of a study by the names of its page's sections, None where there are none: `setup`, what was
+simulated; `rows`, the rows of results by plan; and what is worked out from them."""
 
 
 def rows_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:
@@ -136,11 +139,6 @@ def sections_found(view: StudyView) -> list[tuple[Section[Any], Any]]:
     """The sections of extras that have something to say of a study, and what."""
     found = [(section, section.found(view)) for section in added("report_sections", Section)]
     return [(section, what) for section, what in found if what is not None]
-
-
-Findings: TypeAlias = Mapping[str, Any]
-"""Findings of a study by the names of its page's sections, None where there are none: `setup`, what was
-simulated; `rows`, the rows of results by plan; and what is worked out from them."""
 
 
 def findings_of(view: StudyView) -> Findings:

@@ -14,6 +14,11 @@ from simfrontier.interfaces.report.phrases import exactly
 from simfrontier.interfaces.report.theme import Figure, PlanMark, PlotTrace, axis, figure, scatter
 from simfrontier.interfaces.report.view import StudyView, comparable, finite
 
+_WRAP = 26  # characters of a line beside the chart
+_LINE = 16  # pixels that it takes
+_DEFAULT = "documented defaults"
+_PUBLISHED = "published"
+
 
 def variations_of(view: StudyView) -> dict[str, Any] | None:
     """The variations of a study at each size, the largest first, and the values that published ratios would need; None
@@ -80,12 +85,6 @@ def _published(view: StudyView, result: Sensitivity) -> dict[str, float]:
         return {}
     share = result.default.tflops[plan] * 1e12 / result.default.peak_flops_per_s
     return {plan: result.default.rates[plan] * percentage / 100 / share}
-
-
-_WRAP = 26  # characters of a line beside the chart
-_LINE = 16  # pixels that it takes
-_DEFAULT = "documented defaults"
-_PUBLISHED = "published"
 
 
 def dots(found: Mapping[str, Any], at_size: Mapping[str, Any], marks: Mapping[str, PlanMark], unit: str) -> Figure:

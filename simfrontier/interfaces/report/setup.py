@@ -16,6 +16,8 @@ from simfrontier.inputs.scenario import Case, Scenario
 from simfrontier.interfaces.report.view import StudyView
 
 KINDS = ("assumed", "fitted", "inferred", "measured", "quoted")  # the least certain first
+AXES = {"x": "X", "y": "Y", "z": "Z", "tensor": "tensor", "stage": "stages"}  # axes of a mesh, as they are called
+DATA = "data"
 
 
 def assumptions_of(view: StudyView) -> dict[str, Any]:
@@ -151,10 +153,6 @@ def fitted_elsewhere(scenario: Scenario) -> tuple[str, ...]:
     library, machine = scenario.library, scenario.machine.name
     held = machine in library.machines or machine.startswith("toy-") or scenario.file.library.calibration is not None
     return () if held else tuple(library.machines)
-
-
-AXES = {"x": "X", "y": "Y", "z": "Z", "tensor": "tensor", "stage": "stages"}  # axes of a mesh, as they are called
-DATA = "data"
 
 
 def rank_grids(view: StudyView) -> dict[str, Any] | None:

@@ -23,6 +23,9 @@ SHARES = {
     "between_nodes_share": "exposed communication between nodes, of a healthy step",
     "crossing_share": "bytes that cross nodes, of all that are sent",
 }
+FEW_NODES: Final = 64  # with a gap between them
+_SCALE: Final = ((0.0, "#FBEFD9"), (0.25, "#F2C14E"), (0.5, "#E07A3F"), (0.75, "#A4243B"), (1.0, "#4A1030"))
+_LEAST: Final = 0.01  # that the scale of colours spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,11 +136,6 @@ def _range(kinds: Sequence[SlowedKind]) -> str:
     known = [each.slowdown for each in kinds if each.slowdown is not None]
     low, high = times(min(known)), times(max(known))
     return high if low == high else f"{low} to {high}"
-
-
-FEW_NODES: Final = 64  # with a gap between them
-_SCALE: Final = ((0.0, "#FBEFD9"), (0.25, "#F2C14E"), (0.5, "#E07A3F"), (0.75, "#A4243B"), (1.0, "#4A1030"))
-_LEAST: Final = 0.01  # that the scale of colours spans
 
 
 def case_bars(found: Mapping[str, Any], marks: Mapping[str, PlanMark]) -> Figure:

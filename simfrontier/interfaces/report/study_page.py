@@ -24,6 +24,7 @@ from simfrontier.interfaces.report.timeline import MOST, SHORT, bars, lanes, mem
 from simfrontier.interfaces.report.view import RATE, StudyView
 
 Values: TypeAlias = Mapping[str, Any]
+SectionValues: TypeAlias = Callable[[Findings, StudyView], Values | None]
 
 
 def headline(found: Findings, view: StudyView) -> Values:
@@ -205,7 +206,6 @@ def assumptions(found: Findings, view: StudyView) -> Values:
     }
 
 
-SectionValues: TypeAlias = Callable[[Findings, StudyView], Values | None]
 SECTIONS: Mapping[str, tuple[str, SectionValues]] = {
     "headline": ("Summary", headline),
     "time": ("Step time", step_time),

@@ -16,6 +16,9 @@ from simfrontier.interfaces.report.view import RATE, Rows, StudyView
 
 Drawn = TypeVar("Drawn")
 MOST_PLANS = 15  # that a few lines show
+_WIDTH, _HEIGHT = 640.0, 300.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 130.0, 12.0, 40.0
+_LABEL_HEIGHT = 15.0
 
 
 def verdict(found: Headline) -> str:
@@ -79,11 +82,6 @@ def chart(view: StudyView, kind: str, outcome: PlanOutcome) -> Figure:
 def _kept(drawn: Drawn | None) -> Drawn:
     assert drawn is not None, "an outcome at the largest size is drawn"
     return drawn
-
-
-_WIDTH, _HEIGHT = 640.0, 300.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 130.0, 12.0, 40.0
-_LABEL_HEIGHT = 15.0
 
 
 def scaling_drawing(rows: Rows, marks: Mapping[str, PlanMark], device: str, unit: str, paper: str = "") -> str:

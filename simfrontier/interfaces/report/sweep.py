@@ -23,6 +23,16 @@ ERROR: Final = "error"  # why a row was refused
 EXPOSED_SHARE: Final = "exposed_share"  # worked out here, of the step's time
 _GENERAL: Final = ("machine.overrides.", "library.overrides.", "training.", "engine.", "run.", "model.", "plans.*.")
 _UNITS: Final = (".bytes.per.s", ".flops.per.s", ".per.s", ".bytes", ".flops", ".s")  # ends of keys, _ as .
+SWEEP_DRAWN: Final = 2_000  # more hide each other; without a GPU these take seconds
+Row = Mapping[str, Any]  # cells by the names of their columns
+STEP: Final = "step_time_s"
+RATE: Final = "tokens_per_s"  # what plans are ranked by: an axis may change the work of a step
+MEMORY: Final = "peak_memory_bytes"
+TFLOPS: Final = "tflops_per_device"
+RESULTS_SHOWN: Final = (STEP, RATE, TFLOPS, EXPOSED_SHARE, MEMORY)
+_EXPOSED: Final = "exposed_comm_s"
+_OF_ROW: Final = ("point", "scenario", "plan", "devices", "fits", "fidelity", ERROR)
+_OF_SIZE: Final = ["scenario", "devices"]
 
 
 def _column(name: str, title: str, unit: Unit, meaning: str = "") -> Column:
@@ -141,19 +151,6 @@ def _names(keys: Sequence[str], axes: Mapping[str, Column]) -> dict[str, str]:
     """Return the titles of unknowns; their keys where two have the same title."""
     words = {key: axes[key].title for key in keys}
     return words if len(set(words.values())) == len(words) else {key: key for key in keys}
-
-
-SWEEP_DRAWN: Final = 2_000  # more hide each other; without a GPU these take seconds
-
-Row = Mapping[str, Any]  # cells by the names of their columns
-STEP: Final = "step_time_s"
-RATE: Final = "tokens_per_s"  # what plans are ranked by: an axis may change the work of a step
-MEMORY: Final = "peak_memory_bytes"
-TFLOPS: Final = "tflops_per_device"
-RESULTS_SHOWN: Final = (STEP, RATE, TFLOPS, EXPOSED_SHARE, MEMORY)
-_EXPOSED: Final = "exposed_comm_s"
-_OF_ROW: Final = ("point", "scenario", "plan", "devices", "fits", "fidelity", ERROR)
-_OF_SIZE: Final = ["scenario", "devices"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,10 @@ LOG_FROM: Final = 20.0  # a coordinate is logarithmic where the largest value is
 FEW: Final = 8  # different values that all are ticks
 MOST_CELLS: Final = 40  # of a row or a column of a heat map
 Marks = Mapping[str, theme.PlanMark]
+TOTAL: Final = "#E0A458"
+WIDE_FROM: Final = 4.0  # an axis is logarithmic where the largest value is so many times the smallest
+PAGE: Final = "index.html"
+FEW_NUMBERS, FEW_TEXTS = 6, 12  # values of an axis that are all listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,10 +204,6 @@ def _lines(text: str, width: int) -> str:
     return "<br>".join(map(escape, wrap(text, width)))
 
 
-TOTAL: Final = "#E0A458"
-WIDE_FROM: Final = 4.0  # an axis is logarithmic where the largest value is so many times the smallest
-
-
 def shares_figure(found: Indices, names: Mapping[str, str]) -> theme.Figure:
     """Two bars for each unknown, in per cent of the variance, with the 90 % intervals of both."""
     labels = [names[each.key] for each in found.unknowns]
@@ -286,10 +286,6 @@ def samples_figure(goal: sweep.SweptGoal, answer: GoalAnswer) -> theme.Figure:
     x = axis(f"{goal.title}; dashed: mean; shaded: ± standard deviation", **theme.unit_ticks(goal.unit))
     shapes = [middle | whole, band | whole | {"layer": "below"}]
     return theme.figure([drawn], x, axis("samples"), 380, bargap=0.04, shapes=shapes)
-
-
-PAGE: Final = "index.html"
-FEW_NUMBERS, FEW_TEXTS = 6, 12  # values of an axis that are all listed
 
 
 def write_sweep_page(folder: Path) -> str:

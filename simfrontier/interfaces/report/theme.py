@@ -10,12 +10,10 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log2, log10
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from simfrontier.base.arrays import Floats
 from simfrontier.base.units import has_multiples, scaled
-
-if TYPE_CHECKING:
-    from simfrontier.base.arrays import Floats
 
 Figure = dict[str, Any]
 PlotTrace = dict[str, Any]

@@ -26,6 +26,16 @@ SPAN_COLOURS = {
 MOST = 6000  # operations that a browser draws without delay; of more, short ones are joined
 SHORT = 1 / 2000  # of the step: half a pixel
 _LANES = ("host", "compute", "gather", "reduce")
+IDLE_NAME = "idle (bubble)"
+STAGE_COLOURS = {"forward": "#3D7EA6", "backward": "#C66B3D", "exchange": "#8E1230", "end": "#7D8B96"}
+STAGE_NAMES = {
+    "forward": "forward",
+    "backward": "backward, recomputation included",
+    "exchange": "exchange with a neighbour",
+    "end": "reductions and optimizer",
+}
+_OUTSIDE_COLOUR = "#6B5B95"
+_BAR, _BESIDE = (0.84, -0.42), (0.16, 0.26)  # width and offset in a lane; exchanges that run beside lie at its foot
 
 
 def kind_of(span: Span) -> str:
@@ -182,18 +192,6 @@ def describe(span: Span, start_s: float, end_s: float) -> str:
         f"<b>{escape(op_name(span))}</b>{axes}<br>{span.call}, layer {span.layer}, micro-batch {span.micro}"
         f"<br>{quantity(end_s - start_s, 's')} from {quantity(start_s, 's')}<br>{quantity(span.num_bytes, 'bytes')}"
     )
-
-
-IDLE_NAME = "idle (bubble)"
-STAGE_COLOURS = {"forward": "#3D7EA6", "backward": "#C66B3D", "exchange": "#8E1230", "end": "#7D8B96"}
-STAGE_NAMES = {
-    "forward": "forward",
-    "backward": "backward, recomputation included",
-    "exchange": "exchange with a neighbour",
-    "end": "reductions and optimizer",
-}
-_OUTSIDE_COLOUR = "#6B5B95"
-_BAR, _BESIDE = (0.84, -0.42), (0.16, 0.26)  # width and offset in a lane; exchanges that run beside lie at its foot
 
 
 def lanes(stages: Stages) -> theme.Figure:

@@ -26,6 +26,8 @@ KINDS: tuple[str, ...] = (  # of layouts: a colour each
     "AxoNN with stages",
 )
 Range = tuple[float, float]
+BEST = "best.toml"
+TUNING_FILES = ("results.csv", BEST, "index.html", MANIFEST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,10 +146,6 @@ def kind_of(candidate: Candidate) -> str:
 def _ends(ratios: Iterable[float]) -> Range:
     shares = [ratio - 1.0 for ratio in ratios]
     return min(shares), max(shares)
-
-
-BEST = "best.toml"
-TUNING_FILES = ("results.csv", BEST, "index.html", MANIFEST)
 
 
 def _asked(outcome: TuningOutcome) -> dict[str, Any]:

@@ -6,17 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from simfrontier.answers.experiments import Environment, Sensitivity
+from simfrontier.answers.search import TriedGrid
+from simfrontier.answers.slowdown import Slowdown
 from simfrontier.answers.study import PlanOutcome, Study
 from simfrontier.core.workload import Shape
 from simfrontier.inputs.scenario import Case, PublishedTable, Scenario
 from simfrontier.interfaces.report.theme import PlanMark, marks
-
-if TYPE_CHECKING:
-    from simfrontier.answers.experiments import Environment, Sensitivity
-    from simfrontier.answers.search import TriedGrid
-    from simfrontier.answers.slowdown import Slowdown
 
 Searches: TypeAlias = "Mapping[tuple[str, int], Sequence[TriedGrid]]"
 Row: TypeAlias = Mapping[str, Any]

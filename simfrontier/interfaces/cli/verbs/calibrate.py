@@ -25,6 +25,9 @@ from simfrontier.interfaces.report.measured import calibration_page, errors_tabl
 from simfrontier.interfaces.report.render import said
 from simfrontier.interfaces.report.table import Table
 
+LEAST_WIDTH = 108  # names of parameters are long, and no use in pieces
+_CALLS = ("kind", "ranks", "nodes", "packages", "points", "bytes", "seconds", "residual")
+
 
 def calibrate(
     data: Annotated[
@@ -151,9 +154,6 @@ def _fitted(chosen: accuracy.FitRows, place: Place) -> accuracy.FitOutcome:
             )
     return accuracy.FitOutcome(chosen=chosen, problem=problem, fitted=fitted, cross_validation=crossed)
 
-
-LEAST_WIDTH = 108  # names of parameters are long, and no use in pieces
-_CALLS = ("kind", "ranks", "nodes", "packages", "points", "bytes", "seconds", "residual")
 
 # ── for a program ──
 

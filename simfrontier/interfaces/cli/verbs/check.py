@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from simfrontier.answers.forecast import forecast_check
 from simfrontier.answers.search import GridSearcher
 from simfrontier.answers.study import schedule_of
-from simfrontier.core.program import Schedule, check as findings_of, digest
+from simfrontier.core.program import Schedule, check as findings_of, digest, load as load_schedule
 from simfrontier.core.trace import SHOWN_DIGITS
 from simfrontier.inputs.scenario import Scenario
 from simfrontier.interfaces.cli import options
@@ -33,14 +34,10 @@ def check(
 ) -> None:
     """Check schedules: placements, weight versions, sums, order, deadlock, memory. Exit code 1 if a check fails."""
     if scenario.suffix == ".json":
-        from simfrontier.core.program import load as load_schedule
-
         of_a_scenario = {"--set": set_, "--plans": plans, "--devices": devices}
         options.refuse(of_a_scenario, f"for {scenario}, a schedule; allowed: only with a scenario (TOML)")
         cases = [(str(scenario), load_schedule(scenario, yes_large), capacity)]
     else:
-        from simfrontier.answers.forecast import forecast_check
-
         loaded = options.load(scenario, set_, plans, devices)
         announce(forecast_check(loaded), str(scenario), yes_large)
         cases = _cases(loaded, capacity)

@@ -17,6 +17,8 @@ from simfrontier.interfaces.report.phrases import number, quantity
 from simfrontier.interfaces.report.render import said
 from simfrontier.interfaces.report.table import Table
 
+MAX_ROWS, MAX_LOCAL = 10, 4  # of a plan's collectives and local work on the console
+
 
 def crosscheck(
     sim: Annotated[Path, typer.Argument(help="simulated trace, or a folder of trace-PLAN.json (simfrontier export)")],
@@ -46,9 +48,6 @@ def crosscheck(
     else:
         print_check(check, out)
     raise typer.Exit(1 if check.outcome == "differ" else 0)
-
-
-MAX_ROWS, MAX_LOCAL = 10, 4  # of a plan's collectives and local work on the console
 
 
 # ── for a program ──

@@ -26,6 +26,7 @@ from simfrontier.interfaces.cli.console import print_json, progress, tell
 from simfrontier.interfaces.report.table import Table
 
 SUFFIXES = (".json", ".json.gz")
+MOST_ROWS = 12  # of collectives that are alike
 
 
 def import_(
@@ -140,9 +141,6 @@ def _write(out: Path, replay: SimulatedStep, then: SimulatedStep | None, notes: 
         for name, step in (("replay", replay), ("then", then)):
             if step is not None:
                 write_perfetto(trace_of(step, digest(step.schedule), name, notes=said), new / f"trace-{name}.json")
-
-
-MOST_ROWS = 12  # of collectives that are alike
 
 
 def import_document(

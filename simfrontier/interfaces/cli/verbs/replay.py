@@ -21,6 +21,15 @@ from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import print_json
 from simfrontier.interfaces.cli.options import announce
 
+PARTS_IN_WORDS = {
+    "compute": "compute",
+    "inter_node": "communication between nodes",
+    "intra_node": "communication inside a node",
+    "package": "communication inside a package",
+    "codec": "encoding and reordering",
+    "idle": "idle",
+}
+
 
 def replay(
     schedule: Annotated[Path, typer.Argument(help="schedule file (JSON), e.g. of simfrontier export or show --save")],
@@ -73,16 +82,6 @@ def _simulated(path: Path, schedule: Schedule, scenario: Scenario, fidelity: Fid
         )
     except InputError as error:
         raise error.within(where) from None
-
-
-PARTS_IN_WORDS = {
-    "compute": "compute",
-    "inter_node": "communication between nodes",
-    "intra_node": "communication inside a node",
-    "package": "communication inside a package",
-    "codec": "encoding and reordering",
-    "idle": "idle",
-}
 
 
 def step_document(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str | int | float | bool]:

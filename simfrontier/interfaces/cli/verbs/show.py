@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from simfrontier.answers.forecast import forecast_show
 from simfrontier.answers.search import GridSearcher
 from simfrontier.answers.step import MoveBytes, moves_of
 from simfrontier.answers.study import schedule_of, simulated
@@ -21,6 +22,9 @@ from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import console
 from simfrontier.interfaces.cli.options import announce
 from simfrontier.interfaces.report.table import Table
+
+LEAST_WIDTH = 120  # names of moves and sizes are no use in pieces
+MOST_NODES = 16  # whose groups are printed
 
 
 def show(
@@ -55,8 +59,6 @@ def show(
         options.refuse(of_a_scenario, f"for {scenario}, a schedule; allowed: only with a scenario (TOML)")
         _show(_of_file(scenario, yes_large), save)
     else:
-        from simfrontier.answers.forecast import forecast_show
-
         loaded = options.load(scenario, set_, options.one_plan("--plan", plan), devices)
         announce(forecast_show(loaded, volumes), str(scenario), yes_large)
         name, size = next(iter(loaded.plans)), min(loaded.file.run.devices)
@@ -96,10 +98,6 @@ def _routes(scenario: Scenario, target: Path | None) -> RouteTable:
     if target is not None:
         save_routes(table, target)
     return table
-
-
-LEAST_WIDTH = 120  # names of moves and sizes are no use in pieces
-MOST_NODES = 16  # whose groups are printed
 
 
 def print_volumes(plan: str, devices: int, moves: Sequence[MoveBytes]) -> None:

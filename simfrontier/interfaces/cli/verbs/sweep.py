@@ -20,6 +20,7 @@ from simfrontier.interfaces.report.sweep_page import write_sweep_page
 from simfrontier.interfaces.report.table import Table
 
 TOLD_POINTS: Final = 2_000  # from so many on their number and their time are said before the first
+MANY: Final = 4  # values of axes that are shown of a row
 
 
 def sweep(
@@ -140,9 +141,6 @@ def _time(seconds: float, place: Place) -> str:
             return f"about {time_words(seconds)} of CPU time, shared by the scheduler's workers"
     on = f", {time_words(seconds / processes)} on {counted(processes, 'process', 'processes')}" if processes > 1 else ""
     return f"about {time_words(seconds)} of CPU time{on}"
-
-
-MANY: Final = 4  # values of axes that are shown of a row
 
 
 # ── for a program ──

@@ -22,6 +22,8 @@ MADE_UP: Final = (
 )
 MOST_NAMED: Final = 100  # characters of the name of a file, in sources and titles
 _FIRST_BYTES: Final = 4096
+PROGRAM = {"nvlink": "NCCL", "xgmi": "RCCL"}
+MOST_PAIRS = 24  # in a line
 
 
 def topology(
@@ -177,10 +179,6 @@ def _missing_base(arch: topologies.DeviceArch) -> str:
         text += f", of which none has such devices ({arch.name}): speeds of devices would be the base's"
     of = f" with such devices ({arch.name})" if arch.machines else ""
     return f"{text}; allowed{of}: {', '.join(arch.machines or catalog())}"
-
-
-PROGRAM = {"nvlink": "NCCL", "xgmi": "RCCL"}
-MOST_PAIRS = 24  # in a line
 
 
 def node_lines(topology: topologies.NodeTopology, said: str, preferred: Sequence[int] = ()) -> Iterator[str]:

@@ -26,6 +26,17 @@ from simfrontier.interfaces.report.tuning_page import write_tuning
 
 SEARCHED = ("flow", "analytic")
 SHOWN = 10
+WIDE = 110  # columns of a terminal that hold everything in one table
+_PARTS = {
+    "compute": "compute",
+    "inter_node": "between nodes",
+    "intra_node": "in a node",
+    "package": "in a package",
+    "codec": "codec",
+    "idle": "idle",
+}
+_LEAST = 5e-4  # of a step: a part that no plan has as much of is left out
+Column = tuple[str, Callable[[int, search.TunedPlan], str]]
 
 
 def tune(
@@ -144,20 +155,6 @@ def _pins(texts: Sequence[str]) -> dict[str, list[search.Value]]:
     except InputError as error:
         raise InputError(error.what, where=" ".join(("--pin", *map(str, error.key)))) from None
     return given
-
-
-WIDE = 110  # columns of a terminal that hold everything in one table
-_PARTS = {
-    "compute": "compute",
-    "inter_node": "between nodes",
-    "intra_node": "in a node",
-    "package": "in a package",
-    "codec": "codec",
-    "idle": "idle",
-}
-_LEAST = 5e-4  # of a step: a part that no plan has as much of is left out
-
-Column = tuple[str, Callable[[int, search.TunedPlan], str]]
 
 
 def print_tuning(outcome: search.TuningOutcome, folder: Path, top: int, page: bool) -> None:

@@ -23,6 +23,12 @@ from simfrontier.interfaces.report.phrases import NOTHING, percent, signed
 from simfrontier.interfaces.report.render import said
 from simfrontier.interfaces.report.table import Table
 
+_BOUNDS_HEAD = ("series", "which", "rows", "mean", "allowed", "90th pct", "allowed")
+_HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in 90 %")
+_RUNS_HEAD = ("runs", "count", "mean", "median", "bias", "in 90 %", "± width")
+_WORST = ("run", "unit", "measured", "predicted", "error")
+_RUN = ("machine", "system", "model_shape", "plan", "devices", "unit")
+
 
 def validate(
     files: Annotated[
@@ -131,12 +137,6 @@ def _refuse_times(own: Sequence[Path], of_times: Mapping[str, object]) -> None:
             raise InputError(f"{path}: times beside a table of training runs; allowed: files of one sort")
     options.refuse(of_times, "beside training runs, whose columns say all; allowed: without")
 
-
-_BOUNDS_HEAD = ("series", "which", "rows", "mean", "allowed", "90th pct", "allowed")
-_HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in 90 %")
-_RUNS_HEAD = ("runs", "count", "mean", "median", "bias", "in 90 %", "± width")
-_WORST = ("run", "unit", "measured", "predicted", "error")
-_RUN = ("machine", "system", "model_shape", "plan", "devices", "unit")
 
 # ── for a program ──
 
