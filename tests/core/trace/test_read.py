@@ -130,10 +130,3 @@ def refused(path: Path) -> str:
 )
 def test_each_fault_names_its_place(tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str) -> None:
     assert message in refused(file_with(tmp_path, change))
-
-
-def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "t.json"
-    write_perfetto(small(), path)
-    path.write_bytes(path.read_bytes()[:-20])
-    assert "JSON" in refused(path)

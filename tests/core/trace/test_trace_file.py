@@ -176,13 +176,6 @@ def test_arrows_lead_from_the_rank_that_came_last() -> None:
     assert [(each.source, each.target) for each in some(forwards)] == [(1, 0)] * 2  # of two micro-batches
 
 
-@pytest.mark.parametrize("most_spans", [50_000, 700, 300, 200])
-@pytest.mark.parametrize("slow", [HEALTHY, perturbed(slow={1: 0.5, 6: 0.8})])
-def test_every_arrow_has_both_ends_in_spans(most_spans: int, slow: Perturbation) -> None:
-    made = file_of_step(pipe_step(slow), most_spans=most_spans)
-    assert len(some(arrows(events_of(made)))) == len(made.arrows)
-
-
 def test_arrows_of_a_step_of_one_role_join_classes_of_one_group() -> None:
     """Folded: two nodes of Frontier, where GCDs that reach a NIC alike are a class. Every group that an arrow is in
     has a rank of both of its ends, whatever the axes."""

@@ -32,34 +32,29 @@ def check_gradients(schedule: Schedule, findings: Findings) -> None:
 def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
     """Ops that read a value, or the gradient of a result, of other layers or micro-batches than the op does, or has it,
     whose gradients they make."""
-    tensors = graph.tensors
-    blocks: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
-    ops = {call.block: call.ops for call in role.calls}
+    places: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)  # of the calls of a block
     for call in role.calls:
-        blocks[call.block].add((call.layer, call.micro))
-    moved: dict[tuple[int, int, int], frozenset[tuple[int, int]]] = {}  # the calls of a block, from a reference
-    touched: defaultdict[tuple[str, str], set[frozenset[tuple[int, int]]]] = defaultdict(set)  # by op and value
-    backward: dict[str, tuple[str, Compute]] = {}
-    for block, calls in blocks.items():
-        for op in ops[block]:
+        places[call.block].add((call.layer, call.micro))
+    touched: defaultdict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)  # by op and value
+    backward: dict[str, Compute] = {}
+    for call in role.first_calls():
+        for op in call.ops:
             if not isinstance(op, Compute) or not is_work(op):
                 continue
             if source := _source(op):
-                backward[op.name] = (source, op)
-            for ref in (*op.reads, *op.writes) if not source else op.reads:
-                tensor = tensors[ref.name]
+                backward[op.name] = op
+            for ref in op.reads if source else (*op.reads, *op.writes):
+                tensor = graph.tensors[ref.name]
                 if tensor.role == "activation" and tensor.per_layer and tensor.per_micro:
-                    key = (block, ref.layer, ref.micro)
-                    if key not in moved:
-                        moved[key] = frozenset((layer + ref.layer, micro + ref.micro) for layer, micro in calls)
-                    touched[op.name, tensors[ref.name].value].add(moved[key])
-    for name, (source, op) in backward.items():
-        for value in dict.fromkeys(tensors[ref.name].value for ref in op.reads):
-            is_sum = model_kind(op.kind).adds_values  # of gradients that come by several ways
+                    here = {(layer + ref.layer, micro + ref.micro) for layer, micro in places[call.block]}
+                    touched[op.name, tensor.value] |= here
+    for name, op in backward.items():
+        source, is_sum = _source(op), model_kind(op.kind).adds_values  # of gradients that come by several ways
+        for value in dict.fromkeys(graph.tensors[ref.name].value for ref in op.reads):
             own = [value, *(() if is_sum else graph.results_with_gradient(source, value))]
-            touched_forward = frozenset().union(*(each for one in own for each in touched.get((source, one), ())))
-            touched_here = frozenset().union(*touched.get((name, value), ()))
-            if touched_forward and touched_here and touched_forward != touched_here:
+            forward = set().union(*(touched.get((source, one), ()) for one in own))
+            here = touched.get((name, value), set())
+            if forward and here and forward != here:
                 yield f"{op.kind} {name}", (f"{value} of the layers and micro-batches of {source}", "others")
 
 
@@ -233,45 +228,46 @@ class _Graph:
         strange += [each for each in op.reads if each not in self.gradients and each not in known]
         strange += [] if kind.adds_gradients else other_ways
         if strange:
-            yield (
-                f"gradients of {_text(source.writes)}, and what {source.name} reads and makes",
-                _text(strange),
-            )
+            yield f"gradients of {_text(source.writes)}, and what {source.name} reads and makes", _text(strange)
         lacking = _any(self.used.get(value, 0) for value in source.writes) & ~_any(
             self.paths[value] for value in gradients
         )
         if lacking or not gradients:
-            yield (
-                f"the gradient of {_text(source.writes)} by {self._ops_text(lacking) or 'any op'}",
-                _text(op.reads),
-            )
+            yield f"the gradient of {_text(source.writes)} by {self._ops_text(lacking) or 'any op'}", _text(op.reads)
             return
-        read, operands = {*op.reads, *op.weights}, {*source.reads, *source.writes, *source.weights}
-        if "operands" in kind.needs and not read.issuperset(source.reads):
+        yield from self._operands(op, source, gradients)
+        yield from self._order(op, source, gradients, other_ways)
+
+    def _operands(self, op: _Op, source: _Op, gradients: list[str]) -> Iterator[Fault]:
+        """What an op reads beside gradients is what its kind needs of the forward op."""
+        needs, read = op.kind.needs, {*op.reads, *op.weights}
+        operands = {*source.reads, *source.writes, *source.weights}
+        if "operands" in needs and not read.issuperset(source.reads):
             yield f"all that {source.name} reads, {_text(source.reads)}", _text(op.reads)
-        elif "weight" in kind.needs and not {*source.weights[:1]} <= read:
+        elif "weight" in needs and not {*source.weights[:1]} <= read:
             yield f"{source.weights[0]}, which {source.name} reads", _text(op.reads)
-        elif "results" in kind.needs and not read.issuperset(source.writes):
+        elif "results" in needs and not read.issuperset(source.writes):
             yield f"all that {source.name} makes, {_text(source.writes)}", _text(op.reads)
-        elif "factors" in kind.needs:
+        elif "factors" in needs:
             yield from self._factors(op, source, gradients)
-        elif "any" in kind.needs and not read & operands:
-            yield (
-                f"one of {_text(sorted(operands))}, which {source.name} reads or makes",
-                _text(op.reads),
-            )
+        elif "any" in needs and not read & operands:
+            yield f"one of {_text(sorted(operands))}, which {source.name} reads or makes", _text(op.reads)
+
+    def _order(self, op: _Op, source: _Op, gradients: list[str], other_ways: list[str]) -> Iterator[Fault]:
+        """Gradients stand side by side, in the order of results; first or last, but for products'. Those that come by
+        other ways stand last."""
         last = [op.reads.index(value) for value in other_ways]
         if last and min(last) < len(op.reads) - len(last):
             yield f"{_text(other_ways)}, gradients that come by other ways, last", _text(op.reads)
-        places = [op.reads.index(value) for value in gradients]
-        if places != list(range(places[0], places[0] + len(places))):
+        first, *_ = places = [op.reads.index(value) for value in gradients]
+        order = [self._place(value, source) for value in gradients]
+        wanted = len(op.reads) - len(gradients) if op.kind.gradients_last else 0
+        if places != list(range(first, first + len(places))):
             yield f"{_text(gradients)} side by side", _text(op.reads)
-        elif (order := [self._place(value, source) for value in gradients]) != sorted(order):
+        elif order != sorted(order):
             yield f"gradients in the order of {_text(source.writes)}", _text(gradients)
-        elif "factors" not in kind.needs and places[0] != (
-            len(op.reads) - len(gradients) if kind.gradients_last else 0
-        ):
-            yield f"{_text(gradients)} {'last' if kind.gradients_last else 'first'}", _text(op.reads)
+        elif "factors" not in op.kind.needs and first != wanted:
+            yield f"{_text(gradients)} {'last' if op.kind.gradients_last else 'first'}", _text(op.reads)
 
     def _ops_text(self, ops: int) -> str:
         """The first of some ops by name, and how many more there are."""
@@ -293,13 +289,8 @@ class _Graph:
             if not op.kind.ends or op.source:
                 continue
             if not op.reads or op.reads[0] not in inputs:
-                yield (
-                    op.name,
-                    (
-                        f"{_text(inputs)} first, of which {_text(op.writes)} is the gradient",
-                        _text(op.reads),
-                    ),
-                )
+                wanted = f"{_text(inputs)} first, of which {_text(op.writes)} is the gradient"
+                yield op.name, (wanted, _text(op.reads))
             for other in {each.name: each for value in op.reads for each in self.makers[value]}.values():
                 lacking = [value for value in other.reads if value not in op.reads]
                 if lacking and other.kind.is_shared:
@@ -314,10 +305,7 @@ class _Graph:
         if op.weight_gradients:  # the weight may be there, too: it was gathered for the whole module
             others = [each for each in others if each not in source.weights]
         if others not in allowed:
-            yield (
-                f"{' or '.join(_text(each) for each in allowed)}, of the factors of {source.name}",
-                _text(others),
-            )
+            yield f"{' or '.join(_text(each) for each in allowed)}, of the factors of {source.name}", _text(others)
 
     def faults_of_fused(self, op: _Op) -> Iterator[Fault]:
         """What is wrong with one that makes the gradient of a product with what its source makes, too."""
