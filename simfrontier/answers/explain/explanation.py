@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from math import fsum
 from typing import TYPE_CHECKING
 
@@ -234,36 +234,32 @@ class Explanation:
         the step, number of ops, and in words."""
         import pandas as pd
 
-        return pd.DataFrame(
-            [
-                {
-                    "spent": part.spent,
-                    "kind": part.kind,
-                    "axes": "+".join(part.axes),
-                    "level": part.level,
-                    "seconds": part.seconds,
-                    "share": part.seconds / self.step_s,
-                    "calls": part.calls,
-                    "words": part_words(part.spent, part.kind, part.axes, part.level),
-                }
-                for part in self.time.parts
-            ]
-        )
+        rows = [
+            {
+                **asdict(part),
+                "axes": "+".join(part.axes),
+                "share": part.seconds / self.step_s,
+                "words": part_words(part.spent, part.kind, part.axes, part.level),
+            }
+            for part in self.time.parts
+        ]
+        columns = ["spent", "kind", "axes", "level", "seconds", "share", "calls", "words"]
+        return pd.DataFrame(rows, columns=columns)
 
     def changes_frame(self) -> pd.DataFrame:
         """What would help, what saves most first; `settings` as they are given to `--set`, one after the other."""
         import pandas as pd
 
-        columns = ("label", "kind", "settings", "step_s", "saved_s", "share", "peak_bytes", "fits", "note")
-        rows = [{key: getattr(change, key) for key in columns} for change in self.changes]
-        return pd.DataFrame([{**row, "settings": " ".join(row["settings"])} for row in rows], columns=list(columns))
+        columns = [field.name for field in fields(TriedChange)]
+        rows = [{**asdict(change), "settings": " ".join(change.settings)} for change in self.changes]
+        return pd.DataFrame(rows, columns=columns)
 
     def differences_frame(self) -> pd.DataFrame:
         """The parts of this plan's step minus those of the other's, the largest difference first; empty where there is
         no other plan."""
         import pandas as pd
 
-        columns = ("spent", "kind", "axes", "level", "seconds", "a_s", "b_s", "a_calls", "b_calls")
+        columns = ["spent", "kind", "axes", "level", "seconds", "a_s", "b_s", "a_calls", "b_calls"]
         differences = () if self.against is None else self.against.differences
-        rows = [{key: getattr(each, key) for key in columns} for each in differences]
-        return pd.DataFrame([{**row, "axes": "+".join(row["axes"])} for row in rows], columns=list(columns))
+        rows = [{**asdict(each), "seconds": each.seconds, "axes": "+".join(each.axes)} for each in differences]
+        return pd.DataFrame(rows, columns=columns)

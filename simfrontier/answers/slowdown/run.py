@@ -38,19 +38,6 @@ from simfrontier.core.network import Fabric
 from simfrontier.inputs.scenario import Scenario, SlowdownTable
 
 
-def classes_of_devices(pricing: Pricing) -> Ints:
-    """The rank class on each device of the nodes [num_devices], -1 where there is none."""
-    out = np.full(pricing.fabric.num_devices, -1, np.int64)
-    out[pricing.fabric.device_of] = pricing.folding.rank_class
-    return out
-
-
-def lagging_device(pricing: Pricing, cls: int, factor: float) -> Perturbation:
-    """What is wrong where a device of a rank class computes at a part of its speed."""
-    device = int(pricing.fabric.device_of[pricing.folding.representative[cls]])
-    return Perturbation(slow=(SlowDevice(device=device, factor=factor),))
-
-
 def lagging_links(pricing: Pricing, factor: float) -> Iterator[tuple[LaggingLinks, Perturbation]]:
     """Every class of wires, memories and global pools that a schedule loads, where one of it has a part of its
     capacity both ways, and what is wrong then; of each class of the machine the kinds with the most links first."""
@@ -238,12 +225,15 @@ def _lagging_devices(healthy: SimulatedCase, factor: float) -> LaggingDevices | 
     """Slowdown by the device that lags; None where its factor is 1."""
     if factor == 1.0:
         return None
-    pricing = healthy.step.pricing
-    count = pricing.folding.rank_count
-    slowdown = np.full(len(count), math.nan)
-    for cls in np.sort(np.argsort(-count, kind="stable")[:MOST_CLASSES]).tolist():
-        slowdown[cls] = _slowdown(healthy, lagging_device(pricing, cls, factor))
-    return LaggingDevices(class_of=classes_of_devices(pricing), slowdown=tuple(slowdown.tolist()))
+    folding, fabric = healthy.step.pricing.folding, healthy.step.pricing.fabric
+    slowdown = np.full(len(folding.rank_count), math.nan)
+    for cls in np.sort(np.argsort(-folding.rank_count, kind="stable")[:MOST_CLASSES]).tolist():
+        device = int(fabric.device_of[folding.representative[cls]])
+        slowed = _with_trouble(healthy, Perturbation(slow=(SlowDevice(device=device, factor=factor),)))
+        slowdown[cls] = slowed.step_s / healthy.step.step_s
+    class_of = np.full(fabric.num_devices, -1, np.int64)
+    class_of[fabric.device_of] = folding.rank_class
+    return LaggingDevices(class_of=class_of, slowdown=tuple(slowdown.tolist()))
 
 
 def _lagging_links(healthy: SimulatedCase, factor: float) -> tuple[LaggingLinks, ...]:

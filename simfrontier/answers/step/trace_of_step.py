@@ -4,7 +4,6 @@ time."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -20,52 +19,13 @@ MOST_SPANS: Final = 50_000  # of a file, which has some 300 bytes for each, arro
 LONGEST_RANKS: Final = 40  # letters of a name; all members are in the file
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ShownRanks:
-    """The rank classes of a file in the order of its processes: the critical one first, which is always there op by op,
-    the others by their lowest rank; `by_call`, those calls of them are one span each that were simulated as a whole."""
+def shown_ranks(step: SimulatedStep, most_spans: int = MOST_SPANS) -> tuple[Walk, ...]:
+    """The rank classes of a file in the order of its processes: the critical one first, op by op, the others by their
+    lowest rank.
 
-    step: SimulatedStep
-    walks: tuple[Walk, ...]
-    most_spans: int
-
-    @property
-    def notes(self) -> dict[str, str]:
-        """Notes on what the file leaves out, if anything."""
-        folding, out = self.step.pricing.folding, {}
-        if any(walk.by_call for walk in self.walks):
-            out["by_call"] = "all processes but the first show the calls of their stage as one span each"
-        num_left = folding.num_rank_classes - len(self.walks)
-        if num_left:
-            there = sum(len(walk.members) for walk in self.walks)
-            all_ranks = len(folding.rank_class)
-            out["left_out"] = (
-                f"{num_left:,} of {folding.num_rank_classes:,} rank classes ({all_ranks - there:,} of {all_ranks:,} "
-                f"ranks): with them, op by op, these are more than {self.most_spans:,} spans"
-            )
-        return out
-
-    def processes(self) -> Iterator[Process]:
-        """The process of every shown rank class; those of one role that are shown alike share their spans."""
-        known: dict[tuple[int, bool], tuple[Span, ...]] = {}
-        for walk in self.walks:
-            pieces = walk.role, walk.by_call
-            if pieces not in known:
-                known[pieces] = spans_of(walk)
-            yield Process(
-                name=_name(walk),
-                members=walk.members,
-                spans=known[pieces],
-                ready_s=walk.ready_s,
-                start_s=walk.start_s,
-                end_s=walk.end_s,
-            )
-
-
-def shown_ranks(step: SimulatedStep, most_spans: int = MOST_SPANS) -> ShownRanks:
-    """The critical rank class, those that it exchanges with along its pipeline, and then others from the lowest rank
+    These are the classes that the critical one exchanges with along its pipeline, and then others from the lowest rank
     on, with their pipelines, while all have up to `most_spans` spans. Where one pipeline has more, it is shown alone,
-    by call; where it has more even so, as many of its stages as fit."""
+    each call that was simulated as a whole as one span; where it has more even so, as many of its stages as fit."""
     own, *others = _pipelines(step)
     ops = [Walk(step=step, cls=cls).num_ops for cls in own]
     by_call = sum(ops) > most_spans and any(
@@ -78,8 +38,40 @@ def shown_ranks(step: SimulatedStep, most_spans: int = MOST_SPANS) -> ShownRanks
         if left < 0:
             break
         shown += walks
-    ordered = (shown[0], *sorted(shown[1:], key=lambda walk: walk.cls))
-    return ShownRanks(step=step, walks=ordered, most_spans=most_spans)
+    return shown[0], *sorted(shown[1:], key=lambda walk: walk.cls)
+
+
+def _notes(step: SimulatedStep, walks: Sequence[Walk], most_spans: int) -> dict[str, str]:
+    """Notes on what the file leaves out, if anything."""
+    folding, out = step.pricing.folding, {}
+    if any(walk.by_call for walk in walks):
+        out["by_call"] = "all processes but the first show the calls of their stage as one span each"
+    num_left = folding.num_rank_classes - len(walks)
+    if num_left:
+        all_ranks = len(folding.rank_class)
+        left = all_ranks - sum(len(walk.members) for walk in walks)
+        out["left_out"] = (
+            f"{num_left:,} of {folding.num_rank_classes:,} rank classes ({left:,} of {all_ranks:,} ranks): with them, "
+            f"op by op, these are more than {most_spans:,} spans"
+        )
+    return out
+
+
+def _processes(walks: Sequence[Walk]) -> Iterator[Process]:
+    """The process of every shown rank class; those of one role that are shown alike share their spans."""
+    known: dict[tuple[int, bool], tuple[Span, ...]] = {}
+    for walk in walks:
+        pieces = walk.role, walk.by_call
+        if pieces not in known:
+            known[pieces] = spans_of(walk)
+        yield Process(
+            name=_name(walk),
+            members=walk.members,
+            spans=known[pieces],
+            ready_s=walk.ready_s,
+            start_s=walk.start_s,
+            end_s=walk.end_s,
+        )
 
 
 def _name(walk: Walk) -> str:
@@ -144,19 +136,19 @@ def step_trace(
 ) -> TraceFile:
     """The file of a step that moves so many bytes. Of more rank classes than a file has room for some are left out
     (`shown_ranks`), which its notes say."""
-    shown = shown_ranks(step, most_spans)
+    walks = shown_ranks(step, most_spans)
     return TraceFile(
         digest=digest,
         title=title,
-        processes=list(shown.processes()),
-        arrows=arrows_of(shown.walks),
-        counters=[*(_memory(number, walk) for number, walk in enumerate(shown.walks)), *_links(step, moved)],
+        processes=list(_processes(walks)),
+        arrows=arrows_of(walks),
+        counters=[*(_memory(number, walk) for number, walk in enumerate(walks)), *_links(step, moved)],
         marks=[
             Mark(time_s=after.begin_s, text=after.perturbation.changed_from(before.perturbation))
             for before, after in pairwise(step.states)
             if after.begin_s < step.step_s
         ],
-        notes={**trace_notes(step), **shown.notes},
+        notes={**trace_notes(step), **_notes(step, walks, most_spans)},
     )
 
 
