@@ -239,16 +239,6 @@ class CommTimes:
         return self.data_s + self.z_s + self.y_s + self.x_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Term:
-    """Data (GiB) that groups along one dimension move in one layer of a step; `inner` ranks stand inside a group."""
-
-    dimension: str
-    size: int
-    inner: int
-    gib: float
-
-
 def comm_times(
     bandwidths: Bandwidths,
     transformer: Transformer,
@@ -269,22 +259,20 @@ def comm_times(
     if accumulation != 1 and bandwidths.version != "axonn-a":
         raise InputError(f"tune.accumulation: got {accumulation}, allowed: 1 with axonn-b (only axonn-a has others)")
     sums = dict.fromkeys(("data", "z", "y", "x"), 0.0)
+    is_a, tokens = bandwidths.version == "axonn-a", batch * transformer.sequence
     for layer in transformer.layers(quirk):
-        for term in _terms(bandwidths.version == "axonn-a", layer, grid, batch * transformer.sequence, accumulation):
-            sums[term.dimension] += layer.times * _seconds(term, bandwidths)
+        for dimension, size, inner, elements in _volumes(is_a, layer, grid, tokens, accumulation):
+            if size > 1:  # nothing over one rank, or else a p + V / bw
+                volume_s = elements * ELEMENT_BYTES / GIB / bandwidths.gib_per_s(inner, size)
+                sums[dimension] += layer.times * (bandwidths.table.latency_s_per_rank * size + volume_s)
     return CommTimes(**{f"{name}_s": transformer.num_layers * total for name, total in sums.items()})
 
 
-def _seconds(term: _Term, bandwidths: Bandwidths) -> float:
-    """a p + V / bw; nothing over one rank."""
-    if term.size == 1:
-        return 0.0
-    rate = bandwidths.gib_per_s(term.inner, term.size)
-    return bandwidths.table.latency_s_per_rank * term.size + term.gib / rate
-
-
-def _terms(is_a: bool, layer: Layer, grid: Grid, tokens: int, accumulation: int) -> Iterator[_Term]:
-    """The four terms of a layer. With p ranks along the layer's input and q along its output (X and Y, exchanged in a
+def _volumes(
+    is_a: bool, layer: Layer, grid: Grid, tokens: int, accumulation: int
+) -> tuple[tuple[str, int, int, float], ...]:
+    """The four terms of a layer: along which dimension, over how many ranks, how many stand inside a group, and
+    elements that move. With p ranks along the layer's input and q along its output (X and Y, exchanged in a
     transposed layer), r = tokens / (data z) rows, and f = 4 in Version A, where the forward runs twice, 2 in B:
 
         data:    4 (data-1)/data  in out / (x y z)     all-reduce of gradients of 4 bytes
@@ -301,11 +289,9 @@ def _terms(is_a: bool, layer: Layer, grid: Grid, tokens: int, accumulation: int)
     inside = {"x": y, "y": 1} if layer.transposed and not is_a else {"x": 1, "y": x}
     rows = tokens / (data * z)
     weights = layer.num_in * layer.num_out
-    parts = (
+    return (
         ("data", data, x * y * z, 4 * (data - 1) / data * weights / (x * y * z)),
         ("z", z, x * y, 3 * (z - 1) / z * weights / (x * y) * accumulation),
         (along_q, q, inside[along_q], 2 * (q - 1) / q * rows * layer.num_in / p),
         (along_p, p, inside[along_p], (4 if is_a else 2) * (p - 1) / p * rows * layer.num_out / q),
     )
-    for dimension, size, inner, elements in parts:
-        yield _Term(dimension=dimension, size=size, inner=inner, gib=elements * ELEMENT_BYTES / GIB)

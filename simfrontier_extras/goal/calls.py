@@ -57,20 +57,20 @@ class Calls:
 
     pricing: Pricing
     _known: dict[int, tuple[GroupCall, ...]] = field(default_factory=dict)
-    _group: dict[int, dict[int, int]] = field(default_factory=dict)
+    _of_rank: dict[int, dict[int, GroupCall]] = field(default_factory=dict)
 
     def of(self, op: Collective | Exchange) -> tuple[GroupCall, ...]:
         """The op's calls, a group after the other. Raises InputError for what is not single messages."""
         if op.number not in self._known:
             made = self._exchange(op) if isinstance(op, Exchange) else self._collective(op)
             self._known[op.number] = made
-            self._group[op.number] = {rank: group for group, call in enumerate(made) for rank in call.ranks}
+            self._of_rank[op.number] = {rank: call for call in made for rank in call.ranks}
         return self._known[op.number]
 
     def of_rank(self, op: Collective | Exchange, rank: int) -> GroupCall:
         """The op's call that a rank takes part in."""
-        calls = self.of(op)
-        return calls[self._group[op.number][rank]]
+        self.of(op)
+        return self._of_rank[op.number][rank]
 
     def _exchange(self, op: Exchange) -> tuple[GroupCall, ...]:
         schedule = self.pricing.schedule
