@@ -4,6 +4,7 @@ Inside the code everything is seconds, bytes and flops; decimal prefixes only (1
 """
 
 import re
+from collections.abc import Sequence
 from math import floor, isfinite, log10
 from typing import NamedTuple
 
@@ -78,6 +79,11 @@ def written(value: float, unit: str) -> str:
 def counted(count: int, one: str, several: str = "") -> str:
     """A number of things: 1 row, 1,012 rows."""
     return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """A list in words: a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def times(ratio: float) -> str:

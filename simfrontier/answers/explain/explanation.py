@@ -13,7 +13,7 @@ from simfrontier.answers.explain.changes import Kind
 from simfrontier.answers.step import CriticalPath, PartDifference, TimeSpent, WhoWaited, part_words
 from simfrontier.base.arrays import Ints
 from simfrontier.base.errors import SimfrontierError
-from simfrontier.base.units import written
+from simfrontier.base.units import listed, written
 from simfrontier.core.engine import Fidelity
 from simfrontier.core.machine import Machine
 from simfrontier.core.trace import ranges_text
@@ -96,7 +96,7 @@ def places(devices: Ints, per_node: int, word: str) -> str:
         on = f"node{'s' if len(where) > 1 else ''} {text}" if len(text) <= 24 else f"{len(where):,} nodes"
         who = "all" if len(own) == per_node else f"{word}{'s' if len(own) > 1 else ''} {ranges_text(own)}"
         out.append(f"{who} of {on}")
-    return " and ".join([", ".join(out[:-1]), out[-1]] if len(out) > 1 else out)
+    return listed(out)
 
 
 def _sentence(found: WhoWaited, named: Callable[[Ints], str]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import fsum, log
 
 from simfrontier.base.arrays import Ints
-from simfrontier.base.units import times
+from simfrontier.base.units import listed, times
 from simfrontier.core.engine import Fidelity
 from simfrontier.core.machine import Perturbation
 
@@ -100,7 +100,7 @@ def case_sentence(label: str, perturbation: Perturbation, plans: Sequence[Slowed
     tried = [(one, one.cases[label]) for one in plans if label in one.cases]
     known = sorted(((s.slowdown, one, s) for one, s in tried if s.slowdown is not None), key=lambda each: each[0])
     stopped = [(one.plan, step.sentence) for one, step in tried if step.slowdown is None]
-    ends = f"; no step of {_listed([plan for plan, _ in stopped])}: {stopped[0][1]}" if stopped else ""
+    ends = f"; no step of {listed([plan for plan, _ in stopped])}: {stopped[0][1]}" if stopped else ""
     if error := max((step.speed_error for _, _, step in known), default=0.0):
         ends += f"; devices are simulated in classes of speed, which makes a step differ by up to {100 * error:.2g} %"
     if not known:
@@ -114,7 +114,7 @@ def case_sentence(label: str, perturbation: Perturbation, plans: Sequence[Slowed
         f"{times(slow)} ({step.sentence}; {_fact(perturbation, one)})" for slow, one, step in (known[0], known[-1])
     ]
     verb = "is" if len(alike) == 1 else "are"
-    return f"{label}: {_listed(alike)} {verb} least affected, {words[0]}; {last.plan} most, {words[1]}{ends}"
+    return f"{label}: {listed(alike)} {verb} least affected, {words[0]}; {last.plan} most, {words[1]}{ends}"
 
 
 def verdict_of(plans: Sequence[SlowedPlan]) -> str:
@@ -160,7 +160,3 @@ def _fact(perturbation: Perturbation, plan: SlowedPlan) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0.0 else f"{100 * share:.1f} %"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

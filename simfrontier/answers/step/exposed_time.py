@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from simfrontier.answers.step.critical import WAIT, PathLevel, level_of
 from simfrontier.base.arrays import Floats, Ints
-from simfrontier.base.units import written
+from simfrontier.base.units import listed, written
 from simfrontier.core.engine import LEVELS, SimulatedStep
 from simfrontier.core.program import KINDS, PAUSE, Compute, Op
 
@@ -317,7 +317,7 @@ def _terms(path_differences: list[PartDifference]) -> str:
             break
         lines.append(f"{_seconds(size)} {_way(each)} in {part_words(each.spent, each.kind, each.axes, each.level)}")
         given += size
-    return " and ".join([", ".join(lines[:-1]), lines[-1]] if len(lines) > 1 else lines)
+    return listed(lines)
 
 
 def _way(each: PartDifference) -> str:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from simfrontier.base.units import has_multiples, scaled, written
+from simfrontier.base.units import has_multiples, listed, scaled, written
 from simfrontier.core.machine import NEVER, Perturbation, Spread, Trouble
 
 TOO_BIG = "does not fit"
@@ -140,11 +140,6 @@ def in_words(count: float) -> str:
         if count >= size:
             return f"{number(count / size)} {name}"
     return number(count)
-
-
-def listed(names: Sequence[str]) -> str:
-    """A list in words: a, b and c."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def fitted_words(library: str, machines: Sequence[str], machine: str) -> str:
