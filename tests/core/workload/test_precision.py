@@ -1,10 +1,8 @@
 """Precisions: the type of every value of a model, and what does not depend on it."""
 
-from dataclasses import replace
-
 import pytest
 
-from simfrontier.core.workload import PRECISIONS, Workload, WorkOp, find_model, find_precision, workload_of
+from simfrontier.core.workload import PRECISIONS, Workload, WorkOp, find_model, workload_of
 from tests.some import some
 
 MODELS = ("tiny", "tiny-mlp")
@@ -39,12 +37,3 @@ def test_only_16_bit_logits_are_widened_for_the_loss(model: str) -> None:
     for precision in ("fp32", "fp64"):
         casts, loss = head(precision)
         assert (casts, loss.reads) == ([], (("logits", 0), *terms))
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_bf16_differs_from_fp16_in_types_alone(model: str) -> None:
-    half, brain = work_in(model, "fp16"), work_in(model, "bf16")
-    changed = {
-        name: replace(value, dtype="bf16") if value.dtype == "fp16" else value for name, value in half.values.items()
-    }
-    assert replace(half, values=changed, precision=find_precision("bf16")) == brain
