@@ -4,6 +4,7 @@ numbers stand."""
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 from functools import cache
 from pathlib import Path
@@ -193,3 +194,16 @@ def test_a_page_names_the_command_of_its_figures(quoted: Quoted) -> None:
     text = (ROOT / quoted.page).read_text(encoding="utf-8")
     said = "make compare" if quoted.command == "compare" else quoted.command
     assert said in text, f"{quoted.page} does not have: {said}"
+
+
+@pytest.mark.long
+def test_the_picture_is_what_is_drawn(request: pytest.FixtureRequest) -> None:
+    """That of the README."""
+    source = importlib.util.spec_from_file_location("picture", ROOT / "docs" / "picture.py")
+    assert source and source.loader
+    drawing = importlib.util.module_from_spec(source)
+    source.loader.exec_module(drawing)
+    if request.config.getoption("--golden"):
+        drawing.PICTURE.write_text(drawing.picture(), encoding="utf-8")
+        return
+    assert drawing.picture() == drawing.PICTURE.read_text(encoding="utf-8"), "make picture draws it anew"

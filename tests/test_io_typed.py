@@ -44,24 +44,16 @@ def test_a_document_becomes_the_value() -> None:
     ("text", "wanted"),
     [
         (f"[parts.a]\n{SHARE}\ncolor = 1", 'f.toml: parts.a.color: unknown key; did you mean "colour"?'),
-        (f"[parts.a]\n{SHARE}\nname = 'x'", "f.toml: parts.a.name: unknown key; allowed: colour, share, sizes"),
         ("[parts.a]", "f.toml: parts.a.share: missing, give { value, kind, source }"),
-        ("[parts.a]\nshare = 1", "f.toml: parts.a.share: got 1, allowed: a table { value, kind, source }"),
         (
             f"[parts.a]\n{SHARE.replace('1', '1.5')}",
             "f.toml: parts.a.share.value: got 1.5, allowed: at least 0 and at most 1",
-        ),
-        (
-            f"[parts.a]\n{SHARE.replace('1', 'inf')}",
-            "f.toml: parts.a.share.value: got Infinity, allowed: a finite number",
         ),
         (
             f"[parts.a]\n{SHARE}\ncolour = 'rad'",
             'f.toml: parts.a.colour: got "rad", allowed: "red" or "green"; did you mean "red"?',
         ),
         (f"[parts.a]\n{SHARE}\nsizes = [1, 10]", "f.toml: parts.a.sizes[1]: got 10, allowed: at least 1 and at most 9"),
-        (f"[parts.a]\n{SHARE}\nsizes = [true]", "f.toml: parts.a.sizes[0]: got true, allowed: a whole number"),
-        ("parts = 3", "f.toml: parts: got 3, allowed: a table"),
         (
             "a = 2020-01-01",
             "f.toml: not a TOML file: got the date or time 2020-01-01, allowed: texts, numbers, true and false",

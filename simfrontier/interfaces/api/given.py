@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from operator import index
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Final, TypeVar, get_args
 
 from annotated_types import Ge, Le
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
@@ -23,63 +22,68 @@ def _whole(value: Any) -> int:
     return index(value)
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+T = TypeVar("T")
 Settings = Mapping[str, Any]
-PLANS = 'names of plans, every one once, e.g. plans=["zero3", "zero-topo"], or a dict of plans by name'
+Whole = Annotated[int, BeforeValidator(_whole)]
+SIZE: Final = TypeAdapter[int | None](Whole | None)
+SIZES: Final = TypeAdapter[tuple[int, ...]](tuple[Whole, ...])
+COUNT: Final = TypeAdapter[int](Annotated[Whole, Ge(1)])
+JOBS: Final = TypeAdapter[int](Annotated[Whole, Ge(1), Le(PROCESSES.most)])
+NAME: Final = TypeAdapter[str | None](str | None)
+NAMES: Final = TypeAdapter[tuple[str, ...]](tuple[str, ...])
+SETTINGS: Final = TypeAdapter[Settings](Settings)
 
 
-def argument(value: Any, form: Any, where: str, allowed: str) -> Any:
+def argument(form: TypeAdapter[T], value: Any, where: str, allowed: str) -> T:
     """Return an argument in its form. Raises InputError."""
     try:
-        return _adapter(form).validate_python(value, strict=True)
+        return form.validate_python(value, strict=True)
     except ValidationError:
         raise InputError(wrong(value, allowed), where=where) from None
 
 
-@cache
-def _adapter(form: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(form)
+def _several(value: Any) -> Any:
+    """Return a single value, or those of any iterable, as a tuple."""
+    return (value,) if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable) else tuple(value)
 
 
 def sizes(value: Any) -> tuple[int, ...]:
     """Return numbers of devices, also a single one."""
-    several = value if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else (value,)
-    allowed = "numbers of devices, e.g. devices=[8, 64, 384]"
-    return tuple(argument(each, Whole, "devices", allowed) for each in several)
+    return argument(SIZES, _several(value), "devices", "numbers of devices, e.g. devices=[8, 64, 384]")
 
 
 def size(value: Any) -> int | None:
     """Return a number of devices, or None."""
-    return argument(value, Whole | None, "devices", "one number of devices, e.g. devices=64")  # type: ignore[no-any-return]
+    return argument(SIZE, value, "devices", "one number of devices, e.g. devices=64")
 
 
 def count(where: str, value: Any) -> int:
     """Return a number of at least 1."""
-    return argument(value, Annotated[Whole, Ge(1)], where, "a whole number of at least 1")  # type: ignore[no-any-return]
+    return argument(COUNT, value, where, "a whole number of at least 1")
 
 
 def jobs(value: Any) -> int:
     """Return a number of processes."""
-    form = Annotated[Whole, Ge(1), Le(PROCESSES.most)]
-    return argument(value, form, "jobs", f"at least 1, up to {PROCESSES.most:,} processes")  # type: ignore[no-any-return]
+    return argument(JOBS, value, "jobs", f"at least 1, up to {PROCESSES.most:,} processes")
 
 
 def names(value: Any) -> tuple[str, ...]:
-    """Return names of plans, also a single one."""
-    found = (value,) if isinstance(value, str) else tuple(argument(value, Iterable[str], "plans", PLANS))
+    """Return names of plans, also a single one, every one once."""
+    allowed = 'names of plans, every one once, e.g. plans=["zero3", "zero-topo"], or a dict of plans by name'
+    found = argument(NAMES, _several(value), "plans", allowed)
     if any("," in each for each in found) or len(set(found)) < len(found):
-        raise InputError(wrong(value, PLANS), where="plans")
+        raise InputError(wrong(value, allowed), where="plans")
     return found
 
 
 def name(value: Any, where: str = "plan") -> str | None:
     """Return the name of a plan, or None."""
-    return argument(value, str | None, where, 'the name of one plan, e.g. "zero3"')  # type: ignore[no-any-return]
+    return argument(NAME, value, where, 'the name of one plan, e.g. "zero3"')
 
 
 def settings(value: Any) -> Settings:
     """Return values by dotted key."""
-    return argument(value, Settings, "settings", 'a dict of dotted keys, e.g. {"training.grad_accum": 4}')  # type: ignore[no-any-return]
+    return argument(SETTINGS, value, "settings", 'a dict of dotted keys, e.g. {"training.grad_accum": 4}')
 
 
 def fidelity(value: Any) -> Fidelity | None:
