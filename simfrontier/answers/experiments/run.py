@@ -1,4 +1,5 @@
-"""The rows of a setting: its plans at its sizes, simulated, or why they were refused."""
+"""Settings in, rows out: the plans of each setting at its sizes, simulated, or why they were refused. Settings that
+differ in numbers of machine or library alone may be answered by a replay of one simulated step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who waited for whom, in words: ranks by their nodes, the pairs that waited longest, and one sentence on them."""
+"""The results of an explanation: where a step's time goes, who waited for whom (in words), what would help, and how
+plans differ."""
 
 from __future__ import annotations
 

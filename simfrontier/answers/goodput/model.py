@@ -1,4 +1,12 @@
-"""How often jobs are interrupted, by part: counts of published trainings, as TOML files with a source."""
+"""The model of a long training in closed form: which share of all time is useful, and the best time between
+checkpoints; and how often jobs are interrupted, by counts of published trainings (TOML files with a source).
+
+Interruptions come at a constant rate, at any time but while the job waits for a node. Work is done in segments, each
+followed by a checkpoint that holds training up; an interruption loses the segment that is under way, and takes a
+restart, which may itself be interrupted and begins anew then (J. T. Daly, A higher order estimate of the optimum
+checkpoint interval for restart dumps, Future Generation Computer Systems 22, 2006). Interruptions that leave a node
+broken take a spare node, which is back after a repair of exponential length; with none left, the job waits until the
+first is back. How often it waits is Erlang's loss formula for as many servers as there are spares, and one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Small schedules: a plan for a few layers and micro-batches, timed without contention, of which a whole step follows.
+"""Estimates: a whole step's time without contention, a floor under its simulated time, and its memory, out of small
+schedules: a plan for a few layers and micro-batches.
 
 A step repeats itself: one layer more, or one micro-batch more, adds what the last one added. So the schedules of two
 and of three layers, and of at most three micro-batches, say what those of any number take.

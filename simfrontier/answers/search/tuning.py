@@ -1,4 +1,5 @@
-"""The run of a search: which plans are estimated and simulated, in which order, and when there are enough."""
+"""Tuning: the best plan for a model, a batch and so many devices. The space is estimated and the best are simulated;
+`Runner` says which, in which order, and when there are enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One device or one link at a time: which of them are alike, and what is wrong where one of each kind lags.
+"""Simulate degraded components: every plan of a scenario healthy, in every case, and with one device or one link of
+each kind lagging.
 
 Ranks of one class of a healthy step's folding do the same, and so do links: one step is simulated for each class, with
 one of it slower. What is alike while all is well is told apart where one is singled out, and which of its neighbours

@@ -1,5 +1,5 @@
-"""Bytes that the chosen algorithms move in a step: payload between endpoints by boundary, and bytes on links. Exact
-counts."""
+"""Bytes that the chosen algorithms move in a step: payload between endpoints by boundary, and bytes on links; and bytes
+that all ranks send by parallel dimension, as coded and in the tensors' own types. Exact counts."""
 
 from __future__ import annotations
 

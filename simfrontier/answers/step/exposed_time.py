@@ -1,5 +1,5 @@
 """Breakdown of a step's time on its critical rank: kernels, communication that they do not hide, by level, and the
-rest."""
+rest; and the difference of two steps by these parts, also as a sentence."""
 
 from __future__ import annotations
 

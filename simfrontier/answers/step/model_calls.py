@@ -1,4 +1,5 @@
-"""Softmaxes of a step: those of attention in memory, and the loss with its collectives, on one rank."""
+"""Calls of a step that are a model's own: softmaxes of attention in memory, the loss with its collectives, and calls
+that gather or sum over all samples for later steps."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Bytes that a schedule must move across a boundary of the machine, whatever the algorithm: exact bytes per step, by
-part.
+"""What no algorithm and no order of ops can beat: bytes that a schedule must move across a boundary of the machine
+(exact, per step, by part), and lower bounds on the time of a simulated step.
 
 A boundary is named by the mesh axis that counts its units: `node` (what enters a node), `package` (what enters a
 package, from its own node or another), `gcd` (what a rank receives). The mesh's axes are nested in this order and ranks

@@ -36,17 +36,17 @@ class ResultStore:
         self.path, self.is_done_with = path, False
         try:
             self._file = sqlite3.connect(path or ":memory:", timeout=0.0, isolation_level=None)
-            found = self._prepared(owner)
+            version, of = self._prepared(owner)
         except sqlite3.Error as error:
             raise self._fault(error) from None
-        for is_same, of, allowed in (
-            (found[0] == __version__, f"simfrontier {found[0]}", f"of {__version__}"),
-            (owner in ("", found[1]), found[1], "another --out"),
-        ):
-            if not is_same:
-                self.close()
-                text = f"has results of {of}; allowed: {allowed}, or --fresh, which forgets them"
-                raise InputError(text, where=str(path))
+        if version != __version__:
+            fault = f"has results of simfrontier {version}; allowed: of {__version__}"
+        elif owner not in ("", of):
+            fault = f"has results of {of}; allowed: another --out"
+        else:
+            return
+        self.close()
+        raise InputError(f"{fault}, or --fresh, which forgets them", where=str(path))
 
     def _prepared(self, owner: str) -> tuple[str, str]:
         """Hold the file, make its tables where it is new, and return the version and the owner of its results."""

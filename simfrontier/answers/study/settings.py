@@ -188,8 +188,9 @@ def batches_of(settings: Iterable[Keyed], count: int, num_workers: int) -> Itera
     size = max(1, min(MOST_OF_BATCH, count // (PARTS * num_workers)))
     waiting = iter(settings)
     for window in iter(lambda: list(islice(waiting, WINDOW)), []):
-        ordered = iter([keyed for group in alike(window) for keyed in group])
-        yield from iter(lambda ordered=ordered: tuple(islice(ordered, size)), ())  # type: ignore[misc]
+        ordered = [keyed for group in alike(window) for keyed in group]
+        for first in range(0, len(ordered), size):
+            yield tuple(ordered[first : first + size])
 
 
 def alike(settings: Iterable[Keyed], is_free: Callable[[str, Any], bool] = is_number) -> list[list[Keyed]]:

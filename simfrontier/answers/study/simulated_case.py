@@ -1,4 +1,5 @@
-"""The job beside a scenario's: another scenario's plan on other nodes of the machine, which is simulated with it."""
+"""A case of a scenario with its simulated step, and the quantities that its results are computed from; the job beside
+it on other nodes of the machine; and the files that are written of a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One plan at one size, built, checked and simulated: its row of results, and what the page draws of it."""
+"""Studies: one plan at one size, built, checked and simulated, with its row of results and what the page draws of it;
+every plan of a scenario at every size, and what compares them with each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sweeps that add points by themselves."""
+"""The run of a study into a folder: its points at once, or in rounds, where a search proposes points, or samples are
+added until there are enough."""
 
 from __future__ import annotations
 

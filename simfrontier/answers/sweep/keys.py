@@ -1,4 +1,5 @@
-"""Keys of scenarios as axes of a study: what they hold, and what they are at a point."""
+"""Keys of scenarios as axes of a study: what they hold, and what they are at a point; and filters, conditions on the
+keys of a point."""
 
 from __future__ import annotations
 
