@@ -32,11 +32,11 @@ def transient(made: Schedule) -> set[str]:
     grad_accum=st.integers(1, 2),
     checkpointing=st.sampled_from(["full", "none"]),
 )
-def test_what_is_held_after_each_op_is_what_is_touched_again_before_it_is_written(
+def test_what_is_held_after_each_op_is_what_is_touched_again(
     plan: str, engine: str, grad_accum: int, checkpointing: Checkpointing
 ) -> None:
-    """In program order. Forward scan for the expectation: an instance is needed after op i if it has been made by
-    then, and the next op that touches it reads or adds to it."""
+    """In program order. By a scan from the end: an instance is needed after op i if it has been made by then, and a
+    later op touches it; no op writes it anew without reading what is there."""
     made = schedule(PLANS[plan], (2, 1, 2), grad_accum, checkpointing, ENGINES[engine])
     program, names = expand(made, made.roles[0]), transient(made)
     needed: list[set[Ref]] = [set() for _ in program.ops]

@@ -1,8 +1,9 @@
 """Every way to form the loss over cut classes, and every kernel of a softmax, trained for real like the unsharded
-model; by explicit transfers too, and replayed."""
+model; finite whatever the logits are."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -10,10 +11,15 @@ from typing import Any, get_args
 
 import pytest
 
-from simfrontier.core.program.ir import Compute
+from simfrontier.base.errors import SimfrontierError
+from simfrontier.core.program import Compute, Schedule
 from simfrontier.core.workload import CrossEntropy, Softmax
+from simfrontier_real.train import reference, train
+from simfrontier_real.train.models import initial_weights
+from simfrontier_real.train.states import Weights
 from tests.real.grids import Grid, axonn, megatron
-from tests.real.together import agrees
+from tests.real.schedules import distance, loss_distance, training
+from tests.real.together import EQUAL, agrees
 
 WAYS = get_args(CrossEntropy)
 KERNELS = get_args(Softmax)
@@ -56,3 +62,43 @@ def test_every_kernel_trains_like_the_unsharded_model(grid: Grid, kernel: Softma
     whole = not any(op.kind == "loss_max" for op in ops)
     assert {op.kernel for op in ops if op.name == "loss"} == {wanted if whole else ""}
     agrees(named.schedule)
+
+
+# ── finite whatever the logits are ──
+
+
+def raise_logits(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks and the unsharded model begin with a head whose weights are so many times as large."""
+
+    def high(schedule: Schedule, seed: int) -> Weights:
+        weights = initial_weights(schedule, seed)
+        return {key: factor * values if key[0] == "head.weight" else values for key, values in weights.items()}
+
+    for module in (train, reference):
+        monkeypatch.setattr(module, "initial_weights", high)
+
+
+@pytest.mark.parametrize("precision", ["fp64", "fp32"])
+@pytest.mark.parametrize("tensor", [1, 4])
+@pytest.mark.parametrize("way", WAYS)
+def test_logits_of_tens_of_thousands_give_the_loss_of_all_classes(
+    way: CrossEntropy, tensor: int, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exponentials of anything but differences to the largest would overflow, unless their powers of two are kept
+    apart."""
+    raise_logits(3e4, monkeypatch)
+    made = megatron(tensor, cross_entropy=way, precision=precision).schedule
+    ours = train.train_in_one_process(made, training(1))
+    theirs = reference.train_unsharded(made, training(1), precision)
+    assert ours.losses[0] > 1e4
+    assert loss_distance(ours.losses, theirs.losses) <= EQUAL[precision]
+    assert distance(ours.weights, theirs.weights) <= 10 * EQUAL[precision]
+
+
+def test_exponents_that_float32_does_not_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2^24 ln 2 = 1.16e7: beyond it not every whole number is a float32."""
+    raise_logits(1e9, monkeypatch)
+    with pytest.raises(SimfrontierError, match=r"loss.pairs: a logit of .* makes an exponent that float32 does not"):
+        train.train_in_one_process(megatron(2, cross_entropy="mn-merge", precision="fp32").schedule, training(1))
+    other = megatron(2, cross_entropy="one-gather", precision="fp32").schedule
+    assert math.isfinite(train.train_in_one_process(other, training(1)).losses[0])

@@ -100,11 +100,6 @@ def torch_backend(device: str = "cpu") -> Backend:
     return Backend(xp, torch.device(device))
 
 
-def num_bytes(values: Array) -> int:
-    """Bytes of an array's elements."""
-    return int(values.nbytes)
-
-
 def blank_like(values: Array, count: int) -> Array:
     """A flat array of so many elements of the same type, with anything in it."""
     if hasattr(values, "new_empty"):

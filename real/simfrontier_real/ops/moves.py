@@ -8,7 +8,7 @@ from typing import Final
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.codecs import Codec
 from simfrontier.core.program import Collective, Compute, Exchange, Placement, Ref
-from simfrontier_real.ops.arrays import Array, Backend, num_bytes
+from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.codecs import Encoded, decode, encode
 from simfrontier_real.ops.codecs.encoded import from_bytes, to_bytes
 from simfrontier_real.ops.layout import (
@@ -87,7 +87,7 @@ def in_range(backend: Backend, values: Array, codec: Codec, dtype: str) -> Array
 def _refuse_other_bytes(op: Compute, ref: Ref, held: Encoded, codec: Codec, length: int) -> None:
     """Refuse a message whose length is not that of the codec that reads it."""
     if held.scales is not None and codec.is_quantised:
-        count = num_bytes(held.data[0]) + num_bytes(held.scales[0])
+        count = held.data[0].nbytes + held.scales[0].nbytes
         if count != codec.wire_bytes(length):
             raise SimfrontierError(
                 f"{op.kind} {op.name}: a piece of {ref.name} has {count} bytes, "

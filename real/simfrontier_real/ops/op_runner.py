@@ -11,7 +11,7 @@ from typing import Any
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.core.program import Collective, Compute, Exchange, ExpandedProgram, Mesh, PartialOp
 from simfrontier_real.ops import moves
-from simfrontier_real.ops.arrays import Array, Backend, num_bytes
+from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.codecs.mpc import stream_bytes
 from simfrontier_real.ops.operands import Kernel, Operands
 from simfrontier_real.ops.programs import RankContext
@@ -164,12 +164,12 @@ class LaneStep:
             if backend is not None:
                 yield self._measured_exchange(backend, index, op, message, room)
                 return
-            self._count(index, 0 if message is None else num_bytes(message))
+            self._count(index, 0 if message is None else message.nbytes)
             yield self.transport.exchange(op, message, room)
             return
         if backend is None and not op.per_hop:  # what is sent per hop depends on how a ring cuts it
             pieces = self.mesh.size(op.axes) if op.kind == "all_gather" else 1
-            self._count(index, pieces * sum(num_bytes(message) for message in outgoing))
+            self._count(index, pieces * sum(message.nbytes for message in outgoing))
         reduction = self.op_runner.reduction(index) if op.kind == "all_reduce" else "sum"
         for message in outgoing:
             if backend is None:
