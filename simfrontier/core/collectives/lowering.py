@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +21,6 @@ from simfrontier.core.program import ChunkSum, Clash, CollectiveKind, Form, Inte
 FORMAT: Final = "simfrontier.lowered"
 VERSION: Final = 1
 DIGEST: Final = re.compile("[0-9a-f]{64}")
-MAX_FINDINGS = 20
 
 
 @lru_cache(maxsize=256)
@@ -65,7 +65,7 @@ def prove(lowered: Lowered) -> list[str]:
     follows from `after` itself, which orders any two transfers of which one writes what the other reads or writes, but
     for two additions.
     """
-    return _Proof(lowered).run()
+    return list(_Proof(lowered).findings())
 
 
 class _Proof(Interpreter[int]):
@@ -74,7 +74,6 @@ class _Proof(Interpreter[int]):
     def __init__(self, lowered: Lowered) -> None:
         super().__init__()
         self.lowered, self.num_chunks = lowered, lowered.num_chunks
-        self.findings: list[str] = []
         self.fault = ""  # of the transfer that is being done
         self.width = _widths(lowered)
         for member in range(lowered.size):
@@ -82,13 +81,17 @@ class _Proof(Interpreter[int]):
                 zip(self._places(member, lowered.input(member)), lowered.meaning.before(member), strict=True)
             )
 
-    def run(self) -> list[str]:
+    def findings(self) -> Iterator[str]:
+        """Run the transfers, and compare what members end with with what the kind means."""
         for number, transfer in enumerate(self.lowered.transfers):
-            text = self._misfit(transfer) or self._move(transfer)
-            if text:
-                self._find(f"transfer {number} ({_transfer_text(transfer)}) {text}")
-        self._end()
-        return self.findings
+            if text := self._misfit(transfer) or self._move(transfer):
+                yield f"transfer {number} ({_transfer_text(transfer)}) {text}"
+        for member in range(self.lowered.size):
+            places = self._places(member, self.lowered.output(member))
+            for place, wanted in zip(places, self.lowered.meaning.after(member), strict=True):
+                form = self.held.get(place)
+                if form != wanted:
+                    yield f"member {member} ends with {_held_text(form)} in chunk {place % self.num_chunks}"
 
     def empty(self, place: int, adding: bool) -> None:
         chunk = place % self.num_chunks
@@ -100,10 +103,6 @@ class _Proof(Interpreter[int]):
     def _places(self, member: int, chunks: range) -> range:
         begin = member * self.num_chunks
         return range(begin + chunks.start, begin + chunks.stop)
-
-    def _find(self, text: str) -> None:
-        if len(self.findings) < MAX_FINDINGS:
-            self.findings.append(text)
 
     def _misfit(self, t: Transfer) -> str | None:
         size, end = self.lowered.size, self.lowered.num_chunks
@@ -127,15 +126,6 @@ class _Proof(Interpreter[int]):
         else:
             self.copy(sources, targets)
         return self.fault
-
-    def _end(self) -> None:
-        for member in range(self.lowered.size):
-            places = self._places(member, self.lowered.output(member))
-            for place, wanted in zip(places, self.lowered.meaning.after(member), strict=True):
-                form = self.held.get(place)
-                if form != wanted:
-                    chunk = place % self.num_chunks
-                    self._find(f"member {member} ends with {_held_text(form)} in chunk {chunk}")
 
 
 def _widths(lowered: Lowered) -> list[int]:
