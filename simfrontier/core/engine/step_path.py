@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from graphlib import TopologicalSorter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,11 +69,6 @@ def num_waiting(before: Sequence[Sequence[int]]) -> list[int]:
     return out
 
 
-def alone(num_nodes: int) -> list[tuple[Node, ...]]:
-    """The order of the nodes of one role by itself."""
-    return [((0, node),) for node in range(num_nodes)]
-
-
 def passed(before: Sequence[Sequence[int]], took: Sequence[float]) -> tuple[list[float], list[float]]:
     """The starts and ends of the nodes of one role on one row, in seconds. `before`: the nodes that each waits for, all
     of them before it; `took`: how long each takes."""
@@ -106,31 +102,16 @@ class NodeNumbers:
         shared = self.shared.get(key)
         return key - self.first[role] if shared is None else shared[role]
 
-    def order(self, before: Sequence[Sequence[Sequence[int]]]) -> list[tuple[tuple[int, int], ...]]:
+    def order(self, before: Sequence[Sequence[Sequence[int]]]) -> list[tuple[Node, ...]]:
         """All nodes, each as the (role, node)s of those that take part, so that whatever a node waits for stands before
         it; `before`: per role and node, the nodes of the role that it waits for, which its program has before it."""
-        if len(self.keys) == 1:
-            return [((0, node),) for node in range(len(self.keys[0]))]
-        takers: dict[int, list[tuple[int, int]]] = {}
-        left: Counter[int] = Counter()
-        followers: defaultdict[int, list[int]] = defaultdict(list)
+        takers: defaultdict[int, list[Node]] = defaultdict(list)
+        sorter = TopologicalSorter[int]()
         for role, (keys, waits) in enumerate(zip(self.keys, before, strict=True)):
             for node, (key, others) in enumerate(zip(keys, waits, strict=True)):
-                takers.setdefault(key, []).append((role, node))
-                left[key] += len(others)
-                for other in others:
-                    followers[keys[other]].append(key)
-        out: list[tuple[tuple[int, int], ...]] = []
-        free = [key for key in takers if not left[key]]
-        while free:
-            key = free.pop()
-            out.append(tuple(takers[key]))
-            for follower in followers[key]:
-                left[follower] -= 1
-                if not left[follower]:
-                    free.append(follower)
-        assert len(out) == len(takers), "nodes that wait for each other"
-        return out
+                takers[key].append((role, node))
+                sorter.add(key, *[keys[other] for other in others])
+        return [tuple(takers[key]) for key in sorter.static_order()]
 
 
 def number_nodes(parts: Sequence[SegmentedProgram], pricings: Sequence[Pricing]) -> NodeNumbers:
@@ -346,7 +327,9 @@ class CallPath:
         return np.array(each).swapaxes(0, 1)
 
     def _passed(self, begin: Floats) -> Iterator[Passed]:
-        return longest_path([self.before], alone(len(self.took)), [begin], self._start, self._end)
+        return longest_path(
+            [self.before], [((0, op),) for op in range(len(self.took))], [begin], self._start, self._end
+        )
 
     def _start(self, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
         wait = self.waits[takers[0][1]]
