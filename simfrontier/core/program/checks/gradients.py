@@ -89,7 +89,7 @@ def _faults(graph: _Graph) -> Iterator[tuple[str, Fault]]:
             for fault in graph.faults_of_fused(op) if is_fused else graph.faults(op):
                 yield op.name, fault
     yield from graph.unlike()
-    yield from graph.misnamed()
+    yield from graph.untrained()
     yield from graph.ends()
 
 
@@ -317,12 +317,21 @@ class _Graph:
         if len(got) == len(op.reads) or got != wanted:
             yield f"a gradient of {_text(user.writes)}, and {_text(wanted)}", _text(op.reads)
 
-    def misnamed(self) -> Iterator[tuple[str, Fault]]:
-        """The gradient of a weight is made by an op that is named after one that reads it."""
+    def untrained(self) -> Iterator[tuple[str, Fault]]:
+        """Where one weight of an op has a gradient, all have, by ops that are named after it; no other makes any. (A
+        weight may have gradients by ops of several streams.)"""
+        made: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for op in self.ops:
+            made[op.source].update(dict.fromkeys(op.weight_gradients))
             for weight in op.weight_gradients:
                 if op.source not in self.forward or weight not in self.forward[op.source].weights:
                     yield op.name, (f"a name after an op that reads {weight}, of which it makes the gradient", op.name)
+        for source, weights in made.items():
+            read = self.forward[source].weights if source in self.forward and weights else ()
+            lacking = [weight for weight in dict.fromkeys(read) if weight not in weights]
+            if lacking:
+                wanted = f"gradients of {_text(lacking)}, too, from what is named after it"
+                yield source, (wanted, _text(list(weights)))
 
     def unlike(self) -> Iterator[tuple[str, Fault]]:
         """All ops that make gradients of one op read the same gradients, in the same order."""
