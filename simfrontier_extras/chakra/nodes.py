@@ -30,14 +30,14 @@ from simfrontier.core.program import (
     sequence_of,
     traffic_bytes,
 )
-from simfrontier_extras.chakra.schema import Attribute, CollectiveCommType, NodeType
+from simfrontier_extras.chakra.schema import Attribute, NodeType
 
 CALLS_OF_COMM: Final = 1_000_000  # tags of one communicator between two ends; ASTRA-sim takes tags below 500,000,000
-COMM_TYPES: Final[dict[CollectiveKind, CollectiveCommType]] = {
-    "all_reduce": CollectiveCommType.ALL_REDUCE,
-    "all_gather": CollectiveCommType.ALL_GATHER,
-    "reduce_scatter": CollectiveCommType.REDUCE_SCATTER,
-    "all_to_all": CollectiveCommType.ALL_TO_ALL,
+COMM_TYPES: Final[dict[CollectiveKind, int]] = {  # the schema's enum CollectiveCommType
+    "all_reduce": 0,
+    "all_gather": 2,
+    "all_to_all": 6,
+    "reduce_scatter": 7,
 }
 
 
@@ -89,7 +89,7 @@ def _collective(op: Collective, schedule: Schedule) -> Kind:
         type=NodeType.COMM_COLL_NODE,
         attributes=(
             ("is_cpu_op", "bool_val", False),
-            ("comm_type", "int64_val", int(COMM_TYPES[op.wire_kind])),
+            ("comm_type", "int64_val", COMM_TYPES[op.wire_kind]),
             ("comm_size", "int64_val", brought_to(op, schedule)),
         ),
         own=communicator_of(op, schedule),

@@ -50,15 +50,6 @@ class NodeType(IntEnum):
     COMM_COLL_NODE = 7
 
 
-class CollectiveCommType(IntEnum):
-    """The kind of a collective: values of the attribute `comm_type`."""
-
-    ALL_REDUCE = 0
-    ALL_GATHER = 2
-    ALL_TO_ALL = 6
-    REDUCE_SCATTER = 7
-
-
 def ensure_protobuf() -> None:
     """Raise InputError where the library `protobuf` is not installed."""
     try:
