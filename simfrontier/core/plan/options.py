@@ -11,7 +11,7 @@ from simfrontier.base.io import Names
 from simfrontier.core.codecs import Codec, Plain, parse_codec
 from simfrontier.core.collectives import in_plans
 from simfrontier.core.plan.moves import HIERARCHICAL, Hop
-from simfrontier.core.program import LIBRARY
+from simfrontier.core.program import LIBRARY, Mesh
 from simfrontier.core.workload import Attention, Checkpointing, Softmax
 
 PLAIN = "plain"  # the word for: not coded, sent and held in the model's own type
@@ -48,6 +48,15 @@ class Options(BaseModel):
     checkpointing: Checkpointing | None = None
     attention: Attention | None = None
     softmax: Softmax | None = None
+
+    @property
+    def on_data(self) -> Options:
+        """The plan on the data axes: this one, where it has no others."""
+        return self
+
+    def batch_ranks(self, mesh: Mesh) -> int:
+        """Ranks among which the batch is divided."""
+        return mesh.num_ranks
 
     def in_precision(self, dtype: str) -> Self:
         """The same options for people to read, with the model's own type as the codec of what is not coded."""

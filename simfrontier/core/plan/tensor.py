@@ -55,6 +55,10 @@ class TensorOptions(Options, ABC):
         return data
 
     @property
+    def on_data(self) -> Options:
+        return self.data
+
+    @property
     @abstractmethod
     def inside(self) -> Sizes:
         """The axes inside the stages, slowest first, without those of the data."""
@@ -62,10 +66,6 @@ class TensorOptions(Options, ABC):
     @abstractmethod
     def mesh(self, num_devices: int, per_node: int, per_package: int) -> Mesh:
         """The mesh of a job. Raises InputError where the grid does not divide the devices."""
-
-    @abstractmethod
-    def batch_ranks(self, mesh: Mesh) -> int:
-        """Ranks among which the batch is divided."""
 
     def refuse_shape(self, shape: Shape) -> None:
         """Raise InputError where a model does not divide."""

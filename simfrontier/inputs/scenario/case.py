@@ -139,7 +139,7 @@ def case_of(
     if isinstance(options, TensorOptions):
         options.refuse_shape(shape)
     mesh = mesh_of(options, devices, file.mesh, machine)
-    ranks = batch_ranks(options, mesh)
+    ranks = options.batch_ranks(mesh)
     micro_batch, grad_accum = _micro_batches(options, ranks, file, batch)
     checkpointing = options.checkpointing or file.model.checkpointing
     shape.refuse_step(grad_accum, file.model.precision, checkpointing)
@@ -183,7 +183,7 @@ def _refuse_family(options: Options, shape: Shape) -> None:
 
 def _refuse_statistics(options: Options, shape: Shape) -> None:
     """Of a plan, or of the plan on its data axes."""
-    on_data = options.data if isinstance(options, TensorOptions) else options
+    on_data = options.on_data
     if isinstance(on_data, DdpOptions) and on_data.overlap_statistics and not shape.gathers_statistics:
         raise InputError(f"overlap_statistics = true: {shape.name} gathers nothing for later steps; allowed: false")
 
@@ -195,11 +195,6 @@ def mesh_of(options: Options | None, devices: int, cut: MeshTable, machine: Mach
         return Mesh(tuple(sizes.items()))
     per_node, per_package = cut.devices_per_node, cut.devices_per_package
     return options.mesh(devices, per_node or machine.devices_per_node, per_package or machine.devices_per_package)
-
-
-def batch_ranks(options: Options, mesh: Mesh) -> int:
-    """How many ranks have a part of the batch of their own."""
-    return options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
 
 
 def _micro_batches(options: Options, ranks: int, file: ScenarioFile, shared: int | None) -> tuple[int, int]:

@@ -148,7 +148,7 @@ def _data_options(value: Any, plan: Key) -> Options:
 
 def _refuse_coded_all_reduce(options: Options, plan: Key) -> None:
     """Codes cannot be added up in between, unless every message is coded by itself."""
-    on_data = options.data if isinstance(options, TensorOptions) else options
+    on_data = options.on_data
     if not isinstance(on_data, BucketOptions) or on_data.reduction != "all_reduce":
         return
     given, codec, more = "gradient_codec", on_data.gradient_codec, ""

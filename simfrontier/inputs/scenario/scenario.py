@@ -16,7 +16,7 @@ from simfrontier.core.machine.stack import Stack, usual_stack
 from simfrontier.core.plan import Engine, Options, own_families
 from simfrontier.core.program import Mesh
 from simfrontier.core.workload import Precision, Shape
-from simfrontier.inputs.scenario.case import Case, batch_ranks, case_of, mesh_of, precision_of
+from simfrontier.inputs.scenario.case import Case, case_of, mesh_of, precision_of
 from simfrontier.inputs.scenario.form import ScenarioFile
 from simfrontier.inputs.scenario.plans import SearchTable, names_softmax, options_of, searched
 
@@ -179,7 +179,7 @@ class Scenario:
                 mesh = mesh_of(options, num_devices, file.mesh, self.machine)
             except InputError:  # of this plan alone, and said where it is run
                 continue
-            parts.append(batch_ranks(options, mesh) * (options.micro_batch or file.training.micro_batch))
+            parts.append(options.batch_ranks(mesh) * (options.micro_batch or file.training.micro_batch))
         return math.lcm(*parts) if parts else None
 
     def case_with(self, plan: str, options: Options, num_devices: int, batch: int | None = None) -> Case:
