@@ -1,12 +1,13 @@
-"""`python -m tests.fuzz`: changed files for every reader. Exit code 1 where one takes more than 10 s of CPU time, or
-where more than one of 1,000 ends in an error that nobody foresaw (exit code 3 of a command). `--reader NAME --seed S
---number N` reads one input again."""
+"""`python -m tests.fuzz`: changed files for every reader. Exit code 1 where one takes more than 10 s of CPU time or
+2 GB, or where more than one of 1,000 ends in an error that nobody foresaw (exit code 3 of a command). `--reader NAME
+--seed S --number N` reads one input again."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import random
+import resource
 import signal
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from tests.fuzz.changes import changed
 from tests.fuzz.readers import READERS
 from tests.fuzz.samples import made_in
 
+MEMORY = 2 << 30  # bytes more than a process has that has read every sample
 HANG_S = 10.0  # of CPU time
 MOST_UNFORESEEN = 1e-3  # of all inputs
 BATCH = 50  # inputs of one reader in one task
@@ -63,11 +65,16 @@ def read_some(samples: Samples, seed: int, task: Task) -> tuple[Task, list[Fault
     return task, [fault for fault in found if fault[2]]
 
 
-def start_worker(folder: Path) -> None:
-    """Work in a folder of its own."""
+def start_worker(folder: Path, samples: Samples) -> None:
+    """Work in a folder of its own, with a limit on memory."""
     mine = folder / str(os.getpid())
     mine.mkdir()
     os.chdir(mine)
+    for reader in READERS:  # what they import is not counted as theirs
+        read_one(samples, 0, reader, 0)
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    limit = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def tasks_of(options: argparse.Namespace, seed: int) -> list[Task]:
@@ -86,7 +93,7 @@ def fuzz(samples: Samples, seed: int, options: argparse.Namespace, folder: Path)
     """Read the inputs of all tasks, or as many as there is time for."""
     counts, faults = Counter[str](), list[Fault]()
     until = time.monotonic() + (options.seconds or 1e9)
-    with ProcessPoolExecutor(options.jobs, initializer=start_worker, initargs=(folder,)) as pool:
+    with ProcessPoolExecutor(options.jobs, initializer=start_worker, initargs=(folder, samples)) as pool:
         for (reader, _, count), found in pool.map(partial(read_some, samples, seed), tasks_of(options, seed)):
             counts[reader] += count
             faults += found
