@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from simfrontier.answers.study import versions
+from simfrontier.core.program import is_product
 from simfrontier.core.trace import (
     CALIBRATION,
     Comparison,
@@ -24,7 +25,7 @@ from simfrontier.interfaces.report import theme
 from simfrontier.interfaces.report.phrases import quantity
 from simfrontier.interfaces.report.render import as_html, page_of
 from simfrontier.interfaces.report.theme import marks
-from simfrontier.interfaces.report.timeline import WAIT, bars_of, kind_of, lane_bars, lanes_of
+from simfrontier.interfaces.report.timeline import WAIT, bars_of, lane_bars, lanes_of
 
 SIM, REAL = "#8FB4D0", "#1F5F8B"
 OTHER_CALLS = "other collectives"
@@ -80,7 +81,11 @@ def call_kind_of(span: Span) -> str:
     """Return the key of an operation's colour."""
     if span.axes:
         return span.kind.replace("_", "-") if span.kind in theme.COLLECTIVES else OTHER_CALLS
-    return kind_of(span)
+    if span.lane == "host":
+        return "host"
+    if span.lane != "compute":
+        return "codec and reordering"
+    return "matrix products" if is_product(span.kind) else "other kernels"
 
 
 def steps_figure(steps: Sequence[PlanStepTimes]) -> theme.Figure:
