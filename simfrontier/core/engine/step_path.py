@@ -105,6 +105,8 @@ class NodeNumbers:
     def order(self, before: Sequence[Sequence[Sequence[int]]]) -> list[tuple[Node, ...]]:
         """All nodes, each as the (role, node)s of those that take part, so that whatever a node waits for stands before
         it; `before`: per role and node, the nodes of the role that it waits for, which its program has before it."""
+        if len(self.keys) == 1:
+            return [((0, node),) for node in range(len(self.keys[0]))]
         takers: defaultdict[int, list[Node]] = defaultdict(list)
         sorter = TopologicalSorter[int]()
         for role, (keys, waits) in enumerate(zip(self.keys, before, strict=True)):

@@ -1,10 +1,9 @@
-"""Building a schedule: workload + plan + mesh → naive program → passes → collectives → schedule; many micro-batches
-from few, and the schedule of one structure at other sizes."""
+"""Building a schedule: workload + plan + mesh → naive program → passes → collectives → schedule; and the schedule of
+one structure at other sizes."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import fields, replace
 
 from simfrontier.core.plan.builder import ModelPart, ProgramBuilder
@@ -15,6 +14,7 @@ from simfrontier.core.plan.overlap import copied_in_order, in_pieces_with_produc
 from simfrontier.core.plan.passes import passes_of
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
 from simfrontier.core.plan.program import Compressor, Program
+from simfrontier.core.plan.repeat import FEW_LAYERS, Built, repeated, repeated_layers
 from simfrontier.core.plan.stages import roles_of
 from simfrontier.core.plan.tensors import Tensors
 from simfrontier.core.program import Call, Compute, ExpandedProgram, Mesh, Op, Role, Schedule, Tensor
@@ -24,14 +24,25 @@ from simfrontier.core.workload import Workload
 def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int = 1) -> Schedule:
     """The schedule of one optimizer step of `grad_accum` micro-batches under a plan, on a mesh."""
 
-    def calls_of(num_micro: int) -> Built:
-        """The calls of a step of so many micro-batches on a mesh without stages, and their tensors."""
-        tensors = tensors_of(workload, plan, mesh, engine)
-        return Compressor().calls_of(lowered(naive_program(tensors, num_micro), tensors)), tensors.by_name
+    def calls_of(num_layers: int, num_micro: int, compressor: Compressor) -> Built:
+        """The calls of a step of so many layers and micro-batches on a mesh without stages, and their tensors."""
+        tensors = tensors_of(replace(workload, num_layers=num_layers), plan, mesh, engine)
+        return compressor.calls_of(lowered(naive_program(tensors, num_micro), tensors)), tensors.by_name
 
+    def calls_of_few(num_micro: int) -> Built:
+        if not _is_apart(workload, plan, engine):
+            return calls_of(workload.num_layers, num_micro, Compressor())
+        return repeated_layers(
+            lambda num_layers, compressor: calls_of(num_layers, num_micro, compressor),
+            workload.num_layers,
+            min(engine.reduce_bucket_elements, engine.gather_bucket_elements),
+            hooks_back,
+        )
+
+    hooks_back = engine.outstanding_fetches + 1 if plan.hooks else 0
     known: Mapping[str, Tensor]
     if plan.pipeline is None:
-        calls, known = repeated(calls_of, grad_accum, engine.outstanding_fetches + 1 if plan.hooks else 0)
+        calls, known = repeated(calls_of_few, grad_accum, hooks_back)
         roles: tuple[Role, ...] = (Role("all", calls),)
     else:
         tensors = tensors_of(workload, plan, mesh, engine)
@@ -62,6 +73,13 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
     )
 
 
+def _is_apart(workload: Workload, plan: Plan, engine: Engine) -> bool:
+    """Whether the weights of the few layers that are built for many, used again in the backward, would be gathered
+    again: `reuse` counts how far back that is, which few layers would make less."""
+    in_layer = sum(weight.num_elements for weight in workload.weights.values() if weight.per_layer)
+    return not plan.gathers_again or in_layer * FEW_LAYERS // 2 >= engine.reuse_elements
+
+
 def tensors_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine) -> Tensors:
     """The tensors that exist before any op does."""
     tensors = Tensors(workload, plan, mesh, engine, CutLayout(workload, plan, mesh))
@@ -90,80 +108,6 @@ def lowered(program: Program, tensors: Tensors) -> Program:
     tensors.by_name.update(program.tensors)
     purposes = in_pieces_with_products(plan, engine)
     return products_in_pieces(program, plan, purposes) if purposes else program
-
-
-Calls = tuple[Call, ...]
-Built = tuple[Calls, Mapping[str, Tensor]]
-Build = Callable[[int], Built]
-
-FEW = 4  # the first, the last, and two between them
-
-
-def repeated(build: Build, num_micro: int, hooks_back: int) -> Built:
-    """The calls and tensors that `build` makes of so many micro-batches, built of fewer where they repeat; a hook may
-    wait for the fetches of the one so many hooks before it."""
-    few = FEW
-    while few < num_micro:
-        calls, tensors = build(few)
-        middle = _middle(calls, tensors, few // 2 - 1)
-        if middle is not None and _hooks_wait(calls, middle.start, hooks_back):
-            return _with_more(calls, middle, num_micro - few), tensors
-        few *= 2
-    return build(num_micro)
-
-
-def _middle(calls: Calls, tensors: Mapping[str, Tensor], micro: int) -> range | None:
-    """Where the calls of a micro-batch stand that the next one repeats; None where it does not."""
-    first: dict[int, int] = {}
-    for index, call in enumerate(calls):
-        first.setdefault(call.micro, index)
-    if not {micro, micro + 1, micro + 2} <= first.keys():
-        return None
-    own, after = range(first[micro], first[micro + 1]), range(first[micro + 1], first[micro + 2])
-    if {calls[at].micro for at in own} != {micro} or {calls[at].micro for at in after} != {micro + 1}:
-        return None
-    forms = [[(calls[at].label, calls[at].layer, calls[at].block) for at in each] for each in (own, after)]
-    if forms[0] != forms[1] or not _is_whole(calls, tensors, own, micro):
-        return None
-    refers_back = any(
-        tensors[ref.name].per_micro and ref.micro
-        for call in calls[own.stop :]
-        if call.micro < micro
-        for op in call.ops
-        for ref in (*op.reads, *op.writes, *op.accumulates)
-    )
-    return None if refers_back else own
-
-
-def _with_more(calls: Calls, middle: range, more: int) -> Calls:
-    micro = calls[middle.start].micro
-    further = [_later(call, count) for count in range(1, more + 1) for call in calls[middle.start : middle.stop]]
-    after = [_later(call, more) if call.micro > micro else call for call in calls[middle.stop :]]
-    return (*calls[: middle.stop], *further, *after)
-
-
-def _is_whole(calls: Calls, tensors: Mapping[str, Tensor], own: range, micro: int) -> bool:
-    """Whether the calls of a micro-batch change as many instances of every tensor as there are of it."""
-    by_calls: Counter[str] = Counter()
-    of_micro: Counter[str] = Counter()
-    for index, call in enumerate(calls):
-        for op in call.ops:
-            for ref in (*op.writes, *op.accumulates):
-                if tensors[ref.name].per_micro:
-                    by_calls[ref.name] += index in own
-                    of_micro[ref.name] += call.micro + ref.micro == micro
-    return by_calls == of_micro
-
-
-def _hooks_wait(calls: Calls, begin: int, hooks_back: int) -> bool:
-    """Whether every hook from a call on waits, where there are hooks: so many ran before it as a wait reaches back."""
-    of_block = {call.block: sum(isinstance(op, Compute) and op.kind == "hook" for op in call.ops) for call in calls}
-    before = sum(of_block[call.block] for call in calls[:begin])
-    return before >= hooks_back or not any(of_block.values())
-
-
-def _later(call: Call, micros: int) -> Call:
-    return Call(call.label, call.layer, call.micro + micros, call.ops, call.block)
 
 
 def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int) -> Hashable:

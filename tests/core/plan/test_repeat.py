@@ -1,4 +1,5 @@
-"""Schedules of many micro-batches, built from few, equal those built in full; on other meshes, those built there."""
+"""Schedules of many layers and micro-batches, built from few, equal those built in full; on other meshes, those built
+there."""
 
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from simfrontier.core.plan import Engine, build, make_plan, rebound, rebound_program, to_schedule
+from simfrontier.core.plan.program import Compressor
 from simfrontier.core.program import Schedule, digest, expand
 from simfrontier.core.workload import Checkpointing, find_model, gpt
 from tests.core.program.builders import ENGINES, mesh_of, options_of, schedule_of
@@ -27,9 +29,10 @@ LATE_WAITS = Engine(persistence_elements=1000, prefetch_elements=0, live_element
 
 
 def built_whole(make: Any) -> Schedule:
-    """The schedule with every micro-batch built."""
+    """The schedule with every layer and micro-batch built."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(to_schedule, "repeated", lambda build, num_micro, _: build(num_micro))
+        patched.setattr(to_schedule, "repeated_layers", lambda build, num_layers, *_: build(num_layers, Compressor()))
         schedule: Schedule = make()
         return schedule
 
@@ -59,6 +62,36 @@ engines = st.sampled_from([*ENGINES.values(), FAR_AHEAD]) | st.builds(
 )
 def test_few_micro_batches_make_the_schedule_of_many(
     family: str, engine: Engine, num_micro: int, num_layers: int, checkpointing: Checkpointing
+) -> None:
+    def make() -> Schedule:
+        options = options_of(family.split()[0], **FAMILIES[family])
+        return schedule_of(options, mesh_of(2, 2, 2), engine, num_micro, checkpointing, num_layers=num_layers)
+
+    assert digest(make()) == digest(built_whole(make))
+
+
+@settings(max_examples=4, deadline=None)
+@given(
+    st.sampled_from(list(FAMILIES)),
+    st.builds(
+        Engine,
+        persistence_elements=st.sampled_from([0, 1000]),
+        prefetch_elements=st.sampled_from([0, 1000, 20_000, 200_000]),
+        live_elements=st.sampled_from([60_000, 1_000_000]),
+        reuse_elements=st.sampled_from([0, 60_000]),
+        reduce_bucket_elements=st.sampled_from([1, 30_000, 100_000, 1_000_000]),
+        gather_bucket_elements=st.sampled_from([20_000, 100_000, 1_000_000]),
+        outstanding_fetches=st.sampled_from([1, 2, 40, 70, 200]),
+        granularity=st.sampled_from(["module", "layer"]),
+        overlap=st.booleans(),
+        step_reduction=st.sampled_from(["overlap", "end"]),
+    ),
+    st.integers(35, 42),
+    st.integers(1, 2),
+    st.sampled_from(["full", "selective", "none"]),
+)
+def test_few_layers_make_the_schedule_of_many(
+    family: str, engine: Engine, num_layers: int, num_micro: int, checkpointing: Checkpointing
 ) -> None:
     def make() -> Schedule:
         options = options_of(family.split()[0], **FAMILIES[family])
