@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import os
 import random
 import resource
@@ -25,6 +26,7 @@ from tests.fuzz.samples import made_in
 
 MEMORY = 2 << 30  # bytes more than a process has that has read every sample
 HANG_S = 10.0  # of CPU time
+ASLEEP_S = 120.0  # of an input that waits for something
 MOST_UNFORESEEN = 1e-3  # of all inputs
 BATCH = 50  # inputs of one reader in one task
 
@@ -46,6 +48,7 @@ def read_one(samples: Samples, seed: int, reader: str, number: int) -> str:
     path = Path(f"changed{READERS[reader].suffix}").absolute()
     path.write_bytes(input_of(samples, seed, reader, number))
     Path("reading").write_text(f"{reader} {number}", encoding="utf-8")
+    faulthandler.dump_traceback_later(ASLEEP_S, exit=True)
     signal.setitimer(signal.ITIMER_VIRTUAL, HANG_S)  # ends the process
     try:
         READERS[reader].read(path, random.Random(number))
@@ -55,6 +58,7 @@ def read_one(samples: Samples, seed: int, reader: str, number: int) -> str:
         return f"{type(error).__name__}: {error}"[:300]
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        faulthandler.cancel_dump_traceback_later()
     return ""
 
 

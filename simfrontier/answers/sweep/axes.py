@@ -73,13 +73,15 @@ def refuse_parameters(table: SamplesTable) -> None:
     given = [name for name in ("low", "mode", "high", "mean", "sd", "median") if getattr(table, name) is not None]
     if not {*needed} <= {*given} <= {*needed, *may}:
         also = f", and may have {', '.join(may)}" if may else ""
-        text = f"got {', '.join(given)}; a {table.distribution} distribution needs {', '.join(needed)}{also}"
+        got = f"got {', '.join(given) or 'no parameters'}"
+        text = f"{got}; a {table.distribution} distribution needs {', '.join(needed)}{also}"
         raise InputError(text, key=("distribution",))
     ends = [end for end in (table.low, table.mode, table.high) if end is not None]
     if ends != sorted(ends) or (len(ends) > 1 and ends[0] == ends[-1]):
         raise InputError(f"got {', '.join(f'{end:g}' for end in ends)}; allowed: low, mode and high in this order")
     if table.distribution.startswith("log-") and ends and ends[0] <= 0:
-        raise InputError(f"got {ends[0]:g}, allowed: above 0, as its logarithm is taken", key=("low",))
+        end = "high" if table.low is None else "low"
+        raise InputError(f"got {ends[0]:g}, allowed: above 0, as its logarithm is taken", key=(end,))
 
 
 def shares(method: Method, count: int, num_axes: int, seed: int) -> Floats:
@@ -275,6 +277,12 @@ def _between(key: str, number: int, between: Sequence[float], is_log: bool) -> S
     ends, margin = (low, high), 0.0
     if is_whole(key):
         ends, margin = (math.ceil(low), math.floor(high)), 0.5
+        if ends[0] > ends[1]:
+            raise InputError(f"no whole number from {low:g} to {high:g}; allowed: ends with one between them")
+    if low > high:
+        raise InputError(f"got {high:g}, allowed: above low, which is {low:g}", key=("high",))
+    if is_log and ends[0] <= 0:
+        raise InputError(f"got {ends[0]:g}, allowed: above 0, as its logarithm is taken")
     table = SamplesTable(
         distribution="log-uniform" if is_log else "uniform", low=ends[0] - margin, high=ends[1] + margin
     )

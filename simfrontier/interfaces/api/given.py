@@ -17,9 +17,12 @@ from simfrontier.core.engine import Fidelity
 
 def _whole(value: Any) -> int:
     """Return a whole number, also one of numpy's."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, bool):
         raise ValueError("not a whole number")
-    return index(value)
+    try:
+        return index(value)
+    except TypeError:
+        raise ValueError("not a whole number") from None
 
 
 T = TypeVar("T")
@@ -31,13 +34,12 @@ COUNT: Final = TypeAdapter[int](Annotated[Whole, Ge(1)])
 JOBS: Final = TypeAdapter[int](Annotated[Whole, Ge(1), Le(PROCESSES.most)])
 NAME: Final = TypeAdapter[str | None](str | None)
 NAMES: Final = TypeAdapter[tuple[str, ...]](tuple[str, ...])
-SETTINGS: Final = TypeAdapter[Settings](Settings)
 
 
 def argument(form: TypeAdapter[T], value: Any, where: str, allowed: str) -> T:
-    """Return an argument in its form. Raises InputError."""
+    """Return an argument in its form, one of several also by itself. Raises InputError."""
     try:
-        return form.validate_python(value, strict=True)
+        return form.validate_python(_several(value) if form in (SIZES, NAMES) else value, strict=True)
     except ValidationError:
         raise InputError(wrong(value, allowed), where=where) from None
 
@@ -49,7 +51,7 @@ def _several(value: Any) -> Any:
 
 def sizes(value: Any) -> tuple[int, ...]:
     """Return numbers of devices, also a single one."""
-    return argument(SIZES, _several(value), "devices", "numbers of devices, e.g. devices=[8, 64, 384]")
+    return argument(SIZES, value, "devices", "numbers of devices, e.g. devices=[8, 64, 384]")
 
 
 def size(value: Any) -> int | None:
@@ -70,7 +72,7 @@ def jobs(value: Any) -> int:
 def names(value: Any) -> tuple[str, ...]:
     """Return names of plans, also a single one, every one once."""
     allowed = 'names of plans, every one once, e.g. plans=["zero3", "zero-topo"], or a dict of plans by name'
-    found = argument(NAMES, _several(value), "plans", allowed)
+    found = argument(NAMES, value, "plans", allowed)
     if any("," in each for each in found) or len(set(found)) < len(found):
         raise InputError(wrong(value, allowed), where="plans")
     return found
@@ -83,7 +85,9 @@ def name(value: Any, where: str = "plan") -> str | None:
 
 def settings(value: Any) -> Settings:
     """Return values by dotted key."""
-    return argument(SETTINGS, value, "settings", 'a dict of dotted keys, e.g. {"training.grad_accum": 4}')
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return value
+    raise InputError(wrong(value, 'a dict of dotted keys, e.g. {"training.grad_accum": 4}'), where="settings")
 
 
 def fidelity(value: Any) -> Fidelity | None:

@@ -72,6 +72,8 @@ class _Rules:
             yield from unknown
             return
         yield from self.layouts.offsets(op)
+        if not isinstance(op, Compute) and op.token is not None and self.tensors[op.token.name].role != "token":
+            yield "placements", f"{op.token.name} with role token", f"role {self.tensors[op.token.name].role}"
         if isinstance(op, Collective):
             yield from self._collective(op)
         elif isinstance(op, Exchange):
@@ -297,6 +299,9 @@ class _Rules:
             if tensor.weight is None:
                 if ref in op.reads:
                     yield from self.layouts.placed(ref.name, REPLICATE, " (a value for all ranks)")
+            elif tensor.role in kind.renewed and (ref in op.reads) != (ref in op.writes):
+                got = "read, not written" if ref in op.reads else "written, not read"
+                yield "references", f"{ref.name} read and written by the {op.kind}", got
             elif master is None:
                 wanted = f"the master of {tensor.weight}, read by the same {op.kind}"
                 yield "references", wanted, f"only {ref.name}"

@@ -35,9 +35,10 @@ PREVIOUS_STEP: Final = Version(-1)  # of a copy that was written in the step bef
 STEPPED: Final = Version(1)
 
 
-def check_values(schedule: Schedule, roles: Sequence[CheckedRole]) -> None:
-    """Check sums and versions of all roles."""
-    step = _Step(schedule, roles)
+def check_values(schedule: Schedule, roles: Sequence[CheckedRole], num_micro: int | None = None) -> None:
+    """Check sums and versions of all roles; `num_micro`: micro-batches in the programs, if not those of a whole
+    step."""
+    step = _Step(schedule, roles, num_micro)
     walks = [_Walk(step, number) for number in range(len(roles))]
     step.run([walk.run() for walk in walks])
     for walk in walks:
@@ -51,7 +52,7 @@ class _Step:
     An op is known by its number through all roles: `base[role] + index`.
     """
 
-    def __init__(self, schedule: Schedule, roles: Sequence[CheckedRole]) -> None:
+    def __init__(self, schedule: Schedule, roles: Sequence[CheckedRole], num_micro: int | None) -> None:
         self.schedule, self.roles = schedule, roles
         self.base = list(accumulate((checked.program.num_ops for checked in roles), initial=0))
         self.gradients: dict[Home, list[int]] = {}  # every op that has made a gradient of a weight
@@ -59,7 +60,7 @@ class _Step:
         self.used: dict[tuple[Home, Contributions], tuple[int, Ref]] = {}  # gradients that were used, and first where
         self.normed: dict[Contributions, int] = {}  # sums of norms that the optimizer reads, and its first op that does
         self.optimizer = schedule.meta.get("optimizer", "adam")
-        micro = schedule.meta.get("grad_accum")
+        micro = num_micro or schedule.meta.get("grad_accum")
         most = max((call.micro for checked in roles for call in checked.role.calls), default=0) + 1
         self.num_micro = micro if isinstance(micro, int) else most
         self.sent = SharedCalls[tuple[Form, ...]]()

@@ -94,6 +94,16 @@ def in_micro_batch_1(matches: Matches) -> Matches:
 FAULTS: list[tuple[str, Change, tuple[str, ...]]] = [
     # ── sums, versions and order ──
     (
+        "small ddp",
+        op(where("all_reduce"), token=Ref("gradient_norm")),
+        ("placements: ", "gradient_norm with role token", "found role scalar"),
+    ),
+    (
+        "small ddp",
+        op(where("adam", label="step.head"), writes=(Ref(f"{HEAD}.master"), Ref(HEAD))),
+        ("references: step.head", f"{HEAD}.moments read and written by the adam", "found read, not written"),
+    ),
+    (
         "eight zero3",
         without(where("reduce_scatter", label="backward", layer=1, touches=f"{DENSE}.grad.ordered0")),
         ("references: backward of layer 1", "accumulate gradient", f"{DENSE}.grad.hop0", "no op writes it"),
