@@ -149,17 +149,14 @@ class MailPending:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchPending:
-    """All that a batch of messages brings."""
-
-    messages: tuple[Pending, ...]
+class SentPending:
+    """A message that was sent, which is done at once."""
 
     def is_done(self) -> bool:
-        return all(message.is_done() for message in self.messages)
+        return True
 
     def wait(self) -> None:
-        for message in self.messages:
-            message.wait()
+        """It is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +167,16 @@ class LoopbackWire:
     channel: Channel
     rank: int
     members: tuple[int, ...]
+    in_batches: bool = False
 
-    def exchange(self, moves: Sequence[WireMessage]) -> BatchPending:
-        due = []
-        for move in moves:
-            peer = self.members[move.peer]
-            if move.is_send:
-                self.world.send((self.channel, self.rank, peer), move.values)
-            else:
-                due.append(self.world.receive((self.channel, peer, self.rank), move.values))
-        return BatchPending(tuple(due))
+    def exchange(self, moves: Sequence[WireMessage]) -> list[Pending]:
+        return [self._started(move, self.members[move.peer]) for move in moves]
+
+    def _started(self, move: WireMessage, peer: int) -> Pending:
+        if not move.is_send:
+            return self.world.receive((self.channel, peer, self.rank), move.values)
+        self.world.send((self.channel, self.rank, peer), move.values)
+        return SentPending()
 
 
 def _combined(

@@ -46,22 +46,32 @@ class TorchWire:
     group: Any
     members: tuple[int, ...]
     staged: bool
+    in_batches: bool
 
-    def exchange(self, moves: Sequence[WireMessage]) -> TorchPending:
-        calls, arriving = [], []
-        for move in moves:
-            values = move.values
-            if self.staged:
-                values = copied(values, HOST) if move.is_send else empty_like(values, HOST)
-                arriving += [] if move.is_send else [(move.values, values)]
-            rank = self.members[move.peer]  # of the world
-            calls.append(dist.P2POp(dist.isend if move.is_send else dist.irecv, values, rank, group=self.group))
+    def exchange(self, moves: Sequence[WireMessage]) -> list[TorchPending]:
+        sides = [self._side(move) for move in moves]
+        calls = [
+            dist.P2POp(
+                dist.isend if move.is_send else dist.irecv,
+                values,
+                self.members[move.peer],  # of the world
+                group=self.group,
+            )
+            for move, (values, _) in zip(moves, sides, strict=True)
+        ]
+        works = dist.batch_isend_irecv(calls) if calls else []
+        if not self.in_batches:
+            return [TorchPending([work], None, deliver) for work, (_, deliver) in zip(works, sides, strict=True)]
+        return [TorchPending(works, None)] if works else []
 
-        def deliver(result: None) -> None:
-            for values, room in arriving:
-                values.copy_(room)
-
-        return TorchPending(dist.batch_isend_irecv(calls), None, deliver)
+    def _side(self, move: WireMessage) -> tuple[Array, Callable[[Any], Any]]:
+        """What torch is given for a message, and what is done when it has arrived."""
+        if not self.staged:
+            return move.values, lambda _: None
+        if move.is_send:
+            return copied(move.values, HOST), lambda _: None
+        room = empty_like(move.values, HOST)
+        return room, lambda _: move.values.copy_(room)
 
 
 class TorchTransport:
@@ -90,7 +100,7 @@ class TorchTransport:
         key = (channel.comm, channel.lane, tuple(groups))
         if key not in self._groups:
             self._groups[key] = self._new_group(members)
-        return TorchWire(self._groups[key], members, self._staged_for is not None)
+        return TorchWire(self._groups[key], members, self._staged_for is not None, self._world.backend == "nccl")
 
     def wire(self, channel: Channel) -> TorchWire:
         """This rank's end of a channel's group, for explicit transfers; all members call this, in the same order."""
@@ -128,8 +138,7 @@ class TorchTransport:
         peer = int(peer_of(op, self._mesh, own_rank) > own_rank)  # the partners are in the order of their ranks
         moves = [] if room is None else [WireMessage(peer, False, room)]
         moves += [] if message is None else [WireMessage(peer, True, message.contiguous())]
-        batch = self._wires[channel_of(op, self._mesh)].exchange(moves)
-        return TorchPending([batch], room)
+        return TorchPending(self._wires[channel_of(op, self._mesh)].exchange(moves), room)
 
     def call(
         self, channel: Channel, kind: CollectiveKind, message: Array, reduction: PartialOp = "sum"

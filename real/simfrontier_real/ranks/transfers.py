@@ -117,7 +117,7 @@ class Carrier:
 
     Messages are copied when they set out and received into room of their own, so that what is written meanwhile does
     not disturb them. No deadlock: a member that is in the earliest round waits for members in that round alone, all of
-    which have started it.
+    which have started it; messages between the same two members go in the order of rounds on both.
     """
 
     areas: Sequence[Array]
@@ -127,21 +127,38 @@ class Carrier:
     coding: PerHopCoder | None
 
     def rounds(self, part: MemberPart) -> Iterator[Pending]:
-        """Start round after round; the batch that each yields must have been waited for before the next is asked
-        for."""
-        room = self.blank if self.coding is None else self.coding.room
+        """Start round after round; what is yielded must have been waited for before the next is asked for."""
+        return self._in_batches(part) if self.wire.in_batches else self._as_they_arrive(part)
+
+    def _in_batches(self, part: MemberPart) -> Iterator[Pending]:
+        """A round is one batch, which ends as a whole."""
         for each in part.rounds:
-            moves = [WireMessage(peer, True, self._encoded(place)) for peer, place in each.sends]
-            rooms = [None if write.peer is None else room(write.place.size) for write in each.writes]
-            moves += [
-                WireMessage(write.peer, False, values)
-                for write, values in zip(each.writes, rooms, strict=True)
-                if write.peer is not None
-            ]
-            if moves:
-                yield self.wire.exchange(moves)
+            rooms = self._rooms(each)
+            yield from self.wire.exchange([*self._sends(each), *_receives(each, rooms)])
             for write, values in zip(each.writes, rooms, strict=True):
                 self._combine(write, values)
+
+    def _as_they_arrive(self, part: MemberPart) -> Iterator[Pending]:
+        """All receives are posted at once; a round ends when what it brings has arrived, and sends are waited for at
+        the end."""
+        rooms = [self._rooms(each) for each in part.rounds]
+        receives = [move for each, own in zip(part.rounds, rooms, strict=True) for move in _receives(each, own)]
+        arriving, sending = iter(self.wire.exchange(receives)), list[Pending]()
+        for each, own in zip(part.rounds, rooms, strict=True):
+            sending += self.wire.exchange(self._sends(each))
+            for write, values in zip(each.writes, own, strict=True):
+                if write.peer is not None:
+                    yield next(arriving)
+                self._combine(write, values)
+        yield from sending
+
+    def _rooms(self, of: Round) -> list[Array | None]:
+        """Room for what each write of a round brings; None for a copy within the line."""
+        room = self.blank if self.coding is None else self.coding.room
+        return [None if write.peer is None else room(write.place.size) for write in of.writes]
+
+    def _sends(self, of: Round) -> list[WireMessage]:
+        return [WireMessage(peer, True, self._encoded(place)) for peer, place in of.sends]
 
     def _encoded(self, place: LineRange) -> Array:
         values = self._at(place)
@@ -167,3 +184,11 @@ class Carrier:
 
     def _at(self, place: LineRange) -> Array:
         return self.areas[place.area][place.low : place.high]
+
+
+def _receives(of: Round, rooms: Sequence[Array | None]) -> list[WireMessage]:
+    return [
+        WireMessage(write.peer, False, values)
+        for write, values in zip(of.writes, rooms, strict=True)
+        if write.peer is not None
+    ]

@@ -47,7 +47,7 @@ def group_of(mesh: Mesh, axes: tuple[str, ...], rank: int) -> tuple[int, tuple[i
 
 
 class Pending(Protocol):
-    """A collective, an exchange or a batch of messages that has started."""
+    """A collective, an exchange, a message or a batch of messages that has started."""
 
     def is_done(self) -> bool:
         """Whether `wait` would return at once (False where that cannot be known without waiting)."""
@@ -55,7 +55,7 @@ class Pending(Protocol):
     def wait(self) -> Any:
         """The result: all-gather [members, n] from [n]; reduce-scatter [n] from [members, n]; all-reduce [n] from [n];
         all-to-all [members, n] from [members, n], the row of each member; exchange: what has arrived (None where
-        nothing comes); batch: None."""
+        nothing comes); messages: None."""
 
 
 class Transport(Protocol):
@@ -81,9 +81,14 @@ class WireMessage(NamedTuple):
 class Wire(Protocol):
     """One member's end of one channel's group, for explicit transfers. Members are numbered in the group's order."""
 
-    def exchange(self, moves: Sequence[WireMessage]) -> Pending:
-        """Start a batch of messages, none of which waits for another; never blocks for another rank. Messages between
-        the same two members go in the order of the calls, and must not be touched until the batch is waited for."""
+    @property
+    def in_batches(self) -> bool:
+        """Whether messages may only be in flight together where they were started together, as those of devices."""
+
+    def exchange(self, moves: Sequence[WireMessage]) -> Sequence[Pending]:
+        """Start messages, none of which waits for another; never blocks for another rank. Return one Pending for each,
+        or (`in_batches`) one for all. Messages between the same two members go in the order of the calls, and must not
+        be touched until they have been waited for."""
 
 
 def collectives_of(schedule: Schedule) -> list[Collective]:
