@@ -134,13 +134,14 @@ class RendezvousWire:
 
     net: Rendezvous
     member: int
+    in_batches: bool
 
-    def exchange(self, moves: Sequence[WireMessage]) -> Batch:
-        batch = Batch(len(moves))
-        for move in moves:
+    def exchange(self, moves: Sequence[WireMessage]) -> list[Batch]:
+        batches = [Batch(len(moves))] * len(moves) if self.in_batches else [Batch(1) for _ in moves]
+        for move, batch in zip(moves, batches, strict=True):
             ends = (self.member, move.peer) if move.is_send else (move.peer, self.member)
             self.net.calls[(*ends, move.is_send)].append((batch, move.values))
-        return batch
+        return batches[:1] if self.in_batches else batches
 
 
 class DeadlockError(Exception):
@@ -148,10 +149,11 @@ class DeadlockError(Exception):
 
 
 def raced(kind: CollectiveKind, parts: list[MemberPart], messages: list[Array], seed: int) -> list[Array]:
-    """Members and messages go on in any order. A member that is looked at stops exactly where it would block."""
+    """Members and messages go on in any order, in batches with every second seed. A member that is looked at stops
+    exactly where it would block."""
     numbers, net = random.Random(seed), Rendezvous()
     pendings = pendings_over(
-        [RendezvousWire(net, member) for member in range(len(parts))],
+        [RendezvousWire(net, member, seed % 2 == 1) for member in range(len(parts))],
         kind,
         recipe_of("ring", len(parts)),
         parts,
