@@ -1,4 +1,5 @@
-"""What an op takes alone, and what a collective takes alone: everything that needs a price asks here."""
+"""Prices of ops on a machine: the time of an op or a collective alone, and its load. Everything that needs a price asks
+here."""
 
 from simfrontier.core.cost.alone import EqualGroups as EqualGroups
 from simfrontier.core.cost.call import Flow as Flow, OpWork as OpWork, PricedOp as PricedOp, pair_shape as pair_shape

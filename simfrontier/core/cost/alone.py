@@ -22,11 +22,11 @@ GROUP_WAIT = "wait"
 
 @dataclass(eq=False)
 class EqualGroups:
-    """All devices of the first nodes of a machine, in equal groups that make the same call at the same time.
+    """Equal groups of all devices of the first nodes of a machine, which make the same call at the same time.
 
     `stride`: a group takes every stride-th device; 1 is one group of all, devices_per_node one group for each device of
-    a node. A group smaller than a node has the node to itself. Raises InputError where the machine has not so many
-    devices, or groups would be of one device or lie unevenly on the nodes.
+    a node. A group smaller than a node has the node to itself. Raises InputError if the machine has fewer devices, or
+    if groups would be of one device or lie unevenly on the nodes.
     """
 
     machine: Machine
@@ -56,7 +56,8 @@ class EqualGroups:
 
     @classmethod
     def of(cls, fabric: Fabric, groups: NDArray[np.integer]) -> EqualGroups:
-        """Groups of ranks [num_groups, group size] of a job, all alike, which make the same call at the same time."""
+        """Return equal groups of ranks [num_groups, group size] of a job, all alike, which make the same call at the
+        same time."""
         made = cls.__new__(cls)
         made.machine, made.fabric = fabric.machine, fabric
         made.num_devices, made.num_nodes = groups.size, fabric.num_nodes
@@ -66,7 +67,7 @@ class EqualGroups:
 
     @classmethod
     def over(cls, fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> EqualGroups:
-        """The groups over some axes of a mesh; InputError as `group_shape`."""
+        """Return the groups over some axes of a mesh. Raises InputError as `group_shape`."""
         group_shape(fabric, mesh, axes)
         return cls.of(fabric, mesh.groups(axes))
 
@@ -74,22 +75,22 @@ class EqualGroups:
         self.groups, self.shape = groups, _shape(self.machine, np.sort(self.fabric.device_of[groups[0]]))
 
     def seconds(self, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
-        """Time of the call by what the library takes for it."""
+        """Return the time of the call by the fastest algorithm that the library may choose for it."""
         call = Call(kind, (num_bytes,), self.shape)
         return self.fastest(call, library, call.algorithms(library))[0]
 
     def fastest(self, call: Call, library: Library, names: Sequence[str]) -> tuple[float, str]:
-        """Time of a call by the fastest of some algorithms, and its name."""
+        """Return the time of a call by the fastest of some algorithms, and the name of that algorithm."""
         by = ((sum([self.seconds_by(name, library, call.kind, size) for size in call.sizes]), name) for name in names)
         return min(by, key=lambda each: each[0])
 
     def seconds_by(self, name: str, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
-        """Time of the call by an algorithm."""
+        """Return the time of the call by an algorithm."""
         return algorithm(name).seconds_alone(self, library, kind, num_bytes)
 
     def sent_per_s(self, name: str, library: Library) -> float:
-        """What a rank of the slowest group sends by an algorithm, all groups having equal parts of the links, at the
-        shares that the library reaches, and at most its cap."""
+        """Return the bytes per second that a rank of the slowest group sends by an algorithm: at most the library's
+        cap, with all groups having equal parts of the links at the shares that the library reaches."""
         by = algorithm(name)
         cap, shares = by.cap_bytes_per_s(library, self.shape), by.shares_on(library, self.machine)
         asked = library.ring_order, cap, tuple(shares.values())
@@ -112,15 +113,15 @@ class EqualGroups:
     def split(
         self, name: str, into: Callable[[Fabric, NDArray[np.integer]], Iterable[NDArray[np.integer]]]
     ) -> list[EqualGroups]:
-        """The same ranks in other groups, as an algorithm of that name splits its calls; laid out once."""
+        """Return the same ranks in other groups, as an algorithm of that name splits its calls; laid out once."""
         if name not in self._split:
             self._split[name] = [EqualGroups.of(self.fabric, groups) for groups in into(self.fabric, self.groups)]
         return self._split[name]
 
 
 def group_shape(fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> GroupShape:
-    """Ranks, nodes and packages of the groups over `axes`. Raises InputError where a group has unequal numbers of
-    ranks on its nodes, which no algorithm here is written for."""
+    """Return the numbers of ranks, nodes and packages of the groups over `axes`. Raises InputError if a group has
+    unequal numbers of ranks on its nodes, which no algorithm here supports."""
     machine = fabric.machine
     devices = np.sort(fabric.device_of[mesh.groups(axes)], axis=1)
     shape, nodes = _shape(machine, devices[0]), devices // machine.devices_per_node
@@ -134,7 +135,7 @@ def group_shape(fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> GroupShape
 
 
 def _shape(machine: Machine, devices: NDArray[np.integer]) -> GroupShape:
-    """Of a group of devices."""
+    """Return the shape of a group of devices."""
     return GroupShape(
         size=len(devices),
         num_nodes=len(np.unique(devices // machine.devices_per_node)),
@@ -151,7 +152,7 @@ def pattern_key(axes: tuple[str, ...], name: str) -> str:
 
 
 def refuse_alone(library: Library, names: Sequence[str]) -> None:
-    """Raise InputError for an algorithm by which single calls are modelled, but no schedule."""
+    """Raise InputError for an algorithm that is modelled for single calls only, not within a schedule."""
     for by in map(algorithm, names):
         if by.not_as_loads:
             raise InputError(f"library {library.name}: {by.not_as_loads}")
@@ -168,13 +169,15 @@ class AlgorithmChoices:
     laid_out: dict[tuple[str, ...], EqualGroups] = field(default_factory=dict)
 
     def over(self, axes: tuple[str, ...]) -> EqualGroups:
-        """The groups over `axes`; InputError as `EqualGroups.over`, where no pattern is written for them."""
+        """Return the groups over `axes`. Raises InputError as `EqualGroups.over`, if no pattern is implemented for
+        them."""
         if axes not in self.laid_out:
             self.laid_out[axes] = EqualGroups.over(self.fabric, self.mesh, axes)
         return self.laid_out[axes]
 
     def pattern(self, axes: tuple[str, ...], name: str) -> Pattern:
-        """Return what a collective over `axes` loads by an algorithm, or who waits for whom in it (GROUP_WAIT)."""
+        """Return the load pattern of a collective over `axes` by an algorithm, or its pattern of waiting only
+        (GROUP_WAIT)."""
         if (axes, name) not in self.patterns:
             calls = self.over(axes)
             if name == GROUP_WAIT:
@@ -188,7 +191,7 @@ class AlgorithmChoices:
         return self.patterns[axes, name]
 
     def choose(self, op: Collective, schedule: Schedule) -> str:
-        """The algorithm the library takes: by its own rule, or else the one that is fastest alone, of those it has."""
+        """Return the algorithm that the library takes: by its own rule, or else the fastest alone of those it has."""
         calls = self.over(op.axes)
         call = Call.of(op, schedule, calls.shape)
         options = call.algorithms(self.library)

@@ -1,4 +1,4 @@
-"""What an op asks of a machine: latency, amount and load; and a collective call as a library's law sees it."""
+"""Work of an op on a machine (latency, amount and load), and a collective call as the input of a library's law."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ LOCAL = "local"  # key of the pattern of ranks by themselves
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """How an activity class loads the link classes at speed 1, and the largest speed it has by itself.
+    """Load of an activity class on the link classes at speed 1, and the largest speed that it has by itself (`cap`).
 
-    `reserved`: what it keeps of the link classes for as long as it runs, at any speed: the compute units of a
-    collective's channels. It is taken before what is left is shared.
+    `reserved`: the part of the link classes that it keeps for as long as it runs, at any speed: the compute units of a
+    collective's channels. It is subtracted before the rest is shared.
     """
 
     rows: NDArray[np.int64]
@@ -41,9 +41,9 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class OpWork:
-    """One op on one activity class: latency in seconds, then `amount` at a speed of at most `alone`; `flow` is
-    interned. While latency lasts the flow `starting`, which moves nothing, holds what `flow` holds; -1: nothing. Where
-    something is dead that it needs, it stands still: its latency is endless."""
+    """Work of one op on one activity class: latency in seconds, then `amount` at a speed of at most `alone`; `flow` is
+    the number of an interned flow. During the latency the flow `starting`, which moves nothing, reserves what `flow`
+    reserves (-1: nothing). If the op needs a dead component, it stands still: its latency is infinite."""
 
     latency_s: float
     amount: float
@@ -53,12 +53,12 @@ class OpWork:
 
     @property
     def alone_s(self) -> float:
-        """Its time without contention."""
+        """Time in seconds without contention."""
         return np.inf if self.stands_still else self.latency_s + (self.amount / self.alone if self.amount else 0.0)
 
     @property
     def stands_still(self) -> bool:
-        """Whether it cannot go on before the machine is in another state."""
+        """True if it cannot go on before the machine changes to another state."""
         return self.latency_s == np.inf
 
 
@@ -68,15 +68,15 @@ STILL = OpWork(np.inf, 0.0, 1.0, -1)  # a wait of a dead device
 
 @dataclass(frozen=True, slots=True)
 class PricedOp:
-    """An op on every activity class of its pattern; on those of other roles there is no work."""
+    """An op priced on every activity class of its pattern; there is no work on classes of other roles."""
 
     pattern: str
     works: tuple[OpWork, ...]
 
 
 class Call(NamedTuple):
-    """A call that equal groups of a shape make at the same time: its kind, who adds, what carries it (`via`), and the
-    bytes of its messages, which follow one another."""
+    """A call that equal groups of a shape make at the same time: its kind, when its addition takes place
+    (`is_added_later`), what carries it (`via`), and the bytes of its messages, which follow one another."""
 
     kind: CollectiveKind
     sizes: tuple[float, ...]
@@ -86,37 +86,38 @@ class Call(NamedTuple):
 
     @classmethod
     def of(cls, op: Collective, schedule: Schedule, shape: GroupShape) -> Call:
-        """The call of an op, whose groups have that shape."""
+        """Return the call of an op whose groups have that shape."""
         sizes = tuple([message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh)])
         return cls(op.kind, sizes, shape, op.is_added_later, op.via)
 
     def algorithms(self, library: Library) -> tuple[str, ...]:
-        """What may carry it; errors as `candidate_algorithms`."""
+        """Return the names of the algorithms that may carry the call. Raises errors as `candidate_algorithms`."""
         return candidate_algorithms(library, self.kind, self.is_added_later, self.via, max(self.sizes), self.shape)
 
     def algorithms_left(self, library: Library) -> dict[str, bool]:
-        """Of each of its algorithms whether the library's own rule leaves it; as `algorithms_left` of libraries."""
+        """Return for each of the call's algorithms whether the library's own rule leaves it; as `algorithms_left` of
+        libraries."""
         return algorithms_left(library, self.kind, self.is_added_later, self.via, max(self.sizes), self.shape)
 
     def volume_bytes(self, algorithm: str) -> float:
-        """Bytes that a rank sends by an algorithm."""
+        """Return the bytes that a rank sends by an algorithm."""
         return float(sent_part(self.kind, algorithm, self.shape.size) * sum(self.sizes))
 
     def latency_s(self, algorithm: str, library: Library, sent_per_s: float) -> float:
-        """Time beyond its volume over the rate at which a rank sends."""
+        """Return the time beyond volume / (rate at which a rank sends), in seconds."""
         by = algorithm_of(algorithm)
         return sum([by.latency_s(library, self.kind, size, self.shape, sent_per_s) for size in self.sizes])
 
     def seconds(self, algorithm: str, library: Library, sent_per_s: float) -> float:
-        """Its time at that rate; endless where nothing can be sent."""
+        """Return the time of the call at that rate; infinite if nothing can be sent."""
         by, is_sent = algorithm_of(algorithm), sent_per_s > 0.0
         rate = where(is_sent, sent_per_s, 1.0)
         seconds = sum([by.seconds_at(library, self.kind, size, self.shape, rate) for size in self.sizes])
         return where(is_sent, seconds, math.inf)
 
     def least_s(self, algorithm: str, library: Library, slowest_per_s: float) -> float:
-        """No more than its time in any group whose ranks send at that rate or faster: the least start-up, and its bytes
-        at the library's cap."""
+        """Return a lower bound of the call's time in any group whose ranks send at that rate or faster: the least
+        start-up, plus its bytes at the library's cap."""
         by = algorithm_of(algorithm)
         start_up = sum(by.least_latency_s(library, self.kind, size, self.shape, slowest_per_s) for size in self.sizes)
         return start_up + sum(self.sizes) * by.sent(self.kind, self.shape.size) / by.cap_bytes_per_s(
@@ -128,15 +129,16 @@ class Call(NamedTuple):
 
 
 def pair_shape(edges: Sequence[int]) -> GroupShape:
-    """Of two ranks whose messages cross these boundaries (same package, same node, between nodes)."""
+    """Return the shape of two ranks whose messages cross these boundaries (same package, same node, between nodes)."""
     return GroupShape(size=2, num_nodes=1 + bool(edges[2]), num_packages=2 - bool(edges[0]))
 
 
 def exchange_latency_s(num_bytes: float, shape: GroupShape, library: Library, sent_per_s: float) -> float:
-    """What an exchange takes beyond its larger message over the rate at which its ranks send."""
+    """Return the time of an exchange beyond (bytes of its larger message) / (rate at which its ranks send), in
+    seconds."""
     return algorithm_of(DIRECT).latency_s(library, "all_to_all", num_bytes, shape, sent_per_s)
 
 
 def exchange_s(num_bytes: float, shape: GroupShape, library: Library, sent_per_s: float) -> float:
-    """Time of an exchange, nothing else running."""
+    """Return the time of an exchange without contention."""
     return exchange_latency_s(num_bytes, shape, library, sent_per_s) + num_bytes / sent_per_s

@@ -32,7 +32,8 @@ _WORD_BYTES: Final = 4  # speeds count uncompressed 32-bit values
 
 
 def coding_s(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Machine) -> float:
-    """Seconds of arithmetic of what encodes or decodes on a typical device; 0 for other ops and plain casts.
+    """Return the seconds of arithmetic of an op that encodes or decodes, on a nominal device; 0 for other ops and plain
+    casts.
 
     Assumed: a codec's kernel keeps all compute units busy, at the same speed for any message that is worth coding.
     """
@@ -46,7 +47,8 @@ def coding_s(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Ma
 
 
 def _per_byte_s(codec: Codec, encodes: bool, machine: Machine) -> float:
-    """Seconds per byte of uncompressed 32-bit values. Raises InputError where the machine does not say."""
+    """Return the seconds per byte of uncompressed 32-bit values. Raises InputError if the machine has no speeds of the
+    codec."""
     if not codec.is_opaque:
         return 0.0
     speeds = machine.device.codecs.get(codec.name)
@@ -63,7 +65,8 @@ def _per_byte_s(codec: Codec, encodes: bool, machine: Machine) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PerHopCoding:
-    """What each byte on the wire takes of the two ranks at its ends: seconds of coding, and bytes of memory."""
+    """Cost of coding per byte on the wire, for the two ranks at its ends: seconds, and bytes of memory traffic;
+    `num_gaps`: kernel gaps per call."""
 
     seconds: float
     hbm_bytes: float
@@ -71,10 +74,10 @@ class PerHopCoding:
 
     @classmethod
     def of(cls, op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Machine) -> PerHopCoding:
-        """Of an op that codes every message by itself; nothing for others.
+        """Return the coding cost of an op that codes every message separately; NO_CODING for other ops.
 
-        A rank encodes what it sends and decodes what it gets, one after the other and between transfers: nothing of
-        that is assumed to overlap. Both kernels read and write a message once, plain and coded.
+        A rank encodes what it sends and decodes what it receives, sequentially and between transfers: no overlap is
+        assumed. Both kernels read and write each message once, plain and coded.
         """
         if not op.per_hop:
             return NO_CODING
@@ -85,7 +88,7 @@ class PerHopCoding:
         return cls(seconds, 2.0 * (1.0 + DTYPE_BYTES[plain] * values), 2 * hops)
 
     def added_s(self, volume_bytes: float, machine: Machine) -> float:
-        """By how much a call takes longer in which a rank sends so many bytes."""
+        """Return the seconds that coding adds to a call in which a rank sends `volume_bytes`."""
         return self.num_gaps * machine.device.kernel_gap_s + volume_bytes * self.seconds
 
 
@@ -93,9 +96,9 @@ NO_CODING: Final = PerHopCoding(0.0, 0.0, 0)
 
 
 class Kernel(NamedTuple):
-    """Local work as a device sees it: bytes through memory, seconds of arithmetic on a typical device (both 0 of what
-    moves nothing), and its roofline time there in two parts: seconds that are the same on any device (`fixed_s`), and
-    those that a slower one takes longer (`paced_s`)."""
+    """Local work on a device: bytes through memory, seconds of arithmetic on a nominal device (both 0 if it moves
+    nothing), and its roofline time there in two parts: seconds that are the same on any device (`fixed_s`), and seconds
+    that scale inversely with the device's speed (`paced_s`)."""
 
     num_bytes: float
     arithmetic_s: float
@@ -104,8 +107,8 @@ class Kernel(NamedTuple):
 
     @classmethod
     def of(cls, op: Compute, schedule: Schedule, machine: Machine) -> Kernel:
-        """Of an op: of a hook the host's time (a stream's wait for another takes none), of a measured kernel or a pause
-        what it took, of what moves nothing the gap before a kernel."""
+        """Return the kernel of an op: for a hook the host's time (a stream's wait for another takes none), for a
+        measured kernel or a pause its measured time, for an op that moves nothing the gap before a kernel."""
         kind = kind_of(op)
         if isinstance(kind, WaitKind):
             return cls(0.0, 0.0, machine.host.hook_s if op.lane == "host" else 0.0, 0.0)
@@ -121,13 +124,13 @@ class Kernel(NamedTuple):
         return cls(num_bytes, math_s, machine.device.kernel_gap_s, machine.device.roofline_s(math_s, num_bytes))
 
     def seconds(self, speed: float) -> float:
-        """Its time on a device of that relative speed."""
+        """Return the time on a device of that relative speed."""
         return self.fixed_s + self.paced_s / speed
 
 
 def least_kernel_s(op: Compute, schedule: Schedule, machine: Machine, speed: float) -> float:
-    """No more than the time of a kernel of the model on devices of that speed and slower, wherever a plan keeps the
-    weights: with the traffic of its activations alone."""
+    """Return a lower bound of the time of a model kernel on devices of that speed and slower, wherever a plan keeps the
+    weights: its time with the traffic of its activations only."""
     held = (schedule.tensors[ref.name] for ref in (*op.reads, *op.writes))
     parts = ((tensor, 1 if op.piece is None else op.piece.share_of(tensor)) for tensor in held)
     traffic = sum(tensor.local_bytes(schedule.mesh) // share for tensor, share in parts if tensor.role == "activation")
@@ -137,7 +140,8 @@ def least_kernel_s(op: Compute, schedule: Schedule, machine: Machine, speed: flo
 
 
 def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
-    """Seconds of arithmetic on a typical device: of a matrix product by the machine's law, of coding by its codecs."""
+    """Return the seconds of arithmetic on a nominal device: of a matrix product by the machine's law, of coding by its
+    codecs."""
     if op.matmul is None:
         return coding_s(op, schedule.tensors, schedule.mesh, machine)
     batch, m, n, k = matmul_shape(op, schedule.mesh)
@@ -152,7 +156,8 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
 
 
 def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
-    """Bytes through memory: of the model's kernels without products, as many more as the stack's are less fused."""
+    """Return the bytes through memory; for the model's kernels without matrix products, scaled up where the stack fuses
+    less."""
     traffic = float(traffic_bytes(op, schedule.tensors, schedule.mesh))
     is_pointwise = op.matmul is None and is_work(op)
     return traffic * machine.kernels.traffic(op.kind) if is_pointwise else traffic

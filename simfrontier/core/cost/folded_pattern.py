@@ -1,4 +1,4 @@
-"""A pattern on a folded fabric, and how fast its groups send when nothing else runs."""
+"""A pattern on a folded fabric, and the rates at which its groups send without contention from others."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ AT_ONCE = 2**21  # numbers of an array, so that it stays small
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldedPattern:
-    """The activity classes of one pattern of a folding, of that pattern alone or of all patterns of a schedule.
+    """Activity classes of one pattern of a folding; the folding may be of that pattern alone or of all patterns of a
+    schedule.
 
     peak     [num_classes] largest payload on a wire
     edges    [num_classes, 3] messages that cross a boundary
-    columns  [num_classes] what each class takes from each link class
+    columns  [num_classes] load of each class on each link class
     """
 
     fabric: Fabric
@@ -31,14 +32,14 @@ class FoldedPattern:
 
     @classmethod
     def of(cls, fabric: Fabric, folding: Folding, key: str, pattern: Pattern) -> FoldedPattern:
-        """The pattern of a key in a folding."""
+        """Return the pattern of a key in a folding."""
         _, first = np.unique(folding.activity_class[key], return_index=True)
         columns = tuple([folding.column(key, number) for number in range(len(first))])
         return cls(fabric, folding, pattern.peak[first], pattern.edges[first], columns)
 
     @classmethod
     def alone(cls, fabric: Fabric, pattern: Pattern, exact: bool = False) -> FoldedPattern:
-        """A pattern folded by itself; `exact`: each group is a class."""
+        """Return a pattern folded by itself; `exact`: each group is a class."""
         return cls.of(fabric, fold(fabric, {LONE: pattern}, exact=exact), LONE, pattern)
 
     def sent_per_s(
@@ -50,12 +51,12 @@ class FoldedPattern:
         """Return the bytes per second that a rank of each class sends, the rates of all being max-min fair.
 
         Args:
-            cap_bytes_per_s: what the library lets a rank send at most, one number or [num_variations].
-            scale: by class of links, by what their capacity is multiplied, likewise; None: by 1.
+            cap_bytes_per_s: the most that the library lets a rank send, one number or [num_variations].
+            scale: factor on the capacity of each class of links, by its name, likewise; None: 1.
             runs: [num_classes] which classes run; the rate of others is 0. None: all.
 
         Returns:
-            [num_classes], or [num_classes, num_variations] where the cap has a value for each variation.
+            [num_classes], or [num_classes, num_variations] if the cap has a value for each variation.
         """
         cap = np.multiply.outer(self.peak, cap_bytes_per_s)
         speeds = self.speeds(cap.reshape(len(cap), -1), scale, runs)
@@ -68,8 +69,8 @@ class FoldedPattern:
         runs: Sequence[bool] | None = None,
         eased: Floats | None = None,
     ) -> Floats:
-        """The same as speeds of the classes' busiest wires, [num_classes, num_variations] as `cap`; `eased`:
-        [num_link_classes] the part of its load that counts."""
+        """Return the same rates as speeds of the classes' busiest wires, [num_classes, num_variations] like `cap`;
+        `eased`: [num_link_classes] fraction of the load that counts."""
         rows = np.unique(np.concatenate([column.rows[column.wire > 0.0] for column in self.columns]))
         usage = np.zeros((len(rows), len(self.columns)))
         for number, column in enumerate(self.columns):

@@ -1,4 +1,4 @@
-"""Prices of ops on a schedule's layout: the work of each activity class, by what the op is."""
+"""Prices of ops on a schedule's layout: the work of each activity class, by kind of op."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def priced_compute(layout: Layout, op: Compute) -> PricedOp:
 
 
 def priced_exchange(layout: Layout, op: Exchange) -> PricedOp:
-    """Price messages between two ranks as direct messages: an all-to-all of two members by the library's law, its
-    start-up once for both directions, at the share of the links that direct messages reach.
+    """Price messages between two ranks as direct messages: an all-to-all of two members by the library's law, with one
+    start-up for both directions, at the share of the links that direct messages reach.
 
-    Assumed: both directions go at once, full duplex, and the smaller message ends with the larger; a send and a
-    receive that are issued together start up once. No table of measured calls holds for them.
+    Assumed: both directions go at once, full duplex, and the smaller message ends with the larger; a send and a receive
+    that are issued together start up once. Tables of measured calls do not apply to them.
     """
     there, back = exchanged_bytes(op, layout.schedule.tensors, layout.schedule.mesh)
     key, volume = layout.key_of(op), float(max(there, back))
@@ -59,7 +59,7 @@ def priced_exchange(layout: Layout, op: Exchange) -> PricedOp:
 
 
 def priced_collective(layout: Layout, op: Collective) -> PricedOp:
-    """Price a call by the library's law: a latency, and then the payload on its busiest wire."""
+    """Price a call by the library's law: a latency, followed by the payload on its busiest wire."""
     if op.number in layout.small:
         return _small(layout, op)
     table = layout.table(op)
@@ -78,13 +78,13 @@ def priced_collective(layout: Layout, op: Collective) -> PricedOp:
 
 
 def _measured(layout: Layout, op: Collective, table: CallTable) -> PricedOp:
-    """A call of which times were measured: alone, on a machine as it should be, it takes the table's time.
+    """Price a call by measured times: alone, on a nominal machine, it takes the table's time.
 
-    It flows at the rate of the table's largest messages, and what is left of its time is latency; where nothing is
-    left, at the rate that its time asks for. What that rate asks of a link or memory beyond its nominal capacity,
-    the measurement shows not to be asked, and is cut off. A call on a host with a bus keeps the whole bus for all
-    of its time: there the ranks share the cores, which copy and are woken up for every message, so calls take
-    turns.
+    It flows at the rate of the table's largest messages, and the rest of its time is latency; if nothing is left for
+    latency, it flows at the rate that its time implies. Where that rate demands more of a link or memory than the
+    nominal capacity, the measurement shows that the excess is not needed, and it is cut off. A call on a host with a
+    bus keeps the whole bus for all of its time: there the ranks share the cores, which copy and are woken up for every
+    message, so calls take turns.
     """
     name, key, call = layout.algorithms[op.number], layout.key_of(op), layout.call(op)
     by, has_bus = algorithm_of(name), layout.machine.node.has_bus
@@ -120,15 +120,15 @@ def _works(
     coding: PerHopCoding = NO_CODING,
     eased: Floats | None = None,
 ) -> tuple[OpWork, ...]:
-    """The works of messages of a pattern, on each activity class.
+    """Return the works of a pattern's messages, one for each activity class.
 
     volume     bytes that a rank sends
     rates      [num_classes] bytes per second that a rank sends alone
-    latency_s  of a class at its rate
-    runs       [num_classes] whether the class has a part in it
-    hbm        bytes of memory per byte that a rank sends
-    cap        what the library lets a rank send at most
-    eased      [num_link_classes] the part of its load that counts; None: all
+    latency_s  function of a class and its rate
+    runs       [num_classes] whether the class takes part
+    hbm        bytes of memory traffic per byte that a rank sends
+    cap        the most bytes per second that the library lets a rank send
+    eased      [num_link_classes] fraction of the load that counts; None: all
     """
     works = []
     num_units = layout.machine.device.num_compute_units
@@ -156,7 +156,7 @@ def _works(
 
 
 def _small(layout: Layout, op: Collective) -> PricedOp:
-    """A call that takes its time alone and loads nothing; its groups still wait for each other."""
+    """Price a call that takes its time alone and loads nothing; its groups still wait for each other."""
     key = pattern_key(op.axes, GROUP_WAIT)
     name, table, call = layout.algorithms[op.number], layout.table(op), layout.call(op)
     if table is None:

@@ -1,6 +1,6 @@
-"""Prices: how long ops take alone on so many devices of a machine, in closed form and without a simulation.
+"""Prices: the time of ops alone on the first devices of a machine, in closed form and without a simulation.
 
-What a pattern costs depends on how its groups lie, not on the plan, so that plans on other meshes find it again.
+The cost of a pattern depends on how its groups lie, not on the plan, so that plans on other meshes reuse it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PricedCall = tuple[Call, Strides]  # and where its ranks stand
 
 @dataclass
 class Prices:
-    """Seconds of ops, alone and of the slowest group, on the first `num_devices` of a machine, with what is always
-    wrong with it and not dead."""
+    """Seconds of ops, alone and for the slowest group, on the first `num_devices` of a machine, with those
+    perturbations that last all the time, dead components excluded."""
 
     machine: Machine
     library: Library
@@ -51,7 +51,8 @@ class Prices:
         self.slowest, self.fastest = float(self.fabric.speed.min()), float(self.fabric.speed.max())
 
     def by(self, library: Library) -> Prices:
-        """Those of another library on the same devices, where groups stay laid out, and pairs that it sends alike."""
+        """Return the prices of another library on the same devices; the layout of groups is reused, and that of pairs
+        if both libraries send messages alike."""
         messages = algorithm(DIRECT)
         sends_alike = messages.shares_on(library, self.machine) == messages.shares_on(self.library, self.machine)
         return Prices(
@@ -65,7 +66,7 @@ class Prices:
         )
 
     def seconds(self, op: Op, schedule: Schedule) -> float:
-        """Time of an op. Raises InputError where groups lie unevenly on the nodes."""
+        """Return the time of an op. Raises InputError if groups lie unevenly on the nodes."""
         match op:
             case Compute():
                 return Kernel.of(op, schedule, self.machine).seconds(self.slowest)
@@ -76,10 +77,10 @@ class Prices:
                 return self._exchange_s(schedule.mesh, op.axis, op.ends, float(size))
 
     def floor_s(self, op: Compute | Collective, schedule: Schedule) -> float:
-        """What no simulation of an op (fidelities `flow` and `analytic`) falls below, whatever runs beside it, however
-        its groups come together, and wherever a plan keeps the weights: a kernel's least on the fastest device; a
-        collective's start-up, and its bytes at the most that the library lets a
-        rank send. 0 for calls of which times were measured, and for those on two levels."""
+        """Return a lower bound of an op's time in any simulation (fidelities `flow` and `analytic`), whatever overlaps
+        with it, however its groups come together, and wherever a plan keeps the weights: for a kernel its least time on
+        the fastest device, for a collective its start-up plus its bytes at the most that the library lets a rank send.
+        0 for calls with measured times, and for those on two levels."""
         if isinstance(op, Compute):
             return least_kernel_s(op, schedule, self.machine, self.fastest)
         call = self._call(op, schedule)
@@ -90,7 +91,7 @@ class Prices:
         return self._floors[call]
 
     def _least_s(self, name: str, call: Call, groups: EqualGroups) -> float:
-        """The least of a call by an algorithm, whichever of the groups makes it."""
+        """Return a lower bound of a call's time by an algorithm, whichever of the groups makes it."""
         if not algorithm(name).has_floor:
             return 0.0
         return call.least_s(name, self.library, groups.sent_per_s(name, self.library))
@@ -117,7 +118,7 @@ class Prices:
         return Call.of(op, schedule, self._groups[groups].shape), groups
 
     def _table(self, op: Collective, groups: EqualGroups) -> CallTable | None:
-        """The times measured of a call, if there are any."""
+        """Return the table of measured times of a call, None if there is none."""
         return self.library.table(call_of(op), groups.shape)
 
     def _algorithms(self, call: Call) -> tuple[str, ...]:
@@ -126,7 +127,7 @@ class Prices:
         return names
 
     def boundaries_s(self, mesh: Mesh, axis: str, num_bytes: float) -> list[float]:
-        """Times of messages of that size from each coordinate of an axis to the next, one way; of at most
+        """Return the times of messages of that size from each coordinate of an axis to the next, one way; for at most
         `MOST_BOUNDARIES` boundaries, evenly spread."""
         count = mesh[axis] - 1
         chosen = sorted({number * count // MOST_BOUNDARIES for number in range(MOST_BOUNDARIES)}) if count else ()
@@ -140,14 +141,15 @@ class Prices:
         return exchange_s(num_bytes, shape, self.library, rate)
 
     def _pair(self, pairs: NDArray[np.integer]) -> tuple[GroupShape, float]:
-        """What a pair is that lies farthest apart, and bytes per second that the slowest sends."""
+        """Return the shape of the pair that lies farthest apart, and the bytes per second that the slowest pair
+        sends."""
         pattern = paired(self.fabric, pairs, 1, 0, algorithm(DIRECT).shares_on(self.library, self.machine))
         _, rates = equal_parts(self.fabric, pattern)
         farthest = int(np.flatnonzero(pattern.edges.sum(axis=0)).max())
         return pair_shape([boundary == farthest for boundary in range(3)]), float(rates.min())
 
     def over(self, mesh: Mesh, axes: tuple[str, ...]) -> Strides:
-        """Where the ranks of the groups over some axes stand; the groups are laid out then. Raises InputError where
+        """Return the strides of the groups over some axes, and lay the groups out on first use. Raises InputError if
         they lie unevenly on the nodes."""
         key = tuple((_stride(mesh, axis), mesh[axis]) for axis in axes if mesh[axis] > 1)
         if key not in self._groups:
@@ -156,5 +158,5 @@ class Prices:
 
 
 def _stride(mesh: Mesh, axis: str) -> int:
-    """How far apart ranks stand that are neighbours on an axis."""
+    """Return the distance between ranks that are neighbours on an axis."""
     return mesh.size(mesh.names[mesh.names.index(axis) + 1 :])

@@ -37,7 +37,7 @@ class Pricing(Layout):
     priced: dict[int, PricedOp] = field(default_factory=dict, init=False)
 
     def of(self, op: Op) -> PricedOp:
-        """The priced op (each distinct op is priced once)."""
+        """Return the priced op (each distinct op is priced once)."""
         known = self.priced.get(op.number)
         if known is None:
             match op:
@@ -51,7 +51,7 @@ class Pricing(Layout):
         return known
 
     def work_of(self, op: Op, cls: int) -> OpWork:
-        """What an op asks of the machine on a rank class."""
+        """Return the work of an op on a rank class."""
         priced = self.of(op)
         return priced.works[int(self.folding.activity_of(priced.pattern)[cls])]
 
@@ -64,8 +64,8 @@ def price(
     exact: bool = False,
     placement: Placement = "block",
 ) -> Pricing:
-    """Lay the schedule's ranks out on the machine, choose algorithms, build patterns and fold them. Of a perturbation
-    that changes over time, what is wrong at the beginning of step 0.
+    """Lay the schedule's ranks out on the machine, choose algorithms, build patterns and fold them. A perturbation that
+    changes over time is taken as at the beginning of step 0.
 
     Placement as Slurm's distributions: `block` fills node after node, `cyclic` deals ranks out over the nodes in turn.
     """
@@ -81,10 +81,10 @@ def price_states(
     placement: Placement = "block",
     in_classes: bool = True,
 ) -> tuple[Pricing, ...]:
-    """The same of a machine in several states, one after another, without times: what is alike is so in all of them.
-    Nodes of devices of many speeds are put `in_classes` where there is one role and nothing is `exact`; a step of
-    stages waits for the slowest of each. Algorithms are chosen as if nothing were dead; what a dead link would carry
-    takes another way, if there is one."""
+    """Price a schedule as `price`, on a machine in several states, one after another, without times; a class is alike
+    in all of them. Nodes of devices of many speeds are put `in_classes` if there is one role and nothing is `exact`; a
+    step of stages waits for the slowest of each. Algorithms are chosen as if nothing were dead; the load of a dead link
+    is rerouted, if there is another way."""
     mesh, assignment = schedule.mesh, role_assignment_of(schedule)
     if mesh.num_ranks > machine.num_devices:
         raise InputError(f"{machine.name} has {machine.num_devices} devices; the mesh needs {mesh.num_ranks}")
@@ -155,14 +155,16 @@ def price_states(
 
 
 def _node_classes(states: Sequence[Fabric]) -> Ints | None:
-    """The class of every node of a machine in several states [num_nodes]; None where each is by itself."""
+    """Return the class of every node of a machine in several states [num_nodes]; None if each is in a class of its
+    own."""
     speeds, networks = (np.stack(each) for each in zip(*(state.node_speeds() for state in states), strict=True))
     classes = classes_of_nodes(speeds, networks)
     return None if len(np.unique(classes)) == len(classes) else classes
 
 
 def folded_anew(pricing: Pricing, link_colour: NDArray[np.int64] | None = None, exact: bool = False) -> Pricing:
-    """The same, with links told apart by a colour, too [num_links], or with every rank and link by itself."""
+    """Return the pricing folded again, with links also distinguished by a colour [num_links], or with every rank and
+    link in a class of its own."""
     assignment, nominal_of_link = pricing.role_assignment, pricing.nominal[pricing.folding.link_class]
     states = [(pricing.fabric, pricing.patterns)]
     (folding,) = fold_states(states, None if assignment.is_one else assignment.of_rank, exact, link_colour)
@@ -175,7 +177,7 @@ def folded_anew(pricing: Pricing, link_colour: NDArray[np.int64] | None = None, 
 
 
 def placed(placement: Placement, num_ranks: int, num_nodes: int, machine: Machine) -> NDArray[np.int64] | None:
-    """The device of every rank [num_ranks]; None where rank i has device i."""
+    """Return the device of every rank [num_ranks]; None if rank i has device i."""
     if placement == "block" or num_nodes == 1:
         return None
     ranks = np.arange(num_ranks)

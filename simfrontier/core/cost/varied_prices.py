@@ -1,4 +1,4 @@
-"""Prices of ops on machines with other numbers: seconds alone, for all variations at once."""
+"""Prices of ops under variations of machine and library parameters: seconds alone, for all variations at once."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ CLOSE: Final = 1e-9  # relative: the pricing of a schedule and these add the sam
 
 
 class VariedPrices:
-    """Seconds of ops alone, of each activity class [num_activity_classes, num_variations], by the formulas that price
-    them for a simulation. Numbers of machine and library that vary are arrays [num_variations]; the first of these is
-    the pricing as it is."""
+    """Seconds of ops alone, for each activity class [num_activity_classes, num_variations], by the formulas that price
+    them for a simulation. Parameters of machine and library that vary are arrays [num_variations]; the first variation
+    is the pricing itself."""
 
     def __init__(self, pricing: Pricing, machine: Machine, library: Library, num_variations: int) -> None:
         self.pricing, self.machine, self.library, self.num_variations = pricing, machine, library, num_variations
@@ -35,8 +35,8 @@ class VariedPrices:
         self.has_other_algorithm = np.zeros(self.num_variations, bool)  # of some call
 
     def alone_s(self, op: Op) -> Floats:
-        """Time of an op; nothing where a class has no part in it, or stands still. Raises SimfrontierError where the
-        first variation is not the pricing's own."""
+        """Return the time of an op; 0 where a class takes no part in it, or stands still. Raises SimfrontierError if
+        the first variation differs from the pricing."""
         if op.number not in self._known:
             base = np.array([work.alone_s for work in self.pricing.of(op).works])
             match op:
@@ -54,7 +54,8 @@ class VariedPrices:
         return self._known[op.number]
 
     def factor(self, rows: Ints, op: Op) -> Floats:
-        """How many times as long as in the first variation it takes in others [num_activity_classes, len(rows)]."""
+        """Return the time of an op relative to the first variation, for variations `rows` [num_activity_classes,
+        len(rows)]."""
         alone = self.alone_s(op)
         before = np.repeat(alone[:, :1], len(rows), axis=1)
         return np.divide(alone[:, rows], before, out=np.ones(before.shape), where=before > 0.0)
@@ -76,7 +77,8 @@ class VariedPrices:
         return out
 
     def _collective(self, op: Collective, base: Floats) -> Floats:
-        """By what the library takes in each variation; a call of which times were measured takes these."""
+        """Return the time of a collective by the algorithm that the library takes in each variation; measured times do
+        not vary."""
         out = np.repeat(base[:, None], self.num_variations, axis=1)
         if self.pricing.table(op) is not None:
             return out
@@ -92,7 +94,7 @@ class VariedPrices:
         return out
 
     def _fastest(self, op: Collective, call: Call, left: Mapping[str, bool]) -> Ints:
-        """The place of the algorithm that the library takes among those that may be left [num_variations]."""
+        """Return the index in `left` of the algorithm that the library takes in each variation [num_variations]."""
         if len(left) == 1:
             return np.zeros(self.num_variations, np.int64)
         seconds = np.empty((len(left), self.num_variations))
@@ -102,21 +104,21 @@ class VariedPrices:
         return fastest
 
     def _call_s(self, op: Collective, call: Call, name: str, sent: Floats) -> Floats:
-        """Time of a call by an algorithm, whose ranks send at those rates [..., num_variations]."""
+        """Return the time of a call by an algorithm whose ranks send at those rates [..., num_variations]."""
         schedule = self.pricing.schedule
         hops = PerHopCoding.of(op, schedule.tensors, schedule.mesh, self.machine)
         seconds: Any = call.seconds(name, self.library, sent)  # type: ignore[arg-type]
         return np.asarray(seconds + hops.added_s(call.volume_bytes(name), self.machine))
 
     def _sent(self, op: Collective, name: str) -> Floats:
-        """The rate of every activity class: that of the slowest where the classes are not of this algorithm."""
+        """Return the rate of every activity class; that of the slowest if the classes are not of this algorithm."""
         pricing, key = self.pricing, pattern_key(op.axes, name)
         if op.number in pricing.small or name != pricing.algorithms[op.number]:
             return self._slowest(op, name)
         return self._rates(key, name, pricing.shape(op.axes), pricing.folded(key), pricing.runs(op, key))
 
     def _slowest(self, op: Collective, name: str) -> Floats:
-        """The rate of the slowest group by any algorithm, all running [num_variations]."""
+        """Return the rate of the slowest group by any algorithm, with all groups running [num_variations]."""
         pricing, key = self.pricing, pattern_key(op.axes, name)
         if key in pricing.counted:
             folded = pricing.by_itself(key)
@@ -131,8 +133,8 @@ class VariedPrices:
     def _rates(
         self, key: str, by: str, shape: GroupShape | None, folded: FoldedPattern, runs: tuple[bool, ...] | None
     ) -> Floats:
-        """Bytes per second that a rank of each activity class sends [num_activity_classes, num_variations]; without a
-        `shape` no library holds it up."""
+        """Return the bytes per second that a rank of each activity class sends [num_activity_classes, num_variations];
+        without a `shape` no library's cap limits it."""
         if (key, runs) not in self._rates_of:
             cap = np.inf if shape is None else algorithm(by).cap_bytes_per_s(self.library, shape)
             self._rates_of[key, runs] = folded.sent_per_s(
@@ -141,7 +143,8 @@ class VariedPrices:
         return self._rates_of[key, runs]
 
     def _scale(self, by: str) -> dict[str, Floats]:
-        """Of each class of links, how many times as much it carries by an algorithm as in the first variation."""
+        """Return the capacity of each class of links by an algorithm, relative to the first variation
+        [num_variations]."""
         if by not in self._scales:
             shares, links = algorithm(by).shares_on(self.library, self.machine), self.machine.link_classes
             carried = {
