@@ -1,1 +1,1 @@
-"""What is read from files: scenarios, and measured tables and traces."""
+"""Input files: scenarios, measured tables and traces."""

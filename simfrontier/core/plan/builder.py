@@ -77,7 +77,7 @@ class ProgramBuilder:
     # ── one micro-batch ──
 
     def forward(self, micro: int) -> None:
-        """Embedding and layers of the part, and the head's forward, which is left open."""
+        """Run the embedding and the layers of the part, and the head's forward; the head's call is left open."""
         work = self.workload
         if self.part.first:
             self._ops(work.embedding.forward, 0, micro, "forward")
@@ -89,8 +89,8 @@ class ProgramBuilder:
             self._head(work.head.forward, micro, "forward")
 
     def backward(self, micro: int) -> None:
-        """The head's backward, then that of the part's layers, recomputed first where they are checkpointed, and of the
-        embedding."""
+        """Run the backward of the head, of the part's layers (after recomputing their forward where they are
+        checkpointed), and of the embedding."""
         work = self.workload
         if self.part.last:
             self._head(work.head.backward, micro, "backward")
@@ -107,7 +107,7 @@ class ProgramBuilder:
 
     @cached_property
     def _around_recomputation(self) -> tuple[tuple[WorkOp, ...], tuple[WorkOp, ...]]:
-        """The ops of a layer's backward before those of its forward that are done again, and after."""
+        """Return the ops of a layer's backward before, and after, the recomputation of its forward."""
         ops = self.workload.layer.backward
         if self.workload.checkpointing == "full":
             return (), ops
@@ -123,8 +123,8 @@ class ProgramBuilder:
         self.at_head = False
 
     def _use_of(self, weight: str) -> str:
-        """What the head adds to the names of the buffers that a weight of the embedding is gathered into: a tied
-        table is used twice in a pass."""
+        """Return the suffix that the head adds to the names of buffers into which a weight of the embedding is
+        gathered: a tied table is used twice in a pass. Empty for all other weights."""
         first = next(iter(self.workload.weights.values())).owner
         return ".head" if self.at_head and self.workload.weights[weight].owner == first else ""
 
@@ -132,7 +132,8 @@ class ProgramBuilder:
         return gathered_name(weight, stage, self._use_of(weight))
 
     def _used(self, weight: Weight, layer: int, micro: int, stage: Stage) -> Ref:
-        """What a pass computes with of a weight that is not whole: its copy, or a buffer that is gathered for it."""
+        """Return the tensor that a pass reads for a weight that is not whole: its copy, or the buffer into which it is
+        gathered."""
         home = layer if weight.per_layer else 0
         if self.plan.gathers_once:
             return Ref(f"{weight.name}.copy", home)
@@ -176,7 +177,8 @@ class ProgramBuilder:
         return refs
 
     def _is_repeated(self, weight: Weight, layer: int) -> bool:
-        """Whether checkpointing runs the weight's forward twice: that of layers, never that of embedding and head."""
+        """Return whether checkpointing runs the weight's forward twice: for weights of layers, never of embedding and
+        head."""
         work = self.workload
         return work.checkpointing == "full" and weight.per_layer and work.is_checkpointed(layer)
 
@@ -220,8 +222,8 @@ class ProgramBuilder:
         )
 
     def _value_moves(self, src: Ref, dst: Ref, purpose: Purpose) -> None:
-        """A value takes another placement, in one hop over all axes that cut the model, or another label of it than
-        before; a move across samples is a statistic, whatever its `purpose`."""
+        """Add the move of a value to another placement: one hop over all axes that cut the model. A move across samples
+        is a statistic, whatever its `purpose`."""
         before, after = (dict(self.tensors[ref.name].placement.shards) for ref in (src, dst))
         of_samples = {axis for axis in self.plan.axes if before.get(axis) == after.get(axis)}
         axes = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in of_samples)
@@ -237,14 +239,16 @@ class ProgramBuilder:
         self.move(purpose, src, dst, (hop,))
 
     def _samples_crossed(self, src: Ref, dst: Ref) -> tuple[str, ...]:
-        """The axes that divide the batch over which a value comes together: an op needs it of all samples."""
+        """Return the axes of the batch over which a value is gathered or summed, because an op needs it of all
+        samples."""
         before, after = (self.tensors[ref.name].placement for ref in (src, dst))
         left = {axis for axis, _ in (*before.shards, *before.partial)} - {axis for axis, _ in after.shards}
         return tuple(axis for axis in self.mesh.live(self.plan.axes) if axis in left - after.partial_axes)
 
     def _may_be_coded(self, hop: Hop, src: Ref, dst: Ref) -> bool:
-        """A value's sum of the model's own type; neither a maximum, nor wider sums, nor, where it is coded as a whole,
-        an all-reduce of what does not divide by the ranks that would scatter it."""
+        """Return whether messages of this move may be coded: only sums in the model's own type; no maxima, no wider
+        sums, and, where a value is coded as a whole, no all-reduce of a size that does not divide by the ranks that
+        would scatter it."""
         tensor, after = self.tensors[src.name], self.tensors[dst.name].placement
         partial = tensor.placement.partial
         if tensor.dtype != self.workload.precision.model or any(op != "sum" for _, op in partial):
@@ -255,12 +259,12 @@ class ProgramBuilder:
     # ── values ──
 
     def _home(self, use: Use, layer: int, micro: int, form: str) -> Ref:
-        """The instance of a form of a value that an op of a layer means."""
+        """Return the instance of a form of a value to which a use in an op of a layer refers."""
         name, shift = use
         return Ref(form, layer + shift if self.workload.values[name].per_layer else 0, micro)
 
     def _read(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> Ref:
-        """An operand where the op needs it; `again` is the instance that recomputation makes."""
+        """Return an operand in the placement that the op needs; `again` is the instance that recomputation writes."""
         name = use[0]
         again = name in self.redone and stage != "forward" and self.workload.is_checkpointed(layer)
         needed = self.layout.needed(op, self.workload.values[name].dims)
@@ -278,13 +282,15 @@ class ProgramBuilder:
         return copy
 
     def _kept_input(self, use: Use, layer: int, micro: int, again: bool) -> Ref | None:
-        """What the recomputation of a layer, or else its forward, has gathered of a value."""
+        """Return the value as gathered by the recomputation of a layer, or else by its forward; None if neither gathers
+        it."""
         stages: tuple[Stage, ...] = ("recompute", "forward") if self.workload.is_checkpointed(layer) else ("forward",)
         forms = (value_name(use[0], again and stage == "recompute", stage) for stage in stages)
         return next((self._home(use, layer, micro, form) for form in forms if form in self.tensors), None)
 
     def _write(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> tuple[Ref, Ref | None]:
-        """Where the op puts a result, and where it has to be moved from there."""
+        """Return the tensor to which the op writes a result, and the one to which it must be moved (None if it is the
+        same)."""
         name = use[0]
         again = stage == "recompute"
         given = self.layout.given(op, self.workload.values[name].dims)
@@ -295,7 +301,8 @@ class ProgramBuilder:
         return self._home(use, layer, micro, made), kept
 
     def _branches(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> list[Ref]:
-        """The sum of partial values that an addition reads, formed before it is reduced: one move serves all."""
+        """Add the local sum of the partial values that an addition reads, and the reduction of this sum: one move
+        serves all. Return the operand."""
         late = self.layout.summed_late[op.name]
         again, value = stage == "recompute", f"{op.name}.branches"
         named = OpName(f"{op.named._replace(streams=()).text}.branches", streams=op.named.streams)
@@ -317,7 +324,7 @@ class ProgramBuilder:
     # ── ops ──
 
     def _op(self, op: WorkOp, layer: int, micro: int, stage: Stage, fetched: list[Ref]) -> None:
-        """An op with its operands; the first of a module waits for all that was `fetched` for the module."""
+        """Add an op with its operands; the first op of a module waits for everything `fetched` for the module."""
         late = self.layout.summed_late.get(op.name, ())
         early = tuple(use for use in self.layout.uses(op.reads) if use[0] not in late)
         reads = [self._read(op, use, layer, micro, stage) for use in early]
@@ -363,9 +370,9 @@ class ProgramBuilder:
         return Ref(name, layer if self.workload.states[name].per_layer else 0)
 
     def _gradient_targets(self, op: WorkOp, layer: int, micro: int) -> tuple[list[Ref], list[Ref]]:
-        """Where the gradients of an op go: (raw gradients that it writes, raw gradients and accumulators that it adds
-        to). Of a weight that a pass uses several times, the first op of the backward writes the gradient and the others
-        add to it, unless each use is reduced by itself."""
+        """Return the targets of an op's gradients: (raw gradients that it writes, raw gradients and accumulators that
+        it adds to). If a pass uses a weight several times, the first op of the backward writes the gradient and the
+        others add to it, unless each use is reduced by itself."""
         made, added = [], []
         for name in op.gradients:
             home = layer if self.workload.weights[name].per_layer else 0
@@ -378,7 +385,7 @@ class ProgramBuilder:
         return made, added
 
     def _raw(self, weight: str) -> str:
-        """A weight's gradient as it is made."""
+        """Return the name of a weight's gradient before reduction."""
         raw = f"{weight}.grad.raw"
         name = raw + (self._use_of(weight) if self.plan.reduces_each_use else "")
         if name not in self.tensors:
@@ -386,10 +393,10 @@ class ProgramBuilder:
         return name
 
     def _reduce(self, op: WorkOp, weight: Weight, layer: int, micro: int) -> None:
-        """The moves of a gradient that was just made: to its accumulator, once no op of the micro-batch adds to it, and
-        to the optimizer, once no micro-batch does.
+        """Add the moves of a gradient that an op has just written: to its accumulator, once no later op of the
+        micro-batch adds to it, and to the optimizer, once no later micro-batch does.
 
-        Autograd sums what reaches a parameter before the parameter's hooks run (`InputBuffer` of
+        Autograd sums all contributions to a parameter before the parameter's hooks run (`InputBuffer` of
         torch/csrc/autograd/engine.cpp), and these reduce it: once, however often the weight is used. DeepSpeed refuses
         a second reduction (`params_already_reduced` of runtime/zero/stage_1_and_2.py and stage3.py), FSDP2 has a weight
         in one group.

@@ -1,4 +1,4 @@
-"""Compression of messages by parallel dimension: named policies, and what each makes of a plan's moves."""
+"""Compression of messages by parallel dimension: named policies, and their effect on a plan's moves."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ class Compression:
 
     @property
     def plain(self) -> Codec | None:
-        """How messages are sent that are not compressed; None: as they are."""
+        """Codec of messages that are not compressed; None if they are sent as stored."""
         return Plain("fp32") if self.widens else None
 
     def codec(self, dimension: Dimension) -> Codec | None:
-        """How messages of a dimension are coded."""
+        """Return the codec of messages of a dimension; None if they are not compressed."""
         codec: Codec | None = getattr(self, dimension)
         return codec
 
     def hop(self, hop: Hop, dimension: Dimension) -> Hop:
-        """A hop whose messages are of a dimension."""
+        """Return the hop with the codec of its messages' dimension."""
         codec = self.codec(dimension) or self.plain
         if codec is None:
             return hop
@@ -78,7 +78,7 @@ class Compression:
         return replace(hop, codec=codec, least_bytes=self.least_bytes, per_hop=self.per_hop, below=self.plain)
 
     def hops(self, hops: Mapping[Purpose, tuple[Hop, ...]]) -> dict[Purpose, tuple[Hop, ...]]:
-        """All routes of a plan, each coded as its dimension is."""
+        """Return all routes of a plan, each hop with the codec of its dimension."""
         return {
             purpose: tuple(self.hop(hop, OF_PURPOSE[purpose]) for hop in legs) if purpose in OF_PURPOSE else legs
             for purpose, legs in hops.items()
@@ -94,10 +94,8 @@ class Compression:
 
 
 def parse_policy(text: str) -> dict[Dimension, Codec | None]:
-    """A named policy, with its rates after a colon: `naive-zfp:8`, `naive-mpc`, `MZHybrid:8`, `ZHybrid:8/16`, `none`.
-
-    Raises InputError.
-    """
+    """Parse a named policy, with its rates after a colon: `naive-zfp:8`, `naive-mpc`, `MZHybrid:8`, `ZHybrid:8/16`,
+    `none`. Raises InputError."""
     name, colon, rest = text.partition(":")
     if name not in POLICIES:
         raise InputError(f"compression {text!r}: {nearest(name, POLICIES)}, or a table of dp, tp, pp and zero")
@@ -140,8 +138,8 @@ def _listed(text: str) -> dict[Dimension, Codec | None]:
 
 
 def written(value: Any) -> str:
-    """What a scenario says, a policy or a table from dimensions to codecs, as the text of `compression_of`, looked
-    through. Raises InputError."""
+    """Return the text of `compression_of` for a scenario's value, which is a policy or a table from dimensions to
+    codecs, after checking it. Raises InputError."""
     text = value
     if isinstance(value, Mapping):
         for key, codec in value.items():

@@ -23,7 +23,7 @@ FAMILIES: dict[str, tuple[type[Options], Callable[..., Plan]]] = {**ZERO, **TENS
 
 
 def make_plan(name: str, options: Options, mesh: Mesh) -> Plan:
-    """The plan that a family's options mean on a mesh. Raises InputError."""
+    """Return the plan of a family's options on a mesh. Raises InputError."""
     maker = FAMILIES[options.family][1]
     return maker(name, options, mesh) if isinstance(options, TensorOptions) else maker(name, options, mesh, mesh.names)
 
@@ -55,12 +55,12 @@ def plan_family(maker: Made) -> Made:
 
 
 def own_families() -> frozenset[str]:
-    """The names of the families that `plan_family` has made."""
+    """Return the names of the families registered with `plan_family`."""
     return frozenset(FAMILIES) - _SHIPPED
 
 
 def _fields(name: str, maker: Maker) -> dict[str, Any]:
-    """The keyword parameters of a function as fields of a pydantic model."""
+    """Return the keyword parameters of a function as fields of a pydantic model."""
     types, fields = get_type_hints(maker), {}
     for parameter in list(inspect.signature(maker).parameters.values())[1:]:
         if parameter.name in Options.model_fields:
@@ -95,7 +95,7 @@ def _plan_of(maker: Maker, form: type[Options]) -> Callable[[str, Options, Mesh,
 
 
 def _as_given(key: str, value: Any) -> Any:
-    """An option as the function takes it."""
+    """Return an option in the form that the function takes."""
     return str(value or PLAIN) if key.endswith("codec") else value
 
 
@@ -105,7 +105,7 @@ AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes
 
 
 def read_options(form: type[Options], table: Mapping[str, Any], place: Key, axes: tuple[str, ...]) -> Options:
-    """The options of a form that a table means, at `place` of a file, over the mesh's `axes`. Raises InputError."""
+    """Return the options of a form from a table at `place` of a file, over the mesh's `axes`. Raises InputError."""
     options: Options = checked(_prepared(dict(table), place, axes), form, place)
     if isinstance(options, LatticeOptions):
         _refuse_outside_nesting(options, place)
@@ -113,7 +113,7 @@ def read_options(form: type[Options], table: Mapping[str, Any], place: Key, axes
 
 
 def table_of(options: BaseModel) -> dict[str, Any]:
-    """The table that reads as these options: the keys that were given."""
+    """Return the table that reads as these options: the keys that were set."""
     given = options.model_fields_set
     return {key: _as_table(getattr(options, key)) for key in type(options).model_fields if key in given}
 

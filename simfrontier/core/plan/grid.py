@@ -1,4 +1,4 @@
-"""Grids: how the ranks of a plan are laid out, how many are left for the data axes, and whether a model divides."""
+"""Grids: layout of a plan's ranks, ranks left for the data axes, and divisibility of the model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ Sizes = tuple[tuple[str, int], ...]
 
 
 def data_sizes(num_ranks: int, inner: int, per_node: int, per_package: int) -> Sizes:
-    """The data axes of `num_ranks` ranks that stand `inner` ranks apart: cut where packages and nodes end.
+    """Return the sizes of the data axes for `num_ranks` ranks at a stride of `inner` ranks, split at the bounds of
+    packages and nodes.
 
-    Where model-parallel ranks fill a package or a node, its axis has size 1.
+    An axis has size 1 where model-parallel ranks fill a package or a node.
     """
     gcd = math.gcd(num_ranks, per_package // inner) if per_package % inner == 0 else 1
     inner *= gcd
@@ -25,7 +26,8 @@ def data_sizes(num_ranks: int, inner: int, per_node: int, per_package: int) -> S
 
 
 def ranks_left(num_devices: int, model: Sizes) -> int:
-    """Data-parallel ranks beside a model-parallel grid. Raises InputError with the nearest numbers of devices."""
+    """Return the number of data-parallel ranks for a model-parallel grid on `num_devices` devices. Raises InputError
+    with the nearest numbers of devices that the grid divides."""
     size = math.prod(count for _, count in model)
     if num_devices % size == 0:
         return num_devices // size
@@ -43,7 +45,7 @@ def grid_mesh(outside: Sizes, data: Sizes, inside: Sizes) -> Mesh:
 
 
 def refuse_remainder(quantity: str, size: int, key: str, parts: int) -> None:
-    """Raise InputError where `size` (of `quantity`) does not divide by what the plan's `key` says, with the nearest
+    """Raise InputError if `size` (of `quantity`) does not divide by the value of the plan's `key`, with the nearest
     values of the key that work."""
     if size % parts == 0:
         return
@@ -53,7 +55,7 @@ def refuse_remainder(quantity: str, size: int, key: str, parts: int) -> None:
 
 
 def nearest_divisors(number: int, wanted: int) -> list[int]:
-    """The divisors next below and next above a number that does not divide."""
+    """Return the nearest divisors below and above a number that does not divide."""
     small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]  # numbers may be squares of widths
     divisors = {*small, *(number // d for d in small)}
     below, above = [d for d in divisors if d < wanted], [d for d in divisors if d > wanted]
@@ -61,5 +63,5 @@ def nearest_divisors(number: int, wanted: int) -> list[int]:
 
 
 def listed(numbers: Iterable[int]) -> str:
-    """Numbers in words: `8 and 16`."""
+    """Return numbers in words: `8 and 16`."""
     return " and ".join(map(str, numbers))

@@ -38,8 +38,8 @@ _BUFFERS: dict[TensorRole, TensorRole] = {
 def with_collectives(
     program: Program, mesh: Mesh, plan: Plan, blocking: frozenset[Purpose], ordered: frozenset[Purpose]
 ) -> Program:
-    """Every move of a plan as its collectives; `blocking` names the purposes whose calls block; values of the purposes
-    in `ordered` are copied in their order. The host's hooks are left out where the plan has none."""
+    """Replace every move of a program by its collectives. Calls of the purposes in `blocking` block; values of the
+    purposes in `ordered` are copied in their order. Hooks are left out if the plan has none."""
     maker = _MoveLowering(mesh, plan, blocking, ordered, dict(program.tensors))
     out: Placed = []
     for place, item in program.items:
@@ -67,7 +67,7 @@ _NEEDED_BY: Final[Mapping[Purpose, str]] = {
 
 
 def _more_hops(move: Move, hops: tuple[Hop, ...], before: Tensor, after: Tensor, axes: tuple[str, ...]) -> InputError:
-    """That the hops of a move do not lead to the state that needs it, and hops that would."""
+    """Return the error that the hops of a move do not lead to the placement that is needed, with hops that would."""
     wanted = [[*hop.axes] for hop in hops] + [[*axes]]
     shown = toml_value([{"axes": each} for each in wanted])
     named = " and ".join("+".join(hop.axes) for hop in hops) or "nothing"
@@ -94,7 +94,7 @@ class _MoveLowering:
         self.routes: dict[tuple[object, ...], tuple[MoveStep, ...]] = {}
 
     def ops(self, move: Move) -> list[Op]:
-        """The ops of one move; pairs whose steps differ (one is whole, one is sharded) go one after the other."""
+        """Return the ops of one move; pairs whose steps differ (one is whole, one is sharded) follow one another."""
         groups: dict[tuple[MoveStep, ...], list[tuple[Ref, Ref]]] = {}
         for src, dst in zip(move.src, move.dst, strict=True):
             key = move.hops, src.name, dst.name
@@ -121,7 +121,7 @@ class _MoveLowering:
         return self.routes[key]
 
     def _worth_coding(self, hop: Hop, before: Tensor, after: Tensor) -> Hop:
-        """The hop as it is for a tensor: small messages are sent as they are stored."""
+        """Return the hop for a tensor: without its codec if the message is small."""
         plain = hop.below or before.codec or Plain(before.dtype)
         elements = max(before.local_elements(self.mesh), after.local_elements(self.mesh))
         return Hop(hop.axes, plain, hop.via, whole=hop.whole) if hop.is_small(plain, elements) else hop
@@ -184,7 +184,7 @@ class _MoveLowering:
     def _merged(
         self, move: Move, step: MoveStep, codec: Codec, src: list[Ref], dst: list[Ref], buffers: list[Ref], lane: str
     ) -> list[Op]:
-        """All contributions side by side on every rank, which merges them."""
+        """Return the gather of all contributions to every rank, and their local merge."""
         own = Plain(self.tensors[src[0].name].dtype)
         if codec != own or step.per_hop:
             raise InputError(
@@ -200,9 +200,9 @@ class _MoveLowering:
     def _native(
         self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], buffers: list[Ref], lane: str, number: int
     ) -> list[Op]:
-        """A collective in the tensors' own type; interleaved pieces, and those of several tensors in one
-        call, are put in order before a reduction and after a gather (DeepSpeed's copies into and out of flat buffers).
-        Values are not, unless the plan asks for it: the dimension along which they are scattered and gathered is their
+        """Return a collective in the tensors' own type. Interleaved pieces, and those of several tensors in one call,
+        are reordered before a reduction and after a gather (DeepSpeed's copies into and out of flat buffers). Values
+        are not, unless they are in `ordered`: the dimension along which they are scattered and gathered is their
         slowest (Megatron-LM's sequence)."""
         if move.purpose in VALUES and move.purpose not in self.ordered:
             return [self._collective(move, step, src, dst, lane)]
@@ -248,7 +248,7 @@ class _MoveLowering:
         codec: Codec | None = None,
         stacked: tuple[str, ...] = (),
     ) -> Ref:
-        """A buffer of a move for `value`, holding what `origin` holds under another placement or codec."""
+        """Return a buffer of a move to `value`: the contents of `origin` under another placement or codec."""
         name = buffer_name(value.name, suffix)
         first, known = None, self.tensors.get(name)
         if known is not None and (known.placement, known.codec, known.stacked) != (placement, codec, stacked):
@@ -280,7 +280,7 @@ class _MoveLowering:
 
 
 def communicator(axes: tuple[str, ...], lane: str, groups: Groups) -> str:
-    """The communicator of groups over some axes, not all: one for them, or one on each lane."""
+    """Return the name of the communicator of groups over some axes, not all: one for them, or one on each lane."""
     return "+".join(axes) + ("" if groups == "axes" else f"/{lane}")
 
 

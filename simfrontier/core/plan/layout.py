@@ -1,4 +1,5 @@
-"""The placements of values under a plan: how it cuts every op, what ops then read and write, and what is kept."""
+"""Placements of values under a plan: the cuts of every op, the placements of its operands and results, and the
+placement in which each value is kept."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ class CutLayout:
         return self.plan.cross_entropy if logits is not None and logits.dims[-1] in self.plan.cuts else "whole"
 
     def exists(self, one: WorkOp | Value) -> bool:
-        """Whether this plan has an op or a value, which may be needed only where a label is cut, or by one method of
+        """Return whether this plan has an op or a value: some are needed only if a label is cut, or by one method of
         the loss."""
         return (not one.where_cut or one.where_cut in self.plan.cuts) and (
             not one.loss_methods or self.loss_method in one.loss_methods
@@ -60,7 +61,8 @@ class CutLayout:
         return tuple(use for use in uses if self.exists(self.workload.values[use[0]]))
 
     def split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:
-        """Which axis cuts which label of an op: the axes of `cuts`, the batch, or else the sequence."""
+        """Return the (axis, label) pairs that cut an op: by the axes of `cuts`, along the batch, or else along the
+        sequence."""
         key = op.kind, op.iteration
         if key not in self._splits:
             self._splits[key] = self._split(op)
@@ -79,14 +81,15 @@ class CutLayout:
         return tuple(out)
 
     def needed(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
-        """The placement that an operand with these labels must have."""
+        """Return the placement that an operand with these labels must have."""
         key = op.kind, op.iteration, dims
         if key not in self._needed:
             self._needed[key] = Placement(placements_of(dict(self.split(op)), dims)).on(self.mesh)
         return self._needed[key]
 
     def given(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
-        """The placement of a result with these labels: partial over the axes that cut what the op sums over."""
+        """Return the placement of a result with these labels: partial over the axes that cut labels the op sums
+        over."""
         key = op.iteration, op.matmul, op.kind, dims
         if key not in self._given:
             self._given[key] = self._as_given(op, dims)
@@ -100,7 +103,7 @@ class CutLayout:
         return Placement(placements_of(dict(split), dims), frozenset(), partial).on(self.mesh)
 
     def gradient(self, weight: Weight) -> Placement:
-        """The placement of a weight's gradient when it is made."""
+        """Return the placement of a weight's gradient before reduction."""
         op = next(op for op in self._every if weight.name in op.gradients)
         return self.given(op, weight.dims)
 
@@ -134,11 +137,11 @@ class CutLayout:
         return needed[value.name] if value.name in needed else self._of_data(value)
 
     def _of_data(self, value: Value) -> Placement:
-        """The placement of data that no op reads sample by sample."""
+        """Return the placement of data that no op reads sample by sample."""
         return Placement(placements_of(dict.fromkeys(self.plan.axes, BATCH), value.dims)).on(self.mesh)
 
     def _sum_branches(self) -> None:
-        """Additions of several values that are partial alike and that nothing else reads."""
+        """Find additions of several values that are partial over the same axes and have no other readers."""
         values = self.workload.values
         made = {name: self.given(op, values[name].dims) for op in self._every for name, _ in op.writes}
         readers: dict[str, list[str]] = {}

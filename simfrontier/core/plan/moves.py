@@ -34,12 +34,13 @@ class Hop:
     whole: bool = False
 
     def is_small(self, plain: Codec, elements: int) -> bool:
-        """Whether so many elements of a rank, in the codec `plain`, are sent as they are stored."""
+        """Return whether `elements` elements per rank, in the codec `plain`, take fewer than `least_bytes`, so that
+        they are not coded."""
         return plain.wire_bytes(elements) < self.least_bytes
 
     @property
     def scatters(self) -> bool:
-        """Whether an all-reduce is a scatter and a gather, because coded messages cannot be added up in between."""
+        """True if an all-reduce is a scatter and a gather, because coded messages cannot be added up in between."""
         return self.codec is not None and self.codec.is_opaque and not self.per_hop
 
 
@@ -105,7 +106,7 @@ class _Builder:
         return tuple(self.out)
 
     def _know_hops(self) -> None:
-        """An axis that the mesh lacks, or that two hops would cross, is a mistake of the plan."""
+        """Raise InputError for hops over an axis that the mesh lacks, or that another hop crosses too."""
         crossed: set[str] = set()
         for hop in self.hops:
             for axis in self.mesh.live(hop.axes):
@@ -122,7 +123,8 @@ class _Builder:
         self.now = to
 
     def _legs(self, axes: list[str], inner_first: bool) -> list[tuple[tuple[str, ...], Hop]]:
-        """The hops that cross these axes, in order, each with its share; a hierarchical one as its two levels."""
+        """Return the hops that cross these axes, in order, each with its share; a hierarchical hop as its two
+        levels."""
         left, out = list(axes), []
         for hop in self.hops:
             own = tuple(a for a in left if a in hop.axes)
@@ -140,7 +142,8 @@ class _Builder:
         return out
 
     def _shrink(self) -> None:
-        """Slices and reduce-scatters. Reduced shards come first: flat digits are those of the block that they leave."""
+        """Add slices and reduce-scatters. Reduced shards come first: flat digits count within the block that they
+        leave."""
         self._refuse_merged_pieces()
         partial = self.now.partial_axes
         held = {axis for axis, _ in self.now.shards}
@@ -165,7 +168,8 @@ class _Builder:
                 self._scatter(axes, hop)
 
     def _refuse_merged_pieces(self) -> None:
-        """What is still to be merged is gathered and merged whole."""
+        """Raise InputError if the move would scatter a value with pending merges: it must be gathered and merged
+        whole."""
         cut = self.dst.flat | {axis for axis, _ in self.dst.shards}
         merged = [axis for axis, reduction in self.now.partial if reduction == "merge" and axis in cut]
         if merged:
@@ -187,7 +191,8 @@ class _Builder:
         self._add("reduce_scatter", axes, to, hop, permute=self._scattered(axes, self.now))
 
     def _keep_own(self, axes: tuple[str, ...], hop: Hop) -> None:
-        """All-reduce everything, and keep the own piece; tensors are copied side by side before."""
+        """All-reduce the whole tensor and keep the rank's own piece; several tensors are copied into one buffer
+        first."""
         if hop.scatters:
             raise InputError(
                 f'{self.name}: reduction = "all_reduce" over {", ".join(axes)} cannot carry {hop.codec}, which cannot '
@@ -198,8 +203,8 @@ class _Builder:
         self._slice(axes, ())
 
     def _all_reduce(self) -> None:
-        """All-reduce what is left, or gather and merge it; a hierarchical hop's inner level of a sum, and what is coded
-        as a whole, is scattered here and gathered again at the end."""
+        """All-reduce the remaining partial axes, or gather and merge them. The inner level of a hierarchical sum, and
+        values coded as a whole, are scattered here and gathered again at the end."""
         wanted = [a for a in self.mesh.names if a in self.now.partial_axes - self.dst.partial_axes]
         for axes, hop in self._legs(wanted, inner_first=True):
             if "merge" in {op for axis, op in self.now.partial if axis in axes}:
@@ -240,7 +245,8 @@ class _Builder:
             self._add("all_gather", axes, to, hop, permute=mixed or self._scattered(axes, to))
 
     def _block_changes(self, axes: tuple[str, ...], placement: Placement) -> None:
-        """Flat digits count within the block that the shards leave, so shards change only while nothing is flat."""
+        """Raise an error unless shards change only while nothing is flat: flat digits count within the block of the
+        shards."""
         if placement.flat:
             raise InputError(
                 f"{self.name}: the move from [{self.src}] to [{self.dst}] would change the shards over "
@@ -271,9 +277,9 @@ class _Builder:
         return tuple((axis, op) for axis, op in self.now.partial if axis not in axes)
 
     def _scattered(self, axes: tuple[str, ...], whole: Placement) -> bool:
-        """Whether the pieces along `axes` are interleaved in the block that `whole` describes.
+        """Return whether the pieces along `axes` are interleaved in the block that `whole` describes.
 
-        They lie side by side exactly if those of `axes` come first among the nesting's digits that are free in `whole`.
+        They are contiguous exactly if those of `axes` come first among the nesting's digits that are free in `whole`.
         """
         free = [a for a in self.nesting if a not in whole.flat]
         own = [a for a in free if a in axes]

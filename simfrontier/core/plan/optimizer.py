@@ -18,8 +18,8 @@ Place = tuple[str, int, list[Weight]]  # a label, a layer, and the weights that 
 
 
 def declare_scalars(tensors: Tensors) -> None:
-    """What is summed over all ranks: partial over every axis that divides a gradient that the optimizer reads, or the
-    model among stages."""
+    """Declare the scalars that are summed over all ranks: partial over every axis that divides a gradient read by the
+    optimizer, and over the axis of the stages."""
     divided: set[str] = set()
     for states in tensors.states.values():
         placement = states.optimizer.on(tensors.mesh)
@@ -45,7 +45,7 @@ def end_of_step(
     before_norm: Callable[[ProgramBuilder], None] | None = None,
     uncounted: frozenset[str] = frozenset(),
 ) -> None:
-    """The pieces that end the step of the builder's part; `uncounted` weights are in another stage's norm."""
+    """Add the calls that end the step of the builder's part; `uncounted` weights belong to another stage's norm."""
     places = _weights_by_place(builder)
     if builder.engine.step_reduction == "end":
         for label, layer, weights in reversed(places):
@@ -72,7 +72,7 @@ def end_of_step(
 
 
 def _weights_by_place(builder: ProgramBuilder) -> list[Place]:
-    """The weights of the part: those of the embedding, of each layer, and of every module of the head."""
+    """Return the weights of the part: those of the embedding, of each layer, and of every module of the head."""
     weights = builder.workload.weights
     own = [weights[name] for name in weights if name in builder.completed_by]
     layered = [w for w in own if w.per_layer]
@@ -90,7 +90,7 @@ def _gradient(builder: ProgramBuilder, weight: Weight, layer: int) -> Ref:
 
 
 def _norm(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
-    """The norm of these weights' gradients; where each is clipped by its own, the host waits for it."""
+    """Add the norm of these weights' gradients; if each gradient is clipped by its own norm, the host waits for it."""
     grads = tuple(_gradient(builder, w, layer) for w in weights)
     if not grads:
         return
@@ -108,7 +108,7 @@ def _norm(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
 
 
 def _follow(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
-    """States that follow weights become their moving averages, one by one."""
+    """Add the updates of states that follow weights to their moving averages, one by one."""
     followers = {state.follows: state.name for state in builder.workload.states.values() if state.follows}
     for weight in weights:
         if weight.name in followers:
@@ -135,8 +135,8 @@ def _adam(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
 
 
 def _lamb(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
-    """Adam's step of every tensor, the norms of that and of the master over all ranks that have a part of them (in one
-    call, as Apex's DistributedFusedLAMB reduces them), and the step scaled by their ratio."""
+    """Add LAMB: Adam's step of every tensor, the norms of that step and of the master over all ranks that have a part
+    of them (in one call, as Apex's DistributedFusedLAMB reduces them), and the step scaled by their ratio."""
     reads, writes = [Ref(f"{s}.total") for s in SCALARS], []
     for weight in weights:
         moments, master = _states(weight, layer)
@@ -168,12 +168,12 @@ def _on_elements(kind: str, weights: list[Weight], reads: list[Ref], writes: lis
 
 
 def _states(weight: Weight, layer: int) -> tuple[Ref, Ref]:
-    """A weight's moments and master."""
+    """Return a weight's moments and master."""
     return Ref(f"{weight.name}.moments", layer), Ref(f"{weight.name}.master", layer)
 
 
 def _stepped(builder: ProgramBuilder, weight: Weight, layer: int) -> Ref:
-    """The weight after its step, where the optimizer makes it."""
+    """Return the tensor to which the optimizer writes the stepped weight."""
     new = f"{weight.name}.new"
     return Ref(new if new in builder.tensors else weight.name, layer)
 

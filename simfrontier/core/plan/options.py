@@ -1,4 +1,4 @@
-"""What every plan's table in a scenario takes, and what its texts mean."""
+"""Options that tables of all plans in a scenario have in common, and parsing of their codecs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN = "plain"  # the word for: not coded, sent and held in the model's own typ
 
 
 def codec_of(text: str) -> Codec | None:
-    """What a codec's text means; `plain` is None. Raises InputError."""
+    """Parse a codec; `plain` is None. Raises InputError."""
     return None if text == PLAIN else parse_codec(text)
 
 

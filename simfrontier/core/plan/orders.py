@@ -32,10 +32,10 @@ Event = StagePass | Boundary
 
 
 def events_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> list[Event]:
-    """What a stage does in one step, in order: every pass between the receipt of what it needs and the sending of what
-    it makes.
+    """Return the events of a stage in one step, in order: every pass, after receiving its inputs and before sending its
+    outputs.
 
-    With blocking exchanges, 1F1B sends one way and receives the other way in one exchange once it is warm, as
+    With blocking exchanges, 1F1B after warm-up sends one way and receives the other way in one exchange, as
     Megatron-LM's send-forward-receive-backward and send-backward-receive-forward do.
     """
     warm = _warm_up(pipeline, num_stages, stage, num_micro)
@@ -58,7 +58,8 @@ def events_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -
 
 
 def _warm_up(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> int:
-    """Forwards of a stage before its first backward, but for one that a backward follows at once."""
+    """Return the number of warm-up forwards of a stage: those before its first backward, except one that a backward
+    follows at once."""
     if pipeline.order == "gpipe":
         return num_micro
     if pipeline.order == "1f1b":
@@ -70,7 +71,7 @@ def _warm_up(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) ->
 
 
 def works_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> list[StagePass]:
-    """A stage's forwards and backwards in order.
+    """Return a stage's forwards and backwards in order.
 
     gpipe: all forwards, then all backwards. 1f1b: as many forwards as there are stages after this one, then a forward
     and a backward in turn (PipeDream-flush). interleaved: the same on chunks, micro-batches in groups of as many as
@@ -90,7 +91,7 @@ def works_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) ->
 
 
 def _chunk_and_micro(number: int, num_stages: int, chunks: int) -> tuple[int, int]:
-    """Which chunk and micro-batch the number-th forward of a stage is of: `num_stages` micro-batches through one chunk,
+    """Return (chunk, micro-batch) of the `number`-th forward of a stage: `num_stages` micro-batches through one chunk,
     then the same through the next."""
     if chunks == 1:
         return 0, number
@@ -102,8 +103,8 @@ def _chunk_and_micro(number: int, num_stages: int, chunks: int) -> tuple[int, in
 def _boundaries(
     pipeline: Pipeline, num_stages: int, stage: int, chunk: int
 ) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """(stage, chunk) above the boundaries before and after a chunk of a stage; None where nothing comes before the
-    first chunk of the first stage, or after the last chunk of the last."""
+    """Return (stage, chunk) above the boundaries before and after a chunk of a stage; None before the first chunk of
+    the first stage, and after the last chunk of the last."""
     before = (stage - 1, chunk) if stage > 0 else (num_stages - 1, chunk - 1)
     is_last = stage == num_stages - 1 and chunk == pipeline.chunks - 1
     return before if before[1] >= 0 else None, None if is_last else (stage, chunk)

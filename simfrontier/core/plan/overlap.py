@@ -1,5 +1,5 @@
-"""Passes that let communication and compute overlap: lanes of their own for moves, the order of a backward's two
-products, and products in pieces beside collectives."""
+"""Passes that overlap communication and computation: separate lanes for moves, the order of a backward's two products,
+and products and collectives in pieces."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ LANE_OF: dict[Purpose, str] = {
 
 
 def overlap(program: Program, purposes: Iterable[Purpose]) -> Program:
-    """Give moves, and the waits of streams before them, lanes of their own, so that the compute lane goes on beside
-    them: AxoNN's OAR is this pass for `input_gradient`, its ORS for `gradient`, the second half of its OAG for
+    """Put moves of these purposes, and the stream waits before them, on lanes of their own, so that they overlap with
+    computation: AxoNN's OAR is this pass for `input_gradient`, its ORS for `gradient`, the second half of its OAG for
     `weight_gather`."""
     chosen = frozenset(purposes)
     out: Placed = []
@@ -41,8 +41,8 @@ def overlap(program: Program, purposes: Iterable[Purpose]) -> Program:
 
 
 def statistics_beside(program: Program) -> Program:
-    """Let what is gathered of all samples, and the ops that take it in, run beside everything else: only the next step
-    reads what they make."""
+    """Put the gathers of statistics over all samples, and the ops that read them, on a lane of their own, so that they
+    overlap with everything else: only the next step reads their results."""
     statistics = [item for _, item in program.items if isinstance(item, Move) and item.purpose == "statistic"]
     moved = {ref for move in statistics for ref in move.dst}
     out: Placed = []
@@ -55,7 +55,8 @@ def statistics_beside(program: Program) -> Program:
 
 
 def in_pieces_with_products(plan: Plan, engine: Engine) -> frozenset[Purpose]:
-    """The moves of values that go in pieces: those for which work waits, where anything may run beside work."""
+    """Return the purposes of the moves that are cut in pieces: those that block the compute lane, if the engine
+    overlaps."""
     if plan.product_pieces == 1 or not engine.overlap:
         return frozenset()
     waited_for: set[Purpose] = {"activation", "input_gradient"}
@@ -63,17 +64,19 @@ def in_pieces_with_products(plan: Plan, engine: Engine) -> frozenset[Purpose]:
 
 
 def copied_in_order(plan: Plan, engine: Engine) -> frozenset[Purpose]:
-    """The moves of values that are copied in their order where the batch comes first: all but those in pieces."""
+    """Return the purposes of the moves whose values are copied in order if the batch comes first: all but those in
+    pieces."""
     return ALONG_SEQUENCE - in_pieces_with_products(plan, engine) if plan.batch_first else frozenset()
 
 
 def products_in_pieces(program: Program, plan: Plan, purposes: frozenset[Purpose]) -> Program:
-    """Cut every gather of `purposes` and the product that reads it, and every product and the scatter of what it makes,
-    in the plan's number of pieces; the collective goes on a lane beside the work, but for the first piece of a gather,
-    for which the work waits in any case.
+    """Split every gather of `purposes` with the product that reads it, and every product with the scatter of its
+    result, into the plan's number of pieces. The collective overlaps with computation on a lane of its own, except for
+    the first piece of a gather, for which the product waits in any case.
 
-    So Megatron-Core's tp_comm_overlap does (Transformer Engine's userbuffers: each product in as many pieces as there
-    are ranks, or four), and torchtitan's asynchronous tensor parallelism (torch.distributed._symmetric_memory).
+    Megatron-Core's tp_comm_overlap does the same (Transformer Engine's userbuffers: each product in as many pieces as
+    there are ranks, or four), as does torchtitan's asynchronous tensor parallelism
+    (torch.distributed._symmetric_memory).
     """
     items, out = program.items, Placed()
     index = 0
@@ -89,7 +92,7 @@ def products_in_pieces(program: Program, plan: Plan, purposes: frozenset[Purpose
 def _cut(
     program: Program, first: Item, second: Item | None, plan: Plan, purposes: frozenset[Purpose]
 ) -> tuple[Collective | Compute, ...]:
-    """The pieces of two ops of which the second reads what the first makes; nothing where they are not such ops."""
+    """Return the pieces of two ops of which the second reads the output of the first; empty for any other two ops."""
     collective, product = (first, second) if isinstance(first, Collective) else (second, first)
     if not isinstance(collective, Collective) or not isinstance(product, Compute) or product.matmul is None:
         return ()
@@ -106,8 +109,8 @@ def _cut(
 
 
 def weights_first(program: Program) -> Program:
-    """Make a weight's gradient before that of its module's input where only the former is reduced, so that its
-    reduction runs beside the other product (AxoNN with ORS, where the group of dI has one rank)."""
+    """Compute a weight's gradient before that of its module's input if only the former is reduced, so that its
+    reduction overlaps with the other product (AxoNN with ORS, where the group of dI has one rank)."""
     out = list(program.items)
     for index in range(len(out) - 2):
         back, made, move = (item for _, item in out[index : index + 3])
@@ -120,10 +123,10 @@ def weights_first(program: Program) -> Program:
 
 
 def inputs_first(program: Program) -> Program:
-    """Gather a module's input again, for the gradients of its weights, beside the product that makes the input's
-    gradient; the reduction of that gradient, which stands behind the gather on their lane, then runs beside the other
+    """Gather a module's input again, for the gradients of its weights, during the product that computes the input's
+    gradient. The reduction of that gradient, which follows the gather on their lane, then overlaps with the other
     product (Megatron-LM's sequence parallelism: core/tensor_parallel/layers.py,
-    `LinearWithGradAccumulationAndAsyncCommunication.backward`). The gather begins when that product may, not before."""
+    `LinearWithGradAccumulationAndAsyncCommunication.backward`). The gather starts no earlier than that product may."""
     items = program.items
     out: Placed = []
     back_at = -1  # where the last op stands in `out`
@@ -144,7 +147,7 @@ def inputs_first(program: Program) -> Program:
 
 
 def _are_of_one_module(program: Program, back: Item, made: Item) -> bool:
-    """Whether these are the products of one module's backward: that of its input's gradient, and that of its
+    """Return whether two ops are the products of one module's backward: of its input's gradient, and of its
     weights'."""
     if not (isinstance(back, Compute) and isinstance(made, Compute) and back.matmul and made.matmul):
         return False
@@ -154,14 +157,14 @@ def _are_of_one_module(program: Program, back: Item, made: Item) -> bool:
 
 
 def _next_op(items: Placed, index: int) -> Compute | None:
-    """The first op behind an item."""
+    """Return the first op after an item."""
     later = (items[at][1] for at in range(index + 1, len(items)))
     return next((item for item in later if isinstance(item, Compute)), None)
 
 
 def _begins_with(program: Program, out: Placed, at: int) -> tuple[Ref, ...]:
-    """The activations that are there when the op at a place begins: those that it reads, and those that the op before
-    it writes."""
+    """Return the activations that are available when the op at a place starts: those that it reads, and those that the
+    op before it writes."""
     op = out[at][1]
     assert isinstance(op, Compute)
     earlier = (out[before][1] for before in range(at - 1, -1, -1))

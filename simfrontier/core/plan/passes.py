@@ -104,7 +104,7 @@ def gather_by_layer(program: Program) -> Program:
 
 
 def _sources_written(items: Placed) -> dict[Ref, int]:
-    """For each gathered buffer the index of the last op before its gather that writes the source, or -1."""
+    """Return for each gathered buffer the index of the last op before its gather that writes the source, or -1."""
     written: dict[Ref, int] = {}
     out: dict[Ref, int] = {}
     for index, (_, item) in enumerate(items):
@@ -125,7 +125,7 @@ def _last_uses(items: Placed) -> dict[Ref, int]:
 
 
 def coalesced(moves: list[Move]) -> list[Move]:
-    """Moves of one purpose and one route as one call; the order of first appearance stays."""
+    """Merge moves of one purpose and one route into one call; the order of first appearance stays."""
     merged: dict[tuple[Purpose, tuple[Hop, ...]], list[Move]] = defaultdict(list)
     for move in moves:
         merged[move.purpose, move.hops].append(move)
@@ -175,8 +175,8 @@ def _stream_wait_of(held: list[Move]) -> StreamWait:
 
 
 def _flush_points(items: Placed, purpose: Purpose) -> set[int]:
-    """Indices after which a bucket of this purpose must be empty: the last such move of each micro-batch or of the
-    step."""
+    """Return the indices after which a bucket of this purpose must be empty: the last such move of each micro-batch or
+    of the step."""
     last: dict[int, int] = {}
     for index, (_, item) in enumerate(items):
         if isinstance(item, Move) and item.purpose == purpose:
@@ -240,7 +240,7 @@ def keep_recomputed(program: Program) -> Program:
 
 
 def _renamed(program: Program, items: Placed, renamed: dict[Ref, Ref]) -> Program:
-    """The program without gathers into buffers that have another name now."""
+    """Return the program without the gathers into `renamed` buffers, whose readers read the new ones."""
     out: Placed = []
     for place, item in items:
         if is_gather(item) and item.dst[0] in renamed:
@@ -291,7 +291,7 @@ def fetch_at_hooks(program: Program) -> Program:
 
 
 def _read_next(program: Program, items: Placed, index: int) -> tuple[Ref, ...]:
-    """Activations that the next op after an item reads, but for those that move only then."""
+    """Return the activations that the next op after an item reads, except those that are moved only then."""
     moved: set[Ref] = set()
     for _, item in items[index:]:
         if isinstance(item, Compute):
@@ -306,7 +306,7 @@ def _activations(program: Program, refs: tuple[Ref, ...]) -> tuple[Ref, ...]:
 
 
 def passes_of(engine: Engine, plan: Plan) -> list[Callable[[Program], Program]]:
-    """The passes that an engine runs for a plan, in order."""
+    """Return the passes that an engine runs for a plan, in order."""
     passes: list[Callable[[Program], Program]] = [weights_first] if plan.weights_first else []
     if plan.gathers_again:
         passes.append(lambda p: reuse(p, engine.reuse_elements))

@@ -1,4 +1,4 @@
-"""A plan: where each state of a weight lies, which hops its moves take, and which copy a gather reads."""
+"""A plan: placements of the states of weights, the hops of their moves, and the copy that a gather reads."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class WeightStates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """How a plan divides layers among the stages of an axis, and in which order a stage runs its micro-batches.
+    """Pipeline parallelism of a plan: the axis of the stages, and the order in which a stage runs its micro-batches.
 
-    Every stage has `chunks` runs of layers, dealt out in turn (interleaved 1F1B has several). Exchanges hold both
-    stages up, or, with `overlap`, have lanes of their own.
+    Every stage has `chunks` runs of layers, assigned round-robin (interleaved 1F1B has several). Exchanges block both
+    stages, or, with `overlap`, have lanes of their own.
     """
 
     axis: str
@@ -70,31 +70,35 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One point of the partition lattice over the data axes, on shards that `cuts` makes.
+    """One point of the partition lattice over the data axes, on the shards that `cuts` defines.
 
-    `axes` are the axes over which the batch is divided. `cuts`: the axes that cut a label (h, a, f, v) in every op
-    that has it: tensor parallelism. `cuts_of_kind`: by kind of op and label, the axes that cut it in ops of that kind
-    alone, an axis of the batch among them, which then cuts no samples there. Ops that have none of the labels that a
-    `sequence` axis cuts are cut by it along s.
-    Tensors of one dimension are never flat over `whole_vectors_over`. With `sums_branches`, partial values that one
-    addition reads are added up before they are reduced. `pipeline` divides the layers among stages. `overlapped` names
-    the moves that have lanes of their own (None: all, if the engine overlaps); `gathers_again` says whether a backward
-    gathers the weights that the recomputed forward had; without `buckets` every gradient is reduced by itself, as
-    soon as it is made, and, with `reduces_each_use`, so is what each use of a weight gives; with `weights_first` a
-    weight's gradient is made before that of the input where the latter needs no reduction; without `hooks` the
-    host's time per module is not counted. `groups` says which calls share a communicator. `value_hop` says how
-    values are coded on their way through the model, `exchange_hop` how they are between stages (their axes are not
-    looked at); `compression` names the policy that both are of. `cross_entropy` says how the loss is formed where
-    classes are cut. With `overlaps_statistics`, what is gathered of all samples for later steps, and what is done
-    with it, has a lane of its own. In `product_pieces` activations are gathered and scattered beside the products
-    that read or make them; with `batch_first` others are copied in their order. With `gathers_inputs_again` a
-    backward gathers the inputs of products, else it keeps what the forward, or its recomputation, gathered.
+    `axes` are the axes over which the batch is divided. `cuts` gives the axes that cut a label (h, a, f, v) in every op
+    that has it: tensor parallelism. `cuts_of_kind` gives, by kind of op and label, the axes that cut it in ops of that
+    kind only; an axis of the batch among them cuts no samples there. Ops with none of the labels that a `sequence` axis
+    cuts are cut by it along s. Tensors of one dimension are never flat over `whole_vectors_over`. With `sums_branches`,
+    partial values that one addition reads are added up before they are reduced. `pipeline` divides the layers among
+    stages.
+
+    `overlapped` names the purposes whose moves have lanes of their own (None: all, if the engine overlaps). With
+    `gathers_again`, a backward gathers the weights that the recomputed forward had. Without `buckets`, every gradient
+    is reduced by itself as soon as it is computed, and, with `reduces_each_use`, so is the gradient of each use of a
+    weight. With `weights_first`, a weight's gradient is computed before that of the input if the latter needs no
+    reduction. Without `hooks`, the host's time per module is not counted. `groups` defines which calls share a
+    communicator.
+
+    `value_hop` is the codec and algorithm of values within the model, `exchange_hop` that of exchanges between stages
+    (their axes are ignored); `compression` names the policy of both. `cross_entropy` is the method of the loss if
+    classes are cut. With `overlaps_statistics`, statistics over all samples for later steps, and the ops that read
+    them, have a lane of their own. Activations are gathered and scattered in `product_pieces` pieces, overlapping with
+    the products that read or write them; with `batch_first`, other activations are copied in their order. With
+    `gathers_inputs_again`, a backward gathers the inputs of products, else it keeps those gathered by the forward or
+    its recomputation.
 
     `weight`, `copy`, `accumulator`, `optimizer` name the axes over which the state is Flat; a gradient accumulator is
     Partial over the data axes that it is not Flat over. `hops` gives the route of each kind of move. Gradients of
-    tensors with one dimension, or that do not divide by twice the ranks (`fallback_multiple`), take `fallback`
-    instead. With `pipelined`, the later hops of a move have lanes of their own, so that they overlap the first hop of
-    the next move.
+    tensors with one dimension, or that do not divide by twice the ranks (`fallback_multiple`), take `fallback` instead.
+    With `pipelined`, the later hops of a move have lanes of their own, so that they overlap with the first hop of the
+    next move.
     """
 
     name: str
@@ -136,12 +140,13 @@ class Plan:
 
     @property
     def quantises_gradients(self) -> bool:
-        """Whether the ordinary route of a gradient has a hop whose messages cannot be added up as they are."""
+        """True if the ordinary route of a gradient has a hop whose coded messages cannot be added up."""
         return any(hop.codec is not None and hop.codec.is_opaque for hop in self.hops["gradient"])
 
     def states(self, weight: Weight, raw: Placement, persistent: bool) -> WeightStates:
-        """Placements for one weight; `raw` is that of its gradient as it is made (shards, and partial over the ranks
-        that contribute); `persistent` weights are not spread over the ranks that have the same shard."""
+        """Return the placements for one weight. `raw` is the placement of its gradient before reduction (shards, and
+        partial over the ranks that contribute); `persistent` weights are not spread over the ranks that have the same
+        shard."""
         whole = self.whole_vectors_over if len(weight.shape) == 1 else frozenset()
         spread = frozenset(self.axes) - whole - {axis for axis, _ in raw.shards}
         accumulator = self.accumulator & spread & raw.partial_axes
@@ -154,22 +159,23 @@ class Plan:
         )
 
     def nesting_of(self, weight: Weight) -> tuple[str, ...]:
-        """The digits of a weight's flat index: the axes that may spread it."""
+        """Return the digits of a weight's flat index: the axes that may spread it."""
         whole = self.whole_vectors_over if len(weight.shape) == 1 else frozenset()
         return tuple(axis for axis in self.nesting if axis not in whole)
 
     def falls_back(self, weight: Weight) -> bool:
-        """Whether the quantised route cannot take this tensor's gradient."""
+        """Return whether the quantised route cannot take this tensor's gradient."""
         if self.fallback is None:
             return False
         return len(weight.shape) == 1 or weight.num_elements % self.fallback_multiple != 0
 
     def gradient_hops(self, weight: Weight) -> tuple[Hop, ...]:
-        """Route of a raw gradient."""
+        """Return the route of a raw gradient."""
         return self.fallback if self.fallback is not None and self.falls_back(weight) else self.hops["gradient"]
 
     def step_hops(self, weight: Weight) -> tuple[Hop, ...]:
-        """Route of an accumulated gradient to the optimizer; what fell back before keeps the fallback's codec."""
+        """Return the route of an accumulated gradient to the optimizer; a gradient that took `fallback` keeps its
+        codec."""
         hops = self.hops["step_reduction"]
         if self.fallback is None or not self.falls_back(weight):
             return hops
@@ -177,12 +183,12 @@ class Plan:
 
     @property
     def gathers_once(self) -> bool:
-        """Whether weights are gathered into their copies in the first forward of a step, and read there until it
-        ends."""
+        """True if weights are gathered into their copies in the first forward of a step and read there until its
+        end."""
         return self.copy is not None and self.copy_rule == "in_place"
 
     def reads_copy(self, stage: Stage, first_micro_batch: bool, checkpointing: bool) -> bool:
-        """Whether the gather for this pass reads the second copy."""
+        """Return whether the gather for this pass reads the second copy."""
         if self.copy is None:
             return False
         match self.copy_rule:
@@ -196,23 +202,23 @@ class Plan:
                 return False
 
     def writes_copy(self, stage: Stage, first_micro_batch: bool, checkpointing: bool) -> bool:
-        """Whether the weights gathered for this pass are written to the second copy when they are released."""
+        """Return whether the weights gathered for this pass are written to the second copy when they are released."""
         if self.copy is None or self.gathers_once or self.reads_copy(stage, first_micro_batch, checkpointing):
             return False
         return first_micro_batch if self.copy_rule == "first_gather_of_step" else stage != "backward"
 
     def is_stale(self, stage: Stage, checkpointing: bool) -> bool:
-        """Whether this pass may see weights of the previous step."""
+        """Return whether this pass may read weights of the previous step."""
         return self.copy is not None and self.copy_rule == "stale_forward" and stage == "forward" and checkpointing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """How the training engine issues its communication; defaults are DeepSpeed 0.16.5's ZeRO-3 (docs and stage3.py).
+    """The training engine's issue of communication; defaults are DeepSpeed 0.16.5's ZeRO-3 (docs and stage3.py).
 
-    Sizes are in elements. `blocking` says what qgZ's calls hold up, which are not asynchronous: only their own stream
-    (as synchronous calls of torch.distributed over NCCL do; DeepSpeed makes these on its reduction stream), or, as
-    with TORCH_NCCL_BLOCKING_WAIT=1, the host, which then issues nothing before each has ended.
+    Sizes are in elements. `blocking` is the extent to which qgZ's calls, which are not asynchronous, block: `stream`,
+    only their own stream (as synchronous calls of torch.distributed over NCCL do; DeepSpeed makes these on its
+    reduction stream), or `host`, as with TORCH_NCCL_BLOCKING_WAIT=1: the host issues nothing before each has ended.
     """
 
     persistence_elements: Annotated[int, Ge(0), Le(COUNT.most)] = 100_000

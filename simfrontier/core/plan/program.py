@@ -16,10 +16,11 @@ from simfrontier.core.program import REPLICATE, Call, Collective, Compute, Excha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Tensors `src` become tensors `dst`, pair by pair, along `hops`; `accumulate` adds to dst instead of writing it.
+    """Move of tensors `src` into tensors `dst`, pair by pair, along `hops`; `accumulate` adds to dst instead of writing
+    it.
 
     `token` is written when the move is done; `num_elements` counts logical elements. On the compute lane the rank's
-    work waits for it; on another `lane` it runs beside it.
+    work waits for the move; on another `lane` it overlaps with the move.
     """
 
     purpose: Purpose
@@ -34,8 +35,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """The moment at which the host enters a module: where fetches are issued. `elements` are the module's weights.
-    The host goes on when what it `waits` for is there, the token of an earlier fetch."""
+    """The host's entry into a module, at which fetches are issued. `elements` is the size of the module's weights. The
+    host continues when the tokens in `waits`, of earlier fetches, are written."""
 
     module: str
     weights: tuple[Ref, ...]
@@ -45,8 +46,8 @@ class Hook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamWait:
-    """The wait of one stream for another: what stands behind it on its `lane`, that of moves of a `purpose`, begins
-    when what it `waits` for is there. It takes no time, and is nothing on the lane of the work itself."""
+    """The wait of one stream for another: later moves of a `purpose` on its `lane` start when everything in `waits` is
+    available. It takes no time, and has no effect on the compute lane."""
 
     name: str
     waits: tuple[Ref, ...]
@@ -78,7 +79,7 @@ class Program:
 
 
 def token_tensor(name: str, per_layer: bool) -> Tensor:
-    """A tensor without bytes that signals completion, one in every micro-batch."""
+    """Return a tensor without bytes that signals completion, one instance per micro-batch."""
     return Tensor(
         name=name,
         shape=(1,),
@@ -92,14 +93,14 @@ def token_tensor(name: str, per_layer: bool) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Compressor:
-    """Remembers ops and blocks, so that equal ones are the same object, with one number, in all programs that it is
-    given."""
+    """Table of ops and blocks, so that equal ones are the same object, with one number, in all programs that share
+    it."""
 
     blocks: dict[tuple[Op, ...], tuple[int, tuple[Op, ...]]] = field(default_factory=dict)
     ops: dict[Op, Op] = field(default_factory=dict)
 
     def calls_of(self, program: Program) -> tuple[Call, ...]:
-        """The calls of a program without moves, with references relative to their call."""
+        """Return the calls of a program without moves, with references relative to their call."""
         return tuple(
             [
                 self.call(place, [_relative(item, place, program.tensors) for _, item in items])
@@ -108,7 +109,7 @@ class Compressor:
         )
 
     def call(self, place: Place, ops: Iterable[Op]) -> Call:
-        """A call of ops whose references are relative to it."""
+        """Return a call of ops whose references are relative to it."""
         block = tuple([self._shared(op) for op in ops])
         number, shared = self.blocks.setdefault(block, (len(self.blocks), block))
         return Call(*place, shared, number)

@@ -1,4 +1,4 @@
-"""Repetition: the calls of many layers and micro-batches from the calls of few."""
+"""Repetition: calls of many layers and micro-batches, derived from a build of few."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ FEW = 4  # the first, the last, and two between them
 
 
 def repeated(build: Build, num_micro: int, hooks_back: int) -> Built:
-    """The calls and tensors that `build` makes of so many micro-batches, built of fewer where they repeat; a hook may
-    wait for the fetches of the one so many hooks before it."""
+    """Return the calls and tensors of `num_micro` micro-batches, extended from a build of fewer if they repeat. A hook
+    may wait for the fetches of the hook `hooks_back` before it."""
     few = FEW
     while few < num_micro:
         calls, tensors = build(few)
@@ -32,7 +32,7 @@ def repeated(build: Build, num_micro: int, hooks_back: int) -> Built:
 
 
 def _middle(calls: Calls, tensors: Mapping[str, Tensor], micro: int) -> range | None:
-    """Where the calls of a micro-batch stand that the next one repeats; None where it does not."""
+    """Return the indices of the calls of micro-batch `micro` if the next one repeats them, else None."""
     first: dict[int, int] = {}
     for index, call in enumerate(calls):
         first.setdefault(call.micro, index)
@@ -68,8 +68,8 @@ def is_whole(
     places: range,
     of_all: frozenset[int] = frozenset(),
 ) -> bool:
-    """Whether some calls change as many instances of every tensor as there are of some layers or micro-batches, but for
-    those that are changed by calls `of_all` of them."""
+    """Return whether the calls `own` change exactly as many instances of every tensor as belong to the layers or
+    micro-batches `places`, not counting changes by calls in `of_all`."""
     by_calls: Counter[str] = Counter()
     of_places: Counter[str] = Counter()
     for index, call in enumerate(calls):
@@ -82,14 +82,16 @@ def is_whole(
 
 
 def hooks_wait(calls: Calls, begin: int, hooks_back: int) -> bool:
-    """Whether every hook from a call on waits, where there are hooks: so many ran before it as a wait reaches back."""
+    """Return whether every hook from call `begin` on waits for an earlier one: `hooks_back` hooks or more precede it,
+    or there are none at all."""
     of_block = {call.block: sum(isinstance(op, Compute) and op.kind == "hook" for op in call.ops) for call in calls}
     before = sum(of_block[call.block] for call in calls[:begin])
     return before >= hooks_back or not any(of_block.values())
 
 
 def of_axis(ops: Sequence[Op], tensors: Mapping[str, Tensor], axis: Axis, changed: bool = False) -> Iterator[Ref]:
-    """What ops touch, or change, of the tensors of which every layer or micro-batch has its own."""
+    """Yield the references of ops to tensors that have one instance per layer or micro-batch; with `changed`, only
+    references that ops write or accumulate."""
     for op in ops:
         for ref in (*(() if changed else op.reads), *op.writes, *op.accumulates):
             if getattr(tensors[ref.name], f"per_{axis}"):
@@ -108,9 +110,9 @@ class _Irregular(Exception):
 def repeated_layers(
     build: Callable[[int, Compressor], Built], num_layers: int, bucket_elements: int, hooks_back: int
 ) -> Built:
-    """The calls and tensors that `build` makes of so many layers, built of fewer where they repeat; `bucket_elements`:
-    the most that moves of several layers send at once; a hook may wait for the fetches of the one `hooks_back` hooks
-    before it."""
+    """Return the calls and tensors of `num_layers` layers, extended from a build of fewer if they repeat.
+    `bucket_elements` is the most that moves of several layers send at once; a hook may wait for the fetches of the hook
+    `hooks_back` before it."""
     step = PERIODS[1] * PERIODS[2]
     few = FEW_LAYERS + (num_layers - FEW_LAYERS) % step
     if few <= LARGEST_SHARE * num_layers:
@@ -129,7 +131,7 @@ def repeated_layers(
 
 @dataclass(frozen=True, slots=True)
 class _MoreLayers:
-    """Repeats some `layers`, so that there are so many `more`."""
+    """Repetition of the middle `layers` until there are `more` additional ones."""
 
     tensors: Mapping[str, Tensor]
     layers: range
@@ -139,7 +141,7 @@ class _MoreLayers:
     compressor: Compressor
 
     def calls(self, calls: Calls) -> Calls:
-        """The calls with more layers. Raises _Irregular."""
+        """Return the calls with more layers. Raises _Irregular."""
         out: list[Call] = []
         own: set[int] = set()
         by_themselves: set[int] = set()
@@ -222,7 +224,7 @@ def _at_layer(call: Call, layer: int) -> Call:
 
 
 def _runs(calls: Calls) -> Iterator[range]:
-    """Stretches of calls with one label and micro-batch that go up or down layer by layer."""
+    """Yield the stretches of calls with one label and micro-batch whose layers ascend or descend one by one."""
     begin = 0
     for index in range(1, len(calls) + 1):
         if index < len(calls):

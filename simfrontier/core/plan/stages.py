@@ -1,4 +1,4 @@
-"""Stages: the programs of a pipeline's stages, out of forwards and backwards that are built once and shifted."""
+"""Programs of a pipeline's stages, assembled from forwards and backwards that are built once and shifted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def roles_of(tensors: Tensors, pipeline: Pipeline, num_micro: int, lower: Lower)
 
 
 def refuse_periods(layers: int, every: int) -> None:
-    """Raise InputError where runs of so many layers have no whole number of checkpointed ones' periods."""
+    """Raise InputError if a run of `layers` layers is not a whole number of checkpointing periods of `every` layers."""
     if layers % every:
         raise InputError(
             f"model.checkpoint_every = {every} does not divide the {layers} layers that follow one another on a stage"
@@ -56,7 +56,7 @@ class _Stages:
         self.tied = [w.name for w in work.weights.values() if self._is_in(w.name, True) and self._is_in(w.name, False)]
 
     def _is_in(self, weight: str, first: bool) -> bool:
-        """Whether the embedding (`first`) or the head makes a gradient of a weight."""
+        """Return whether the embedding (`first`) or the head computes a gradient of a weight."""
         work = self.tensors.workload
         return any(weight in op.gradients for op in (work.embedding if first else work.head).backward)
 
@@ -77,7 +77,7 @@ class _Stages:
     # ── forwards and backwards ──
 
     def _work(self, stage: int, work: StagePass) -> tuple[Call, ...]:
-        """A forward or backward: that of a chunk like it at a micro-batch like it, shifted."""
+        """Return a forward or backward: the pass of an equal chunk and micro-batch, shifted."""
         part = self._part(stage, work.chunk)
         like = part
         if not part.first and not part.last:
@@ -181,7 +181,8 @@ class _Stages:
         return self._lowered(builder)
 
     def _swap(self, builder: ProgramBuilder) -> None:
-        """Both holders of a tied weight give the other their gradient and add what they get."""
+        """Exchange the gradients of a tied weight between the two stages that have it; each adds the other's to its
+        own."""
         for name in self.tied:
             weight = self.tensors.workload.weights[name]
             own = self.tensors.optimizer_gradient(weight)

@@ -206,7 +206,7 @@ class MegatronOptions(TensorOptions):
 
 
 def refuse_stages(options: TensorOptions, shape: Shape) -> None:
-    """Every stage, and every chunk of one, must get as many layers."""
+    """Raise InputError unless all stages, and all chunks of a stage, have equally many layers."""
     pipeline, chunks, layers = options.pipeline, options.chunks, shape.num_layers
     if options.order == "interleaved" and pipeline > 1 and chunks < 2:
         raise InputError('chunks = 1: order = "interleaved" needs chunks = 2 or more layer runs per stage')
@@ -248,12 +248,12 @@ def _other_matrices(shape: Shape) -> Iterator[tuple[str, int]]:
 
 
 def _on_data(name: str, options: TensorOptions, mesh: Mesh) -> Plan:
-    """The plan of the data axes alone."""
+    """Return the plan of the data axes alone."""
     return ZERO[options.data.family][1](name, options.data, mesh, DATA_AXES)
 
 
 def _cuts(columns: tuple[str, ...], rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Rows of axes that cut the stream's features, and those that cut what a module makes for itself."""
+    """Return the axes that cut each label: `rows` cut the stream's features, `columns` the features inside a module."""
     out = {"h": rows} if rows else {}
     return out | (dict.fromkeys(COLUMNS, columns) if columns else {})
 
@@ -358,8 +358,8 @@ def _with_all(nesting: tuple[str, ...], axes: tuple[str, ...]) -> tuple[str, ...
 
 
 def engine_of(options: TensorOptions, engine: Engine) -> Engine:
-    """The engine that runs such a plan. AxoNN keeps no matrix whole, nor a gathered one for another pass, and reduces
-    over the data axes at the end; Megatron-LM reduces there unless it overlaps."""
+    """Return the engine that runs a plan. AxoNN keeps no matrix whole, nor a gathered one for another pass, and reduces
+    over the data axes at the end of the step; Megatron-LM reduces there unless it overlaps."""
     if isinstance(options, MegatronOptions):
         return replace(engine, step_reduction="overlap" if options.overlap_gradients else "end")
     return replace(engine, persistence_elements=0, reuse_elements=0, step_reduction="end")

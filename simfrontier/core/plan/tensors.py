@@ -1,4 +1,4 @@
-"""The tensors of a schedule under construction: values, the states of weights, and buffers of moves between them."""
+"""Tensors of a schedule under construction: values, states of weights, and buffers of moves."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Tensors:
 
     @property
     def copy_codec(self) -> Codec | None:
-        """How second copies are coded; a codec that is the model's own type codes nothing."""
+        """Codec of second copies; None if it is the model's own type."""
         codec = self.plan.copy_codec
         return None if codec is None or codec.name == self.workload.precision.model else codec
 
@@ -62,8 +62,8 @@ class Tensors:
         stage: Stage | None = None,
         is_partial: bool = False,
     ) -> str:
-        """Declare a value as it is kept, or (`placement`) as a pass needs it or as it is made, still partial; `again`
-        where it is computed again. Returns the tensor's name."""
+        """Declare a value as it is kept, or in another `placement`: as a pass needs it, or still partial, as an op
+        writes it. `again` marks a recomputed value. Return the tensor's name."""
         form = value_name(name, again, stage, is_partial)
         if form not in self.by_name:
             placed = self.layout.kept[name] if placement is None else placement
@@ -74,8 +74,8 @@ class Tensors:
         return form
 
     def _digits(self, name: str) -> tuple[str, ...]:
-        """The nesting of a value: where values are coded as a whole, the axes over which sums of them are scattered, if
-        they divide it."""
+        """Return the nesting of a value: if values are coded as a whole, the axes over which their sums are scattered,
+        provided that they divide it."""
         hop, value, pipeline = self.plan.value_hop, self.workload.values[name], self.plan.pipeline
         if hop is None or not hop.scatters or value.persistent or value.dtype not in FLOATS:
             return ()
@@ -111,8 +111,8 @@ class Tensors:
             self._lamb(weight, optimizer)
 
     def _lamb(self, weight: Weight, placement: Placement) -> None:
-        """What LAMB makes on its way: the step of Adam before it is scaled, and the squares of its norm and of the
-        master's, summed over the ranks that have them in parts."""
+        """Declare LAMB's intermediate tensors: Adam's step before scaling, and the squared norms of that step and of
+        the master, summed over the ranks that have parts of them."""
         wide = self.workload.precision.wide
         self._of_weight(weight, ".update", "update", placement, wide)
         divided = partial(placement.flat | {axis for axis, _ in placement.shards}).on(self.mesh)
@@ -123,7 +123,7 @@ class Tensors:
     def _of_weight(
         self, weight: Weight, suffix: str, role: TensorRole, placement: Placement, dtype: str = "", **other: Any
     ) -> Tensor:
-        """Declare a tensor of a weight, by default of the model's type and none of a micro-batch."""
+        """Declare a tensor of a weight, by default in the model's type and not per micro-batch."""
         of_weight: dict[str, Any] = {
             "shape": weight.shape,
             "dims": weight.dims,
@@ -144,24 +144,24 @@ class Tensors:
         return tensor
 
     def gathered(self, weight: Weight, stage: Stage, use: str) -> None:
-        """Declare a weight as it is used in one pass: whole but for its shards."""
+        """Declare a weight as it is used in one pass: whole except for its shards."""
         suffix = gathered_name("", stage, use)
         if weight.name + suffix not in self.by_name:
             placement = Placement(self.states[weight.name].weight.shards)
             self._of_weight(weight, suffix, "gathered", placement, per_micro=True, pool="live", stage=stage)
 
     def optimizer_gradient(self, weight: Weight) -> str:
-        """The gradient that the optimizer reads."""
+        """Return the name of the gradient that the optimizer reads."""
         reduced = f"{weight.name}.grad.reduced"
         return reduced if reduced in self.by_name else f"{weight.name}.grad"
 
     def norms(self, weight: Weight) -> str:
-        """The squares of the norms that LAMB scales a weight's step by."""
+        """Return the name of the squared norms by which LAMB scales a weight's step."""
         total = f"{weight.name}.norms.total"
         return total if total in self.by_name else f"{weight.name}.norms"
 
     def _kept_state(self, state: State) -> None:
-        """A state of the model (not of the optimizer), whole on every rank."""
+        """Declare a state of the model (not of the optimizer), whole on every rank."""
         self.declare(
             Tensor(
                 name=state.name,
@@ -180,7 +180,7 @@ class Tensors:
 
 
 def as_form(like: Tensor, value: str, again: bool, stage: Stage | None, is_partial: bool, form_of: str = "") -> Tensor:
-    """A tensor like another, as a form of a value, which may itself be a form of another."""
+    """Return a tensor like another, as a form of a value, which may itself be a form of another."""
     name = value_name(value, again, stage, is_partial)
     return replace(
         like,

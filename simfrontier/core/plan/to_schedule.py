@@ -22,10 +22,11 @@ from simfrontier.core.workload import Workload
 
 
 def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int = 1) -> Schedule:
-    """The schedule of one optimizer step of `grad_accum` micro-batches under a plan, on a mesh."""
+    """Return the schedule of one optimizer step of `grad_accum` micro-batches under a plan, on a mesh."""
 
     def calls_of(num_layers: int, num_micro: int, compressor: Compressor) -> Built:
-        """The calls of a step of so many layers and micro-batches on a mesh without stages, and their tensors."""
+        """Return the calls and tensors of a step with `num_layers` layers and `num_micro` micro-batches on a mesh
+        without stages."""
         tensors = tensors_of(replace(workload, num_layers=num_layers), plan, mesh, engine)
         return compressor.calls_of(lowered(naive_program(tensors, num_micro), tensors)), tensors.by_name
 
@@ -74,21 +75,21 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
 
 
 def _is_apart(workload: Workload, plan: Plan, engine: Engine) -> bool:
-    """Whether the weights of the few layers that are built for many, used again in the backward, would be gathered
-    again: `reuse` counts how far back that is, which few layers would make less."""
+    """Return whether a build of few layers in place of many also gathers weights again in the backward: `reuse` keeps
+    weights by the distance to their previous use, which is shorter with few layers."""
     in_layer = sum(weight.num_elements for weight in workload.weights.values() if weight.per_layer)
     return not plan.gathers_again or in_layer * FEW_LAYERS // 2 >= engine.reuse_elements
 
 
 def tensors_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine) -> Tensors:
-    """The tensors that exist before any op does."""
+    """Return the tensors that exist before any op is built."""
     tensors = Tensors(workload, plan, mesh, engine, CutLayout(workload, plan, mesh))
     declare_scalars(tensors)
     return tensors
 
 
 def naive_program(tensors: Tensors, grad_accum: int) -> Program:
-    """The program of one step of `grad_accum` micro-batches on one mesh without stages, before any pass."""
+    """Return the program of one step of `grad_accum` micro-batches on one mesh without stages, before any pass."""
     builder = ProgramBuilder(tensors, ModelPart(range(tensors.workload.num_layers)), grad_accum - 1)
     for micro in range(grad_accum):
         builder.forward(micro)
@@ -98,7 +99,8 @@ def naive_program(tensors: Tensors, grad_accum: int) -> Program:
 
 
 def lowered(program: Program, tensors: Tensors) -> Program:
-    """A naive program after the engine's passes, with its moves as collectives; their buffers become known tensors."""
+    """Return a naive program after the engine's passes, with its moves as collectives, whose buffers are added to
+    `tensors`."""
     engine, plan = tensors.engine, tensors.plan
     for run in passes_of(engine, plan):
         program = run(program)
@@ -111,7 +113,8 @@ def lowered(program: Program, tensors: Tensors) -> Program:
 
 
 def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int) -> Hashable:
-    """Two builds with equal structure differ in their mesh's sizes and their batch only."""
+    """Return a key of the schedule's structure: two builds with equal keys differ only in their mesh's sizes and their
+    batch."""
     routes = tuple((plan.gradient_hops(weight), plan.step_hops(weight)) for weight in workload.weights.values())
     choices = tuple(_hashable(getattr(plan, each.name)) for each in fields(plan) if each.name != "fallback_multiple")
     shapes = (
@@ -142,7 +145,7 @@ def _but_batch(dims: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]
 
 
 def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> Schedule:
-    """The schedule on another mesh with another global batch; ops and blocks keep their numbers."""
+    """Return the schedule on another mesh with another global batch; ops and blocks keep their numbers."""
     old = int(schedule.meta["batch"])
     ops = [_op(op, batch, old) for op in schedule.ops]
     blocks = [tuple([ops[op.number] for op in block]) for block in schedule.blocks]
@@ -156,7 +159,7 @@ def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> Schedule:
 
 
 def rebound_program(program: ExpandedProgram, schedule: Schedule) -> ExpandedProgram:
-    """The expansion of a rebound schedule of one role: other ops, the same order and waits."""
+    """Return the expansion of a rebound schedule of one role: other ops, the same order and waits."""
     return program.with_ops(
         [schedule.ops[op.number] for op in program.ops], [c for c in schedule.roles[0].calls for _ in c.ops]
     )

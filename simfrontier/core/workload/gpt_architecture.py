@@ -1,4 +1,4 @@
-"""The architecture of a decoder GPT: its sizes, and in what it differs from the usual one."""
+"""Architecture of a decoder GPT: its sizes, and its variations on the usual one."""
 
 from __future__ import annotations
 

@@ -28,15 +28,15 @@ def gpt(
     attention: Attention = "plain",
     softmax: Softmax = "fused",
 ) -> Workload:
-    """The graph of one micro-batch of `batch` sequences over all data-parallel ranks together; `precision` is fp16,
-    bf16, fp32 or fp64. `attention`: with scores in memory (`plain`), or as one op that keeps them to itself (`fused`,
-    as FlashAttention does, arXiv 2205.14135). `softmax`: the kernel of scores in memory and of the loss. Raises
+    """Return the graph of one micro-batch of `batch` sequences over all data-parallel ranks together. `precision` is
+    fp16, bf16, fp32 or fp64. `attention` is `plain`, with scores in memory, or `fused`, one op that keeps them on the
+    chip (as FlashAttention does, arXiv 2205.14135). `softmax` is the kernel of scores in memory and of the loss. Raises
     InputError."""
     return _Gpt(shape, batch, find_precision(precision), attention, softmax).workload(checkpointing)
 
 
 class _Gpt(GraphBuilder):
-    """The phases of the model."""
+    """Builder of the phases of a GPT."""
 
     def __init__(
         self, shape: GptArchitecture, batch: int, precision: Precision, attention: Attention, softmax: Softmax
@@ -99,7 +99,7 @@ class _Gpt(GraphBuilder):
         )
 
     def _other_traits(self) -> dict[str, str | int]:
-        """What differs from a GPT's usual traits."""
+        """Return the traits in which the model differs from the usual GPT."""
         shape = self.shape
         given: dict[str, tuple[str | int, str | int]] = {
             "kv_heads": (shape.key_heads, shape.heads),
@@ -154,7 +154,8 @@ class _Gpt(GraphBuilder):
         self.logits("v")
 
     def _declare_moments(self, norm: str, per_layer: bool) -> None:
-        """What a norm sums over its features first where they are cut: two sums, or, without a mean, one."""
+        """Declare the partial sums of a norm over cut features, forward and backward: two sums, or one for a norm
+        without a mean."""
         names, sizes = (f"{norm}.moments", f"d.{norm}.moments"), {"e": 2 if self.norm_kind == "norm" else 1}
         self.declare("bse", *names, sizes=sizes, dtype=self.precision.wide, per_layer=per_layer, where_cut="h")
 
@@ -182,7 +183,7 @@ class _Gpt(GraphBuilder):
             self.weight(module, part, "h", per_layer=per_layer)
 
     def _embedded(self) -> tuple[str, ...]:
-        """The values between the look-up and the residual stream, in order."""
+        """Return the values between the look-up and the residual stream, in order."""
         after = (self.shape.positions == "learned", self.shape.embedding_norm)
         return ("embedding.out", "positions.out")[: sum(after)] if after[0] else ("embedding.out",)[: sum(after)]
 
@@ -212,7 +213,7 @@ class _Gpt(GraphBuilder):
         return *attention, first, *mlp, self.pointwise("residual", "add", "bsh", f"middle {raised}", "x@1")
 
     def _dropout(self, name: str, source: str, labels: str = "bsh") -> tuple[WorkOp, ...]:
-        """What is dropped of a value, where the model has dropout."""
+        """Return the dropout op of a value; empty if the model has no dropout."""
         if not self.shape.dropout:
             return ()
         op, writes = f"{name}.dropout", f"{name}.dropped {name}.mask"

@@ -19,7 +19,7 @@ class GptShape(GptArchitecture, OfAnyPlan):
 
     @property
     def _rise(self) -> int:
-        """Features that the MLP's first product makes."""
+        """Output features of the MLP's first product."""
         return 2 * self.feed_forward if self.gated else self.feed_forward
 
     @property
@@ -72,7 +72,8 @@ class GptShape(GptArchitecture, OfAnyPlan):
         return gpt(self, batch, checkpointing, precision=precision, attention=attention, softmax=softmax)
 
     def step_flops(self, samples: float, recomputed: bool) -> float:
-        """`model_flops_per_token` of every token; recomputed: and the layers' forward, a third of theirs, once more."""
+        """Return `model_flops_per_token` of every token; `recomputed` adds the layers' forward, a third of theirs, once
+        more."""
         tokens = samples * self.sequence
         model = float(tokens * self.model_flops_per_token)
         head = 6.0 * tokens * self.padded_vocabulary * self.hidden

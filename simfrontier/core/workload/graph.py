@@ -30,7 +30,7 @@ class Precision:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether the model's type is narrower than that of sums."""
+        """True if the model's type is narrower than that of sums."""
         return self.model != self.wide
 
     def keeping(self, gradients: str | None = None, master: str | None = None, moments: str | None = None) -> Precision:
@@ -59,7 +59,7 @@ PRECISIONS: dict[str, Precision] = {
 
 
 def find_precision(name: str) -> Precision:
-    """The named precision; raises InputError with the nearest name."""
+    """Return the named precision. Raises InputError with the nearest name."""
     if name not in PRECISIONS:
         raise InputError(f"precision {name!r}: {nearest(name, PRECISIONS)}")
     return PRECISIONS[name]
@@ -135,7 +135,7 @@ class Weight:
 
     @property
     def owner(self) -> str:
-        """The unit whose hooks fetch it: the module in its streams."""
+        """Unit whose hooks fetch the weight: the module in its streams."""
         return in_streams(self.streams, self.module)
 
     @property
@@ -145,10 +145,11 @@ class Weight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What a model keeps from step to step and no optimizer updates: a queue, a running mean, a teacher's weight.
+    """State of a model that persists between steps and that no optimizer updates: a queue, a running mean, a teacher's
+    weight.
 
-    `parameter` says which state of its module it is (empty: the only one). One that `follows` a weight becomes a
-    moving average of it at the end of every step; a `fixed` one never changes.
+    `parameter` names the state within its module (empty: the only one). A state that `follows` a weight becomes its
+    moving average at the end of every step; a `fixed` one never changes.
     """
 
     module: str
@@ -244,18 +245,18 @@ class Workload:
 
     @property
     def recomputed(self) -> tuple[WorkOp, ...]:
-        """The ops of a layer's forward that its backward does again."""
+        """Ops of a layer's forward that its backward runs again."""
         if self.checkpointing == "selective":
             return tuple(op for op in self.layer.forward if op.name in self.core)
         return self.layer.forward if self.checkpointing == "full" else ()
 
     def is_checkpointed(self, layer: int) -> bool:
-        """Whether a layer's backward computes anything again."""
+        """Return whether a layer's backward recomputes anything."""
         return self.checkpointing != "none" and layer % self.checkpoint_every == 0
 
     @property
     def clips_each(self) -> bool:
-        """Whether gradients are clipped one by one (a trait), and the host looks at the norm of each."""
+        """True if gradients are clipped one by one (a trait), so that the host reads the norm of each."""
         return self.traits.get("clip") == "each"
 
     @property

@@ -18,7 +18,7 @@ THREE, TWO, GATHER, MERGE = get_args(CrossEntropy)
 
 
 def uses(names: str) -> tuple[Use, ...]:
-    """Values by their names, with spaces between: `x` of the op's own layer, `x@1` of the layer after it."""
+    """Parse values by their names, separated by spaces: `x` of the op's own layer, `x@1` of the layer after it."""
     parts = (name.partition("@") for name in names.split())
     return tuple((name, int(layer or 0)) for name, _, layer in parts)
 
@@ -42,7 +42,7 @@ class GraphBuilder:
 
     @property
     def kernel(self) -> str:
-        """The softmax kernel of an op; empty where rows stay on the chip."""
+        """Softmax kernel of an op; empty where rows stay on the chip."""
         return "" if self.softmax == "fused" else self.softmax
 
     @property
@@ -148,7 +148,7 @@ class GraphBuilder:
         sizes: Mapping[str, int] = NOTHING,
         table: str = "",
     ) -> tuple[WorkOp, WorkOp]:
-        """Its backward: the gradient of its input into `target`, then those of its weights."""
+        """Return a linear module's backward: the gradient of its input into `target`, then those of its weights."""
         weights, labels = (f"{table or module}.weight",), f"|{self._rows}|{nk[1]}|{nk[0]}"
         back = self.matmul(module, labels, gradient, target, sizes=sizes, part="dgrad", weights=weights)
         return back, self.weight_gradient(module, nk, gradient, source, sizes, table)
@@ -170,8 +170,8 @@ class GraphBuilder:
     # ── the end of every model here: logits, and the cross-entropy loss in wide numbers ──
 
     def logits(self, label: str) -> None:
-        """Declare the logits, over classes of that label, their gradient, and what the methods of the loss make on
-        their way."""
+        """Declare the logits over the classes of that label, their gradient, and the intermediate values of the methods
+        of the loss."""
         rows, wide = self._rows, self.precision.wide
         self.declare(rows + label, "logits", "d.logits", per_layer=False)
         if self.precision.is_mixed:
@@ -255,10 +255,10 @@ NEXT = ".next"  # the end of the name of a value of the layer after, in a part t
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Gives ops and values the names of a stream: the op `qkv` of stream `local` is `local/qkv` and reads
-    `local/ln1.out`. The weights of a `follower` are states of its own, `teacher/qkv.weight`.
+    """Naming of ops and values in a stream: the op `qkv` of stream `local` is `local/qkv` and reads `local/ln1.out`.
+    The weights of a `follower` are states of its own, `teacher/qkv.weight`.
 
-    A part with `one_layer` has values of no layer: the x that it gives is `x.next`.
+    A part with `one_layer` has values of no layer: the x that it outputs is `x.next`.
     """
 
     name: str
@@ -266,18 +266,18 @@ class Stream:
     one_layer: bool = False
 
     def op(self, op: WorkOp) -> WorkOp:
-        """The op in this stream."""
+        """Return the op in this stream."""
         moved = replace(in_stream(self.name, op), reads=self._uses(op.reads), writes=self._uses(op.writes))
         if not self.follower:
             return moved
         return replace(moved, weights=(), states=(*op.states, *(f"{self.follower}/{name}" for name in op.weights)))
 
     def ops(self, ops: Iterable[WorkOp]) -> tuple[WorkOp, ...]:
-        """Several of them."""
+        """Return the ops in this stream."""
         return tuple(self.op(op) for op in ops)
 
     def values(self, values: Iterable[Value]) -> dict[str, Value]:
-        """The values in this stream, by name."""
+        """Return the values in this stream, by name."""
         out = {}
         for value in values:
             has_next = self.one_layer and value.per_layer
@@ -300,13 +300,13 @@ class Stream:
 
 
 def in_stream(stream: str, op: WorkOp) -> WorkOp:
-    """The op with the name of that stream."""
+    """Return the op with the name that it has in a stream."""
     return replace(op, named=op.named._replace(streams=(stream, *op.named.streams)))
 
 
 def without_cuts(ops: Iterable[WorkOp], values: dict[str, Value]) -> tuple[WorkOp, ...]:
-    """Ops as they are where nothing of the model is cut: those that are needed only there are left out, and so is what
-    they make."""
+    """Return the ops of a model that is not cut: without those that only cuts need, and without the values that these
+    write."""
 
     def there(uses: tuple[Use, ...]) -> tuple[Use, ...]:
         return tuple(use for use in uses if not values[use[0]].where_cut)

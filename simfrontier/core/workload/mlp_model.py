@@ -29,7 +29,7 @@ class MlpShape(OfAnyPlan):
 
     @property
     def sequence(self) -> int:
-        """A sample is one position: where tokens are counted, samples are."""
+        """Positions of a sample: always 1, so that samples are counted as tokens."""
         return 1
 
     @property
@@ -51,20 +51,20 @@ class MlpShape(OfAnyPlan):
         return mlp(self, batch, checkpointing, precision, softmax)
 
     def step_flops(self, samples: int, recomputed: bool) -> float:
-        """By its own matrix products."""
+        """Return the operations of a step, from the graph's own matrix products."""
         return float(mlp(self, samples, "full" if recomputed else "none").matmul_flops)
 
 
 def mlp(
     shape: MlpShape, batch: int, checkpointing: Checkpointing, precision: str = "fp16", softmax: Softmax = "fused"
 ) -> Workload:
-    """The graph of one micro-batch of `batch` samples over all data-parallel ranks together; `precision` is fp16, bf16,
-    fp32 or fp64, `softmax` the kernel of the loss. Raises InputError."""
+    """Return the graph of one micro-batch of `batch` samples over all data-parallel ranks together. `precision` is
+    fp16, bf16, fp32 or fp64, `softmax` the kernel of the loss. Raises InputError."""
     return _Mlp(shape, batch, find_precision(precision), softmax).workload(checkpointing)
 
 
 class _Mlp(GraphBuilder):
-    """The phases of the model."""
+    """Builder of the phases of a multilayer perceptron."""
 
     def __init__(self, shape: MlpShape, batch: int, precision: Precision, softmax: Softmax) -> None:
         self.shape = shape

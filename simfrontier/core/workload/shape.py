@@ -1,4 +1,4 @@
-"""What every shape of a model says: its sizes, its graph of a step, and what can train it."""
+"""The protocol of model shapes: sizes, the graph of a micro-batch, and the plans that can train the model."""
 
 from __future__ import annotations
 
@@ -38,38 +38,40 @@ class Shape(Protocol):
 
     @property
     def source(self) -> str:
-        """Where it is published."""
+        """Publication of the shape."""
 
     @property
     def sample(self) -> str:
-        """What samples are, in words."""
+        """Description of a sample, in words."""
 
     @property
     def families(self) -> tuple[str, ...]:
-        """The families of plans that can train it; none: all can."""
+        """Families of plans that can train the model; empty: all."""
 
     @property
     def gathers_statistics(self) -> bool:
-        """Whether a step gathers of all samples what only later steps need."""
+        """True if a step gathers statistics over all samples that only later steps need."""
 
     def refuse_step(self, grad_accum: int, precision: str, checkpointing: Checkpointing) -> None:
-        """Raise InputError for a step that the model cannot take: so many micro-batches, numbers of that type, and
-        activations computed again or kept."""
+        """Raise InputError for a step that the model does not support: its number of micro-batches, its precision, or
+        its checkpointing."""
 
     def with_settings(self, settings: Mapping[str, Any]) -> Shape:
-        """The shape with sizes and traits set otherwise. Raises InputError for one that cannot be set."""
+        """Return the shape with other sizes and traits. Raises InputError for one that cannot be set."""
 
     def workload(
         self, batch: int, checkpointing: Checkpointing, precision: str, attention: Attention, softmax: Softmax
     ) -> Workload:
-        """The graph of one micro-batch of `batch` samples over all data-parallel ranks together. Raises InputError."""
+        """Return the graph of one micro-batch of `batch` samples over all data-parallel ranks together. Raises
+        InputError."""
 
     def step_flops(self, samples: int, recomputed: bool) -> float:
-        """Operations of one step of `samples` samples over all ranks, with or without recomputed forwards."""
+        """Return the operations of one step of `samples` samples over all ranks, with or without recomputed
+        forwards."""
 
 
 class OfAnyPlan:
-    """The part of a shape that every plan can train, in every way."""
+    """Base of shapes that every plan can train, without restrictions on the step."""
 
     __slots__ = ()
 
@@ -86,7 +88,7 @@ class OfAnyPlan:
 
 
 def sizes_of(shape: DataclassInstance | type[DataclassInstance]) -> tuple[str, ...]:
-    """The names of a shape's sizes, in the order in which they are declared."""
+    """Return the names of a shape's sizes, in the order in which they are declared."""
     return tuple(each.name for each in fields(shape) if each.type == "int")
 
 
@@ -100,8 +102,8 @@ def workload_of(
     checkpoint_every: int = 1,
     optimizer: Optimizer = "adam",
 ) -> Workload:
-    """The graph of one micro-batch of `batch` samples over all data-parallel ranks together, and what steps its
-    weights. Raises InputError."""
+    """Return the graph of one micro-batch of `batch` samples over all data-parallel ranks together, with the types and
+    the optimizer of its weights. Raises InputError."""
     types = find_precision(precision) if isinstance(precision, str) else precision
     work = shape.workload(batch, checkpointing, types.name, attention, softmax)
     if (types, optimizer) != (work.precision, work.optimizer):

@@ -44,7 +44,7 @@ def format_of(path: Path) -> Format | None:
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file is a CSV table of times of collectives. Raises InputError if it cannot be read."""
+    """Return whether a file is a CSV table of times of collectives. Raises InputError if it cannot be read."""
     return format_of(path) is tables.FORMAT
 
 
@@ -85,7 +85,7 @@ def _of_folder(folder: Path) -> list[Path]:
 
 
 def _jobs(files: Sequence[Path]) -> Iterable[tuple[Format, list[Path]]]:
-    """Files that are read together, with their format, in the order of the first of each."""
+    """Return the groups of files that are read together, with their format, in the order of the first of each."""
     jobs: dict[tuple[str, Path | None], tuple[Format, list[Path]]] = {}
     for file in files:
         form = format_of(file)

@@ -37,7 +37,7 @@ class Pathology:
     bytes_to: int | None = None
 
     def is_of(self, row: Row) -> bool:
-        """Whether the selection covers the row."""
+        """Return whether the selection covers the row."""
         exact = {name: value for name in _EXACT if (value := getattr(self, name)) is not None}
         return (
             all(getattr(row, name, None) == value for name, value in exact.items())
@@ -77,7 +77,7 @@ def fault_of(row: Row, faults: Sequence[Pathology]) -> str | None:
 
 
 def load_tables(path: Path = INDEX) -> tuple[Table, ...]:
-    """Load all tables, in the order of the index; their files lie beside it. Raises InputError."""
+    """Load all tables, in the order of the index, from the folder of the index. Raises InputError."""
     return tuple(_read(path.parent, name, entry) for name, entry in _index(path).items())
 
 
@@ -95,7 +95,7 @@ def load_table(name: str, path: Path = INDEX) -> Table:
 
 
 def _index(path: Path) -> Mapping[str, Table]:
-    """The tables of an index by name, without their rows."""
+    """Return the tables of an index by name, without their rows."""
     return typed(read_toml(path, "index of tables"), _IndexFile, path.name).tables
 
 
@@ -105,7 +105,7 @@ def _read(folder: Path, name: str, entry: Table) -> Table:
 
 
 def _inside(value: int | None, low: int | None, high: int | None) -> bool:
-    """Whether a value is within bounds; a missing value is within no bounds alone."""
+    """Return whether a value is within bounds. A missing value is so only if there are no bounds."""
     if low is None and high is None:
         return True
     return value is not None and (low or 0) <= value <= (value if high is None else high)

@@ -1,4 +1,4 @@
-"""Files of measured calls: what a format is, what the user states beside its files, and the rows that it gives."""
+"""Files of measured calls: formats, the setup that the user states for files, and the resulting rows."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Reading:
 
 
 def name_of(files: Sequence[Path]) -> str:
-    """Name of files in messages: the first one, and how many more."""
+    """Return the name of files in messages: the first one, and the number of others."""
     return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
 
 
@@ -110,7 +110,7 @@ class Setup:
         return self.devices
 
     def packages_of(self, devices: int, nodes: int | None) -> int | None:
-        """Return the number of packages of a group on so many nodes; None if not stated and not derivable.
+        """Return the number of packages of a group on `nodes` nodes; None if not stated and not derivable.
 
         If only the nodes are stated, the devices of each node are on as few packages as the machine has for them.
         """
@@ -236,7 +236,7 @@ class FileStart:
 
     @property
     def is_json(self) -> bool:
-        """Whether it starts as a JSON object, or as a list of objects; a log may begin with a bracket, too."""
+        """True if the text starts as a JSON object, or as a list of objects; a log may begin with a bracket, too."""
         return self.text.startswith("{") or (self.text.startswith("[") and self.text[1:].lstrip().startswith("{"))
 
     @cached_property
@@ -246,7 +246,7 @@ class FileStart:
 
     @property
     def columns(self) -> set[str]:
-        """Cells of the first line, as of a CSV table."""
+        """Cells of the first line, read as a CSV table."""
         return {cell.strip().strip('"') for cell in self.text.partition("\n")[0].split(",")}
 
 

@@ -80,9 +80,9 @@ class Line:
 def read_lines(path: Path, columns: Sequence[str], called: str = "", uneven: bool = False) -> tuple[Line, ...]:
     """Read the lines of a CSV file that has at least these columns, in any order.
 
-    A machine's file that a cell names is looked for beside the table first, then from the working folder. `called`: the
-    file's name in messages, instead of its path; `uneven`: keep lines with more or fewer cells than columns, with what
-    is wrong. Raises InputError.
+    A machine's file that a cell names is looked up in the table's folder first, then in the working folder. `called`:
+    the file's name in messages, instead of its path; `uneven`: keep lines with more or fewer cells than columns, with a
+    description of the fault. Raises InputError.
     """
     name = called or str(path)
     rows = _cells(name, text_of(path, "table", "CSV table").removeprefix("\ufeff"))
@@ -168,7 +168,7 @@ def _adapter(form: Any) -> TypeAdapter[Any]:
 
 
 def columns_of(path: Path) -> set[str]:
-    """Return the cells of a file's first line, as of a CSV table; none if it is no file. Raises InputError."""
+    """Return the cells of a file's first line, read as a CSV table; empty if it is no file. Raises InputError."""
     return FileStart(path).columns if path.is_file() else set()
 
 

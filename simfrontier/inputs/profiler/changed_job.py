@@ -1,4 +1,5 @@
-"""What a job runs on, and variants of it: on another platform, on more ranks, with gathers of the backward in nodes."""
+"""Platforms of jobs, and variants of a job: on another platform, on more ranks, with the backward's gathers within
+nodes."""
 
 from __future__ import annotations
 
@@ -86,9 +87,9 @@ def difference(machine: Machine, device: DeviceModel) -> str:
 def otherwise(
     job: Job, own: Platform, there: Platform, num_ranks: int | None, hpz: bool, kernel_factor: float | None
 ) -> tuple[Job, list[str]]:
-    """Return the job of the platform `own` moved to the platform `there` (which may be the same), and its changes in
-    words: on so many ranks, with hpZ, with kernels that take `kernel_factor` as long (None: by the rates of matrix
-    products). Raises InputError."""
+    """Return the job of the platform `own` moved to the platform `there` (which may be the same), and a description of
+    its changes: `num_ranks` ranks, hpZ, kernel times scaled by `kernel_factor` (None: by the ratio of the rates of
+    matrix products). Raises InputError."""
     words = [] if there is own else [f"on {there.machine.title}, library {there.library.name}"]
     factor = kernel_factor
     if factor is None:
@@ -111,9 +112,9 @@ def otherwise(
 
 
 def on_ranks(job: Job, num_ranks: int) -> Job:
-    """Return the job on so many ranks, a multiple of its own: its outermost axis that is not the stages' is longer.
-    Whole messages stay as they are, so that parts of weights and gradients shrink; each rank computes what it did.
-    Raises InputError."""
+    """Return the job on `num_ranks` ranks, a multiple of its own: its outermost axis other than that of the stages
+    grows. Whole messages keep their size, so that shards of weights and gradients shrink; the computation of each rank
+    stays the same. Raises InputError."""
     mesh = job.schedule.mesh
     more, rest = divmod(num_ranks, mesh.num_ranks)
     axis = next((name for name in mesh.names if name != job.roles.axis and mesh[name] > 1), None)
@@ -143,9 +144,8 @@ def _rank_before(grown: Mesh, mesh: Mesh, axis: str, rank: int) -> int:
 
 
 def with_gathers_in_nodes(job: Job, devices_per_node: int) -> Job:
-    """Return the job with a second copy of its weights in every node, as hpZ of ZeRO++ has it: what its ranks gather in
-    the backward they gather within their nodes. Raises InputError where it gathers nothing there, or where nodes are no
-    product of the mesh's axes."""
+    """Return the job with a second copy of its weights in every node, as in hpZ of ZeRO++: gathers of the backward stay
+    within nodes. Raises InputError if the backward gathers nothing, or if nodes are no product of the mesh's axes."""
     inner = _inner_axes(job.schedule.mesh, devices_per_node)
     found = 0
 
@@ -192,8 +192,7 @@ def _with_ops(schedule: Schedule, changed: Callable[[Op], Op]) -> Schedule:
 
 
 def with_kernels(job: Job, factor: float) -> Job:
-    """Return the job with kernels that take `factor` times as long, at the same shares of memory and units; pauses
-    stay."""
+    """Return the job with kernel times scaled by `factor`, at the same shares of memory and units; pauses stay."""
     measured = {op.name for op in job.schedule.ops if op.kind == MEASURED.name}
     kernels = {
         name: MeasuredKernel(

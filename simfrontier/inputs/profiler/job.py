@@ -1,5 +1,5 @@
-"""A job read from the traces of its ranks: its schedule, how long its kernels took, and what its step and its calls
-took when they were measured."""
+"""A job read from the traces of its ranks: its schedule, its kernel times, and the measured times of its step and
+calls."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def read_job(
     devices_per_node: int | None = None,
     read: Callable[[], None] = lambda: None,
 ) -> Job:
-    """The job of these traces: of all its ranks, of ranks that say for whom they stand, or, where they `stand_in`, of
-    some that stand for all. `step`: the number of the step (default: the last complete one of the first trace);
-    `devices_per_node`: so that groups within nodes have an axis of their own, where that fits; `read` is called after
+    """Return the job of these traces: of all its ranks, of ranks whose traces name the ranks they stand for, or, with
+    `stand_in`, of some that stand for all. `step`: the number of the step (default: the last complete one of the first
+    trace); `devices_per_node`: groups within nodes get an axis of their own, where that fits; `read` is called after
     each trace. Raises InputError."""
     name = None if step is None else f"{form.STEP_PREFIX}{step}"
     traces: list[RankTrace] = []
@@ -125,7 +125,7 @@ def _stood_for(trace: RankTrace) -> set[int]:
 
 
 def _partial_groups(traces: Sequence[RankTrace]) -> frozenset[tuple[int, ...]]:
-    """Return the groups of collectives of which some ranks have no trace."""
+    """Return the groups of collectives in which some ranks have no trace."""
     members = {trace.rank: _stood_for(trace) for trace in traces}
     calls = (kernel.call for trace in traces for kernel in trace.kernels if kernel.call is not None)
     groups = {call.ranks for call in calls if call.peer is None}
@@ -158,8 +158,9 @@ def _groups(traces: Sequence[RankTrace]) -> Iterator[tuple[Sequence[int], str]]:
 
 
 def _least(roles: Roles) -> list[dict[int, float]]:
-    """Of each collective of the first rank of each role, by number of the kernel, what it took on the rank of its group
-    that waited least. Ranks match their calls by the number in the group, or, where there is none, by their order."""
+    """Return, for the first rank of each role, the minimum time of each collective over the ranks of its group, by
+    number of the kernel: the rank that takes least waits least. Ranks match their calls by the number in the group, or,
+    without one, by their order."""
     numbered = [[list(_numbered(program)) for program in several] for several in roles.programs]
     least: dict[tuple[object, ...], float] = {}
     for _, key, took_s in (each for several in numbered for calls in several for each in calls):
@@ -168,7 +169,7 @@ def _least(roles: Roles) -> list[dict[int, float]]:
 
 
 def _numbered(program: RankProgram) -> Iterator[tuple[int, tuple[object, ...], float]]:
-    """(kernel, what its call is called on all ranks of the group, seconds) of every collective. Calls that were made
+    """Yield (kernel, key of the call that all ranks of the group share, seconds) of every collective. Calls issued
     together may have one number: they count on from there."""
     count: dict[tuple[object, ...], int] = {}
     for index, op in enumerate(program.ops):

@@ -1,7 +1,8 @@
-"""The schedule of a job: the ops of its ranks' programs, which wait for each other as its streams did.
+"""The schedule of a job: the ops of its ranks' programs, with the waits between its streams.
 
-A kernel is an op of kind `measured`, of which the machine knows how long it took; a pause before it one of kind
-`pause`. What a stream waits for is read by a hook on its lane, from tokens that the ops write which it waits for."""
+A kernel is an op of kind `measured`, whose time the machine has; a pause before it is one of kind `pause`. A hook on
+the lane of a stream reads the tokens for which the stream waits; the ops that it waits for write them.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +42,12 @@ _SAME: Final = 1e-12  # what differs by less, relative, took as long
 
 @dataclass
 class JobSchedule:
-    """The schedule while it is made, and what the simulation needs beside it.
+    """The schedule under construction, with further inputs of its simulation.
 
-    `alike`: of each role, the ranks with as many kernels and calls on each lane, whose n-th on a lane is the same; a
-    kernel or pause takes the mean of their times. `kernels` by the names of their ops; `places`: of each role, the op
-    of every kernel of its program; `times`: of each rank, how many times as long as the mean its kernels and pauses
-    took, by their op's place.
+    `alike`: for each role, the ranks with the same number of kernels and calls on each lane, whose n-th on a lane is
+    the same; the time of a kernel or pause is the mean over them. `kernels` by the names of their ops; `places`: for
+    each role, the op of every kernel of its program; `times`: for each rank, the times of its kernels and pauses
+    relative to the mean, by their op's place.
     """
 
     axis: str | None
@@ -108,8 +109,8 @@ class JobSchedule:
         return ops
 
     def _mean(self, several: Sequence[RankProgram], values: Sequence[float], place: int) -> float:
-        """Return the mean of the times of these ranks; where they differ, note how many times as long each took at this
-        place."""
+        """Return the mean of the times of these ranks; where they differ, record each rank's time relative to the mean
+        at this place."""
         if max(values) - min(values) <= _SAME * max(values):
             return values[0]
         mean = fmean(values)
@@ -198,7 +199,7 @@ class JobSchedule:
         )
 
     def _tensor(self, elements: int, dtype: str, is_backward: bool = False) -> Ref:
-        """Return a new instance of a tensor of so many elements, whole on every rank."""
+        """Return a new instance of a tensor of `elements` elements, whole on every rank."""
         name = f"{elements} of {dtype}{' in the backward' if is_backward else ''}"
         if name not in self.tensors:
             self.tensors[name] = Tensor(

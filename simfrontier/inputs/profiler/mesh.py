@@ -22,7 +22,7 @@ _SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class GroupAxes:
-    """A mesh, and how the groups of a job lie on it."""
+    """A mesh, and the layout of a job's groups on it."""
 
     mesh: Mesh
 
@@ -50,8 +50,9 @@ class GroupAxes:
 
 
 def mesh_of(num_ranks: int, groups: Iterable[tuple[Sequence[int], str]], bounds: Iterable[int] = ()) -> GroupAxes:
-    """The mesh of so many ranks for (ranks of a group, where it stands); `bounds`: strides at which an axis ends in any
-    case, such as the devices of a node, where they fit. Raises InputError for groups that are no product of axes."""
+    """Return the mesh of `num_ranks` ranks for groups of (ranks, place in the trace). `bounds`: strides at which an
+    axis ends in any case, such as the devices of a node, where they fit. Raises InputError for groups that are no
+    product of axes."""
     found: dict[int, str] = {}
     for ranks, where in groups:
         for stride, count in digits_of(ranks, where):
@@ -80,8 +81,8 @@ def mesh_of(num_ranks: int, groups: Iterable[tuple[Sequence[int], str]], bounds:
 
 
 def digits_of(ranks: Sequence[int], where: str) -> Digits:
-    """How the ranks of a group lie: ranks[i] = ranks[0] + the sum of stride * digit of i. Raises InputError where they
-    lie in no such order."""
+    """Return the (stride, count) digits of a group: ranks[i] = ranks[0] + the sum of stride * digit of i. Raises
+    InputError for ranks in any other order."""
     out: list[tuple[int, int]] = []
     known = 1
     while known < len(ranks):

@@ -1,4 +1,4 @@
-"""Programs of a job's ranks: their ops by lane, what these wait for, and the ranks that run the same program."""
+"""Programs of a job's ranks: their ops by lane, the waits of these, and the ranks that run the same program."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class CallKey(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOp:
     """A kernel in the order of launches: the kernels of other streams whose ends it waits for, and the pause before it,
-    in seconds. `ahead`: launched so early that it runs, whole or in part, beside the previous step, and placed behind
-    all others as the same work of the next step.
+    in seconds. `ahead`: launched so early that it overlaps with the previous step in whole or in part; it is placed
+    after all others as the same work of the next step.
 
-    On a mesh: its lane, and, where it is a call, the axes that it goes over; of a message the coordinates between which
-    it goes (`ends`), and the rank's own (`seat`).
+    On a mesh: its lane, and, for a call, the axes that it spans; for a message, the coordinates of sender and receiver
+    (`ends`), and the rank's own (`seat`).
     """
 
     kernel: Kernel
@@ -157,7 +157,7 @@ def _by_events(kernels: Sequence[Kernel], waits: Sequence[EventWait]) -> list[li
 
 
 def _by_times(kernels: Sequence[Kernel], tick_s: float) -> list[list[int]]:
-    """Return what kernels probably wait for: the last end on another stream while their own was idle."""
+    """Return the probable dependencies of kernels: the last end on another stream while their own was idle."""
     by_end = sorted(range(len(kernels)), key=lambda index: kernels[index].end_s)
     ends = [kernels[index].end_s for index in by_end]
     out: list[list[int]] = []
@@ -243,7 +243,8 @@ def program_of(trace: RankTrace, ops: Sequence[ProgramOp], on: GroupAxes) -> Ran
 
 
 def _ends(rank: int, call: GroupCall) -> tuple[int, int]:
-    """Return the rank that sends, and the one that receives; of a simulated call that goes both ways, as it says."""
+    """Return the rank that sends, and the one that receives; of a simulated call in both directions, those that it
+    records."""
     if isinstance(call.own, SimulatedExchange):
         first, second = (call.ranks[end] for end in call.own.ends)
         return first, second

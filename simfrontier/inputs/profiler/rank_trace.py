@@ -1,4 +1,4 @@
-"""One step of a rank as its trace has it: kernels in the order of their launch, waits of streams, and its calls."""
+"""One step of a rank's trace: kernels in the order of their launch, waits of streams, and calls."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Kernel:
 
     @property
     def is_bare_call(self) -> bool:
-        """Whether it is a kernel of NCCL or RCCL that does not say what it moves."""
+        """True if it is a kernel of NCCL or RCCL without a record of its message."""
         return self.call is None and self.name.startswith(form.NCCL_KERNELS) and self.own is None
 
 
@@ -147,7 +147,7 @@ class RankTrace:
 
     @property
     def ends_idle(self) -> bool:
-        """Whether the step goes on when its last kernel has ended."""
+        """True if the step continues after the end of its last kernel."""
         return self.end_s - max(kernel.end_s for kernel in self.kernels) >= self.tick_s
 
 
@@ -182,7 +182,7 @@ def call_of(args: EventArgs, groups: Mapping[str, tuple[int, ...]], rank: int, n
 
 
 def own_of(own: dict[str, Any] | None, form_of_own: type[Own], where: str) -> Own | None:
-    """Return what a simulation wrote into an event. Raises InputError."""
+    """Return the facts that a simulation wrote into an event. Raises InputError."""
     return typed(own, form_of_own, where, (form.OWN,)) if own else None
 
 

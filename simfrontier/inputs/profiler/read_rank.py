@@ -1,4 +1,4 @@
-"""Reading the trace of one rank: one pass over its events, of which only those of kernels, launches and waits stay."""
+"""Reading the trace of one rank in one pass over its events; only kernels, launches and waits are kept."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Read:
     launches_kernels: bool = False  # whether the host puts any on a device
 
     def take(self, raw: Mapping[str, Any], where: str) -> None:
-        """Take in an event, if it is one that counts."""
+        """Record an event if it is a kernel, a launch or a wait."""
         category = str(raw.get("cat")).lower()
         if raw.get("ph") != "X" or category not in form.READ:
             return
@@ -118,7 +118,7 @@ def _launched(read: _Read) -> Iterator[tuple[float, TraceEvent]]:
 
 
 def _launch_of(read: _Read, event: TraceEvent) -> tuple[float, str]:
-    """Time and thread of the launch of a kernel; its start and "" if the launch is not in the trace."""
+    """Return time and thread of the launch of a kernel; its start and "" if the launch is not in the trace."""
     without = event.begin_us, ""
     return without if event.correlation is None else read.launches.get(event.correlation, without)
 
@@ -174,7 +174,7 @@ def _job(head: Mapping[str, Any], where: str) -> tuple[int, int, dict[str, tuple
 
 
 def _job_on_devices(head: Mapping[str, Any], read: _Read) -> str:
-    """Return why the trace is one of a job on devices; empty for a job of the host (gloo, MPI), which may run beside
+    """Return why the trace is one of a job on devices; empty for a job of the host (gloo, MPI), whose node may have
     devices that it does not use."""
     if read.launches_kernels:
         return "its host launches kernels"
@@ -227,7 +227,7 @@ def _outermost(events: Sequence[TraceEvent], where: str) -> list[TraceEvent]:
 
 
 def _holds(event: TraceEvent, begins: Sequence[float]) -> bool:
-    """Whether any of these times lies in an event."""
+    """Return whether any of these times lies in an event."""
     place = bisect_left(begins, event.begin_us)
     return place < len(begins) and begins[place] < event.end_us
 

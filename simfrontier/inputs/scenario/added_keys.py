@@ -52,12 +52,12 @@ class GridJob(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridOrder:
-    """What a plan's `search.by` and `simfrontier tune --fidelity` name.
+    """An order of grids, as `search.by` of a plan and `simfrontier tune --fidelity` name it.
 
-    `keys`: the options that it gives to plans of `family`. `grids`: their values for a job on so many devices, the best
-    first. `listing`: prints all grids at the largest size of the job's scenario, or the best so many, as a table or
-    JSON; whether any can run. Both raise InputError for a job that the model does not know, and SimfrontierError where
-    no grid is allowed.
+    `keys`: the options that it sets in plans of `family`. `grids`: their values for a job on a number of devices, the
+    best first. `listing`: prints grids at the largest size of the job's scenario, all or a limited number of the best,
+    as a table or JSON; returns whether any can run. Both raise InputError for a job that the model does not know, and
+    SimfrontierError where no grid is allowed.
     """
 
     name: str
@@ -69,7 +69,7 @@ class GridOrder:
 
 @cache
 def grid_orders() -> Mapping[str, GridOrder]:
-    """All orders by name."""
+    """Return all orders by name."""
     return {order.name: order for order in added("grid_orders", GridOrder)}
 
 

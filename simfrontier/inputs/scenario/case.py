@@ -63,12 +63,12 @@ class Case:
 
     @property
     def recomputes(self) -> bool:
-        """Whether every layer's forward runs twice."""
+        """True if checkpointed layers run their whole forward twice."""
         return self.checkpointing == "full"
 
     @property
     def recomputed_share(self) -> float:
-        """Of the layers, those whose forward runs twice."""
+        """Share of the layers whose forward runs twice."""
         if not self.recomputes:
             return 0.0
         return -(-self.shape.num_layers // self.checkpoint_every) / self.shape.num_layers
@@ -88,24 +88,24 @@ class Case:
 
     @property
     def neox_flops(self) -> float | None:
-        """Those of a step as GPT-NeoX counts them; None of a model that is no GPT."""
+        """Operations of a step as GPT-NeoX counts them; None for a model that is no GPT."""
         if not isinstance(self.shape, GptShape):
             return None
         return neox_flops(self.shape, self.samples, self.recomputes)
 
     @property
     def stages(self) -> int:
-        """Stages of its pipeline: one where there is none."""
+        """Number of pipeline stages: 1 without a pipeline."""
         return 1 if self.plan.pipeline is None else self.mesh[self.plan.pipeline.axis]
 
     @property
     def chunks(self) -> int:
-        """Runs of layers of each stage."""
+        """Runs of layers per stage."""
         return 1 if self.plan.pipeline is None else self.plan.pipeline.chunks
 
     @property
     def workload(self) -> Workload:
-        """One micro-batch over all ranks."""
+        """Graph of one micro-batch over all ranks."""
         return self.workload_of(self.shape, self.micro_batch * self.batch_ranks)
 
     def workload_of(self, shape: Shape, batch: int) -> Workload:
@@ -182,7 +182,7 @@ def _refuse_family(options: Options, shape: Shape) -> None:
 
 
 def _refuse_statistics(options: Options, shape: Shape) -> None:
-    """Of a plan, or of the plan on its data axes."""
+    """Raise InputError if a plan, or the plan on its data axes, overlaps statistics that the model does not gather."""
     on_data = options.on_data
     if isinstance(on_data, DdpOptions) and on_data.overlap_statistics and not shape.gathers_statistics:
         raise InputError(f"overlap_statistics = true: {shape.name} gathers nothing for later steps; allowed: false")
@@ -220,7 +220,7 @@ def _micro_batches(options: Options, ranks: int, file: ScenarioFile, shared: int
 
 
 def _refuse_many(grad_accum: int, micro_batch: int, said: str, ranks: int) -> None:
-    """Micro-batches are laid out one by one."""
+    """Raise InputError for too many micro-batches: they are laid out one by one."""
     if grad_accum <= MOST_MICRO_BATCHES:
         return
     samples = grad_accum * micro_batch  # of one rank in a step

@@ -1,4 +1,5 @@
-"""What a scenario's file may not say although its form is right: names twice or of nothing, counts that do not fit."""
+"""Consistency checks of a well-formed scenario file: duplicate or unknown names, and numbers that do not go
+together."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ def sizes_with_tables(file: ScenarioFile, named: Collection[str]) -> list[int]:
 
 
 def refuse_on_machine(scenario: Scenario) -> None:
-    """Raise InputError where the job has not its nodes, or a perturbation names what is not there, at any size."""
+    """Raise InputError if, at any size, the job lacks nodes, or a perturbation names components that do not exist."""
     file = scenario.file
     for table, sizes in (
         ("run", file.run.devices),
@@ -112,7 +113,7 @@ def _mesh(scenario: Scenario, size: int, table: str) -> Mesh:
 
 
 def _refuse_cases(scenario: Scenario, table: SlowdownTable, mesh: Mesh) -> None:
-    """Each case must have a name of its own, and something wrong that is there."""
+    """Raise InputError unless each case has a name of its own, and perturbs something that exists."""
     labels = [case.label for case in table.cases]
     for number, case in enumerate(table.cases):
         with located(key=("slowdown", "cases", number)):
@@ -129,7 +130,7 @@ def _refuse_cases(scenario: Scenario, table: SlowdownTable, mesh: Mesh) -> None:
 
 
 def _refuse_perturbation(scenario: Scenario, perturbation: Perturbation, mesh: Mesh) -> None:
-    """A perturbation must name what is there: so the fabric of a size finds it."""
+    """Raise InputError if a perturbation names components that the fabric of this size does not have."""
     if not perturbation:
         return
     from simfrontier.core.network import Fabric

@@ -1,4 +1,4 @@
-"""Every key of a scenario file, with what it may hold, its default and a sentence, read off the forms."""
+"""Every key of a scenario file, with its allowed values, its default and a sentence, derived from the forms."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ScenarioKey:
 
 
 def scenario_keys() -> tuple[ScenarioKey, ...]:
-    """All keys, in the order of the forms; those of plans last."""
+    """Return all keys, in the order of the forms; those of plans last."""
     told = _sentences()
     made = [
         _key(name, kind, metadata, _shown(default), told["keys"].get(name, ""))
@@ -67,7 +67,7 @@ def _key(
 
 
 def plan_sentences() -> Mapping[str, str]:
-    """A sentence on each family of plans: of one's own, the first line of its docstring."""
+    """Return a sentence on each family of plans: for registered families, the first line of the docstring."""
     told = _sentences()["families"]
     return {name: told.get(name) or (form.__doc__ or "").partition("\n")[0] for name, (form, _) in FAMILIES.items()}
 
@@ -129,7 +129,7 @@ def _ways(kind: Any) -> tuple[Any, ...]:
 
 
 def words_of(kind: Any, metadata: list[Any]) -> str:
-    """What a value of this type may be, in words."""
+    """Return the allowed values of a type, in words."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return words_of(parts[0], [*metadata, *parts[1:]])

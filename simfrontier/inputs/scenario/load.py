@@ -1,4 +1,4 @@
-"""Reading a scenario: the machine, library, model, engine and plans that a file of the right form means."""
+"""Reading a scenario: the machine, library, model, engine and plans of a well-formed file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def load_scenario(
 
 
 def _no_file(path: Path) -> str:
-    """That there is no such file, and the nearest that there is in its folder, or in `scenarios` of the working one."""
+    """Return the message that there is no such file, with the nearest name in its folder, or in `scenarios` of the
+    working one."""
     files = {file.stem: str(file) for folder in (Path("scenarios"), path.parent) for file in folder.glob("*.toml")}
     close = near(path.stem, files)
     if path.name in catalog():
@@ -65,7 +66,7 @@ def _no_file(path: Path) -> str:
 
 
 def _loaded_once(path: Path) -> Scenario:
-    """The scenario of another job, read once; its own `neighbour` is not, as its file may name this one."""
+    """Return the scenario of another job, read once; its own `neighbour` is not read, as its file may name this one."""
     return _loaded_at(path, path.stat().st_mtime_ns if path.is_file() else 0)
 
 
@@ -82,8 +83,8 @@ def scenario_of(
     devices: tuple[int, ...] = (),
     laid_out: bool = True,
 ) -> Scenario:
-    """A checked scenario out of a document that was read from `where`; `laid_out`: every plan must be able to run at
-    every size."""
+    """Return a checked scenario from a document that was read from `where`; with `laid_out`, every plan must be able to
+    run at every size."""
     changed, new = changed_document(document, where, settings or {}, plans)
     table = changed.get("plans")
     named = tuple(table) if isinstance(table, dict) else ()
@@ -137,7 +138,8 @@ def _resolve(
 
 
 def _without_known_spread(file: ScenarioFile, machine: Machine, library: Library) -> tuple[Machine, Library]:
-    """What a perturbation says of every device, kernel or collective is known, and not sampled once more."""
+    """Return machine and library without the spreads of devices, kernels and collectives that a perturbation states:
+    these are known and not sampled again."""
     if file.perturbation.differing("devices") is not None:
         machine = replace(machine, device=replace(machine.device, speed_sd=0.0))
     if file.perturbation.differing("kernels") is not None:
@@ -148,7 +150,7 @@ def _without_known_spread(file: ScenarioFile, machine: Machine, library: Library
 
 
 def _with_stack(scenario: Scenario, folder: Path) -> Scenario:
-    """The scenario under the stack that its file names, if it does."""
+    """Return the scenario under the stack that its file names, if any."""
     name = scenario.file.stack
     if name is None or name == NO_STACK:
         return scenario
@@ -158,7 +160,7 @@ def _with_stack(scenario: Scenario, folder: Path) -> Scenario:
 
 
 def _sized(scenario: Scenario, size: int, laid_out: bool) -> Scenario:
-    """The scenario with the tables of one size put over its own."""
+    """Return the scenario with the tables of one size merged into its own."""
     read_once = {name for keys in SCENARIO_KEYS if keys.read is not None for name in keys.form.model_fields}
     left_out = {"at", "sensitivity", "slowdown", *read_once}
     rest = {key: value for key, value in scenario.document.items() if key not in left_out}
@@ -171,7 +173,7 @@ def _sized(scenario: Scenario, size: int, laid_out: bool) -> Scenario:
 
 
 def _merged(document: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """A document with another put over it, table by table."""
+    """Return a document with another merged into it, table by table; the other takes precedence."""
     out = dict(document)
     for key, value in over.items():
         known = out.get(key)

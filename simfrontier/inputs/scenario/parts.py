@@ -1,5 +1,5 @@
-"""What the tables of a scenario's file mean: model, machine and library, tables of factors, the job's nodes, the job
-beside."""
+"""Parsing of a scenario's tables: model, machine and library, tables of factors, the job's nodes, the neighbouring
+job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from simfrontier.inputs.scenario.scenario import Scenario
 
 
 def beside(folder: Path, name: str) -> Path:
-    """A file that a scenario names: in the scenario's folder, or else from the working one."""
+    """Return the path of a file that a scenario names: in the scenario's folder, or else in the working folder."""
     path = folder / name
     return path if os.path.lexists(path) else Path(name)
 
@@ -43,8 +43,8 @@ TRAITS: Final = (
 
 
 def shape_of(table: ModelTable) -> Shape:
-    """A named shape, with what the table sets otherwise; or one of the user's own, which then needs every size. Raises
-    InputError."""
+    """Return a named shape, with the settings of the table; or one of the user's own, which then needs every size.
+    Raises InputError."""
     sizes = {key: getattr(table, key) for key in dict.fromkeys((*sizes_of(GptShape), *sizes_of(MlpShape)))}
     given = {key: value for key, value in sizes.items() if value is not None}
     traits = {key: getattr(table, key) for key in TRAITS if getattr(table, key) is not None}
@@ -68,7 +68,8 @@ def shape_of(table: ModelTable) -> Shape:
 
 
 def _form_of(known: Shape | None, given: Collection[str]) -> type[GptShape] | type[MlpShape]:
-    """What the sizes are of: the kind of the named model, else an MLP where a size is given that only an MLP has."""
+    """Return the kind of shape that the sizes describe: that of the named model, else an MLP if a size is set that only
+    an MLP has."""
     if isinstance(known, GptShape | MlpShape):
         return type(known)
     return MlpShape if set(given) - set(sizes_of(GptShape)) else GptShape
@@ -101,7 +102,7 @@ def _from_files(folder: Path, file: ScenarioFile) -> tuple[Machine, Library]:
 
 
 def named_file(folder: Path, name: str) -> str:
-    """A name of a catalog as it is; a TOML file of the user's own as `beside`."""
+    """Return a name of a catalog unchanged; of a TOML file, its path as `beside` finds it."""
     return str(beside(folder, name)) if name.endswith(".toml") else name
 
 
@@ -151,8 +152,8 @@ SAME: Final = ("node", "dragonfly", "fat_tree", "num_nodes")  # what is one for 
 def scenario_beside(
     table: NeighbourTable | None, machine: Machine, folder: Path, load: Callable[[Path], Scenario]
 ) -> Scenario | None:
-    """The other job's scenario, of the one plan and size that it runs with; None without a table. Raises InputError at
-    a key of the table."""
+    """Return the other job's scenario, with the one plan and size that it runs; None without a table. Raises InputError
+    at a key of the table."""
     if table is None:
         return None
     with located(key=("neighbour", "scenario")):
@@ -166,7 +167,8 @@ def scenario_beside(
 
 
 def _refuse_beside(other: Scenario, plan: str, machine: Machine) -> None:
-    """Raise InputError for what of the other scenario cannot be beside this one's job, or would be passed over."""
+    """Raise InputError for parts of the other scenario that cannot run together with this one's job, or that would be
+    ignored."""
     differs = [part for part in SAME if getattr(other.machine, part) != getattr(machine, part)]
     if other.machine.name != machine.name or differs:
         got = f"of another machine, {other.machine.name}" if not differs else f"whose machine has another {differs[0]}"
@@ -203,7 +205,7 @@ def on_nodes(table: NodesTable, machine: Machine, folder: Path) -> JobNodes:
 
 
 def refuse_size(machine: Machine, num_devices: int) -> None:
-    """Raise InputError where a job of that size has not the nodes that it needs."""
+    """Raise InputError if a job of that size lacks the nodes that it needs."""
     job, needed = machine.job_nodes, -(-num_devices // machine.devices_per_node)
     if job.placement == "list" and len(job.listed) < needed:
         text = f"got {len(job.listed)} node{'s' if len(job.listed) > 1 else ''}, allowed: {needed} or more"
@@ -214,7 +216,7 @@ def refuse_size(machine: Machine, num_devices: int) -> None:
 
 
 def _refuse_unused(table: NodesTable) -> None:
-    """A key that would be passed over, or is missing."""
+    """Raise InputError for a key that would be ignored, or is missing."""
     if table.placement == "list" and table.list is None:
         raise InputError('missing, needed because nodes.placement is "list"', key=(TABLE, "list"))
     if table.placement in ("spread", "random") and table.list is not None:
@@ -226,7 +228,7 @@ def _refuse_unused(table: NodesTable) -> None:
 
 
 def _topology(table: NodesTable, machine: Machine, folder: Path) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Names of the machine's nodes and the group of each; empty without a topology."""
+    """Return the names of the machine's nodes and the group of each; empty without a topology."""
     if table.topology is None:
         return (), ()
     with located(key=(TABLE, "topology")):
@@ -253,7 +255,7 @@ def _topology(table: NodesTable, machine: Machine, folder: Path) -> tuple[tuple[
 
 
 def _listed(table: NodesTable, names: Sequence[str], num_nodes: int) -> tuple[int, ...]:
-    """Numbers of the nodes of the list."""
+    """Return the numbers of the nodes of the list."""
     if table.list is None:
         return ()
     if isinstance(table.list, str):

@@ -1,4 +1,4 @@
-"""The plans' tables of a scenario: which are chosen, the options that they mean, and which of them are searched for."""
+"""Tables of a scenario's plans: the chosen plans, their options, and those that are searched for."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SearchTable(Strict):
 
 
 def searched(table: Mapping[str, Any], name: str) -> tuple[dict[str, Any], SearchTable | None]:
-    """A plan's table without `search`, and that. Raises InputError."""
+    """Return a plan's table without `search`, and the search. Raises InputError."""
     rest = {key: value for key, value in table.items() if key != "search"}
     if "search" not in table:
         return rest, None
@@ -79,7 +79,7 @@ def plan_keys(family: str) -> tuple[str, ...]:
 
 
 def options_of(name: str, table: Mapping[str, Any]) -> Options:
-    """The options of a plan's table. Raises InputError that names the key."""
+    """Return the options of a plan's table. Raises InputError that names the key."""
     family = table.get("family", name)
     plan: Key = ("plans", name)
     if not isinstance(family, str) or family not in FAMILIES:
@@ -97,13 +97,14 @@ def options_of(name: str, table: Mapping[str, Any]) -> Options:
 
 
 def unknown_family(name: object, allowed: Collection[str]) -> str:
-    """What to say of a name that no plan or family has; other programs' names mean the family that does the same."""
+    """Return the message for a name that no plan or family has; other programs' names suggest the equivalent family."""
     same = ALSO_CALLED.get(str(name).lower())
     return f'got {shown(name)}; did you mean "{same}"?' if same in allowed else unknown(name, allowed)
 
 
 def names_softmax(options: Options) -> bool:
-    """Whether a plan takes another kernel of softmaxes than usual, or forms the loss over cut classes otherwise."""
+    """Return whether a plan sets another softmax kernel than the usual one, or another method of the loss over cut
+    classes."""
     return (
         options.softmax not in (None, "fused")
         or getattr(options, "cross_entropy", USUAL_CROSS_ENTROPY) != USUAL_CROSS_ENTROPY
@@ -111,14 +112,15 @@ def names_softmax(options: Options) -> bool:
 
 
 def _refuse_own_codec(table: Mapping[str, Any], plan: Key) -> None:
-    """The plan on the data axes decides how gradients cross them."""
+    """Raise InputError for a codec of gradients outside the plan on the data axes, which decides it."""
     if OF_DATA in table:
         text = f"is of the plan on the data axes: {dotted((*plan, DATA_KEY, OF_DATA))}"
         raise InputError(text, key=(*plan, OF_DATA))
 
 
 def _refuse_two_codecs(table: Mapping[str, Any], plan: Key) -> None:
-    """A policy of compression says how gradients and weights cross the data axes: the plan there does not say it."""
+    """Raise InputError if both a compression policy and the plan on the data axes set codecs of gradients and
+    weights."""
     data, text = table.get(DATA_KEY), "compression" if table.get("compression") not in (None, "none", {}) else ""
     text = text or ("message_dtype" if table.get("message_dtype") == "fp32" else "")
     for key in data if isinstance(data, dict) and text else ():
@@ -131,7 +133,7 @@ def _refuse_two_codecs(table: Mapping[str, Any], plan: Key) -> None:
 
 
 def _data_options(value: Any, plan: Key) -> Options:
-    """The plan on the data axes of a tensor-parallel one: a family's name, or its table."""
+    """Return the plan on the data axes of a tensor-parallel one, from a family's name or its table."""
     table = {"family": value} if isinstance(value, str) else value
     place: Key = (*plan, DATA_KEY)
     if isinstance(table, dict) and "family" not in table:
@@ -147,7 +149,8 @@ def _data_options(value: Any, plan: Key) -> Options:
 
 
 def _refuse_coded_all_reduce(options: Options, plan: Key) -> None:
-    """Codes cannot be added up in between, unless every message is coded by itself."""
+    """Raise InputError for an all-reduce of coded messages, which cannot be added up, unless every message is coded by
+    itself."""
     on_data = options.on_data
     if not isinstance(on_data, BucketOptions) or on_data.reduction != "all_reduce":
         return

@@ -1,4 +1,4 @@
-"""A scenario as plans run by it: its values at every size and under every stack, and the batch that its plans share."""
+"""A scenario for simulation: its values at every size and under every stack, and the batch that its plans share."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from simfrontier.inputs.scenario.plans import SearchTable, names_softmax, option
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A checked scenario: the file as read, its document (for variations) and the values that its names stand for.
-    `stack`: what all its plans run by; None where the file names none, and then each plan runs by the stack that
-    people run its family with (`of`).
+    """A checked scenario: the file as read, its document (for variations) and the values that its names refer to.
+    `stack`: the stack of all its plans; None if the file names none, and then each plan runs under the usual stack of
+    its family (`of`).
 
-    `searches`: what is searched for, by plan; `resolved_options`: the options that a search has found, by plan and
-    size. `sized`: the scenario as it is at sizes that have tables of their own. `contents`: what extras have read by
-    their tables, by the form that has these. `beside`: the scenario of another job, simulated with this one's.
+    `searches`: the searches, by plan; `resolved_options`: the options that a search has found, by plan and size.
+    `sized`: the scenario at sizes that have tables of their own. `contents`: values that extras have read from their
+    tables, by form. `beside`: the scenario of another job, simulated together with this one's.
     """
 
     where: str
@@ -70,14 +70,14 @@ class Scenario:
 
     @property
     def names_softmaxes(self) -> bool:
-        """Whether a plan takes another kernel of softmaxes than usual, or another method of the loss."""
+        """True if a plan sets another softmax kernel than the usual one, or another method of the loss."""
         plans = [plan for here in (self, *self.sized.values()) for plan in here.plans.values()]
         named = any(names_softmax(plan) for plan in (*plans, *self.resolved_options.values()))
         return named or self.file.model.softmax != "fused"
 
     @property
     def beside_words(self) -> str | None:
-        """Which job is simulated with this one's, for a reader, if one is."""
+        """Description of the job simulated together with this one's; None if there is none."""
         if self.beside is None:
             return None
         devices = f"{self.beside.file.run.devices[0]:,} {self.machine.device_word}s"
@@ -90,7 +90,7 @@ class Scenario:
 
     @property
     def troubled_size(self) -> int:
-        """The size at which the table `slowdown` looks at trouble."""
+        """Size at which the table `slowdown` simulates degraded components."""
         table = self.file.slowdown
         return max(self.file.run.devices) if table is None or table.devices is None else table.devices
 
@@ -99,7 +99,7 @@ class Scenario:
         return mesh_of(None, num_devices, self.file.mesh, self.machine)
 
     def at(self, num_devices: int) -> Scenario:
-        """The scenario for a size, by its table `at`."""
+        """Return the scenario for a size, by its table `at`."""
         return self.sized.get(num_devices, self)
 
     def of(self, plan: str, num_devices: int) -> Scenario:
@@ -109,7 +109,8 @@ class Scenario:
         return here.of_family(here.plans[plan].family, (plan,)) if plan in here.plans else here
 
     def of_family(self, family: str, plans: Collection[str] = ()) -> Scenario:
-        """The scenario as plans of a family have it, by the stack of that family; of its own plans with these alone."""
+        """Return the scenario for plans of a family, under the stack of that family; of its own plans with these
+        alone."""
         stack = self.stack_of(family)
         if stack is None or self.stack is not None:
             return self
@@ -119,15 +120,15 @@ class Scenario:
             return replace(self, document=document, searches=searches).under(stack)
 
     def stack_of(self, family: str) -> Stack | None:
-        """What plans of a family run by: the scenario's stack, or the one that people run them with; None where the
-        scenario says so, or none is known."""
+        """Return the stack of plans of a family: the scenario's, or the usual one of the family; None if the scenario
+        says so, or none is known."""
         if self.file.stack is not None:
             return self.stack
         return usual_stack("lattice" if family in own_families() else family)
 
     def under(self, stack: Stack) -> Scenario:
-        """The scenario with all its plans run by a stack: what it says itself wins over the stack's defaults. Raises
-        InputError where the two do not go together."""
+        """Return the scenario with all its plans under a stack: its own settings take precedence over the stack's
+        defaults. Raises InputError where the two do not go together."""
         document = stack.under(self.document)
         tables = {name: searched(table, name) for name, table in document["plans"].items()}
         file = self.file.model_copy(
@@ -147,7 +148,7 @@ class Scenario:
         )
 
     def case(self, plan: str, num_devices: int) -> Case:
-        """One plan at one size; raises InputError that names file and plan."""
+        """Return one plan at one size. Raises InputError that names file and plan."""
         here = self.of(plan, num_devices)
         options = self.resolved_options.get((plan, num_devices), here.plans[plan])
         return here.case_with(plan, options, num_devices, self.at(num_devices).shared_batch(num_devices))

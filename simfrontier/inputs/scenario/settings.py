@@ -24,7 +24,7 @@ NUMBERS: Path = ("overrides",)  # of a machine or library: what follows is the d
 
 
 def path_of(key: str) -> Path:
-    """The path that a dotted key means; the end of `machine.overrides.device.hbm_bytes` is a dotted key itself."""
+    """Return the path of a dotted key; the end of `machine.overrides.device.hbm_bytes` is a dotted key itself."""
     parts = tuple(key.split("."))
     if parts[:1] in (("machine",), ("library",)) and parts[1:2] == NUMBERS and len(parts) > 2:
         return (*parts[:2], ".".join(parts[2:]))
@@ -58,7 +58,7 @@ def hold_everywhere(document: Mapping[str, Any], path: Path) -> None:
 
 
 def _paths(document: Mapping[str, Any], path: Path) -> list[Path]:
-    """The paths that one with `plans.*` stands for."""
+    """Return the paths for which a path with `plans.*` stands."""
     if not is_of_every_plan(path):
         return [path]
     plans = document.get("plans")
@@ -84,8 +84,8 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def with_settings(document: Mapping[str, Any], where: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A document with settings put into it, before it is looked at as a scenario. Raises InputError for a key that no
-    scenario has."""
+    """Return a document with settings put into it, before it is checked as a scenario. Raises InputError for a key that
+    no scenario has."""
     return changed_document(document, where, settings, ())[0]
 
 
@@ -113,7 +113,7 @@ def changed_document(
 
 
 def _refuse_astray(path: tuple[str, ...], value: Any) -> None:
-    """Raise InputError for a name that is set in the place of a table, and a number outside of `overrides`."""
+    """Raise InputError for a name that is set in the place of a table, and for a number outside of `overrides`."""
     table = _keys_of(path[0])
     if len(path) == 1 and "name" in table and not isinstance(value, dict):
         raise InputError(f'{wrong(value, "a table")}; did you mean "{path[0]}.name"?', key=path)
@@ -141,19 +141,20 @@ def _unknown(key: str) -> InputError:
 
 
 def _by_name() -> frozenset[str]:
-    """Families that need no options: a lattice needs its axes."""
+    """Return the families that need no options: a lattice needs its axes."""
     return frozenset(FAMILIES) - {"lattice"}
 
 
 def _name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
-    """Plans that are chosen by their family's name alone are plans, too."""
+    """Add plans that are chosen by their family's name alone."""
     known = document.get("plans")
     if isinstance(known, dict):
         known |= {name: {} for name in plans if name in _by_name() and name not in known}
 
 
 def without_comparisons(document: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any]:
-    """What a document says of these plans: nothing that compares plans, or is of others at a size."""
+    """Return a document for these plans only, without tables that compare plans, and without other plans' settings of
+    sizes."""
     said = {name: table for name, table in document.items() if name not in COMPARING}
     if "at" in said:
         said["at"] = {size: _of_plans(table, plans) for size, table in said["at"].items()}

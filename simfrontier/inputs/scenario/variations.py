@@ -33,12 +33,12 @@ class VariedNumbers:
 
 
 def varied_numbers(scenario: Scenario, axes: Mapping[str, Floats]) -> VariedNumbers:
-    """The numbers of a scenario with these settings [num_variations each].
+    """Return the numbers of a scenario with these settings [num_variations each].
 
-    Each axis is set to its least and its greatest value in turn, by the scenario's own loader. A number that is then
-    the setting itself varies with it; one that grows in proportion to it, or to its inverse, does so too, whatever else
-    it depends on. Raises InputError for keys that are not of `NUMBER_TABLES`, for a value that the loader refuses, and
-    where anything else changes: a count, a route, a rule.
+    Each axis is set to its least and its greatest value in turn, by the scenario's own loader. A number that then
+    equals the setting itself varies with it; one that grows in proportion to it, or to its inverse, does so too,
+    whatever else it depends on. Raises InputError for keys that are not of `NUMBER_TABLES`, for a value that the loader
+    refuses, and where anything else changes: a count, a route, a rule.
     """
     lengths = {len(values) for values in axes.values()}
     if not lengths or 0 in lengths:
@@ -64,14 +64,15 @@ def varied_numbers(scenario: Scenario, axes: Mapping[str, Floats]) -> VariedNumb
 
 
 def with_numbers(scenario: Scenario, settings: Mapping[str, float]) -> Scenario:
-    """The scenario with other numbers, without the tables that say nothing of its machine and library."""
+    """Return the scenario with other numbers, without the tables that do not concern its machine and library."""
     kept = {name: table for name, table in scenario.document.items() if name not in APART}
     made = scenario_of(kept, scenario.where, settings, laid_out=False)
     return made.of(next(iter(scenario.plans)), scenario.file.run.devices[0])
 
 
 def _of_axis(scenario: Scenario, key: str, values: Floats) -> dict[Place, tuple[Floats, bool]]:
-    """Of each number that a setting changes: its values, or factors on it, by variation, and which of the two."""
+    """Return, for each number that a setting changes, its values, or factors on it, by variation, and which of the
+    two."""
     if not key.startswith(NUMBER_TABLES):
         keys = ", ".join(f"{table}KEY" for table in NUMBER_TABLES)
         raise InputError(f"{key}: not a number that what-ifs can vary; allowed: {keys}, or a simulation")
@@ -101,7 +102,7 @@ def _of_axis(scenario: Scenario, key: str, values: Floats) -> dict[Place, tuple[
 
 
 def _power(base: float | None, pairs: Mapping[float, tuple[float, float]]) -> int:
-    """1 or -1: how a number follows a setting; 0 where neither."""
+    """Return 1 if a number is proportional to a setting, -1 if inversely proportional, else 0."""
     if not base:
         return 0
     for power in (1, -1):
@@ -121,7 +122,7 @@ def _hold(scenario: Scenario, axes: Mapping[str, Floats], numbers: Mapping[Place
 
 
 def _differing(one: Any, other: Any, place: Place = ()) -> Iterator[tuple[Place, Any, Any]]:
-    """The leaves in which two values differ, their sources apart."""
+    """Yield the leaves in which two values differ, apart from their sources: (place, one, other)."""
     if one is other or one == other:
         return
     if is_dataclass(one) and type(one) is type(other):
@@ -145,7 +146,7 @@ def _at(value: Any, place: Place) -> Any:
 
 
 def _put_in(value: Any, numbers: Mapping[Place, Any]) -> Any:
-    """A value with other numbers at some places."""
+    """Return a value with other numbers at some places."""
     if () in numbers:
         return numbers[()]
     by_part: dict[str | int, dict[Place, Any]] = {}
