@@ -48,7 +48,7 @@ Unchecked = Annotated[bool, typer.Option("--unchecked", help="skip the check and
 
 
 def launch_ranks(ranks: int | None, schedules: Sequence[Path] = ()) -> None:
-    """Become the launcher of so many ranks, if asked to. Raises InputError for schedules that they cannot run."""
+    """Become the launcher of `ranks` ranks, if that is set. Raises InputError for schedules that they cannot run."""
     if ranks is None:
         return
     from simfrontier_real.ranks.launch import is_launched, launch
@@ -92,7 +92,7 @@ def device_kind(backend: str, kind: str | None) -> str:
 
 
 def has_gpu() -> bool:
-    """Whether torch is installed and has a GPU (NVIDIA's, or AMD's, which it calls cuda as well)."""
+    """Return whether torch is installed and has a GPU (NVIDIA's, or AMD's, which torch calls cuda as well)."""
     if find_spec("torch") is None:
         return False
     import torch

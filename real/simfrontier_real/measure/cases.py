@@ -25,7 +25,8 @@ DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", TF32: "float32", "fp32":
 
 @dataclass(frozen=True, slots=True)
 class ProductShape:
-    """A product (m x k)(k x n); `form` is that of `core.program.matmul_form`: which operands lie transposed."""
+    """Shape of a matrix product (m x k)(k x n); `form` is that of `core.program.matmul_form`: which operands lie
+    transposed."""
 
     m: int
     n: int
@@ -39,7 +40,7 @@ class ProductShape:
 
 @dataclass(frozen=True, slots=True)
 class ProductCase:
-    """A product of numbers of one type."""
+    """Matrix product of one shape, in numbers of one type."""
 
     shape: ProductShape
     dtype: str
@@ -48,7 +49,7 @@ class ProductCase:
         return f"product {self.dtype} {self.shape.m}x{self.shape.n}x{self.shape.k} {self.shape.form}"
 
     def work(self, kind: str) -> Any:
-        """What is timed: the product of two normally distributed matrices on a device of that kind."""
+        """Return the work to be timed: the product of two normally distributed matrices on a device of kind `kind`."""
         dtype = getattr(torch, DTYPES[self.dtype])
         m, n, k = self.shape.m, self.shape.n, self.shape.k
 
@@ -97,7 +98,7 @@ ACCESSES: Final[dict[KernelKind, int]] = {"copy": 2, "softmax": 2, "layernorm": 
 
 @dataclass(frozen=True, slots=True)
 class KernelCase:
-    """A kernel on an operand of that shape; of attention (batch, heads, sequence, features of a head), causal, forward
+    """Kernel on an operand of shape `shape`; for attention (batch, heads, sequence, features per head), causal, forward
     and backward."""
 
     kernel: KernelKind
@@ -117,14 +118,15 @@ class KernelCase:
 
     @property
     def flops(self) -> int | None:
-        """Of attention's products, by the s (s + 1) / 2 pairs of positions that causal attention has."""
+        """Floating-point operations of attention's products, by the s (s + 1) / 2 pairs of positions that causal
+        attention has; None for other kernels."""
         if self.kernel != "attention":
             return None
         batch, heads, length, features = self.shape
         return ATTENTION_PRODUCTS * 2 * batch * heads * features * (length * (length + 1) // 2)
 
     def work(self, kind: str) -> Callable[[], object]:
-        """What is timed, on a device of that kind."""
+        """Return the work to be timed, with its operands on a device of kind `kind`."""
         values = torch.randn(self.shape, device=kind, dtype=getattr(torch, DTYPES[self.dtype]))
         made: Callable[[Any, str], Callable[[], object]] = _WORKS[self.kernel]
         return made(values, kind)
@@ -173,7 +175,8 @@ _WORKS: Final = {
 
 
 def kernel_cases(models: Sequence[str], dtypes: Sequence[str], counts: Sequence[int]) -> Iterator[KernelCase]:
-    """Copies and steps of Adam of so many numbers, then the kernels of one sequence of each model, each shape once."""
+    """Yield copies and Adam steps of `counts` elements, then the kernels of one sequence of each model, each shape
+    once."""
     cases = [KernelCase("copy", (count,), dtype) for count in counts for dtype in dtypes]
     cases += [KernelCase("adam", (count,), "fp32") for count in counts]
     for name in models:

@@ -1,4 +1,4 @@
-"""What runs for real stand on here: the device, its driver, torch and its libraries, and what is missing."""
+"""Facts about the platform of real runs: the device, its driver, torch and its libraries, and missing packages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AMD: Final = "rocm-smi"
 
 
 def device_facts() -> dict[str, Any]:
-    """What there is, by name; `devices` is empty where there is no GPU that torch can use."""
+    """Return the facts about the platform by name; `devices` is empty where there is no GPU that torch can use."""
     facts: dict[str, Any] = {
         "simfrontier": simfrontier.__version__,
         "python": platform.python_version(),
@@ -78,7 +78,7 @@ def _of_torch() -> dict[str, Any]:
 
 
 def _asked() -> Iterator[tuple[str, str]]:
-    """What the drivers' own tools say, of those that are here."""
+    """Yield (tool, output) for each of the drivers' own tools that is installed."""
     for tool, *arguments in (
         (_NVIDIA, f"--query-gpu={_FIELDS}", "--format=csv"),
         (_AMD, "--showproductname", "--showdriverversion", "--showmeminfo", "vram"),

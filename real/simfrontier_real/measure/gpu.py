@@ -1,5 +1,5 @@
-"""All that one GPU can show in eight minutes: nccl with one rank, ranks that share the GPU over gloo, and tables of
-what the device computes; as steps with time limits, of which one that fails or hangs does not stop the others."""
+"""Checks on a single GPU within eight minutes: NCCL with one rank, ranks that share the GPU over gloo, and tables of
+compute rates; as steps with time limits, so that one that fails or hangs does not stop the others."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class CheckStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """How a step ended, after how long, and in words why, where it did not pass; `code` is the exit code (minus the
-    signal's number; None: not run, or ended at its limit)."""
+    """Outcome of a step: its verdict, its duration in seconds, the reason where it did not pass (`why`), and the exit
+    `code` (minus the signal's number; None: not run, or ended at its limit)."""
 
     name: str
     shows: str
@@ -120,8 +120,8 @@ _TESTS: Final = ("tests/real/test_nccl.py", "tests/real/test_gloo_cuda.py", "tes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuRun:
-    """Where results go, how the tables call the machine (None: by the device's name), and where scenarios and tests
-    are."""
+    """Settings of a GPU run: the folder of the results, the name of the machine in the tables (None: the device's
+    name), and the folder with scenarios and tests."""
 
     out: Path
     machine: str | None = None

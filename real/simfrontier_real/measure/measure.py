@@ -46,8 +46,8 @@ LANE = "compute"
 
 @dataclass(frozen=True, slots=True)
 class LocalWork:
-    """What is timed of a rank's own work: edges of square matrix products, and the bytes of a copy, which are more than
-    caches hold."""
+    """Local work to be timed on a rank: edges of square matrix products, and the bytes of a copy, which exceed the
+    caches."""
 
     edges: tuple[int, ...]
     copy_bytes: int
@@ -59,7 +59,8 @@ ON_DEVICE = LocalWork((512, 1024, 2048, 4096, 8192), 512 << 20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureSettings:
-    """What to measure: message sizes in bytes, repetitions, and how devices are packaged (for the group's shape)."""
+    """Settings of a measurement: message sizes in bytes, repetitions, devices per package (for the group's shape),
+    precision."""
 
     sizes: tuple[int, ...]
     iterations: int = 10
@@ -70,8 +71,8 @@ class MeasureSettings:
 
 @dataclass(frozen=True, slots=True)
 class TimedOp:
-    """One timed op: a collective over `axes` of so many bytes, or local work: a product of that edge, a copy of so many
-    bytes, and idle ops, which `size` only numbers."""
+    """One timed op: a collective over `axes` of `size` bytes, or local work: a product with edge `size`, a copy of
+    `size` bytes, or an idle op, which `size` only numbers."""
 
     kind: str
     axes: tuple[str, ...]
@@ -79,8 +80,8 @@ class TimedOp:
 
 
 def measure(session: Session, settings: MeasureSettings, out: Path, when: str, how: str) -> Calibration | None:
-    """Measure, twice, and write the calibration (rank 0); the second pass gives the residuals. The calibration on rank
-    0, None elsewhere."""
+    """Measure twice and write the calibration (rank 0); the second pass gives the residuals. Return the calibration on
+    rank 0, None elsewhere."""
     mesh = mesh_of(session)
     work = ON_HOST if session.world.device == "cpu" else ON_DEVICE
     probes = _probes(mesh, settings, work)
@@ -224,12 +225,12 @@ def _op_runner(session: Session, mesh: Mesh, probes: list[TimedOp], precision: s
 
 
 def _piece(size: int, members: int) -> int:
-    """Numbers (FP32) of one member's piece of a message of so many bytes."""
+    """Return the number of FP32 elements in one member's piece of a message of `size` bytes."""
     return max(1, size // 4 // members)
 
 
 def _repeated(function: Callable[..., object], times: int, *arguments: Any) -> Callable[[], object]:
-    """A call that makes so many calls of a function."""
+    """Return a function that makes `times` calls of another."""
 
     def run() -> None:
         for _ in range(times):
@@ -239,7 +240,7 @@ def _repeated(function: Callable[..., object], times: int, *arguments: Any) -> C
 
 
 def _times(edge: int) -> int:
-    """How often a product is repeated, so that the ranks that share a core really share it."""
+    """Return how often to repeat a product of edge `edge`, so that the ranks that share a core really share it."""
     return max(1, round(PRODUCT_FLOPS / (2 * edge**3)))
 
 

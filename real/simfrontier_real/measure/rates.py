@@ -65,7 +65,7 @@ class DeviceTimer:
         self._flushed = torch.empty(count, dtype=torch.uint8, device=kind)
 
     def times(self, work: Work) -> Times:
-        """How long `work` takes."""
+        """Return the times of the repetitions of `work`."""
         for _ in range(self._warmup):
             work()
         (first_s,) = self._repeated(work, 1)
@@ -115,8 +115,8 @@ Case = TypeVar("Case", ProductCase, KernelCase)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateCases:
-    """What is timed: edges of square products, models of the catalog for products and for kernels, numbers of elements
-    of copies and of Adam's steps, and types of numbers."""
+    """Cases to be timed: edges of square products, models of the catalog for products and for kernels, numbers of
+    elements of copies and of Adam steps, and number types."""
 
     edges: tuple[int, ...]
     product_models: tuple[str, ...]
@@ -128,7 +128,7 @@ class RateCases:
         return product_cases(self.edges, self.product_models, dtypes)
 
     def kernels(self) -> Iterator[KernelCase]:
-        """In the types that need no products: tf32 is none of them."""
+        """Yield the kernels in all types except tf32, which only products have."""
         return kernel_cases(self.kernel_models, [each for each in self.dtypes if each != TF32], self.counts)
 
 
@@ -152,8 +152,8 @@ CASES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSettings:
-    """Where tables go, what they call the machine (None: the catalog's machine of the device's name, or that name), and
-    after how many seconds nothing more is begun."""
+    """Settings of a rate measurement: the folder of the tables, the name of the machine in them (None: the catalog's
+    machine of the device's name, or that name), and the time in seconds after which no further case is started."""
 
     kind: str
     out: Path
@@ -173,7 +173,7 @@ class RateTables:
         self._timer = DeviceTimer(settings.kind)
 
     def kernels(self, cases: Iterable[KernelCase], until_s: float) -> int:
-        """Time kernels until that moment of the monotonic clock; how many could not be timed."""
+        """Time kernels until that moment of the monotonic clock; return the number of those that could not be timed."""
 
         def row(case: KernelCase, median_s: str) -> Row:
             own = (self.machine, case.kernel, case.dtype, case.shape_text, case.num_bytes, case.flops or "")
@@ -182,7 +182,8 @@ class RateTables:
         return self._table(self._settings.out / KERNELS, KERNEL_COLUMNS, cases, row, until_s)
 
     def products(self, cases: Iterable[ProductCase], until_s: float) -> int:
-        """Time products until that moment of the monotonic clock; how many could not be timed."""
+        """Time products until that moment of the monotonic clock; return the number of those that could not be
+        timed."""
 
         def row(case: ProductCase, median_s: str) -> Row:
             shape = case.shape
@@ -218,7 +219,7 @@ class RateTables:
         return num_failed
 
     def _times(self, case: ProductCase | KernelCase) -> Times | None:
-        """How long a case takes; None where torch cannot run it, which is said."""
+        """Return the times of a case; report it and return None where torch cannot run it."""
         try:
             with multiplied_as(case.dtype):
                 return self._timer.times(case.work(self._settings.kind))
@@ -228,8 +229,8 @@ class RateTables:
 
 
 def measure_rates(settings: RateSettings, say: Callable[[str], None], cases: RateCases | None = None) -> bool:
-    """Time kernels within their share of the time, then products, and write both tables; `say` is told in lines what
-    was not timed. Whether all was that there was time for."""
+    """Time kernels within their share of the time, then products, and write both tables; `say` receives a line for each
+    case that was not timed. Return whether all cases that there was time for could be timed."""
     chosen, begun_s = CASES[settings.kind] if cases is None else cases, time.monotonic()
     settings.out.mkdir(parents=True, exist_ok=True)
     tables = RateTables(settings, say)
@@ -242,18 +243,19 @@ def measure_rates(settings: RateSettings, say: Callable[[str], None], cases: Rat
 
 
 def device_name(kind: str) -> str:
-    """What the device is called: a GPU by torch, the host by its processor's architecture."""
+    """Return the name of the device: torch's for a GPU, the processor's architecture for the host."""
     return torch.cuda.get_device_name() if kind == "cuda" else platform.machine()
 
 
 def has_tf32(kind: str) -> bool:
-    """Whether products of fp32 numbers may be made in tf32: NVIDIA's devices of compute capability 8 and more."""
+    """Return whether products of fp32 numbers can be computed in tf32: on NVIDIA devices of compute capability 8 and
+    above."""
     return kind == "cuda" and torch.version.cuda is not None and torch.cuda.get_device_capability()[0] >= 8
 
 
 @contextmanager
 def multiplied_as(dtype: str) -> Iterator[None]:
-    """Products of fp32 numbers are made in tf32 meanwhile, or not."""
+    """Compute products of fp32 numbers in tf32, or not, within the block."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if dtype == TF32 else "highest")
     try:

@@ -38,7 +38,7 @@ class Backend:
         return self.xp.empty(shape, dtype=self.dtype(dtype), device=self.device)
 
     def array(self, values: Array, dtype: str) -> Array:
-        """A numpy array as this library's, on this device."""
+        """Return a numpy array as one of this library, on this device."""
         return self.xp.astype(self.xp.asarray(values, device=self.device), self.dtype(dtype))
 
     def cast(self, values: Array, dtype: str) -> Array:
@@ -63,7 +63,7 @@ class Backend:
         return line.copy().view(self.dtype(dtype))
 
     def scatter_rows(self, num_rows: int, index: Array, rows: Array) -> Array:
-        """[num_rows, columns]: the rows added up by index. Neither library's standard part has this."""
+        """Return [num_rows, columns]: the sums of rows by index. Neither library's standard part has this."""
         if self.is_torch:
             out = self.xp.zeros((num_rows, rows.shape[-1]), dtype=rows.dtype, device=self.device)
             return out.index_add_(0, index, rows)
@@ -101,7 +101,7 @@ def torch_backend(device: str = "cpu") -> Backend:
 
 
 def blank_like(values: Array, count: int) -> Array:
-    """A flat array of so many elements of the same type, with anything in it."""
+    """Return an uninitialised flat array of `count` elements of the type of `values`."""
     if hasattr(values, "new_empty"):
         return values.new_empty(count)
     import numpy as np

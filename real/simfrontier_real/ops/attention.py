@@ -13,7 +13,7 @@ _NAMES = {"query": "rotary.query", "key": "rotary.key", "value": "value.out"}  #
 
 
 def heads_here(operands: Operands) -> tuple[int, int]:
-    """How many heads of queries, and of keys and values, this rank holds."""
+    """Return the numbers of query heads, and of key and value heads, that this rank holds."""
     meta, whole, here = operands.context.schedule.meta, dict(operands.op.iteration)["a"], operands.sizes()["a"]
     every = int(meta["heads"])
     return every * here // whole, int(meta.get("kv_heads", every)) * here // whole
@@ -101,7 +101,7 @@ def _context(operands: Operands) -> None:
 
 
 def _weights(operands: Operands) -> Array:
-    """By what values are multiplied: probabilities, or what dropout leaves of them."""
+    """Return the weights of the values: the probabilities, or those that dropout leaves."""
     return operands.activations()[0][1]
 
 
@@ -159,7 +159,8 @@ def _probabilities(operands: Operands, scores: Array, kernel: str = "") -> Array
 
 
 def _distances(operands: Operands, scores: Array) -> Array:
-    """What ALiBi adds to scores: minus a head's slope for every position that one attended to lies before."""
+    """Return the bias that ALiBi adds to scores: minus a head's slope times the distance back to the position attended
+    to."""
     backend, xp = operands.context.backend, operands.xp
     heads, _ = heads_here(operands)
     first = operands.first("a") * heads // operands.sizes()["a"]
@@ -178,7 +179,7 @@ def slopes(heads: int) -> list[float]:
 
 
 def _without_later(backend: Backend, scores: Array) -> Array:
-    """No position sees a later one."""
+    """Return the scores with -inf for later positions, so that no position sees them."""
     xp = backend.xp
     places = xp.arange(scores.shape[-1], device=backend.device)
     later = places[None, :] > places[:, None]

@@ -14,9 +14,9 @@ from simfrontier_real.ranks.world import LostRankError
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """When each op of one step was ready on this rank and when it ended, in seconds of the executor's clock.
+    """Times at which each op of one step was ready on this rank and ended, in seconds of the executor's clock.
 
-    Ready is the moment at which the last op that it waited for ended: what issuing costs is part of the op's time.
+    An op is ready when the last op that it waited for has ended: the cost of issuing is part of the op's time.
     """
 
     begin_s: float
@@ -57,7 +57,7 @@ class Executor:
         return self.end()
 
     def begin(self) -> None:
-        """Set out on a new step."""
+        """Begin a new step."""
         self._issuer = Issuer(self._step.program)
         self._running.clear()
         self._ready = [0.0] * self._step.program.num_ops
@@ -67,7 +67,7 @@ class Executor:
         self._begin_s = self._step.clock()
 
     def advance(self, timeout_s: float) -> bool:
-        """Start all that may start, then take what has ended; whether anything did."""
+        """Start all ops that may start, then take those that have ended; return whether any started or ended."""
         moved = False
         for index in self._issuer.startable():
             self._ready[index] = self._running[index] = self._enabled_s(index)
@@ -86,7 +86,7 @@ class Executor:
         return moved
 
     def _enabled_s(self, index: int) -> float:
-        """When the last op ended that an op waited for, those before it on its lane included."""
+        """Return the end time of the last op that an op waited for, including those before it on its lane."""
         return max([self._begin_s, *(self._end[other] for other in self._step.program.before[index])])
 
     def end(self) -> StepTimes:
@@ -97,7 +97,7 @@ class Executor:
         return StepTimes(self._begin_s, tuple(ready), tuple(end))
 
     def close(self) -> None:
-        """Give back the lanes' threads."""
+        """Release the lanes' threads."""
         self._lanes.close()
 
     @property
@@ -105,7 +105,7 @@ class Executor:
         return self._issuer.is_finished
 
     def table(self) -> list[str]:
-        """What runs and what waits, one line each."""
+        """Return the running and the waiting ops, one line each."""
         program = self._step.program
         lines = [f"{lane_of(program, index)}: running {title(program, index)}" for index in sorted(self._running)]
         for index, lacking in self._issuer.blocked():
@@ -126,7 +126,7 @@ def _explained(error: Exception, op_title: str) -> Exception:
 
 
 def is_broken(error: BaseException) -> bool:
-    """Whether an error of torch means that another rank has ended."""
+    """Return whether an error of torch means that another rank has ended."""
     return isinstance(error, RuntimeError) and _BROKEN.search(str(error)) is not None
 
 

@@ -25,13 +25,14 @@ RATE = 0.1  # Megatron-LM's default (--hidden-dropout, --attention-dropout)
 
 
 def mask(name: str, layer: int, micro: int, shape: tuple[int, ...]) -> Any:
-    """1 where an element of the whole value stays, as numpy's uint8; every step drops the same."""
+    """Return a uint8 mask of the whole value as a numpy array, 1 where an element is kept; every step drops the
+    same."""
     numbers = np.random.default_rng([zlib.crc32(name.encode()), layer, micro])
     return (numbers.random(shape) >= RATE).astype(np.uint8)
 
 
 def dropout(operands: Operands) -> None:
-    """What stays, larger by 1 / (1 - rate), and the mask; backward by that mask."""
+    """Compute the kept values, scaled by 1 / (1 - rate), and the mask; backward, the gradient by that mask."""
     wide = operands.wide
     if operands.is_backward:
         (_, gradient), (_, kept) = operands.activations()
@@ -110,7 +111,7 @@ def _norm(operands: Operands) -> None:
 
 
 def _has_mean(operands: Operands) -> bool:
-    """Whether a norm centres its values; an RMSNorm does not."""
+    """Return whether a norm centres its values; an RMSNorm does not."""
     return operands.op.kind not in ("rmsnorm", "rmsnorm_sums")
 
 

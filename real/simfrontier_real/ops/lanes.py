@@ -15,7 +15,7 @@ POLL_S = 1e-4
 
 
 class FinishedOp(NamedTuple):
-    """An op that is done (on a device: handed to its stream), and when; or the error that it ended with."""
+    """Finished op (on a device: handed to its stream) with its end time, or the error that it ended with."""
 
     op: int
     end_s: float
@@ -23,33 +23,34 @@ class FinishedOp(NamedTuple):
 
 
 class Lanes:
-    """Runs ops that the issuer handed out, one at a time on each lane, lanes beside each other."""
+    """Run the ops that the issuer hands out, one at a time on each lane, lanes concurrently."""
 
     def __init__(self, step: LaneStep) -> None:
         self.step = step
 
     def begin_step(self) -> None:
-        """A new step begins; all of the one before has ended."""
+        """Begin a new step; all of the one before has ended."""
 
     def start(self, index: int, ready_s: float) -> None:
         """Begin an op; never blocks for another rank."""
         raise NotImplementedError
 
     def finished(self, timeout_s: float) -> list[FinishedOp]:
-        """Ops that have ended since the last call; waits up to `timeout_s` for the first (0: only looks)."""
+        """Return the ops that have ended since the last call; wait up to `timeout_s` for the first (0: do not wait)."""
         raise NotImplementedError
 
     def left(self, timeout_s: float) -> list[int]:
-        """Ops that count as finished and have not ended when nothing has ended for so long (none: all have)."""
+        """Return the ops that count as finished but have not ended, when nothing has ended for `timeout_s` (empty: all
+        have)."""
         return []
 
     def times(self) -> dict[int, tuple[float, float]]:
-        """When ops of the step began and ended, by the executor's clock, where the lanes know better than the
-        executor."""
+        """Return the times at which ops of the step began and ended, by the executor's clock, where the lanes know
+        better than the executor."""
         return {}
 
     def close(self) -> None:
-        """Give back threads."""
+        """Release threads."""
 
 
 class InlineLanes(Lanes):

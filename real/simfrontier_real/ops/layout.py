@@ -1,10 +1,11 @@
-"""How a rank's buffers are laid out: which digits of the flat index they hold, in which order; and reordering them.
+"""Layout of a rank's buffers: which digits of the flat index they hold and in which order; and reordering them.
 
 A buffer of a weight, gradient or state is a line, of the block that its shards leave: its free digits (the axes of the
 nesting over which it is not flat), the first slowest, and then the elements that no axis divides. Digits are in the
 order of the nesting, except in what a gather has just filled and in what is about to be scattered: there the digits of
 the collective come first. A buffer of an activation is an array in the shape of its block; of one that is stacked,
-those of all members."""
+those of all members.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def local_shape(tensor: Tensor, mesh: Mesh) -> tuple[int, ...]:
 def block_of(
     shape: tuple[int, ...], placement: Placement, mesh: Mesh, at: Mapping[str, int], name: str
 ) -> tuple[slice, ...]:
-    """Where the block of the rank at these coordinates lies in the whole tensor."""
+    """Return the slices of the whole tensor that form the block of the rank at these coordinates."""
     start, size = [0] * len(shape), list(shape)
     for axis, dim in placement.shards:
         size[dim] //= mesh[axis]
@@ -103,7 +104,7 @@ def _interleaved(
 
 
 def refuse_outer(name: str, axes: Iterable[str], shards: Shards) -> None:
-    """Raises InputError where an axis of a gather or scatter cuts a dimension outside another axis that stays: the
+    """Raise InputError where an axis of a gather or scatter cuts a dimension outside another axis that stays: the
     pieces would not lie side by side."""
     moved = set(axes)
     for number, (axis, dim) in enumerate(shards):
@@ -119,8 +120,8 @@ Order = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class MessageSlot:
-    """Where an instance lies in the flat message that its permute writes: the collective that sends the message, and
-    the instance's columns of its [members, total]."""
+    """Place of an instance in the flat message that its permute writes: the collective that sends the message, and the
+    instance's columns of its [members, total]."""
 
     op: int
     members: int
@@ -131,8 +132,8 @@ class MessageSlot:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How the pieces of a coded activation make up a block: one for each member of the groups over `axes`, of shape
-    `local`, cut along the dimensions of `shards`."""
+    """Composition of a block from the pieces of a coded activation: one for each member of the groups over `axes`, of
+    shape `local`, cut along the dimensions of `shards`."""
 
     axes: tuple[str, ...]
     shards: tuple[tuple[str, int], ...]
@@ -141,10 +142,11 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Layouts:
-    """How instances are laid out: the order of their digits, and in how many pieces they are encoded.
+    """Layouts of instances: the order of their digits, and the number of pieces in which they are encoded.
 
-    `order` and `pieces` hold what collectives ask for; everything else is canonical and one piece. `bundles` holds what
-    is put in order for a scatter of several tensors at once, `cuts` coded activations that are cut along a dimension.
+    `order` and `pieces` hold what collectives require; everything else is in canonical order and in one piece.
+    `bundles` holds the instances that are arranged for a scatter of several tensors at once, `cuts` coded activations
+    that are cut along a dimension.
     """
 
     schedule: Schedule
@@ -154,11 +156,11 @@ class Layouts:
     cuts: Mapping[Ref, Cut]
 
     def order_of(self, ref: Ref) -> Order:
-        """The digits of an instance, the first slowest."""
+        """Return the digits of an instance, slowest first."""
         return self.order.get(ref) or canonical(self.schedule.tensors[ref.name], self.schedule.mesh)
 
     def pieces_of(self, ref: Ref) -> int:
-        """Pieces of an instance that are encoded one by one."""
+        """Return the number of pieces of an instance that are encoded one by one."""
         return self.pieces.get(ref, 1)
 
 
@@ -195,7 +197,8 @@ def layouts_of(schedule: Schedule, program: ExpandedProgram) -> Layouts:
 
 
 def _cuts_coded(op: Collective, schedule: Schedule) -> bool:
-    """Whether a collective gathers or scatters coded values along their dimensions: only activations have such."""
+    """Return whether a collective gathers or scatters coded values along their dimensions; only activations are cut
+    so."""
     smaller = op.src if op.kind == "all_gather" else op.dst
     tensors = [schedule.tensors[ref.name] for ref in smaller]
     return all(
@@ -218,7 +221,8 @@ def _cuts(op: Collective, schedule: Schedule, src: tuple[Ref, ...], dst: tuple[R
 
 
 def _cuts_of_exchanged(op: Collective, src: Ref, dst: Ref, schedule: Schedule) -> dict[Ref, Cut]:
-    """What is sent is cut as the target is, and what arrives makes up a block as the source was cut."""
+    """Return the cuts of an all-to-all: the source is cut as the target is, and the target is put together as the
+    source was cut."""
     mesh, (before, after) = schedule.mesh, (schedule.tensors[ref.name] for ref in (src, dst))
     for tensor in (before, after):
         refuse_outer(f"collective {op.name} of {tensor.name}", op.axes, tensor.placement.on(mesh).shards)
@@ -249,7 +253,7 @@ def _is_permute(program: ExpandedProgram, writers: set[int]) -> bool:
 
 
 def is_of_activations(op: Collective, schedule: Schedule) -> bool:
-    """Whether a collective moves activations, which are cut along their dimensions."""
+    """Return whether a collective moves activations, which are cut along their dimensions."""
     return schedule.tensors[op.src[0].name].role == "activation"
 
 

@@ -200,6 +200,7 @@ def _refuse_long(xp: Any, op: Compute, power: Array, logits: Array) -> None:
 
 
 def counts(operands: Operands) -> bool:
-    """Whether this rank reports the loss of its samples: of ranks that have the same samples the first does."""
+    """Return whether this rank reports the loss of its samples: the first of the ranks that have the same samples
+    does."""
     context, rows = operands.context, operands.cuts(label for label, _ in operands.op.iteration[:-1])
     return context.is_first(axis for axis in context.schedule.mesh.names if axis not in (*rows, context.roles_axis))

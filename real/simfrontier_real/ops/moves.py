@@ -193,7 +193,7 @@ def sent(context: RankContext, index: int, op: Exchange) -> tuple[Array, ...]:
 
 
 def _coded_bytes(context: RankContext, ref: Ref) -> list[Array]:
-    """What is held coded of an instance, as bytes; nothing where it is not coded."""
+    """Return an encoded instance as arrays of bytes; an empty list where it is not encoded."""
     held = context.buffers[ref]
     return to_bytes(context.backend, held) if isinstance(held, Encoded) else []
 
@@ -235,19 +235,19 @@ def received(context: RankContext, index: int, message: Array | None) -> None:
 
 
 def _arriving(context: RankContext, index: int) -> list[Ref]:
-    """What an exchange writes on this rank, tokens left out."""
+    """Return the instances that an exchange writes on this rank, without tokens."""
     return [ref for ref in context.program.writes[index] if context.schedule.tensors[ref.name].role != "token"]
 
 
 def _line(context: RankContext, ref: Ref) -> Array:
-    """What is held of an instance as a flat line, digits in the order of the nesting."""
+    """Return the values of an instance as a flat line, digits in the order of the nesting."""
     tensor, line = context.schedule.tensors[ref.name], context.backend.xp.reshape(context.buffers[ref], (-1,))
     mesh = context.schedule.mesh
     return rearranged(context.backend, line, mesh, context.layouts.order_of(ref), canonical(tensor, mesh), context.at)
 
 
 def _block(context: RankContext, op: Collective, src: Ref, dst: Ref, rows: Array) -> Array:
-    """What a collective brought of an activation, in the shape of its block."""
+    """Return the result of a collective for an activation, in the shape of its block."""
     mesh, tensors = context.schedule.mesh, context.schedule.tensors
     if mesh.live(tensors[dst.name].stacked):  # contributions, to be merged
         return context.backend.xp.reshape(rows, (rows.shape[0], *local_shape(tensors[src.name], mesh)))
@@ -263,7 +263,7 @@ def _block(context: RankContext, op: Collective, src: Ref, dst: Ref, rows: Array
 
 
 def _rows(context: RankContext, op: Collective, number: int, ref: Ref) -> Array:
-    """What is held of the source of that number as [1, n], or as one row for each member that will get it."""
+    """Return the values of source `number` as [1, n], or as one row for each member that will get one."""
     if op.kind in DIVIDED and is_of_activations(op, context.schedule):
         mesh, shards = context.schedule.mesh, context.schedule.tensors[op.dst[number].name].placement.shards
         return taken_apart(context.backend.xp, taken(context, op.piece, ref), mesh.live(op.axes), shards, mesh)

@@ -1,4 +1,4 @@
-"""What the ops of a schedule mean on one rank's real buffers, and how their messages are begun and waited for."""
+"""Execution of a schedule's ops on one rank's real buffers; starting their messages and waiting for them."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from simfrontier_real.verify.updates import WeightCodes
 
 
 class OpRunner:
-    """What a rank does for each op: this one does nothing, and sends nothing."""
+    """Interface of a rank's work for each op; this base class computes nothing and sends nothing."""
 
     def begin_step(self) -> None:
-        """A new step begins."""
+        """Begin a new step."""
 
     def run(self, index: int, ready_s: float) -> None:
         """Compute an op that was ready at this moment of the executor's clock."""
 
     def outgoing(self, index: int) -> tuple[Array, ...]:
-        """The messages of a collective or an exchange."""
+        """Return the messages of a collective or an exchange."""
         return ()
 
     def reduction(self, index: int) -> PartialOp:
-        """How a collective combines contributions."""
+        """Return the reduction by which a collective combines contributions."""
         return "sum"
 
     def room(self, index: int) -> Array | None:
-        """Memory for what an exchange brings; None: it brings nothing."""
+        """Return memory for the message that an exchange brings, None where it brings nothing."""
         return None
 
     def incoming(self, index: int, results: tuple[Array, ...]) -> None:
-        """Take in what a collective or an exchange brought."""
+        """Take in the results of a collective or an exchange."""
 
     def measures(self, index: int) -> Backend | None:
-        """The library of an op's messages where their lengths depend on their values."""
+        """Return the library of an op's messages where their lengths depend on their values, else None."""
         return None
 
     def read_by(self, index: int) -> list[Array]:
-        """The arrays that an op reads or adds to."""
+        """Return the arrays that an op reads or adds to."""
         return []
 
     def done(self, index: int) -> None:
@@ -100,7 +100,7 @@ class RealOpRunner(OpRunner):
         return out
 
     def reduction(self, index: int) -> PartialOp:
-        """How the partial values that a collective reduces are combined."""
+        """Return the reduction by which a collective combines its partial values."""
         op = self.context.program.ops[index]
         assert isinstance(op, Collective)
         by_axis = dict(self.context.schedule.tensors[op.src[0].name].placement.partial)

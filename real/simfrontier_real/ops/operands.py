@@ -24,7 +24,7 @@ def shape_of(context: RankContext, piece: Piece | None, ref: Ref) -> tuple[int, 
 
 
 def taken(context: RankContext, piece: Piece | None, ref: Ref) -> Array:
-    """What a piece reads of an instance, or all of it."""
+    """Return the values of an instance that a piece reads, or all of them."""
     values = context.buffers[ref]
     if piece is None or piece.label not in context.schedule.tensors[ref.name].dims:
         return values
@@ -95,7 +95,7 @@ class Operands:
 
     @property
     def is_backward(self) -> bool:
-        """Whether the op makes gradients."""
+        """True if the op computes gradients."""
         return self.op.named.part is not None
 
     def sizes(self) -> dict[str, int]:
@@ -159,7 +159,7 @@ class Operands:
         put(self.context, self.op.piece, ref, made)
 
     def num_outputs(self) -> int:
-        """How many outputs `put` can write."""
+        """Number of outputs that `put` can write."""
         return sum(self._role(ref) == "activation" for ref in self.context.program.writes[self.index])
 
     def states(self) -> list[Tensor]:
@@ -206,5 +206,5 @@ Kernel = Callable[[Operands], None]
 
 
 def _is_gradient(tensor: Tensor, weight: str) -> bool:
-    """Whether what an op makes is the gradient of a weight, in whatever stream."""
+    """Return whether a tensor is the gradient of a weight, in whatever stream."""
     return tensor.weight is not None and tensor.quantity == weight

@@ -71,7 +71,7 @@ class Optimizer:
             buffers[new["norms"]] = backend.cast(squares, tensors[new["norms"].name].dtype)
 
     def _lamb(self, operands: Operands) -> None:
-        """Every weight moves by its update, scaled to the weight's own norm."""
+        """Move every weight by its update, scaled to the weight's own norm."""
         context = operands.context
         for weight, read, new in _by_weight(operands):
             of_master, of_update = (max(float(square), 0.0) for square in context.buffers[read["norms"]])
@@ -80,8 +80,8 @@ class Optimizer:
             self._renew(context, read, new, context.buffers[read["update"]] * scale)
 
     def _begun(self, operands: Operands) -> list[tuple[str, _OfWeight, _OfWeight]]:
-        """What an op that takes gradients reads and writes, by weight; notes whether one overflowed, and the norm of
-        all."""
+        """Return (weight, reads, writes) for each weight of an op that takes gradients; record an overflow, and the
+        norm of all gradients."""
         buffers, training_state = operands.context.buffers, self.training_state
         self._held = {ref.name: ref for ref in operands.refs[0]}
         self._skips = float(buffers[self._held["overflow.total"]][0]) > 0
@@ -91,7 +91,7 @@ class Optimizer:
         return _by_weight(operands)
 
     def _adam_step(self, context: RankContext, weight: str, read: _OfWeight, new: _OfWeight) -> Array:
-        """How Adam would move a master by its gradient, over the learning rate; it renews the moments."""
+        """Return Adam's move of a master by its gradient, divided by the learning rate; renew the moments."""
         xp, backend, buffers, adam = context.backend.xp, context.backend, context.buffers, self.training_state.adam
         master, moments = backend.wide(buffers[read["master"]]), backend.wide(buffers[read["optimizer"]])
         if self._skips:
@@ -116,7 +116,8 @@ class Optimizer:
         buffers[new[OTHER]] = backend.cast(buffers[new["master"]], tensors[new[OTHER].name].dtype)
 
     def _factor(self, context: RankContext, gradient: Array) -> float:
-        """What clips a gradient: by the norm of all gradients together, or by its own where the model asks for that."""
+        """Return the factor that clips a gradient: by the norm of all gradients together, or by its own where the model
+        asks for that."""
         if context.schedule.meta.get("clip") == "each":
             square = float(context.backend.xp.sum(gradient * gradient))
         else:

@@ -1,4 +1,4 @@
-"""Every role's program, whose each rank runs, and one rank's place in a schedule with its buffers."""
+"""The program of every role, the role of each rank, and one rank's place in a schedule with its buffers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simfrontier_real.ops.layout import Layouts, coordinates, layouts_of, rearra
 
 
 class Buffers:
-    """What one rank holds while it runs steps of a program.
+    """Buffers that one rank holds while it runs steps of a program.
 
     An instance that is not persistent is dropped when all ops of the step that use it are done, in whatever order the
     lanes finish them: the memory is then that of the schedule's check.
@@ -35,7 +35,7 @@ class Buffers:
         self._left: Counter[Ref] = Counter()
 
     def begin_step(self) -> None:
-        """Forget who has used what in the step before."""
+        """Forget which instances the ops of the step before have used."""
         self._left = Counter(self._users)
 
     def __getitem__(self, ref: Ref) -> Any:
@@ -84,8 +84,8 @@ def programs_of(schedule: Schedule) -> Programs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankContext:
-    """One rank's place in a schedule: its program, its coordinates, its buffers and how they are laid out; `touched`
-    are all instances that its program uses."""
+    """One rank's place in a schedule: its program, its coordinates, its buffers and their layouts; `touched` are all
+    instances that its program uses."""
 
     schedule: Schedule
     program: ExpandedProgram
@@ -102,7 +102,7 @@ class RankContext:
         return program.reads[index], program.writes[index], program.accumulates[index]
 
     def arranged(self, line: Array, src: Ref, dst: Ref) -> Array:
-        """A line that is laid out as the one instance, laid out as the other."""
+        """Rearrange a line from the layout of one instance to that of another."""
         order_of = self.layouts.order_of
         return rearranged(self.backend, line, self.schedule.mesh, order_of(src), order_of(dst), self.at)
 
@@ -133,7 +133,7 @@ class RankContext:
         return axis_of_roles(self.schedule)
 
     def is_first(self, axes: Iterable[str]) -> bool:
-        """Whether this rank is the first along each of these axes."""
+        """Return whether this rank is the first along each of these axes."""
         return not any(self.at[axis] for axis in axes)
 
     def add(self, ref: Ref, value: Array) -> None:

@@ -50,7 +50,7 @@ def _error_text(error: BaseException, rank: int) -> str:
 
 
 def _is_first(world: World | None) -> bool:
-    """Whether no rank has reported yet; where the store is gone, every rank reports."""
+    """Return whether no rank has reported yet; True where the store is gone, so that every rank reports."""
     if world is None:
         return True
     try:

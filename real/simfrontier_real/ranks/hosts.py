@@ -1,4 +1,4 @@
-"""What ranks know of their hosts: clocks, processor time that other programs took, free memory."""
+"""Properties of the ranks' hosts: clocks, processor time taken by other programs, free memory."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ _BUSY: Final = (0, 1, 2, 7)  # columns: user, nice, system, steal; interrupts ma
 
 @dataclass(frozen=True, slots=True)
 class ProcessorTime:
-    """Seconds that a process has taken, and that the processors it may run on were busy and there, up to now."""
+    """Processor time up to now in seconds: of this process, and busy and total time of the processors it may run on."""
 
     own_s: float
     busy_s: float
     all_s: float
 
     def since(self, before: ProcessorTime) -> ProcessorTime:
-        """What came since an earlier moment."""
+        """Return the times since an earlier moment."""
         return ProcessorTime(self.own_s - before.own_s, self.busy_s - before.busy_s, self.all_s - before.all_s)
 
 
 def processor_time(stat: Path = STAT) -> ProcessorTime | None:
-    """Up to now; None where the system does not count it so (Linux does)."""
+    """Return the processor time up to now; None where the system does not count it so (Linux does)."""
     try:
         mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
         lines = [line.split() for line in stat.read_text(encoding="ascii").splitlines() if line.startswith("cpu")]

@@ -108,14 +108,15 @@ ADDRESS = "127.0.0.1"
 
 
 def is_launched() -> bool:
-    """Whether this process is a rank that `launch` has started. Raises InputError where torchrun has started it."""
+    """Return whether this process is a rank that `launch` has started. Raises InputError where torchrun has started
+    it."""
     if "TORCHELASTIC_RUN_ID" in os.environ:
         raise InputError("torchrun has started this process; allowed: one of the two", where="--ranks")
     return "RANK" in os.environ
 
 
 def launch(num_ranks: int) -> int:
-    """Run this command in so many processes; the exit code of the first that failed, or 0.
+    """Run this command in `num_ranks` processes; return the exit code of the first that failed, or 0.
 
     When one ends with an error or is killed, the others are ended, too; on Linux all end with this process.
     Raises InputError where there is no torch.

@@ -25,8 +25,8 @@ Mailbox = tuple[Channel, int, int]  # channel, from which rank, to which
 
 @dataclass
 class LoopbackWorld:
-    """What the ranks of one mesh have in common: the messages that wait for the other members of a group, or for their
-    receiver. `num_started` counts all that has been called or sent."""
+    """State shared by the ranks of one mesh: the messages that wait for the other members of a group, or for their
+    receiver. `num_started` counts all calls and sends."""
 
     mesh: Mesh
     waiting: dict[CallKey, dict[int, tuple[CollectiveKind, Array]]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class LoopbackWorld:
     num_started: int = 0
 
     def transport(self, rank: int) -> LoopbackTransport:
-        """One rank's end."""
+        """Return one rank's end."""
         return LoopbackTransport(self, rank)
 
     def join(
@@ -49,7 +49,7 @@ class LoopbackWorld:
         message: Array,
         reduction: PartialOp,
     ) -> None:
-        """Add a message to a call; the last to come makes everybody's result."""
+        """Add a message to a call; the last to come computes everybody's result."""
         self.num_started += 1
         present = self.waiting.setdefault(call_key, {})
         present[rank] = (kind, message)

@@ -30,7 +30,8 @@ SCHEDULE_PREFIX, LOWERED_PREFIX = "schedule-", "lowered-"
 
 
 def lowered_path(schedule: Path) -> Path:
-    """Return the path of the lowered collectives of a schedule: beside it, `lowered-` for `schedule-`."""
+    """Return the path of the lowered collectives of a schedule: in the same folder, `lowered-` instead of
+    `schedule-`."""
     return schedule.with_name(LOWERED_PREFIX + schedule.name.removeprefix(SCHEDULE_PREFIX))
 
 
@@ -80,7 +81,7 @@ def refuse_per_hop(schedule: Schedule, where: str, lowered: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How this rank's group carries one collective; this rank is member `member` of it."""
+    """Route of one collective through this rank's group; this rank is member `member` of it."""
 
     channel: Channel
     wire: Wire
@@ -91,7 +92,7 @@ class Route:
     parts: dict[int, MemberPart] = field(default_factory=dict)  # by elements of a piece
 
     def part(self, elements: int) -> MemberPart:
-        """This rank's part for pieces of so many elements."""
+        """Return this rank's part for pieces of `elements` elements."""
         if elements not in self.parts:
             self.parts[elements] = part_of(lower(self.kind, self.recipe), self.member, elements)
         return self.parts[elements]

@@ -1,4 +1,4 @@
-"""Real runs from a notebook: the commands of simfrontier-real in processes of their own, and what they found."""
+"""Real runs from a notebook: the commands of simfrontier-real in processes of their own, and their results."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from simfrontier.base.errors import InputError, SimfrontierError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedSchedule:
-    """What training by a schedule gave: whether it equals the unsharded model as far as its types and codecs allow,
-    what was said of it in words, and all numbers (those of `simfrontier-real train --json`)."""
+    """Result of training by a schedule: whether it equals the unsharded model as far as its types and codecs allow, the
+    report in words, and all numbers (those of `simfrontier-real train --json`)."""
 
     equal: bool
     words: str

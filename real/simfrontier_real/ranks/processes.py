@@ -65,7 +65,7 @@ class TorchWire:
         return [TorchPending(works, None)] if works else []
 
     def _side(self, move: WireMessage) -> tuple[Array, Callable[[Any], Any]]:
-        """What torch is given for a message, and what is done when it has arrived."""
+        """Return the tensor that torch sends or fills for a message, and the function to call when it has arrived."""
         if not self.staged:
             return move.values, lambda _: None
         if move.is_send:

@@ -1,4 +1,4 @@
-"""What one member does in a lowered collective of a given size: rounds of sends, and of writes into its line."""
+"""One member's part in a lowered collective of a given size: rounds of sends, and of writes into its line."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ class MemberPart:
 
     @property
     def writes_message(self) -> bool:
-        """Whether anything is written into the message's area."""
+        """True if anything is written into the message's area."""
         return any(write.place.area == MESSAGE for each in self.rounds for write in each.writes)
 
 
 def part_of(lowered: Lowered, member: int, elements: int) -> MemberPart:
-    """A member's part for pieces (all-reduce: messages) of so many elements; empty transfers are left out.
+    """Return a member's part for pieces (all-reduce: messages) of `elements` elements; empty transfers are left out.
 
-    The list is cut by what waits for what: a transfer's round is one more than the last of those it waits for. All
-    members count alike, so both ends of a transfer are in the same round, in list order.
+    The list is divided by dependencies: a transfer's round is one more than the last of those it waits for. All members
+    count alike, so both ends of a transfer are in the same round, in list order.
     """
     line = _Line(lowered, elements)
     number: list[int] = []
@@ -84,7 +84,7 @@ def part_of(lowered: Lowered, member: int, elements: int) -> MemberPart:
 
 
 class _Line:
-    """Where the chunks of a member's line lie."""
+    """Places of the chunks of a member's line."""
 
     def __init__(self, lowered: Lowered, elements: int) -> None:
         self._offsets = offsets = lowered.offsets(elements)
@@ -98,13 +98,13 @@ class _Line:
         )
 
     def place(self, chunk: int, count: int) -> LineRange:
-        """Where `count` chunks lie; they are in one area."""
+        """Return the place of `count` chunks, which are in one area."""
         area = ROOM if chunk >= self._bounds[2] else RESULT if chunk >= self._bounds[1] else MESSAGE
         begin = self._begins[area]
         return LineRange(area, self._offsets[chunk] - begin, self._offsets[chunk + count] - begin)
 
     def write(self, transfer: Transfer) -> LineWrite:
-        """What the receiver of a transfer does."""
+        """Return the write that the receiver of a transfer does."""
         source, target = self.place(transfer.chunk, transfer.count), self.place(transfer.to, transfer.count)
         is_local = transfer.src == transfer.dst
         return LineWrite(None if is_local else transfer.src, source if is_local else None, target, transfer.add)
@@ -112,12 +112,12 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """Carries one message by a member's rounds. `areas` are the three of its line, as flat arrays; `blank` makes a flat
-    array of so many elements of the message's type; with `coding` every message is coded by itself.
+    """Carry one message by a member's rounds. `areas` are the three of its line, as flat arrays; `blank` makes a flat
+    array of a given number of elements of the message's type; with `coding` every message is coded by itself.
 
-    Messages are copied when they set out and received into room of their own, so that what is written meanwhile does
-    not disturb them. No deadlock: a member that is in the earliest round waits for members in that round alone, all of
-    which have started it; messages between the same two members go in the order of rounds on both.
+    Messages are copied when they are sent and received into buffers of their own, so that writes in the meantime do not
+    disturb them. No deadlock: a member in the earliest round waits for members in that round alone, all of which have
+    started it; messages between the same two members go in the order of rounds on both.
     """
 
     areas: Sequence[Array]

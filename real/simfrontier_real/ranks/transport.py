@@ -1,5 +1,5 @@
-"""The seam to the outside world: a collective of one message, or an exchange with another rank; loopback, torch or
-explicit transfers are behind it."""
+"""Interface to the outside world: a collective of one message, or an exchange with another rank; implemented by
+loopback, torch and explicit transfers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Pending(Protocol):
     """A collective, an exchange, a message or a batch of messages that has started."""
 
     def is_done(self) -> bool:
-        """Whether `wait` would return at once (False where that cannot be known without waiting)."""
+        """Return whether `wait` would return at once (False where that cannot be known without waiting)."""
 
     def wait(self) -> Any:
         """The result: all-gather [members, n] from [n]; reduce-scatter [n] from [members, n]; all-reduce [n] from [n];
@@ -83,7 +83,7 @@ class Wire(Protocol):
 
     @property
     def in_batches(self) -> bool:
-        """Whether messages may only be in flight together where they were started together, as those of devices."""
+        """True if messages may only be in flight together where they were started together, as those of devices."""
 
     def exchange(self, moves: Sequence[WireMessage]) -> Sequence[Pending]:
         """Start messages, none of which waits for another; never blocks for another rank. Return one Pending for each,
@@ -97,7 +97,7 @@ def collectives_of(schedule: Schedule) -> list[Collective]:
 
 
 def numbers_of(schedule: Schedule) -> dict[int, int]:
-    """Which of the distinct collectives an op is, by its number."""
+    """Return the number of each op's collective among the distinct ones, by the op's number."""
     number = {op: number for number, op in enumerate(collectives_of(schedule))}
     return {op.number: number[op] for op in _each_once(schedule)}
 

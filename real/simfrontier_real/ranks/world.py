@@ -143,7 +143,7 @@ class World:
 
     @property
     def goes_through_host(self) -> bool:
-        """Whether messages of buffers on a device are copied through the host's memory."""
+        """True if messages of buffers on a device are copied through the host's memory."""
         return self.backend == "gloo" and self.device != "cpu"
 
     def begin_step(self, number: int) -> None:
@@ -260,7 +260,7 @@ def leave(world: World) -> None:
 
 
 def launcher_has_store() -> bool:
-    """Whether the launcher has the ranks' store, ours or torchrun."""
+    """Return whether the launcher, ours or torchrun, has the ranks' store."""
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "False") == "True"
 
 

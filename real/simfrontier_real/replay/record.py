@@ -1,4 +1,4 @@
-"""From what every rank clocked to one trace: medians over iterations, in the schema of the simulator's traces."""
+"""One trace from the times of all ranks: medians over iterations, in the schema of the simulator's traces."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Times = tuple[Any, Any, Any]  # when ops were ready, started and ended, [iterati
 @dataclass(frozen=True, slots=True)
 class RankTimes:
     """One rank's times of all iterations, [iterations, ops], in seconds of rank 0's clock; its host; the bytes of the
-    messages that it handed over, per op; and what it and others took of its processors meanwhile."""
+    messages that it sent, per op; and the processor time that it and others took meanwhile."""
 
     begin_s: Any
     ready_s: Any
@@ -61,7 +61,7 @@ def clocked(
     message_bytes: Mapping[int, int],
     spent: ProcessorTime | None = None,
 ) -> RankTimes:
-    """A rank's times as arrays; `offset_s` is added to make them rank 0's."""
+    """Return one rank's times as arrays; `offset_s` is added to make them rank 0's."""
     return RankTimes(
         np.array([each.begin_s for each in times]) + offset_s,
         np.array([each.ready_s for each in times]) + offset_s,
@@ -80,8 +80,8 @@ def trace_of(
     notes: Mapping[str, str],
     most_ranks: int | None = None,
 ) -> Trace:
-    """The trace of all ranks, or of those that are held; every time is the median over the iterations. The step's times
-    in the notes are of all ranks."""
+    """Return the trace of all ranks, or of those that are kept; every time is the median over the iterations. The
+    step's times in the notes are of all ranks."""
     times = aligned(schedule, programs, ranks)
     steps = np.max([end.max(axis=1) for _, _, end in times], axis=0)
     quarter, half, three = np.percentile(steps, [25, 50, 75])

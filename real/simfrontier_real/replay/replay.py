@@ -25,7 +25,7 @@ _FLOATS = ("fp64", "fp32", "fp16", "bf16")
 
 @dataclass
 class StandInKernels:
-    """Kernels that stand for the model's: outputs of the right size, and time spent by the mode.
+    """Stand-ins for the model's kernels: outputs of the right size, and time spent according to the mode.
 
     real: matrix products of the op's local shape and copies of as many bytes as the op moves, on scratch memory; wait:
     sleep until as long after the op was ready as it takes in `waits` (per op, seconds); none: no time.
@@ -123,7 +123,8 @@ class ReplayRunner(RealOpRunner):
         kernels.place(context)
 
     def measures(self, index: int) -> Backend | None:
-        """Where nothing is encoded, messages are as long as the schedule takes them to be."""
+        """Return the array library only where compute is real: elsewhere nothing is encoded, and messages are as long
+        as the schedule assumes."""
         return super().measures(index) if self._kernels.mode == "real" else None
 
     def run(self, index: int, ready_s: float) -> None:
@@ -141,7 +142,8 @@ def wait_until(deadline_s: float) -> None:
 
 
 def waits_of(trace: Trace, rank: int, num_ops: int, where: str) -> list[float]:
-    """How long each op took on a rank in a trace. Raises InputError where the trace lacks the rank or an op."""
+    """Return the duration of each op on a rank in a trace, in seconds. Raises InputError where the trace lacks the rank
+    or an op."""
     for members, spans in zip(trace.members, trace.spans, strict=True):
         if rank in members:
             waits = {span.op: span.end_s - span.start_s for span in spans}

@@ -56,14 +56,14 @@ class StepProfiler:
         return record_function(f"{_OP}{index}")
 
     def begin_step(self, number: int) -> None:
-        """All ranks have waited for each other, and set out on a step."""
+        """Note that all ranks have waited for each other and begin a step."""
         from torch.profiler import record_function
 
         self._step = record_function(f"{kineto.STEP_PREFIX}{number}")
         self._step.__enter__()
 
     def end_step(self) -> None:
-        """The step has ended on this rank."""
+        """Note that the step has ended on this rank."""
         self._step.__exit__(None, None, None)
 
     def write(self, folder: Path) -> None:
@@ -108,7 +108,8 @@ class StepMeter(Protocol):
         """Called before each step."""
 
     def end(self, num_steps: int, digest: str, title: str) -> LinkTable | None:
-        """The bytes of every link in a timed step, the mean over so many, on rank 0; None where nothing is counted."""
+        """Return the bytes of every link in a timed step, as the mean over `num_steps` steps, on rank 0; None where
+        nothing is counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +125,9 @@ def meters_of(world: World, first: int) -> tuple[StepMeter, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySettings:
-    """How to replay: where traces go, how often, what becomes of compute, of how many ranks traces hold the ops, and
-    where PyTorch's profiler writes its traces of the timed steps (None: it does not run)."""
+    """Settings of a replay: the folder of the traces, the number of iterations, the treatment of compute, the number of
+    ranks whose ops the traces hold, and the folder for the traces of PyTorch's profiler of the timed steps (None: it
+    does not run)."""
 
     out: Path
     iterations: int = 10

@@ -20,7 +20,8 @@ from simfrontier_real.replay.record import RankTimes, arrows_of, clocked, trace_
 
 @contextmanager
 def progress(rank: int, total: int, title: str) -> Iterator[Callable[[], None]]:
-    """Gives a function to call after each of `total` steps; the other ranks' does nothing."""
+    """Yield a function to call after each of `total` steps, which shows the progress on rank 0 and does nothing
+    elsewhere."""
     if rank != 0:
         yield lambda: None
         return
@@ -47,9 +48,9 @@ def timed_steps(
     after: Callable[[int], None] = lambda _: None,
     first: int = 0,
 ) -> tuple[list[RankTimes] | None, float]:
-    """Run so many steps after `warmup` ones: (all ranks' times on rank 0, None elsewhere; the largest error of the
-    ranks' clocks in seconds). `before` and `after` are called around every step with its number, counted from
-    `first`, and `at_start` when all ranks have waited for each other; what an op raises says in which step, counted
+    """Run `num_steps` steps after `warmup` ones; return all ranks' times on rank 0 (None elsewhere), and the largest
+    error of the ranks' clocks in seconds. `before` and `after` are called around every step with its number, counted
+    from `first`, and `at_start` when all ranks have waited for each other; an error of an op names the step, counted
     from 1."""
     world, times = session.world, []
     offset, clock_error_s = offset_s(world, session.host)
@@ -86,8 +87,8 @@ def write_trace(
     notes: Mapping[str, str],
     most_ranks: int | None = None,
 ) -> None:
-    """Write trace-NAME.json of a schedule that ran, out of all ranks' times, with the ops of at most so many ranks;
-    `how` it ran is for the title."""
+    """Write trace-NAME.json of a schedule that ran, from the times of all ranks, with the ops of at most `most_ranks`
+    ranks; `how` it ran is for the title."""
     world = session.world
     notes = {
         "backend": world.backend,

@@ -33,7 +33,7 @@ class RealModel(ABC):
 
     @abstractmethod
     def is_of(self, schedule: Schedule) -> bool:
-        """Whether a schedule is of this model."""
+        """Return whether a schedule is of this model."""
 
     @abstractmethod
     def refuse(self, schedule: Schedule) -> None:
@@ -49,7 +49,8 @@ class RealModel(ABC):
 
     @abstractmethod
     def initial_state(self, state: Tensor, numbers: Any) -> Any:
-        """What a state starts from, drawn from a generator of numpy; None of what is drawn as weights are."""
+        """Return the initial value of a state, drawn from a numpy generator; None for a state that is drawn as weights
+        are."""
 
     @abstractmethod
     def kernels(self, training_state: TrainingState, settings: object | None) -> dict[str, Kernel]:
@@ -63,7 +64,7 @@ class RealModel(ABC):
 
 
 def model_of(schedule: Schedule) -> RealModel | None:
-    """The extra's model that a schedule is of; None of a GPT or an MLP."""
+    """Return the extra's model that a schedule is of; None for a GPT or an MLP."""
     return next(
         (model for model in added("real.models", RealModel) if model.is_of(schedule)),  # type: ignore[type-abstract]
         None,

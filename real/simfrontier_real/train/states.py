@@ -99,8 +99,8 @@ def assembled(
 
 
 def copy_difference(schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int], Any]]) -> float:
-    """How far copies of one weight are from each other on ranks that should hold the same: the largest difference,
-    relative to the tensor's largest value."""
+    """Return the largest difference between copies of one weight on ranks that should hold the same, relative to the
+    tensor's largest value."""
     worst = 0.0
     for tensor, layer in _every(schedule):
         for copies in by_place(schedule, tensor, layer, by_rank).values():

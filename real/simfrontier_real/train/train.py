@@ -114,7 +114,7 @@ class TrainingRank:
         return tuple(number for number, (_, step) in enumerate(self._steps) if step.was_skipped)
 
     def report(self) -> RankReport:
-        """What this rank reports of its training at the end."""
+        """Return this rank's report on its training at the end."""
         losses, gradients = self.losses, tuple(seen for _, seen in self._steps)
         code_errors = tuple(self._code_errors)
         return RankReport(

@@ -1,4 +1,4 @@
-"""Training the schedules of a session, one after the other, each against the unsharded model."""
+"""Training of the schedules of a session, one after the other, each compared with the unsharded model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def train_all(
     out: Path | None,
     checkpoints: CheckpointSettings,
 ) -> bool:
-    """Train every schedule of a session; rank 0 prints a table and writes `report`. Whether all agree that must."""
+    """Train every schedule of a session; rank 0 prints a table and writes `report`. Return whether all that must agree
+    with the unsharded model do."""
     results: list[TrainingVerdict] = []
     known: dict[tuple[Any, ...], TrainingResult] = {}
     for loaded in session.loaded:

@@ -33,8 +33,8 @@ class Adam:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
-    """What to train: number of optimizer steps, seed of weights and of data (where it has none of its own), settings of
-    Adam, scale of the loss, and settings of a model of an extra (None: its defaults)."""
+    """Settings of training: number of optimizer steps, seed of the weights, seed of the data (None: the same), settings
+    of Adam, loss scale, and settings of an extra's model (None: its defaults)."""
 
     steps: int = 20
     seed: int = 0
@@ -51,11 +51,10 @@ class TrainingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingPoint:
-    """What training goes on from: `steps` that have been run, with the numbers, from 0, of those that were `skipped`
-    because gradients overflowed, their mean `losses`, and the `counters` of the model's kernels; `restore` puts a
-    rank's states of then into its buffers.
-    `loses`: why these states need not agree with the unsharded model (empty: but for rounding they do), where another
-    schedule led to them."""
+    """Starting point of training: the number of `steps` that have been run, the numbers (from 0) of those that were
+    `skipped` because gradients overflowed, their mean `losses`, and the `counters` of the model's kernels; `restore`
+    puts the states that a rank had then into its buffers. `loses`: the reason why these states need not agree with the
+    unsharded model (empty: they agree but for rounding), where another schedule led to them."""
 
     steps: int
     skipped: frozenset[int]
@@ -70,13 +69,13 @@ BEGINNING: Final = StartingPoint(steps=0, skipped=frozenset(), losses=(), restor
 
 @dataclass
 class TrainingState:
-    """The state of training that no buffer holds: settings, the number of the step, and the losses seen.
+    """State of training that no buffer holds: settings, the number of the step, and the losses seen.
 
     `labels` are this rank's targets by micro-batch; `loss_scale` multiplies the loss and divides the gradients, so that
-    16-bit gradients do not vanish. `gradients` and `norms` are what Adam got in the step: its shares of the gradients
-    by (name, layer), before clipping, and the norms of all gradients that it read; `scales`: by how much LAMB
-    multiplied its updates. `counters` are whole numbers that kernels of a model keep from step to step beside its
-    states, the same on every rank; a checkpoint has them, too.
+    16-bit gradients do not vanish. `gradients` and `norms` are the inputs of Adam in the step: its shares of the
+    gradients by (name, layer), before clipping, and the norms of all gradients that it read; `scales`: the factors by
+    which LAMB multiplied its updates. `counters` are whole numbers that a model's kernels keep from step to step in
+    addition to its states, the same on every rank; a checkpoint has them, too.
     """
 
     adam: Adam
@@ -93,7 +92,7 @@ class TrainingState:
     counters: dict[str, int] = field(default_factory=dict)
 
     def begin_step(self) -> None:
-        """Set out on a step."""
+        """Begin a step."""
         self.step += 1
         self.overflowed = False
         self.losses.clear()
@@ -110,9 +109,9 @@ class TrainingState:
 
 @dataclass(frozen=True, slots=True)
 class RankReport:
-    """The report of one rank on its training: its part of every step's loss, what its optimizer was given in every
-    step, its lines of the weights and states at the end, what it sent and got in the calls of every step, what
-    publishing should make of its masters, and how far the codes of weights were from those in every step."""
+    """Report of one rank on its training: its part of every step's loss, the gradients that its optimizer received in
+    every step, its lines of the weights and states at the end, the messages that it sent and received in the calls of
+    every step, the expected published weights of its masters, and the errors of the codes of weights in every step."""
 
     losses: tuple[float, ...]
     gradients: tuple[StepGradients, ...]
@@ -129,9 +128,9 @@ class RankReport:
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """The mean loss of every step, and the whole weights and states at the end, of which `copy_difference` is how far
-    those are from each other that ranks should hold alike; of the unsharded model also the digests of every step's
-    gradients before clipping, and in how many steps some gradient was clipped."""
+    """Mean loss of every step, and the whole weights and states at the end; `copy_difference` is the largest difference
+    between copies that ranks should hold alike. For the unsharded model also the digests of every step's gradients
+    before clipping, and the number of steps in which some gradient was clipped."""
 
     losses: tuple[float, ...]
     weights: Weights

@@ -1,5 +1,5 @@
-"""What ranks sent and what arrived, as a few numbers per message: transport is exact whatever codecs lose, so that
-the result of every collective and exchange is compared with what its members sent."""
+"""Digests of the messages that ranks sent and received: transport is exact whatever codecs lose, so that the result of
+every collective and exchange is compared with what its members sent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ Calls = Mapping[int, tuple[MessageDigest, ...]]  # by the number of the op in th
 
 @cache
 def _numbers(count: int) -> Any:
-    """So many numbers of either sign, of 0.5 to 1.5, so that no place counts little; more of them begin with these."""
+    """Return `count` fixed numbers of either sign, of magnitude 0.5 to 1.5, so that no place counts little; a longer
+    sequence begins with the same numbers."""
     numbers = np.random.default_rng(_SEED).uniform(-1.0, 1.0, size=count)
     return numbers + np.where(numbers < 0, -0.5, 0.5)
 
@@ -128,8 +129,8 @@ class MessageDigests:
 
 
 def is_followed(op: Op, reduction: PartialOp) -> bool:
-    """Whether what an op brings follows from what is sent by sums alone: not maxima, not what is coded at every hop,
-    nor streams of which only the values say how long they are (they are widened in transit)."""
+    """Return whether the result of an op follows from what is sent by sums alone: not that of maxima, of coding at
+    every hop, or of streams whose lengths depend on their values (they are widened in transit)."""
     if isinstance(op, Compute) or op.codec.is_measured:
         return False
     return isinstance(op, Exchange) or (reduction == "sum" and not op.per_hop)
@@ -166,13 +167,14 @@ def call_errors(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]
 
 
 def _is_scattered(op: Any) -> bool:
-    """Whether every member gets another part, so that only all parts together can be compared with what was sent."""
+    """Return whether every member gets another part, so that only all parts together can be compared with what was
+    sent."""
     return isinstance(op, Collective) and op.wire_kind in ("reduce_scatter", "all_to_all")
 
 
 def _errors(op: Any, messages: tuple[MessageDigest, ...]) -> Iterator[float]:
-    """How far what arrived at each member is from what was sent, over how far it may be; of sums that are scattered and
-    of all-to-all that of all members together."""
+    """Yield the difference between what arrived at each member and what was sent, relative to the difference allowed;
+    for sums that are scattered and for all-to-all that of all members together."""
     length = math.sqrt(sum(message.square for message in messages))
     allowed = max(message.error for message in messages) * (length if length > 0 else 1.0)
     if isinstance(op, Exchange):

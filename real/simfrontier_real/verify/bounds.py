@@ -1,10 +1,10 @@
 """Bounds on the difference between training by a schedule and the unsharded model: rounding, and the errors of codecs,
 narrow types and old weights.
 
-What a value loses where it is coded is `noise_of` its codec, relative to its length, by the codec's definition; that
-the codec loses no more is checked before training (codec_check.py). What it loses in moves of different kinds is
-independent, so the squares add up; what it loses in a move that every layer has adds up layer by layer as it is (zfp
-rounds to one side), and so do weights that are a step old:
+The loss of a value where it is coded is `noise_of` its codec, relative to its length, by the codec's definition; that
+the codec loses no more is checked before training (codec_check.py). Losses in moves of different kinds are
+independent, so their squares add up; losses in a move that every layer has add up linearly over the layers (zfp rounds
+to one side), and so do those of weights that are a step old:
 
     noise^2 = sum over the kinds of moves of (layers that have it * noise of its codec)^2
 
@@ -22,16 +22,15 @@ gradients, where these change fastest: 4 times its size over the weights', in ev
                            rounding alone loses once that)
     length of a move       0.1 + 0.65 of that of all gradients, and the same 3 times
 
-Masters in 16 bits lose of each move what falls between two neighbours, which near it is a matter of rounding: moves
-need only be there (0.9).
+Masters in 16 bits lose the part of each move that falls between two neighbouring numbers, so that moves of about that
+size are a matter of rounding: they need only be there (0.9).
 
-Whatever is lost, the norm to clip by is that of the gradients that the ranks have, and Adam does with these what it
-should: but for rounding.
+Whatever is lost, the norm to clip by is that of the gradients that the ranks have, and Adam's update by these is exact
+but for rounding.
 
-In some step or other the batch is one whose gradients change much with the weights, so that whatever differs grows
-several times as large there: these bounds of gradients hold for at least half of all steps (of two: for both), and the
-worst step may be 4 times as far off, all gradients together at most 0.9. In float64, where nothing is lost, that is
-not needed.
+In some steps the gradients of the batch change much with the weights, so that differences grow several times as large
+there: these bounds of gradients hold for at least half of all steps (of two: for both), and the worst step may be 4
+times as far off, all gradients together at most 0.9. In float64, where nothing is lost, that is not needed.
 
 The factors are set from healthy runs (docs/real.md).
 """
@@ -92,8 +91,8 @@ _MOVED: Final = {"gathered": "weights", "copy": "weights", "weight": "published 
 
 @dataclass(frozen=True, slots=True, order=True)
 class MoveNoise:
-    """So many kinds of moves of weights, activations or gradients, which so many layers have each, that lose `noise` of
-    what they move, relative to its length, in `codec`."""
+    """Moves that lose `noise` of the moved values, relative to their length, in `codec`: `kinds` kinds of moves of
+    weights, activations or gradients, each in `layers` layers."""
 
     of: str
     codec: str
@@ -103,7 +102,7 @@ class MoveNoise:
 
     @property
     def square(self) -> float:
-        """What they add to the square of the noise."""
+        """Contribution of the moves to the square of the noise."""
         return self.kinds * (self.layers * self.noise) ** 2
 
     def __str__(self) -> str:
@@ -166,7 +165,8 @@ def _decoded(schedule: Schedule, program: ExpandedProgram) -> dict[str, str]:
 
 
 def _roundings(schedule: Schedule) -> list[MoveNoise]:
-    """Of a model of a 16-bit type every activation is rounded to it."""
+    """Return the rounding of activations and published weights as moves, for a model of a 16-bit type: each is rounded
+    to it."""
     dtype = model_dtype(schedule)
     if dtype in EXACT:
         return []

@@ -1,4 +1,4 @@
-"""What the verdict on a trained schedule looks at: gradients of every step, losses and weights, each with its bound."""
+"""Checks behind the verdict on a trained schedule: gradients of every step, losses and weights, each with its bound."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def checks_of(
 
 
 def _codes(rank_reports: Sequence[RankReport], number: int) -> RelativeError:
-    """How far codes of weights were from those of the weights that were there, on the rank where they were furthest."""
+    """Return the largest error of the codes of weights, compared with the codes of the actual weights, and the rank
+    that has it."""
     return largest(RelativeError(each.code_errors[number], f"rank {rank}") for rank, each in enumerate(rank_reports))
 
 
@@ -133,8 +134,8 @@ def _of_weights(
 def _beside(
     schedule: Schedule, weights: Weights, masters: Weights, bounds: TrainingBounds, known: set[tuple[str, int]]
 ) -> Iterator[TrainingCheck]:
-    """How far published weights are from what publishing should make of their masters, where that is `known`; else from
-    the masters: what publishing lost, and nothing else."""
+    """Yield the errors of published weights: compared with the expected results of publishing their masters, where
+    these are `known`; else with the masters, which shows the loss of publishing and nothing else."""
     for name, limit, keys in (
         ("published weights", bounds.limits["published weights"], masters.keys() & known),
         ("weights beside masters", bounds.limits["weights beside masters"], masters.keys() - known),

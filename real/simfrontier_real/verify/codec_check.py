@@ -36,8 +36,8 @@ _SPREAD: Final = 1.125  # of the loss that is seen over the documented one: zfp 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentedLoss:
-    """What a codec's definition says of some numbers: bounds of their errors, the root mean square of these, and how
-    large their mean may be."""
+    """Documented loss of a codec for some numbers: bounds of their errors, the root mean square of the errors, and the
+    limit of their mean."""
 
     bounds: Numbers
     typical: float
@@ -70,7 +70,7 @@ def check_codec(backend: Backend, codec: Codec) -> None:
 
 
 def noise_of(codec: Codec) -> float:
-    """What coding loses of normal numbers by the codec's definition, as a length over theirs."""
+    """Return the loss of coding normal numbers by the codec's definition, as a length relative to theirs."""
     return _documented(codec, 1.0).typical / _root_mean_square(_normal())
 
 

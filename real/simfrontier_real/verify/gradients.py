@@ -23,7 +23,7 @@ Digests = Mapping[Key, Any]  # float64 [1 + NUM_PROBES]: the sum of squares, the
 
 
 class RelativeError(NamedTuple):
-    """How far something is from what it should be, relative, and where that is the case."""
+    """Relative error, and where it occurs."""
 
     error: float = 0.0
     where: str = ""
@@ -34,9 +34,9 @@ NOWHERE: Final = RelativeError()
 
 @dataclass(frozen=True, slots=True)
 class StepGradients:
-    """What one rank's optimizer was given in one step, before clipping: digests of its shares of the gradients, and the
-    norms of all gradients that it read; nothing where the step was skipped. `update` is how far a master weight is from
-    where Adam should have taken it, over the length of that move."""
+    """Gradients that one rank's optimizer received in one step, before clipping: digests of its shares, and the norms
+    of all gradients that it read; empty where the step was skipped. `update` is the distance of a master weight from
+    where Adam should have moved it, relative to the length of that move."""
 
     digests: Digests
     norms: tuple[float, ...] = ()

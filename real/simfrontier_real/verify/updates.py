@@ -1,5 +1,5 @@
-"""What Adam, or LAMB by its scales, should have made of the gradients that a rank was given, step after step: computed
-separately, in float64."""
+"""Expected updates of Adam, or of LAMB by its scales, from the gradients that a rank received, step after step:
+computed separately, in float64."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class UpdateCheck:
     def error_of(
         self, gradients: Mapping[Key, Array], norm: float | None, was_skipped: bool, scales: Mapping[Key, float]
     ) -> RelativeError:
-        """How far a tensor's master is from where the optimizer should have taken it in the step that has just run,
-        beyond the rounding of a 16-bit master, over the length of that move: the largest. `norm` is that of all
-        gradients (None: each is clipped by its own), `scales` are LAMB's (of Adam: none)."""
+        """Return the largest distance of a tensor's master from where the optimizer should have moved it in the step
+        that has just run, beyond the rounding of a 16-bit master, relative to the length of that move. `norm` is that
+        of all gradients (None: each is clipped by its own), `scales` are LAMB's (empty for Adam)."""
         adam, errors = self._adam, []
         self._step += not was_skipped
         for key, expected in self._expected.items():
@@ -165,8 +165,8 @@ def _codings_of(context: RankContext, sources: dict[Ref, tuple[str, Ref]], weigh
 
 
 class WeightCodes:
-    """Holds the codes of weights, when they leave, against the weights that are there: both are of this rank, and the
-    code is a function of the weight alone."""
+    """Compare the codes of weights, when they are sent, with the actual weights: both are of this rank, and the code is
+    a function of the weight alone."""
 
     def __init__(self, context: RankContext) -> None:
         tensors = context.schedule.tensors

@@ -35,7 +35,7 @@ from simfrontier_real.verify.gradients import norm_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenCheckpoint:
-    """A checkpoint that was written after so many steps: bytes of all its files, and what writing it took."""
+    """A checkpoint that was written after `steps` steps: the bytes of all its files, and the time that writing took."""
 
     steps: int
     num_bytes: int
@@ -88,12 +88,12 @@ class TrainingVerdict:
 
     @property
     def has_right_bytes(self) -> bool:
-        """Whether as much was sent as by the schedule, of all ops whose bytes it knows."""
+        """True if as many bytes were sent as the schedule says, over all ops whose bytes it knows."""
         return self.message_bytes == self.scheduled_bytes
 
     @property
     def has_right_steps(self) -> bool:
-        """Whether steps were skipped only where gradients can overflow, and not all of them."""
+        """True if steps were skipped only where gradients can overflow, and not all of them."""
         return self.skipped_steps == 0 or (self.precision == "fp16" and self.skipped_steps < len(self.losses))
 
     @property
@@ -214,8 +214,8 @@ def _sent_bytes(loaded: LoadedSchedule, ranks: list[RankTimes], exact: bool) -> 
 
 
 def _is_exact(op: Op) -> bool:
-    """Whether the schedule says how many bytes an op sends: not of what is coded at every hop, which depends on how a
-    ring cuts it, nor of what only its values say."""
+    """Return whether the schedule says how many bytes an op sends: not where coding at every hop makes them depend on
+    how a ring cuts the message, nor where they depend on the values."""
     return not isinstance(op, Compute) and not op.codec.is_measured and not getattr(op, "per_hop", False)
 
 
@@ -284,7 +284,7 @@ def _verdict(result: TrainingVerdict, compared: bool) -> str:
 
 
 def _checkpoints(result: TrainingVerdict) -> str:
-    """How many checkpoints were written, of which size and how fast."""
+    """Return a line on the checkpoints that were written: the steps, the size, and the time of writing."""
     written = result.checkpoints
     steps = ", ".join(str(each.steps) for each in written)
     median_s = statistics.median(each.seconds for each in written)

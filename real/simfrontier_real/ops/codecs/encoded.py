@@ -1,4 +1,4 @@
-"""What codecs have in common: encoded pieces, the bytes of arrays of either library, and what is refused."""
+"""Common parts of the codecs: encoded pieces, the bytes of arrays of either library, refusal of non-finite numbers."""
 
 from __future__ import annotations
 

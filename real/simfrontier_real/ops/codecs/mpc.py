@@ -28,7 +28,7 @@ _BUTTERFLY: Final = ((16, 0x0000FFFF), (8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x3
 
 
 def num_words(length: int, dtype: str) -> int:
-    """32-bit words of so many numbers, the last one padded with zeros."""
+    """Return the number of 32-bit words of `length` numbers, the last one padded with zeros."""
     return -(-length * DTYPE_BYTES[dtype] // WORD_BYTES)
 
 
@@ -78,8 +78,8 @@ def compressed(backend: Backend, pieces: Array) -> Encoded:
 
 
 def decompressed(backend: Backend, encoded: Encoded, length: int, dtype: str) -> Array:
-    """Streams, or what is left of `data` where zeros behind the longest one were cut off → [pieces, length] as they
-    were. Raises SimfrontierError where they are not streams of so many numbers of that type."""
+    """Decode streams, or what is left of `data` where zeros behind the longest one were cut off, to [pieces, length].
+    Raises SimfrontierError where they are not streams of `length` numbers of type `dtype`."""
     raw = octets(encoded.data)
     total = num_words(length, dtype)
     words = raw[:, : raw.shape[1] // WORD_BYTES * WORD_BYTES].view(_WORD)
@@ -95,7 +95,7 @@ def decompressed(backend: Backend, encoded: Encoded, length: int, dtype: str) ->
 
 
 def _maps(words: Words, total: int) -> npt.NDArray[np.bool_]:
-    """[pieces, words of whole groups]: which of them follow the maps."""
+    """Return a mask [pieces, words of whole groups] of the words that follow the maps."""
     groups = _groups(total)
     if words.shape[1] < _HEAD + groups:
         raise SimfrontierError(f"mpc: {words.shape[1]} words are no stream of {total} words")
@@ -111,7 +111,7 @@ def _maps(words: Words, total: int) -> npt.NDArray[np.bool_]:
 
 
 def _by_chunk(kernel: Callable[[Words], Words], words: Words) -> Words:
-    """A kernel of rows of up to one chunk, on rows of any number of whole groups."""
+    """Apply a kernel for rows of up to one chunk to rows of any number of whole groups."""
     count, total = words.shape
     whole = total - total % _CHUNK
     out = np.empty_like(words)
@@ -150,8 +150,8 @@ def _sums(rows: Words) -> Words:
 
 
 def _transposed(rows: Words) -> Words:
-    """Of every 32 words: bit i of word k is bit k of word i. Halves of ever smaller squares change places (Warren,
-    Hacker's Delight, section 7-3)."""
+    """Transpose the bits of every 32 words: bit i of word k becomes bit k of word i. Halves of ever smaller squares
+    change places (Warren, Hacker's Delight, section 7-3)."""
     squares = np.ascontiguousarray(rows.reshape(-1, _GROUP).T)
     for width, mask in _BUTTERFLY:
         halves = squares.reshape(_GROUP // (2 * width), 2, width, -1)
@@ -163,7 +163,7 @@ def _transposed(rows: Words) -> Words:
 
 
 def _first(used: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.bool_]:
-    """[pieces, width]: the first so many of each row."""
+    """Return a mask [pieces, width] of the first `used` entries of each row."""
     return np.arange(width) < used[:, None]
 
 

@@ -20,19 +20,19 @@ class PerHopCoder:
 
     @classmethod
     def of(cls, message: Array, codec: Codec) -> PerHopCoder:
-        """For messages like that one."""
+        """Return a coder for messages like `message`."""
         backend = torch_backend(str(message.device)) if hasattr(message, "detach") else numpy_backend()
         return cls(backend, codec, type_of(message))
 
     def sent(self, values: Array) -> Array:
-        """Numbers [n] as the bytes that are sent."""
+        """Return numbers [n] as the bytes that are sent."""
         return self.backend.concat(to_bytes(self.backend, encode(self.backend, values.reshape(1, -1), self.codec)))
 
     def room(self, count: int) -> Array:
-        """Room for the bytes of so many numbers."""
+        """Return a buffer for the bytes of `count` numbers."""
         return self.backend.empty((self.codec.wire_bytes(count),), "uint8")
 
     def arrived(self, line: Array, count: int) -> Array:
-        """Bytes that have arrived as numbers [count]."""
+        """Return the bytes that have arrived as numbers [count]."""
         held = from_bytes(self.backend, line, self.codec, count)
         return decode(self.backend, held, self.codec, count, self.dtype).reshape(-1)

@@ -23,7 +23,7 @@ MANIFEST: Final = "manifest.json"  # of a finished checkpoint
 
 
 def step_folder(folder: Path, steps: int) -> Path:
-    """The folder of the checkpoint after so many steps."""
+    """Return the folder of the checkpoint after `steps` steps."""
     return folder / f"step-{steps:06}"
 
 
@@ -82,8 +82,8 @@ class SavedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Steps that one schedule ran: up to which, of which plan, mesh (axes and sizes) and digest; and why it need not
-    agree with the unsharded model (empty: nothing is lost)."""
+    """Steps that one schedule ran: the last one, the plan, mesh (axes and sizes) and digest; and the reason why it need
+    not agree with the unsharded model (empty: nothing is lost)."""
 
     steps: int
     plan: str
@@ -94,10 +94,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The contents of a checkpoint. `steps`: optimizer steps that were run, `skipped` the numbers (from 0) of those
-    that changed nothing because gradients overflowed, `losses` the mean losses of all (null: not finite), `counters`
-    whole numbers that a model keeps beside its states. `history`: which schedules ran the steps, the last of which
-    wrote the checkpoint. `tensors`: type and shape by name."""
+    """Contents of a checkpoint. `steps`: optimizer steps that were run; `skipped`: numbers (from 0) of those that
+    changed nothing because gradients overflowed; `losses`: mean losses of all (null: not finite); `counters`: whole
+    numbers that a model keeps in addition to its states; `history`: the schedules that ran the steps, the last of which
+    wrote the checkpoint; `tensors`: type and shape by name."""
 
     format: str
     steps: int

@@ -45,9 +45,9 @@ from simfrontier_real.verify.verdict import WrittenCheckpoint, why_inexact
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSettings:
-    """Where checkpoints are written (`folder`; None: nowhere), after every how many steps, and how many of the last are
-    kept; the folder of those that training goes on from (`resume`; None: it starts), and whether it starts where that
-    has no finished one."""
+    """Settings of checkpoints: the `folder` to write (None: nowhere), the number of steps between two (`every`), the
+    number of the latest to keep; the folder of those to resume from (`resume`; None: training starts anew), and whether
+    it starts anew where that folder has no finished one."""
 
     folder: Path | None = None
     every: int = 1
@@ -65,7 +65,7 @@ class FoundCheckpoint:
     refused: tuple[Path, ...] = ()
 
     def start(self, digest: str) -> StartingPoint:
-        """Where a schedule of that digest goes on."""
+        """Return the point from which a schedule of that digest goes on."""
         manifest = self.manifest
         others = (each.loses for each in manifest.history if each.loses and each.schedule != digest)
         is_same = manifest.history[-1].schedule == digest
@@ -137,8 +137,8 @@ class CheckpointWriter:
     written: list[WrittenCheckpoint] = field(default_factory=list)
 
     def write_if_due(self, rank: TrainingRank, steps: int) -> None:
-        """Write a checkpoint after so many steps, if this is one of those after which there is one. Raises InputError,
-        on all ranks, where one of them cannot write."""
+        """Write a checkpoint after `steps` steps, if one is due then. Raises InputError, on all ranks, where one of
+        them cannot write."""
         folder = self.settings.folder
         if folder is not None and (steps % self.settings.every == 0 or steps == self.training.steps):
             self._write(rank, steps, step_folder(folder, steps))
@@ -184,7 +184,8 @@ def manifest_of(
     files: Mapping[str, SavedFile],
     before: Manifest | None,
 ) -> Manifest:
-    """The manifest after so many steps, of which those after `before` (None: all) had these losses, by any rank."""
+    """Return the manifest after `steps` steps, of which those after `before` (None: all) had these losses; `rank` is
+    any rank."""
     schedule = loaded.schedule
     first, skipped, known = (0, (), ()) if before is None else (before.steps, before.skipped, before.losses)
     stretch = Stretch(

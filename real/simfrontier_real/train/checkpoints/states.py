@@ -55,7 +55,8 @@ def whole(values: torch.Tensor) -> HeldTensor:
 
 
 def part(tensor: Tensor, mesh: Mesh, at: Mapping[str, int], line: torch.Tensor) -> HeldTensor:
-    """What the rank at these coordinates holds of a tensor as a flat line, without the padding at its end."""
+    """Return the part of a tensor that the rank at these coordinates holds as a flat line, without the padding at its
+    end."""
     block = block_of(tensor.shape, tensor.placement, mesh, at, tensor.name)
     shape = tuple(each.stop - each.start for each in block)
     own = own_elements(tensor, mesh, at)
@@ -205,7 +206,7 @@ def held_states(context: RankContext) -> list[SavedState]:
 
 
 def state_dict(context: RankContext) -> StateDict:
-    """What a rank saves."""
+    """Return the states that a rank saves."""
     out: StateDict = {}
     for state in held_states(context):
         held = context.buffers[Ref(state.tensor.name, state.layer)]
