@@ -1,6 +1,6 @@
-"""Codecs: how the elements of a message are written on the wire; `parse_codec` finds one by its text.
+"""Codecs: encodings of messages on the wire; `parse_codec` returns one by its text.
 
-A new family is a frozen dataclass in `families`; to execute it, a file of that name in simfrontier_real.ops.codecs.
+A new family is a frozen dataclass in `families`; to execute it, add a file of that name in simfrontier_real.ops.codecs.
 """
 
 from simfrontier.core.codecs.codec import Codec as Codec

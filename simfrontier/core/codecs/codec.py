@@ -1,5 +1,4 @@
-"""What a codec is: how the elements of a message are written on the wire, at how many bytes, and what of them is
-lost."""
+"""Base class of codecs: encoding of a message's elements on the wire, its size in bytes, and its error."""
 
 from __future__ import annotations
 
@@ -22,20 +21,19 @@ rounding to the nearest makes them larger on average: by up to 0.13 (int4 in blo
 class Codec(ABC):
     """A wire format: a frozen value whose class is its family.
 
-    `name` is its name for users and in the speeds of a machine. Beside `bits`, `error_bound` and the text, a family
-    has (training on real processes is preceded by a comparison of the codec with `error_bound`, `typical_error` and
-    `bias`):
+    `name` is its name for users and in the speeds of a machine. Besides `bits`, `error_bound` and the text, a family
+    has (before training on real processes, the codec is validated against `error_bound`, `typical_error` and `bias`):
 
-    names        what its codecs' texts may begin with
-    timed        names of those whose speed a machine's file may have (device.codecs.NAME)
+    names        prefixes of the texts of its codecs
+    timed        names of those whose speed a machine file may give (device.codecs.NAME)
 
-    group        neighbours that share a scale or an exponent: a block
-    bias         the largest mean error, over `typical_error`: with the numbers' sign, or without
+    group        number of neighbours that share a scale or an exponent: a block
+    bias         the largest mean error over `typical_error`, of signed or absolute values
 
-    is_opaque    messages have to be decoded before they can be added up: all but plain numbers
-    is_measured  the bytes on the wire depend on the values, so that those counted here are an expectation
+    is_opaque    messages have to be decoded before they can be added: all but plain numbers
+    is_measured  the size on the wire depends on the values, so that the bytes counted here are an expectation
     is_lossless  every bit is kept
-    is_free      without a speed in the machine's file it is as fast as memory
+    is_free      without a speed in the machine file it is as fast as memory
     is_bounded   numbers at the top of their type's range stay within it
     """
 
@@ -53,7 +51,7 @@ class Codec(ABC):
 
     @property
     def group(self) -> int:
-        """Neighbours that share a scale or an exponent."""
+        """Number of neighbours that share a scale or an exponent."""
         return 1
 
     @property
@@ -64,65 +62,65 @@ class Codec(ABC):
     @classmethod
     @abstractmethod
     def parse(cls, text: str, name: str, rest: str | None) -> Codec:
-        """Return the codec of a text that begins with one of `names`; `rest` is what follows its first colon (None:
-        there is none). Raises InputError."""
+        """Return the codec of a text that begins with one of `names`; `rest` is the part after its first colon (None if
+        there is no colon). Raises InputError."""
 
     @property
     @abstractmethod
     def bits(self) -> Fraction:
-        """Bits per element, without scales; of a measured codec an expectation."""
+        """Bits per element, without scales; an expectation for a measured codec."""
 
     @abstractmethod
     def error_bound(self, largest: float) -> float:
-        """What decoding may be off by at most, in a block whose largest magnitude is `largest`."""
+        """Return the largest decoding error in a block whose largest magnitude is `largest`."""
 
     def typical_error(self, largest: float) -> float:
-        """Root mean square of what decoding is off by, in a block whose largest magnitude is `largest`: errors of
-        rounding to the nearest lie evenly within +-`error_bound`, which gives this over sqrt(3)."""
+        """Return the root mean square decoding error in a block whose largest magnitude is `largest`: errors of
+        rounding to nearest are uniform within +-`error_bound`, which gives this over sqrt(3)."""
         return self.error_bound(largest) / math.sqrt(3.0)
 
     def payload_bytes(self, elements: int) -> int:
-        """Bytes of a piece of so many elements, without scales."""
+        """Return the bytes of a message of `elements` elements, without scales."""
         bits = self.bits
         return -(-elements * bits.numerator // (8 * bits.denominator))
 
     def num_scales(self, elements: int) -> int:
-        """FP32 scales that travel beside a piece."""
+        """Return the number of FP32 scales sent with a message."""
         return 0
 
     @property
     def is_quantised(self) -> bool:
-        """Whether scales travel beside the data."""
+        """True if scales are sent with the data."""
         return self.num_scales(1) > 0
 
     def scale_bytes(self, elements: int) -> int:
-        """Bytes of the scales of a piece."""
+        """Return the bytes of the scales of a message."""
         return SCALE_BYTES * self.num_scales(elements)
 
     def wire_bytes(self, elements: int) -> int:
-        """Bytes of a piece, scales included."""
+        """Return the bytes of a message, scales included."""
         return self.payload_bytes(elements) + self.scale_bytes(elements)
 
     def on(self, dtype: str) -> Codec:
-        """The codec as it is for numbers of that type. Raises InputError where it cannot take them."""
+        """Return the codec for numbers of this type. Raises InputError if it does not support them."""
         if dtype not in FLOATS:
             raise InputError(f"codec {self}: cannot take {dtype} numbers; allowed: {', '.join(FLOATS)}")
         return self
 
     def widened(self) -> Codec:
-        """The codec as it is for FP32 numbers, to which narrower ones are widened."""
+        """Return the codec for FP32 numbers, to which narrower ones are widened."""
         return self
 
     def is_exact_for(self, dtype: str) -> bool:
-        """Whether numbers of that type come back as they were."""
+        """Return whether numbers of this type are decoded exactly."""
         return self.is_lossless
 
     @property
     def relative_error(self) -> float:
-        """`error_bound` over the largest magnitude, at its worst."""
+        """Largest `error_bound` relative to the largest magnitude."""
         return self.error_bound(1.0)
 
 
 def decimal(text: str) -> float | None:
-    """A number without sign or exponent, of at most 30 digits; None for anything else."""
+    """Return a number written without sign or exponent, of at most 30 digits; None for anything else."""
     return float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,20})?", text) else None

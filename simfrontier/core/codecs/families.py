@@ -24,8 +24,8 @@ _LEAST_RATIO, _LARGEST_RATIO = 0.5, 32.0
 
 @dataclass(frozen=True, slots=True)
 class Mpc(Codec):
-    """Words of numbers of type `of`, to which narrower ones are widened ("": of any type); `ratio` (before over after)
-    is by how much a schedule assumes them to shrink (0: as the type's)."""
+    """Lossless compression of words of numbers of type `of`, to which narrower ones are widened ("": any type); `ratio`
+    is the compression ratio (size before over after) that a schedule assumes (0: the default of the type)."""
 
     ratio: float = 0.0
     of: str = ""
@@ -38,12 +38,12 @@ class Mpc(Codec):
 
     @property
     def bits(self) -> Fraction:
-        """Bits of a number by the ratio."""
+        """Bits per number at the compression ratio."""
         of = self.of or "fp32"
         return 8 * DTYPE_BYTES[of] / Fraction(str(self.ratio or _RATIOS[of]))
 
     def on(self, dtype: str) -> Codec:
-        """The codec with the type of its numbers and their ratio. Raises InputError."""
+        """Return the codec with the type of its numbers and their compression ratio. Raises InputError."""
         Codec.on(self, dtype)
         if self.of == "fp32" and dtype in _WIDENED_RATIOS:
             return replace(self, ratio=self.ratio or _WIDENED_RATIOS[dtype])
@@ -52,11 +52,11 @@ class Mpc(Codec):
         return replace(self, of=dtype, ratio=self.ratio or _RATIOS[dtype])
 
     def widened(self) -> Codec:
-        """For fp32 numbers, where it has no type."""
+        """Return the codec for FP32 numbers, if it has no type yet."""
         return self if self.of else replace(self, of="fp32")
 
     def error_bound(self, largest: float) -> float:
-        """Nothing."""
+        """Return 0: the codec is lossless."""
         return 0.0
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Mpc(Codec):
 
     @classmethod
     def parse(cls, text: str, name: str, rest: str | None) -> Codec:
-        """`mpc`, `mpc:TYPE`, `mpc:RATIO` or `mpc:TYPE:RATIO`. Raises InputError."""
+        """Parse `mpc`, `mpc:TYPE`, `mpc:RATIO` or `mpc:TYPE:RATIO`. Raises InputError."""
         if rest is None:
             return Mpc()
         first, colon, second = rest.partition(":")
@@ -98,15 +98,16 @@ class Plain(Codec):
         return Fraction(8 * DTYPE_BYTES[self.name])
 
     def payload_bytes(self, elements: int) -> int:
-        """Whole numbers of whole bytes."""
+        """Return the bytes of unencoded numbers."""
         return elements * DTYPE_BYTES[self.name]
 
     def error_bound(self, largest: float) -> float:
-        """Half a unit in the last place, in the type's normal range: 2^(floor(log2 largest) - significant bits)."""
+        """Return half a unit in the last place, in the type's normal range: 2^(floor(log2 largest) - significant
+        bits)."""
         return math.ldexp(1.0, math.frexp(largest)[1] - 1 - _MANTISSA[self.name]) if largest else 0.0
 
     def is_exact_for(self, dtype: str) -> bool:
-        """Of their own type."""
+        """Return whether the numbers are of this codec's own type."""
         return self.name == dtype
 
     def __str__(self) -> str:
@@ -114,7 +115,7 @@ class Plain(Codec):
 
     @classmethod
     def parse(cls, text: str, name: str, rest: str | None) -> Codec:
-        """The codec that a text means: a name and nothing else. Raises InputError."""
+        """Parse a name without parameters. Raises InputError."""
         if rest is not None:
             raise InputError(f"codec {text!r}: {name} takes no block size")
         return Plain(name)
@@ -128,7 +129,7 @@ _MAX_DIGITS: Final = 12  # of a number of elements
 
 @dataclass(frozen=True, slots=True)
 class Quantised(Codec):
-    """`block` elements share one FP32 scale."""
+    """Quantised numbers; `block` elements share one FP32 scale."""
 
     name: str
     block: int
@@ -139,20 +140,20 @@ class Quantised(Codec):
 
     @property
     def bits(self) -> Fraction:
-        """Bits of a level."""
+        """Bits per level."""
         return Fraction(_BITS[self.name])
 
     @property
     def group(self) -> int:
-        """A block."""
+        """Number of elements per block."""
         return self.block
 
     def num_scales(self, elements: int) -> int:
-        """One for every block that is begun."""
+        """Return the number of blocks, a partial one included."""
         return -(-elements // self.block)
 
     def error_bound(self, largest: float) -> float:
-        """Half a scale, beside two roundings of fp32 (2^-22 of `largest`, and 2^-150)."""
+        """Return half a scale; two FP32 roundings (2^-22 of `largest`, and 2^-150) are not included."""
         return largest / float(2 * (2 ** (_BITS[self.name] - 1) - 1))
 
     def __str__(self) -> str:
@@ -160,7 +161,7 @@ class Quantised(Codec):
 
     @classmethod
     def parse(cls, text: str, name: str, rest: str | None) -> Codec:
-        """`int8:BLOCK`, `int4:BLOCK` with the block in elements. Raises InputError."""
+        """Parse `int8:BLOCK` or `int4:BLOCK`, with the block in elements. Raises InputError."""
         if rest is None or not rest.isdecimal() or len(rest) > _MAX_DIGITS or int(rest) < 1:
             raise InputError(f"codec {text!r}: write {name}:BLOCK with BLOCK elements per scale, e.g. {name}:6144")
         return Quantised(name, int(rest))
@@ -182,7 +183,7 @@ _RATE_OF: Final = {"zfp8": "8", "zfp16": "16", "zfp24": "24"}
 
 @dataclass(frozen=True, slots=True)
 class Zfp(Codec):
-    """A fixed `rate`, in bits per value, of blocks of 4 values. Types wider than fp32 are refused, narrower ones
+    """ZFP at a fixed `rate`, in bits per value, in blocks of 4 values. Types wider than FP32 are refused, narrower ones
     widened first."""
 
     rate: float
@@ -194,12 +195,12 @@ class Zfp(Codec):
 
     @property
     def group(self) -> int:
-        """A block."""
+        """Number of values per block."""
         return BLOCK
 
     @property
     def bias(self) -> float:
-        """That of all codecs; 1 where bits are so few that numbers shrink."""
+        """Bias of all codecs; 1 at rates so low that numbers shrink."""
         return 1.0 if self.rate < _BIASED_BELOW else BIAS
 
     @property
@@ -209,33 +210,33 @@ class Zfp(Codec):
 
     @property
     def bits(self) -> Fraction:
-        """Bits of a value: whole ones of its block."""
+        """Bits per value: whole bits per block."""
         return Fraction(self.block_bits, BLOCK)
 
     def payload_bytes(self, elements: int) -> int:
-        """Whole blocks in whole words of 64 bits."""
+        """Return the bytes of whole blocks in whole 64-bit words."""
         bits = -(-elements // BLOCK) * self.block_bits
         return _WORD_BYTES * -(-bits // (8 * _WORD_BYTES))
 
     def on(self, dtype: str) -> Codec:
-        """The codec itself, for fp32 and narrower numbers. Raises InputError."""
+        """Return the codec itself, for FP32 and narrower numbers. Raises InputError."""
         if dtype == "fp64":
             raise InputError(f"codec {self}: cannot take fp64 numbers; allowed: fp32, and fp16 or bf16 widened to it")
         return Codec.on(self, dtype)
 
     def error_bound(self, largest: float) -> float:
-        """From 6 bits per value on 20 * 2^(3 - rate) * 2^floor(log2 largest), of the documented bound of fixed
-        precision (zfp.readthedocs.io, FAQ) and the coder's budget; below, where what is decoded may overflow its
-        integers, 6 * 2^floor(log2 largest); `largest` itself below 2^-98, which is sent as zeros, because zfp's scale
-        would be infinite."""
+        """Return the error bound by rate: from 6 bits per value on 20 * 2^(3 - rate) * 2^floor(log2 largest), from the
+        documented bound of fixed precision (zfp.readthedocs.io, FAQ) and the coder's budget; at lower rates, where
+        decoded values may overflow its integers, 6 * 2^floor(log2 largest); `largest` itself below 2^-98, which is sent
+        as zeros, because zfp's scale would be infinite."""
         if largest < _LEAST:
             return largest
         units = 20.0 * math.exp2(3.0 - self.rate) if self.rate >= _SAFE_RATE else 6.0
         return math.ldexp(units, math.frexp(largest)[1] - 1)
 
     def typical_error(self, largest: float) -> float:
-        """12.1 (13.4 below 6 bits per value) * 2^-rate * 2^floor(log2 largest), as measured: what is left of bit planes
-        that are cut off is not spread evenly."""
+        """Return 12.1 (13.4 below 6 bits per value) * 2^-rate * 2^floor(log2 largest), as measured: the errors of
+        truncated bit planes are not uniform."""
         if largest < _LEAST:
             return largest
         units = _TYPICAL if self.rate >= _SAFE_RATE else _TYPICAL_BELOW_SAFE
@@ -246,7 +247,7 @@ class Zfp(Codec):
 
     @classmethod
     def parse(cls, text: str, name: str, rest: str | None) -> Codec:
-        """`zfp:RATE` in bits per value (`zfp8`, `zfp16`, `zfp24` for short). Raises InputError."""
+        """Parse `zfp:RATE` in bits per value (`zfp8`, `zfp16`, `zfp24` for short). Raises InputError."""
         if name in _RATE_OF:
             if rest is not None:
                 raise InputError(f"codec {text!r}: {name} takes no rate; write {name}, or zfp:RATE")
@@ -265,13 +266,13 @@ FAMILY_OF: Final = {name: family for family in FAMILIES for name in family.names
 
 
 def timed_codecs() -> tuple[str, ...]:
-    """Names of the codecs whose speeds a machine's file may have."""
+    """Return the names of the codecs whose speeds a machine file may give."""
     return tuple(name for family in FAMILIES for name in family.timed)
 
 
 def parse_codec(text: str) -> Codec:
-    """Return the codec that a text means, such as `fp16`, `int8:6144`, `zfp:16` or `mpc`: a name, and behind a colon
-    what the family takes. Raises InputError."""
+    """Return the codec that a text describes, such as `fp16`, `int8:6144`, `zfp:16` or `mpc`: a name, and after a colon
+    the parameters of its family. Raises InputError."""
     name, colon, rest = text.partition(":")
     if name not in FAMILY_OF:
         raise InputError(f"codec {text!r}: {nearest(name, tuple(FAMILY_OF))}")

@@ -1,9 +1,10 @@
-"""Micro-batches that are alike: a walk through one of each kind meets every value that a walk through all of them does.
+"""Equivalent micro-batches: checking one micro-batch of each kind covers every value that checking all of them does.
 
-Micro-batches meet in shared tensors only, those that are not made anew for each: they read weights, and add to sums in
-any order. Two of them are alike if, in every role, they run the same ops in the same order on their own tensors,
-between the same changes of shared ones. A shared tensor changes where it is written, and where one that is added to is
-read. What is alike has the same values and adds the same contributions, and shows the same faults.
+Micro-batches interact only through shared tensors, those that have no instance per micro-batch: they read weights, and
+add to sums in any order. Two micro-batches are equivalent if, in every role, they run the same ops in the same order on
+their own tensors, between the same changes of shared ones. A shared tensor changes when it is written, and an
+accumulated one when it is read. Equivalent micro-batches have the same values, add the same contributions, and show the
+same faults.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class OneOfEachKind:
 
 
 def one_of_each_kind(schedule: Schedule) -> OneOfEachKind | None:
-    """None where all micro-batches differ, or where an op is of several of them."""
+    """Return the programs of one micro-batch of each kind; None if all micro-batches differ or an op cannot be divided
+    among micro-batches."""
     num_micro = schedule.meta.get("grad_accum")
     if not isinstance(num_micro, int) or num_micro < WORTH_IT:
         return None
@@ -53,13 +55,13 @@ def one_of_each_kind(schedule: Schedule) -> OneOfEachKind | None:
 
 
 class _SeveralMicroBatches(Exception):
-    """An op has tensors of several micro-batches, and cannot be divided among them."""
+    """An op has tensors of several micro-batches and cannot be divided among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A block's ops by micro-batch, counted from that of the call. `work`: for each micro-batch a number for what is
-    done for it. `is_change`: whether shared tensors change."""
+    """The ops of a block by micro-batch, relative to the micro-batch of the call. `work`: (micro-batch, number of the
+    work done for it). `is_change`: True if shared tensors change."""
 
     ops: tuple[tuple[int, Op], ...]
     work: tuple[tuple[int, int], ...]
@@ -79,8 +81,8 @@ class _CallSplitter:
         self.new_numbers = count(len(schedule.ops))
 
     def by_micro_batch(self) -> dict[int, list[tuple[int, int, int]]]:
-        """For each micro-batch its calls in order: (number of the work, layer, changes of shared tensors before it).
-        Raises _SeveralMicroBatches."""
+        """Return the calls of each micro-batch in order, as (number of the work, layer, changes of shared tensors
+        before it). Raises _SeveralMicroBatches."""
         out: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
         changes = 0
         for call in self.role.calls:
@@ -93,7 +95,7 @@ class _CallSplitter:
         return out
 
     def unrolled(self, chosen: frozenset[int]) -> UnrolledProgram:
-        """The ops of some micro-batches."""
+        """Return the program of the chosen micro-batches only."""
         out = UnrolledProgram(ops=[], calls=[], reads=[], writes=[], accumulates=[], at=self.role.at)
         for call in self.role.calls:
             for micro, op in self.known[call.block].ops:
@@ -125,8 +127,8 @@ class _CallSplitter:
     # ── ops of several micro-batches ──
 
     def _parts(self, op: Op) -> list[tuple[int, Op, int]]:
-        """An op as one for each micro-batch, counted from that of its call, which is that of what has only shared
-        tensors; with a number for the work."""
+        """Divide an op into (micro-batch, op, number of the work), one for each micro-batch, relative to that of the
+        call. An op on shared tensors only belongs to the micro-batch of the call."""
         if op.number not in self.parts:
             self.parts[op.number] = [
                 (micro, part, self._number(self._work(part, micro))) for micro, part in self._divided(op)
@@ -147,13 +149,13 @@ class _CallSplitter:
         return [(micro, _with_operands(op, each, next(self.new_numbers))) for micro, each in strands.items()]
 
     def _may_be_of_others(self, op: Op) -> bool:
-        """Whether an op may be of another micro-batch than its call: only moves may, as gradients are made, and states
-        renewed, in the micro-batch of the call."""
+        """Return whether an op may belong to another micro-batch than its call. Only moves may: gradients are computed,
+        and states updated, in the micro-batch of the call."""
         is_state = any(self.tensors[ref.name].role == "state" for refs in self.refs.relative(op) for ref in refs)
         return not is_state and (not isinstance(op, Compute) or _moves(op))
 
     def _work(self, op: Op, micro: int) -> Hashable:
-        """What an op does for a micro-batch, counted from there."""
+        """Return a key of the work that an op does for a micro-batch, with references relative to that micro-batch."""
         sides = tuple([tuple([self._counted_from(ref, micro) for ref in refs]) for refs in self.refs.relative(op)])
         if isinstance(op, Exchange):
             return op.kind, op.axis, sequence_of(op), sides
@@ -169,13 +171,13 @@ BOTH_WAYS = (("src", "dst"), ("back_src", "back_dst"))
 
 
 def _moves(op: Op) -> bool:
-    """Whether an op computes nothing."""
+    """Return whether an op only moves data or waits, and computes nothing."""
     return is_copy(op) or isinstance(kind_of(op), WaitKind)
 
 
 def _strands(op: Op, tensors: Mapping[str, Tensor]) -> list[list[Operand]]:
-    """The operands of an op that have to do with each other: pairs of a source and a target where it moves tensors,
-    else all. A token stands alone."""
+    """Group the operands of an op that depend on each other: (source, target) pairs if it moves tensors, else all
+    operands together. A token forms a group of its own."""
     out: list[list[Operand]] = []
     for names in MOVES.get(type(op), BOTH_WAYS):
         operands: dict[str, tuple[Ref, ...]] = {name: getattr(op, name) for name in names}
@@ -197,7 +199,7 @@ def _strands(op: Op, tensors: Mapping[str, Tensor]) -> list[list[Operand]]:
 
 
 def _with_operands(op: Op, operands: Sequence[Operand], number: int) -> Op:
-    """An op with other operands, all of its own fields."""
+    """Return an op with only these operands, each in its field, and all other fields unchanged."""
 
     def of(field: str) -> tuple[Ref, ...]:
         return tuple([ref for name, ref in operands if name == field])

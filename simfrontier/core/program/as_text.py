@@ -1,4 +1,4 @@
-"""A schedule as text that a person can read: what lies where, which calls run, and what each of their blocks does."""
+"""Readable text of a schedule: placements of states, the calls of each role, and the ops of each block."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class _Page:
         return [f"schedule {meta.get('plan', '')}".rstrip(), *(f"  {line}" for line in _table(rows))]
 
     def states(self, role: Role) -> list[str]:
-        """The persistent states of a role's ranks by kind and placement: how many tensors, their elements, and bytes on
-        one rank."""
+        """Return a table of the persistent states of a role's ranks by kind and placement: number of tensors, elements,
+        and bytes per rank."""
         lives = lifetimes(self.schedule, role)
         instances = dict(zip(lives.names, np.bincount(lives.tensor, minlength=len(lives.names)).tolist(), strict=True))
         is_shared = len(self.schedule.roles) == 1
@@ -119,7 +119,7 @@ class _Page:
         return lines
 
     def _run(self, call: Call, times: int, layers: int, micros: int) -> str:
-        """A call that runs so often, each time so many layers and micro-batches further."""
+        """Return the line of a call that runs `times` times, advancing by `layers` and `micros` each time."""
         often = f" × {times}" if times > 1 else ""
         places = (
             _places("layer", "layers", call.layer, call.layer + (times - 1) * layers),
@@ -168,7 +168,7 @@ class _Page:
         return f"{'; '.join(parts)}{token}; {op.axis} {op.ends[0]}→{op.ends[1]} in {op.codec}{held}"
 
     def _change(self, op: Collective) -> str:
-        """From which placement to which; operands of one call may differ."""
+        """Return the change of placement, `[from] → [to]`; operands of one call may differ."""
         tensors = self.schedule.tensors
         moves = dict.fromkeys(
             f"[{tensors[a.name].placement.on(self.mesh)}] → [{tensors[b.name].placement.on(self.mesh)}]"
@@ -177,7 +177,7 @@ class _Page:
         return " and ".join(moves)
 
     def _size(self, refs: tuple[Ref, ...], piece: Piece | None = None) -> str:
-        """Of all of the tensors, or of a piece of them."""
+        """Return the number of elements of the tensors, or of a piece of them, and the bytes per rank."""
         parts = [
             (tensor := self.schedule.tensors[ref.name], 1 if piece is None else piece.share_of(tensor)) for ref in refs
         ]
@@ -195,7 +195,7 @@ class _Page:
 
 
 def _each_time(loop: Loop) -> str:
-    """How much further a loop's calls are each time, in words."""
+    """Return by how many layers and micro-batches a loop advances per iteration, in words."""
     further = ((loop.layers, "layer", "layers"), (loop.micros, "micro-batch", "micro-batches"))
     parts = [f"{count:+d} {one if abs(count) == 1 else several}" for count, one, several in further if count]
     return f", each time {' and '.join(parts)}" if parts else ""

@@ -32,19 +32,19 @@ NAMED_HOLDERS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class CheckReport:
-    """All findings, and the schedule if it could be walked."""
+    """All findings, and the schedule if its values could be interpreted."""
 
     findings: tuple[Finding, ...]
     walked: Schedule | None = None
 
     @cached_property
     def peaks(self) -> tuple[Peak, ...]:
-        """The most memory that the ranks of each role hold; none where the schedule was not walked."""
+        """The peak memory per rank of each role; empty if the schedule was not interpreted."""
         return () if self.walked is None else tuple(peak_bytes(self.walked, role) for role in self.walked.roles)
 
     @property
     def peak(self) -> Peak | None:
-        """The peak of the role that needs most."""
+        """The peak of the role that needs most memory."""
         return max(self.peaks, key=lambda peak: peak.num_bytes, default=None)
 
     @property
@@ -60,9 +60,9 @@ def check(
 ) -> CheckReport:
     """Check a schedule against all rules; memory only against a given capacity per rank.
 
-    Pieces of ops are put together first; all other rules are about whole ops. Then come tensors that do not fit the
-    mesh, and ops that name what does not exist. Only without such faults is there a program to walk (`programs`: the
-    expansions of the roles, if they are at hand).
+    Pieces of ops are joined first, as all other rules apply to whole ops. Then tensors that do not fit the mesh, and
+    ops that name missing tensors, are reported. Only without such faults is there a program to interpret (`programs`:
+    the expanded roles, if available).
     """
     findings, given = Findings(), schedule
     without = joined(schedule, findings)
@@ -84,8 +84,8 @@ def check(
 
 
 def _is_clean_by_kind(schedule: Schedule) -> bool:
-    """Whether a walk through one micro-batch of each kind finds nothing; where it finds a fault, a walk through all of
-    them says what it is."""
+    """Return whether a check of one micro-batch of each kind finds no fault. If it finds one, a check of all
+    micro-batches reports it in full."""
     few = one_of_each_kind(schedule)
     if few is None:
         return False
@@ -99,7 +99,7 @@ def _is_clean_by_kind(schedule: Schedule) -> bool:
 def _walk(
     schedule: Schedule, programs: Sequence[UnrolledProgram], findings: Findings, num_micro: int | None = None
 ) -> None:
-    """The rules that follow values and instances through all ops."""
+    """Apply the rules that follow values and instances through all ops."""
     roles = [CheckedRole(schedule, *each, findings) for each in zip(schedule.roles, programs, strict=True)]
     check_values(schedule, roles, num_micro)
     for checked in roles:
@@ -107,7 +107,8 @@ def _walk(
 
 
 def check_sizes(schedule: Schedule) -> CheckReport:
-    """Check only what depends on the sizes of the mesh and of tensors: for a schedule checked at other sizes."""
+    """Check only the rules that depend on the sizes of the mesh and of tensors, for a schedule already checked at other
+    sizes."""
     findings = Findings()
     without = joined(schedule, findings)
     if without is not None:
@@ -116,7 +117,7 @@ def check_sizes(schedule: Schedule) -> CheckReport:
 
 
 def check_calls(schedule: Schedule) -> CheckReport:
-    """Check only that ranks make their calls alike and in one order, and that all of them come to their end."""
+    """Check only that ranks issue their calls alike and in one order, and that all of them finish."""
     findings = Findings()
     check_comms(schedule, findings)
     if not findings:
@@ -125,8 +126,8 @@ def check_calls(schedule: Schedule) -> CheckReport:
 
 
 def _check_sizes(schedule: Schedule, findings: Findings) -> bool:
-    """Tensors, then each distinct op by itself; whether the tensors fit the mesh, so that the ops could be looked
-    at."""
+    """Check the tensors, then each distinct op by itself. Return whether the tensors fit the mesh, so that the ops
+    could be checked."""
     if not schedule.roles:
         findings.add("order", "schedule", "all ranks", "a role that says what they do", "no role")
     for number, _, text in faults_of_roles(schedule.mesh, schedule.roles):
@@ -146,7 +147,7 @@ def _check_sizes(schedule: Schedule, findings: Findings) -> bool:
 
 
 def _check_memory(schedule: Schedule, capacity_bytes: int, findings: Findings) -> None:
-    """The role that needs most, if that is more than there is; the others are counted."""
+    """Report the role that needs most memory, if that exceeds the capacity; further roles are counted."""
     peaks = [peak_bytes(schedule, role) for role in schedule.roles]
     needs = sorted(zip(peaks, schedule.roles, strict=True), key=lambda each: -each[0].num_bytes)
     for peak, role in needs:

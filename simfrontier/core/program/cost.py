@@ -1,5 +1,5 @@
-"""What a compute op takes on one rank: bytes of device memory, kind by kind (`OpKind.traffic`), and the sizes and form
-of its product; never how long."""
+"""Cost of a compute op on one rank, except its time: bytes of device memory by kind (`OpKind.traffic`), and the sizes
+and form of its matrix product."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Operands:
     mesh: Mesh
 
     def bytes(self, refs: tuple[Ref, ...], *roles: TensorRole) -> int:
-        """Bytes of some operands on one rank (with roles: of those alone that have one); of a piece, its part."""
+        """Return the bytes of some operands on one rank, of a piece only its part. With `roles`, only tensors of these
+        roles count."""
         held = [self.tensors[ref.name] for ref in refs]
         kept = [tensor for tensor in held if not roles or tensor.role in roles]
         piece = self.op.piece
@@ -40,17 +41,19 @@ Traffic = Callable[[Operands], int]
 
 
 def nothing(of: Operands) -> int:
-    """A wait."""
+    """Return 0: a wait moves no data."""
     return 0
 
 
 def every_operand(of: Operands) -> int:
-    """Each operand once, what is added to twice; a softmax's row and result as often as its kernel passes over them."""
+    """Count each operand once, and accumulated ones twice; the row and result of a softmax once per pass of its
+    kernel."""
     return of.bytes(of.op.reads) + of.bytes(of.op.writes) + 2 * of.bytes(of.op.accumulates) + _more_passes(of)
 
 
 def product(of: Operands) -> int:
-    """As every operand; what makes a weight's gradient does not read the weight that its module's hook fetched."""
+    """Count as `every_operand`, but without the weight fetched by the module's hook if the product computes a weight's
+    gradient."""
     op = of.op
     if any(of.tensors[ref.name].role not in GRADIENT_ROLES for ref in (*op.writes, *op.accumulates)):
         return every_operand(of)
@@ -58,17 +61,17 @@ def product(of: Operands) -> int:
 
 
 def as_written(of: Operands) -> int:
-    """As many bytes are read as are written: rows of a table, or the part that a slice keeps."""
+    """Count the bytes written twice, as equally many are read: rows of a table, or the part that a slice keeps."""
     return 2 * of.bytes(of.op.writes)
 
 
 def added_rows(of: Operands) -> int:
-    """Rows that are added into a gradient; the table that its module's hook fetched is not read."""
+    """Count the rows added into a gradient; the table fetched by the module's hook is not read."""
     return of.bytes(of.without(of.op.reads, "gathered")) + of.bytes(of.op.writes)
 
 
 def encoded(of: Operands) -> int:
-    """What is encoded may be a piece of what is read."""
+    """Count the source, or the part of it that is encoded, and the encoded result."""
     read = 0
     for a, b in zip(of.op.reads, of.op.writes, strict=True):
         source, target = of.tensors[a.name], of.tensors[b.name]
@@ -78,14 +81,14 @@ def encoded(of: Operands) -> int:
 
 
 def picked_rows(of: Operands) -> int:
-    """As many rows of what is read as are written; the first operand, where a state says which, as a whole."""
+    """Count as many rows read as written; if a state gives the indices, also the whole first operand."""
     op = of.op
     searched = op.reads[:1] if any(of.tensors[ref.name].role == "state" for ref in op.reads) else ()
     return of.bytes(searched) + min(of.bytes(op.reads), of.bytes(op.writes)) + of.bytes(op.writes)
 
 
 def replaced_entries(of: Operands) -> int:
-    """Of a state, only the entries that are replaced."""
+    """Count the new entries, read once and written once; the rest of the state is not touched."""
     return 2 * of.bytes(of.without(of.op.reads, "state"))
 
 
@@ -94,8 +97,8 @@ def replaced_entries(of: Operands) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPasses:
-    """How often a softmax's kernel, where rows do not stay on the chip, reads a row of N elements, reads its result and
-    writes it."""
+    """Number of times that a softmax kernel reads a row, reads its result and writes it, if rows do not stay on the
+    chip."""
 
     row_reads: int
     result_reads: int
@@ -103,7 +106,7 @@ class MemoryPasses:
 
     @property
     def accesses(self) -> int:
-        """How often it reads or writes a row, or its result."""
+        """Total number of reads and writes of a row or its result."""
         return self.row_reads + self.result_reads + self.result_writes
 
 
@@ -118,7 +121,7 @@ KERNELS: Final[Mapping[str, MemoryPasses]] = {
 
 
 def _more_passes(of: Operands) -> int:
-    """What a softmax's kernel reads and writes again."""
+    """Return the bytes that a softmax kernel reads and writes beyond the first pass."""
     op = of.op
     if not op.kernel:
         return 0
@@ -172,19 +175,19 @@ def step_bytes(of: Operands) -> StepBytes:
 
 
 def adam(of: Operands) -> int:
-    """As `step_bytes` lists."""
+    """Return the bytes of Adam, as listed in `step_bytes`."""
     step = step_bytes(of)
     return step.scalars + step.of_gradients + (3 * step.masters + 2 * step.moments) + (step.masters + step.new)
 
 
 def lamb_update(of: Operands) -> int:
-    """The first pass of LAMB: gradients and moments, and the update that is written."""
+    """Return the bytes of LAMB's first pass, which reads gradients and moments and writes the update."""
     step = step_bytes(of)
     return step.scalars + step.of_gradients + (2 * step.masters + step.updates + 2 * step.moments)
 
 
 def lamb(of: Operands) -> int:
-    """The second pass of LAMB: the update is read, masters and weights are written."""
+    """Return the bytes of LAMB's second pass, which reads the update and writes masters and weights."""
     step = step_bytes(of)
     return step.scalars + (step.updates + 2 * step.masters) + (step.masters + step.new)
 
@@ -193,12 +196,12 @@ def lamb(of: Operands) -> int:
 
 
 def matmul_dtype(op: Compute, tensors: Mapping[str, Tensor]) -> str:
-    """The type of the numbers that a matrix product multiplies: that of its first operand."""
+    """Return the type of the numbers that a matrix product multiplies: that of its first operand."""
     return tensors[op.reads[0].name].dtype
 
 
 def matmul_shape(op: Compute, mesh: Mesh) -> tuple[int, int, int, int]:
-    """(batch, m, n, k) of a matrix product on one rank."""
+    """Return (batch, m, n, k) of a matrix product on one rank."""
     assert op.matmul is not None
     sizes = op.local_sizes(mesh)
     batch, m, n, k = (math.prod(sizes[label] for label in labels) for labels in op.matmul)
@@ -206,14 +209,14 @@ def matmul_shape(op: Compute, mesh: Mesh) -> tuple[int, int, int, int]:
 
 
 def matmul_form(op: Compute, tensors: Mapping[str, Tensor]) -> MatmulForm | None:
-    """The form of a linear module's product in BLAS (column-major) names, from the labels that its operands end with.
+    """Return the form of a linear module's product in BLAS (column-major) names, from the last labels of its operands.
 
     Column-major, C (m x n) of A (m x k) and B (n x k) is computed as its transpose, B before A: the first letter is B's
-    (`n` where B ends with a label of n, `t` where with one of k), the second A's (`n` for k, `t` for m). So O = I W^T
-    is `tn`, dI = dO W `nn`, and dW = dO^T I `nt`, of weights that lie as [outputs, inputs].
+    (`n` if B ends with a label of n, `t` if with one of k), the second A's (`n` for k, `t` for m). So O = I W^T is
+    `tn`, dI = dO W `nn`, and dW = dO^T I `nt`, for weights stored as [outputs, inputs].
 
-    None for batched products (attention's, which fused kernels compute as a rule), and where both operands would be
-    transposed or cannot be told apart.
+    None for batched products (attention's, usually computed by fused kernels), and if both operands would be transposed
+    or cannot be distinguished.
     """
     assert op.matmul is not None
     batch, m, n, k = op.matmul
@@ -226,6 +229,6 @@ def matmul_form(op: Compute, tensors: Mapping[str, Tensor]) -> MatmulForm | None
 
 
 def _operand(op: Compute, tensors: Mapping[str, Tensor], own: tuple[str, ...], k: tuple[str, ...]) -> Tensor | None:
-    """What is multiplied on the side of m or n: the first operand that has its labels and those of k."""
+    """Return the factor on the side of m or n: the first operand with some of its labels (`own`) and some of k."""
     read = (tensors[ref.name] for ref in op.reads)
     return next((each for each in read if set(each.dims) & set(own) and set(each.dims) & set(k)), None)

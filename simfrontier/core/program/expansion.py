@@ -1,7 +1,7 @@
-"""Expansion: a role's calls as one list of ops with absolute references, and what each op has to wait for.
+"""Expansion: a role's calls as one list of ops with absolute references, and the dependencies of each op.
 
-Dependencies are derived from reads, writes and accumulates, never written by hand. Because every lane is a FIFO, all
-that an op waits for is a number of finished ops per lane.
+Dependencies are derived from reads, writes and accumulates, never written by hand. As every lane is a FIFO, the
+dependencies of an op are a number of finished ops per lane.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Wait = tuple[int, int]  # (lane, number of its ops that must be done)
 class UnrolledProgram:
     """One role's ops with absolute references: parallel lists over its ops in issue order.
 
-    `reads` and `writes` of an exchange are those of the end at which the role is. `at` is the role's place.
+    `reads` and `writes` of an exchange are those of the role's own end. `at` is the role's place.
     """
 
     ops: list[Op]
@@ -58,8 +58,8 @@ class UnrolledProgram:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpandedProgram(UnrolledProgram):
-    """One role's program: `lane[i]` and `position[i]` say where op i stands; `waits[i]` what must be done before it
-    starts (its own lane apart)."""
+    """One role's program with dependencies: op i is number `position[i]` on lane `lane[i]`, and `waits[i]` must be done
+    before it starts (in addition to the ops before it on its own lane)."""
 
     lanes: tuple[str, ...]
     lane: list[int]
@@ -76,7 +76,7 @@ class ExpandedProgram(UnrolledProgram):
 
     @cached_property
     def before(self) -> list[list[int]]:
-        """Per op those whose ends it waits for, the one before it in its lane among them; all stand before it in the
+        """For each op, the ops whose ends it waits for, including the one before it on its lane; all precede it in the
         program."""
         by_lane = self.by_lane
         out = []
@@ -86,7 +86,8 @@ class ExpandedProgram(UnrolledProgram):
         return out
 
     def with_ops(self, ops: list[Op], calls: list[Call]) -> ExpandedProgram:
-        """The same order and waits for other ops in the same places (another mesh size, say)."""
+        """Return a program with other ops in the same places (for another mesh size, for example), in the same order
+        and with the same waits."""
         made = replace(self, ops=ops, calls=calls)
         made.__dict__.update({name: getattr(self, name) for name in ("by_lane", "before", "lifetimes")})
         return made
@@ -94,7 +95,8 @@ class ExpandedProgram(UnrolledProgram):
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """No search for cycles while millions of small tuples are made that all stay: it would take half of the time."""
+    """Suspend the search for reference cycles while millions of long-lived tuples are created; it would take half of
+    the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -106,8 +108,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 @without_garbage_collection()
 def unrolled(schedule: Schedule, role: Role) -> UnrolledProgram:
-    """All ops of a role without their waits. Raises InputError for a reference to a tensor that the schedule does not
-    have."""
+    """Return all ops of a role without their waits. Raises InputError for a reference to an undeclared tensor."""
     out = UnrolledProgram(ops=[], calls=[], reads=[], writes=[], accumulates=[], at=role.at)
     refs = AbsoluteRefs(schedule.tensors, role)
     for call, op in role.instances():
@@ -122,7 +123,7 @@ def unrolled(schedule: Schedule, role: Role) -> UnrolledProgram:
 
 @without_garbage_collection()
 def expand(schedule: Schedule, role: Role) -> ExpandedProgram:
-    """All ops of a role with their waits. Raises InputError as `unrolled`."""
+    """Return all ops of a role with their waits. Raises InputError as `unrolled` does."""
     program = unrolled(schedule, role)
     lanes = tuple(dict.fromkeys(op.lane for op in program.ops))
     number = {lane: i for i, lane in enumerate(lanes)}
@@ -137,7 +138,7 @@ def expand(schedule: Schedule, role: Role) -> ExpandedProgram:
 
 
 class AbsoluteRefs:
-    """Absolute references of a role's ops; what each relative reference depends on is looked up once per op."""
+    """Absolute references of a role's ops; the properties of each relative reference are looked up once per op."""
 
     def __init__(self, tensors: Mapping[str, Tensor], role: Role) -> None:
         self.tensors = tensors
@@ -161,7 +162,8 @@ class AbsoluteRefs:
         return r, w, a
 
     def relative(self, op: Op) -> tuple[tuple[Ref, ...], ...]:
-        """What the op reads, writes and adds to in this role: an exchange only what is of its own end."""
+        """Return the (reads, writes, accumulates) of an op in this role; for an exchange, only those of the role's own
+        end."""
         if not isinstance(op, Exchange):
             return op.reads, op.writes, op.accumulates
         assert self.role.at is not None, f"{op.name}: an exchange in role {self.role.name}, which is at no place"
@@ -181,8 +183,8 @@ class AbsoluteRefs:
 
 
 def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...]]:
-    """What each op waits for: hazards on buffers, the order of its communicator (of exchanges, between the same two
-    ends), the host, and room in a pool."""
+    """Return the dependencies of each op: hazards on buffers, the order within its communicator (for exchanges, between
+    the same two ends), the host, and space in a pool."""
     num_lanes = len(program.lanes)
     host = program.lanes.index(HOST) if HOST in program.lanes else -1
     touched: dict[Ref, list[Wait]] = {}  # of an instance the op that wrote it last, then those that have read it since
@@ -231,7 +233,7 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
 
 
 class _Cells:
-    """Who touched the pieces of instances that come in pieces: what is read of one waits for that piece alone."""
+    """Last accesses to instances that are used in pieces: a read of one piece waits for that piece alone."""
 
     def __init__(self, tensors: Mapping[str, Tensor], touched: dict[Ref, list[Wait]]) -> None:
         self.tensors = tensors
@@ -239,7 +241,8 @@ class _Cells:
         self.cut: dict[Ref, list[list[Wait]]] = {}  # by piece what `touched` has of a whole instance
 
     def touch(self, op: Op, refs: tuple[Ref, ...], need: list[int], done: Wait, changes: bool) -> list[Ref]:
-        """Take in what an op reads, or `changes`, of instances in pieces; returns those that are whole."""
+        """Record that an op reads, or `changes`, instances in pieces, and raise `need`. Return the references to whole
+        instances."""
         whole = []
         for ref in refs:
             cells = self._cells(op, ref)
@@ -252,7 +255,7 @@ class _Cells:
         return whole
 
     def _cells(self, op: Op, ref: Ref) -> list[list[Wait]] | None:
-        """The pieces of an instance that an op touches; None where it is whole."""
+        """Return the pieces of an instance that an op touches; None if the instance is not in pieces."""
         cells, piece = self.cut.get(ref), op.piece
         if piece is None or piece.share_of(self.tensors[ref.name]) == 1:
             return cells
@@ -263,7 +266,7 @@ class _Cells:
 
 
 class _Pools:
-    """Room in the schedule's pools: a buffer that does not fit waits for buffers that the program has done with."""
+    """Space in the schedule's pools: a buffer that does not fit waits for the last use of earlier buffers."""
 
     def __init__(self, program: ExpandedProgram, schedule: Schedule) -> None:
         self.capacity = dict(schedule.pools)
@@ -281,7 +284,7 @@ class _Pools:
         self.gone: dict[str, deque[Ref]] = defaultdict(deque)
 
     def room(self, index: int) -> list[Wait]:
-        """Waits of op `index` for room; afterwards its buffers are in the pool."""
+        """Return the ops that op `index` waits for until its buffers fit, and place these in their pools."""
         waits: list[Wait] = []
         for ref in self.program.writes[index] if self.pooled else ():
             if ref.name in self.pooled:

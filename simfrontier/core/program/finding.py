@@ -1,4 +1,4 @@
-"""What the checks of a schedule find: one line per fault, the same fault of many layers counted instead of repeated."""
+"""Findings of the schedule checker: one per fault, with a count if the same fault occurs in several layers."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Finding:
 
 
 class Findings:
-    """Collects findings; those with the same key are counted, the first one stands for all."""
+    """Collects findings; those with the same key are counted, and the first represents them all."""
 
     def __init__(self) -> None:
         self._found: dict[Hashable, Finding] = {}
 
     def add(self, rule: Rule, op: str, ranks: str, expected: str, text: str, key: Hashable = None) -> None:
-        """Add a finding; `key` says which findings are the same fault (by default equal text)."""
+        """Add a finding; findings with equal `key` are the same fault (default: equal text)."""
         finding = Finding(rule=rule, op=op, ranks=ranks, expected=expected, found=text)
         same = (rule, finding if key is None else key)
         held = self._found.get(same)
@@ -57,7 +57,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRole:
-    """A role with its program, and the findings about what the program does."""
+    """A role with its program, and the findings about it."""
 
     schedule: Schedule
     role: Role
@@ -71,28 +71,28 @@ class CheckedRole:
         self.findings.add(rule, title_of(op, call), ranks, expected, got, key=(self.role.name, key))
 
     def report_end(self, rule: Rule, title: str, expected: str, got: str, key: Hashable) -> None:
-        """Add a finding about what the program leaves."""
+        """Add a finding about the state at the end of the program."""
         ranks = ranks_of_role(self.role, self.schedule.roles)
         self.findings.add(rule, title, ranks, expected, got, key=(self.role.name, key))
 
     def text(self, ref: Ref) -> str:
-        """An instance in words."""
+        """Return an instance in words."""
         tensor = self.schedule.tensors[ref.name]
         return ref_text(ref, tensor.per_layer, tensor.per_micro)
 
 
 def place_of(call: Call) -> str:
-    """Where a call stands: `backward of layer 3, micro-batch 0`."""
+    """Return the place of a call in words: `backward of layer 3, micro-batch 0`."""
     return f"{call.label} of layer {call.layer}, micro-batch {call.micro}"
 
 
 def title_of(op: Op, call: Call) -> str:
-    """An op in words: `backward of layer 3, micro-batch 0: all_gather copy_gather of qkv.weight.copy`."""
+    """Return an op in words: `backward of layer 3, micro-batch 0: all_gather copy_gather of qkv.weight.copy`."""
     return f"{place_of(call)}: {short_title(op)}"
 
 
 def short_title(op: Op) -> str:
-    """An op without its call: `all_gather copy_gather of qkv.weight.copy (and 3 more)`."""
+    """Return an op in words, without its call: `all_gather copy_gather of qkv.weight.copy (and 3 more)`."""
     name = "" if op.name == op.kind else f" {op.name}"
     name += "" if op.piece is None else f" piece {op.piece.number}"
     if isinstance(op, Compute) and not is_copy(op):
@@ -102,7 +102,8 @@ def short_title(op: Op) -> str:
 
 
 def ranks_of(op: Op, role: Role, roles: tuple[Role, ...]) -> str:
-    """Whom an op of a role concerns: all its ranks, the groups of a collective, or also the role at the other end."""
+    """Name the ranks that an op of a role concerns: all of the role, groups of a collective, or also the role at the
+    other end."""
     who = ranks_of_role(role, roles)
     if isinstance(op, Collective):
         return f"{who}, groups over {'+'.join(op.axes)}"
@@ -113,12 +114,12 @@ def ranks_of(op: Op, role: Role, roles: tuple[Role, ...]) -> str:
 
 
 def ranks_of_role(role: Role, roles: tuple[Role, ...]) -> str:
-    """Every rank, or those of one of several roles."""
+    """Name the ranks of a role: all ranks if it is the only one."""
     return "all ranks" if len(roles) == 1 else f"ranks of role {role.name}"
 
 
 def ref_text(ref: Ref, per_layer: bool = True, per_micro: bool = True) -> str:
-    """An instance in words: `qkv.weight.copy of layer 3`."""
+    """Return an instance in words: `qkv.weight.copy of layer 3`."""
     of = [f"layer {ref.layer}"] if per_layer else []
     of += [f"micro-batch {ref.micro}"] if per_micro else []
     return f"{ref.name} of {', '.join(of)}" if of else ref.name

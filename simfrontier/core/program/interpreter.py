@@ -1,6 +1,7 @@
-"""The interpreter of values: runs a program on forms instead of numbers.
+"""Interpreter of values: runs a program on symbolic forms instead of numbers.
 
-A program's places are whatever it names them: instances of tensors, chunks of ranks' buffers."""
+Places are any hashable names that a program uses: instances of tensors, or chunks of ranks' buffers.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 
 class Form(Protocol):
-    """What is known of a value."""
+    """Symbolic description of a value."""
 
     def plus(self, other: Form) -> Form:
-        """The form of this value after the other is added to it. Raises Clash where that is never right."""
+        """Return the form of the sum of this value and another. Raises Clash if the sum is never valid."""
         ...
 
 
 class Unknown:
-    """A value of which no more is known: an activation, a state, a token, or what went wrong."""
+    """A value about which nothing is known: an activation, a state, a token, or the result of a fault."""
 
     def plus(self, other: Form) -> Form:
         return self
@@ -28,13 +29,13 @@ UNKNOWN: Final = Unknown()
 
 
 class Version(NamedTuple):
-    """A weight after so many steps of its optimizer, counted from the begin of the program."""
+    """A weight after `number` steps of its optimizer, counted from the start of the program."""
 
     number: int
 
     @property
     def next(self) -> Version:
-        """The weight after one step more."""
+        """The weight after one more step."""
         return Version(self.number + 1)
 
     def plus(self, other: Form) -> Form:
@@ -45,7 +46,8 @@ class Version(NamedTuple):
 
 
 class Contributions(NamedTuple):
-    """A sum of what `ops` made, each as often as it was added: a gradient, its norm, or LAMB's update of one op."""
+    """A sum of the results of `ops`, each listed once per addition: a gradient, its norm, or LAMB's update of one
+    op."""
 
     ops: tuple[int, ...] = ()
 
@@ -54,9 +56,10 @@ class Contributions(NamedTuple):
 
 
 class ChunkSum(NamedTuple):
-    """One chunk of a message, summed over the ranks of which `ranks` has a bit.
+    """One chunk of a message, summed over the ranks whose bit is set in `ranks`.
 
-    Sums are never taken apart, so that a right one has one chunk's contributions only, each rank's at most once.
+    Sums are never split again, so a valid one contains contributions of one chunk only, and those of each rank at most
+    once.
     """
 
     chunk: int
@@ -64,7 +67,7 @@ class ChunkSum(NamedTuple):
 
     @property
     def members(self) -> list[int]:
-        """The ranks, in order."""
+        """The ranks, in ascending order."""
         return [rank for rank in range(self.ranks.bit_length()) if self.ranks >> rank & 1]
 
     def plus(self, other: Form) -> Form:
@@ -76,7 +79,7 @@ class ChunkSum(NamedTuple):
 
 
 class Clash(Exception):
-    """Sums that must not be added: of different chunks, or of one with ranks that both have counted."""
+    """Invalid addition: the sums are of different chunks, or both include the same ranks."""
 
     def __init__(self, one: ChunkSum, other: ChunkSum) -> None:
         super().__init__(one, other)
@@ -84,7 +87,7 @@ class Clash(Exception):
 
     @property
     def twice(self) -> ChunkSum | None:
-        """The contributions that both sums have; None where they are of different chunks."""
+        """The contributions that both sums include; None if the sums are of different chunks."""
         same = self.one.chunk == self.other.chunk
         return ChunkSum(self.one.chunk, self.one.ranks & self.other.ranks) if same else None
 
@@ -93,22 +96,21 @@ Place = TypeVar("Place", bound=Hashable)
 
 
 class Interpreter(ABC, Generic[Place]):
-    """The forms that places hold while the instructions of a program run, one after the other."""
+    """The forms of the values in all places while the instructions of a program run in order."""
 
     def __init__(self) -> None:
         self.held: dict[Place, Form] = {}
 
     @abstractmethod
     def empty(self, place: Place, adding: bool) -> Form | None:
-        """The form in a place that is read, or added to, before anything is written to it; None: there is none, and
-        the instruction is left out."""
+        """Return the form of a place that is read, or added to, before it is written; None to skip the instruction."""
 
     def clash(self, clash: Clash) -> None:
-        """Report an addition that is never right, and is left out."""
+        """Report an invalid addition, which is skipped."""
         raise clash
 
     def copy(self, sources: Iterable[Place], targets: Iterable[Place]) -> None:
-        """Targets take on the forms of sources, pair by pair."""
+        """Copy the forms of sources to targets, pair by pair."""
         held = self.held
         for source, target in zip(sources, targets, strict=False):
             form = held.get(source) or self.empty(source, False)
@@ -116,7 +118,7 @@ class Interpreter(ABC, Generic[Place]):
                 held[target] = form
 
     def add(self, sources: Iterable[Place], targets: Iterable[Place]) -> None:
-        """Sources are added to targets, pair by pair."""
+        """Add the forms of sources to targets, pair by pair."""
         held = self.held
         for source, target in zip(sources, targets, strict=False):
             form = held.get(source) or self.empty(source, False)
@@ -124,7 +126,7 @@ class Interpreter(ABC, Generic[Place]):
                 self.add_form(target, form)
 
     def add_form(self, target: Place, form: Form) -> None:
-        """Add a value that is in no place."""
+        """Add a form that is in no place to a target."""
         held = self.held.get(target) or self.empty(target, True)
         if held is None:
             return

@@ -1,4 +1,4 @@
-"""The schedule's values: tensors, the ops of a rank's program, and the calls that a program is made of."""
+"""Intermediate representation of schedules: tensors, the ops of a rank's program, and the calls that form a program."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """A logical tensor and where it lies; every local size follows from it and the mesh.
+    """A logical tensor and its placement, which together with the mesh determine every local size.
 
-    `dims` labels the dimensions of `shape` (an op's split speaks of labels). `nesting` lists the axes that are the
-    mixed-radix digits of its flat index. `stacked` axes have their contributions side by side, not yet summed.
-    `shares` names a tensor in whose memory this one lies (an all-reduce in place). `persistent` tensors live before
-    and after the step. `pool` names the budget that its instances are taken from (`Schedule.pools`, in elements). A
-    state that `follows` a weight becomes a moving average of it.
+    `dims` labels the dimensions of `shape` (an op's `split` refers to labels). `nesting` lists the axes that are the
+    mixed-radix digits of its flat index. Along `stacked` axes, contributions lie side by side, not yet summed. `shares`
+    names a tensor whose memory this one uses (an in-place all-reduce). `persistent` tensors exist before and after the
+    step. `pool` names the budget from which its instances are allocated (`Schedule.pools`, in elements). A state that
+    `follows` a weight becomes a moving average of it.
 
-    `weight` is the weight that it is a state, a copy or a gradient of, or a buffer on the way of one of these (a weight
-    is its own). `form_of` is the value of which it is a copy, a part or a buffer. What is computed again in the
-    backward `recomputes` a tensor of the forward. `stage` is the pass for which a weight or a value was gathered.
-    What belongs to `streams` of the model (the outermost first) has a `local` name there, which tensors of several
-    streams share.
+    `weight` is the weight of which it is a state, a copy or a gradient, or an intermediate buffer of one of these (a
+    weight names itself). `form_of` is the value of which it is a copy, a part or a buffer. A tensor that is recomputed
+    in the backward `recomputes` a tensor of the forward. `stage` is the pass for which a weight or a value was
+    gathered. A tensor of `streams` of the model (the outermost first) has a `local` name there, which tensors of
+    several streams share.
     """
 
     name: str
@@ -92,13 +92,13 @@ class Tensor:
 
     @property
     def value(self) -> str:
-        """The value that it is, whatever form of it."""
+        """Name of the value of which this tensor is a form."""
         return self.form_of or self.name
 
     @property
     def quantity(self) -> str:
-        """The weight, state or value that it is or belongs to, in whatever stream: that of `qkv.weight` and of all
-        tensors that are made for it."""
+        """Name of the weight, state or value to which it belongs, in any stream: the same for `qkv.weight` and all
+        tensors derived from it."""
         return self.local or self.weight or self.value
 
     @property
@@ -106,27 +106,27 @@ class Tensor:
         return math.prod(self.shape)
 
     def local_elements(self, mesh: Mesh) -> int:
-        """Elements that one rank holds, padding included."""
+        """Return the number of elements on one rank, padding included."""
         elements = local_elements(self.shape, self.nesting, self.placement, mesh, self.name)[0]
         return elements * mesh.size(self.stacked) if self.stacked else elements
 
     def padding(self, mesh: Mesh) -> int:
-        """Elements of padding in the tensor's whole block."""
+        """Return the number of padding elements in the tensor's whole block."""
         return local_elements(self.shape, self.nesting, self.placement, mesh, self.name)[1]
 
     def held_bytes(self, mesh: Mesh) -> int:
-        """Memory that one instance takes on one rank: none where it lies in another tensor's."""
+        """Return the memory of one instance on one rank in bytes; 0 if it uses the memory of another tensor."""
         return 0 if self.shares else self.local_bytes(mesh)
 
     def local_bytes(self, mesh: Mesh) -> int:
-        """Bytes of one instance on one rank."""
+        """Return the bytes of one instance on one rank."""
         elements = self.local_elements(mesh)
         return self.codec.wire_bytes(elements) if self.codec else elements * DTYPE_BYTES[self.dtype]
 
 
 class Piece(NamedTuple):
-    """A part of an op: of every block into which `axes` divide the dimension `label`, the `number`-th of so many equal
-    `parts` (program.pieces)."""
+    """A part of an op: `axes` divide the dimension `label` into blocks, each block is cut into `parts` equal parts, and
+    this piece is the `number`-th part of every block (program.pieces)."""
 
     number: int
     parts: int
@@ -134,7 +134,7 @@ class Piece(NamedTuple):
     axes: tuple[str, ...]
 
     def share_of(self, tensor: Tensor) -> int:
-        """In how many pieces a tensor comes: 1 where it is not cut."""
+        """Return the number of pieces of a tensor; 1 if it is not cut."""
         return self.parts if self.label in tensor.dims else 1
 
 
@@ -142,21 +142,20 @@ _SERIAL = count(-1, -1)
 
 
 def _number() -> int:
-    """The field of an op's own number: its place in `Schedule.ops`; a serial number below 0 before the op is in a
-    schedule."""
+    """Return the dataclass field of an op's number: its index in `Schedule.ops`, or a negative serial number before the
+    op is in a schedule."""
     number: int = field(default_factory=_SERIAL.__next__, compare=False, repr=False)
     return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    """Work of one rank: what is computed, not for how long.
+    """Work of one rank; its duration is not part of it.
 
-    `iteration` gives the size of each label of the op's logical iteration space, `split` which axis cuts which label.
-    For a matmul, `matmul` names the labels of (batch, m, n, k). `flops` counts the whole logical op. `kernel` is that
-    of a softmax (program.cost); empty where its rows stay on the chip. `named` is what the name of an op of the
-    model says: its module, and the part of the backward that it is. A `piece` has the sizes and the operations of its
-    part.
+    `iteration` gives the size of each label of the op's logical iteration space, `split` the label that each axis cuts.
+    For a matmul, `matmul` names the labels of (batch, m, n, k). `flops` counts the whole logical op. `kernel` is the
+    kernel of a softmax (program.cost); empty if its rows stay on the chip. `named` is the structured name of an op of
+    the model: its module, and its part of the backward. A `piece` has the sizes and the flops of its part.
     """
 
     kind: str
@@ -176,7 +175,7 @@ class Compute:
     number: int = _number()
 
     def local_sizes(self, mesh: Mesh) -> dict[str, int]:
-        """Size of each label on one rank."""
+        """Return the size of each label on one rank."""
         sizes = dict(self.iteration)
         for axis, label in self.split:
             if label in sizes:
@@ -192,11 +191,11 @@ class Compute:
 class Collective:
     """Communication of the groups over `axes`: tensors `src` become tensors `dst`, pair by pair, in one call.
 
-    `kind` follows from the placements of src and dst. A reduction whose codec is opaque moves by all-to-all and is
-    summed by the `decode_sum` that follows it; or, `per_hop`, src and dst are plain numbers, and every message between
-    two ranks is encoded when it is sent and decoded when it has arrived, before it is added. `blocking` calls hold the
-    host until they are done. `token` is a tensor without bytes that says that the call is done (a hook of the host may
-    wait for it). A `piece` moves a part of its tensors.
+    `kind` follows from the placements of src and dst. A reduction whose codec is opaque is sent as an all-to-all and
+    summed by the `decode_sum` that follows it; or, with `per_hop`, src and dst are plain numbers, and every message
+    between two ranks is encoded by its sender, and decoded by its receiver before it is added. `blocking` calls block
+    the host until they are done. `token` is a tensor without bytes that signals the end of the call (a hook of the host
+    may wait for it). A `piece` moves a part of its tensors.
     """
 
     kind: CollectiveKind
@@ -216,12 +215,12 @@ class Collective:
 
     @property
     def is_added_later(self) -> bool:
-        """Whether a reduction brings coded contributions, to be added up by the ranks."""
+        """True if a reduction delivers encoded contributions, which the ranks sum after decoding."""
         return self.kind == "reduce_scatter" and self.codec.is_opaque and not self.per_hop
 
     @property
     def wire_kind(self) -> CollectiveKind:
-        """How its messages move: a coded reduction by all-to-all, to be summed where they arrive."""
+        """Kind of collective on the wire: an encoded reduction is sent as an all-to-all and summed by the receivers."""
         return "all_to_all" if self.is_added_later else self.kind
 
     @property
@@ -242,8 +241,8 @@ class Exchange:
     """Messages between the ranks of two roles that have all other coordinates in common: one op, in both programs.
 
     On `axis` the ranks at `ends[0]` send `src`, which those at `ends[1]` write to `dst`, pair by pair; in the same call
-    `back_src` goes the other way, to `back_dst`. References are relative to the call, which has the same layer and
-    micro-batch in both programs; the calls of `comm` between two ends meet in their order. `blocking` and `token` as of
+    `back_src` goes in the other direction, to `back_dst`. References are relative to the call, which has the same layer
+    and micro-batch in both programs; the calls of `comm` between two ends match in order. `blocking` and `token` as in
     a collective; the token is written at both ends.
     """
 
@@ -266,12 +265,12 @@ class Exchange:
 
     @property
     def reads(self) -> tuple[Ref, ...]:
-        """What either end sends."""
+        """Tensors that either end sends."""
         return (*self.src, *self.back_src)
 
     @property
     def writes(self) -> tuple[Ref, ...]:
-        """What either end receives."""
+        """Tensors that either end receives, and the token."""
         return (*self.dst, *self.back_dst, *(() if self.token is None else (self.token,)))
 
     @property
@@ -279,7 +278,7 @@ class Exchange:
         return ()
 
     def at(self, coordinate: int) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
-        """(what is read, what is written) by the end at a coordinate of the axis."""
+        """Return the (reads, writes) of the end at a coordinate of the axis."""
         token = () if self.token is None else (self.token,)
         if coordinate == self.ends[0]:
             return self.src, (*self.back_dst, *token)
@@ -292,8 +291,9 @@ Op = Compute | Collective | Exchange
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One piece of a program: the ops of a layer's forward, its backward, the step …, with the indices they count
-    from. `block` is the number of its ops: their place in `Schedule.blocks`; -1 before it is in a schedule."""
+    """One part of a program: the ops of a layer's forward, its backward, the optimizer step, and so on, with the layer
+    and micro-batch to which their references are relative. `block` is the index of its ops in `Schedule.blocks`; -1
+    before it is in a schedule."""
 
     label: str
     layer: int
@@ -304,10 +304,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A program that a set of ranks shares: its calls in the order in which the host issues them.
+    """A program shared by a set of ranks: its calls in the order in which the host issues them.
 
-    With several roles each is `at` one coordinate of the roles' axis (a pipeline stage), the same axis for all; a role
-    that all ranks share is nowhere in particular.
+    If there are several roles, each is `at` one coordinate of the roles' axis (a pipeline stage), the same axis for
+    all; a role shared by all ranks has no place.
     """
 
     name: str
@@ -315,14 +315,14 @@ class Role:
     at: tuple[str, int] | None = None
 
     def first_calls(self) -> list[Call]:
-        """The first call of each block, in issue order."""
+        """Return the first call of each block, in issue order."""
         first: dict[int, Call] = {}
         for call in self.calls:
             first.setdefault(call.block, call)
         return list(first.values())
 
     def instances(self) -> Iterator[tuple[Call, Op]]:
-        """Every op with its call, in issue order."""
+        """Yield every op with its call, in issue order."""
         for call in self.calls:
             for op in call.ops:
                 yield call, op
@@ -330,11 +330,11 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """What every rank does in one step, never how long it takes.
+    """The program of every rank for one step; durations are not part of it.
 
-    Ops inside calls carry references relative to the call; equal calls share one tuple of ops (the stored blocks).
-    `ops` and `blocks` are the distinct ones in order of appearance; each has its place there as its number. Ops and
-    calls that come with other numbers are replaced by equal ones.
+    References of ops are relative to their call; equal calls share one tuple of ops (the stored blocks). `ops` and
+    `blocks` are the distinct ones in order of appearance, numbered by their index. Ops and calls that are passed with
+    other numbers are replaced by equal ones.
     """
 
     mesh: Mesh
@@ -353,12 +353,12 @@ class Schedule:
 
     @property
     def codes_per_hop(self) -> bool:
-        """Whether a collective codes every message between two ranks by itself."""
+        """True if a collective encodes every message between two ranks separately."""
         return any(isinstance(op, Collective) and op.per_hop for op in self.ops)
 
 
 class _Numbering:
-    """Numbers of ops and blocks in order of appearance; what has its number already stays the same object."""
+    """Numbers of ops and blocks in order of appearance; those with the right number stay the same objects."""
 
     def __init__(self) -> None:
         self.ops: list[Op] = []
@@ -381,7 +381,7 @@ class _Numbering:
         return Call(call.label, call.layer, call.micro, ops, number)
 
     def _add(self, block: tuple[Op, ...]) -> int:
-        """Number a block and its ops."""
+        """Number a block and its ops, and return the number of the block."""
         for op in block:
             if id(op) not in self._numbered:
                 numbered = op if op.number == len(self.ops) else replace(op, number=len(self.ops))

@@ -1,4 +1,4 @@
-"""The issuing rule, written once: what a rank may start next. No clock, no input or output."""
+"""The issue rule shared by simulation and execution: which ops a rank may start next. No clock, no input or output."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from simfrontier.core.program.expansion import ExpandedProgram
 
 
 class Issuer:
-    """One rank's way through its program: each lane is a FIFO whose head may start when all it waits for is done.
+    """One rank's progress through its program: each lane is a FIFO whose head may start once all its dependencies are
+    done.
 
-    The rule is monotone (finishing an op never takes away the right to start another), so which ops complete does not
-    depend on timing.
+    The rule is monotone (finishing an op never prevents another from starting), so which ops complete does not depend
+    on timing.
     """
 
     __slots__ = ("_by_lane", "_heads", "_program", "done")
@@ -23,7 +24,7 @@ class Issuer:
         self._heads = [ops[0] if ops else -1 for ops in self._by_lane]  # -1: handed out, or the lane is at its end
 
     def startable(self) -> list[int]:
-        """Ops that may start now, in lane order; each is handed out once."""
+        """Return the ops that may start now, in lane order; each is returned once."""
         out = []
         done, heads, waits = self.done, self._heads, self._program.waits
         for lane, head in enumerate(heads):
@@ -37,7 +38,7 @@ class Issuer:
         return out
 
     def finish(self, op: int) -> None:
-        """Mark an op that was handed out as done."""
+        """Mark a started op as done."""
         lane = self._program.lane[op]
         done = self.done[lane] = self.done[lane] + 1
         ops = self._by_lane[lane]
@@ -45,11 +46,11 @@ class Issuer:
             self._heads[lane] = ops[done]
 
     def pass_to(self, op: int) -> None:
-        """Hand out `op` in place of one before it in its lane; that one and all between them are done."""
+        """Start `op` in place of an earlier op of its lane; that one and all between them are then done."""
         self.done[self._program.lane[op]] = self._program.position[op]
 
     def skip(self, step: Sequence[int]) -> None:
-        """Go on by so many ops in each lane; what was handed out is then the op so much further on."""
+        """Advance each lane by a number of ops; a started op is replaced by the one as many positions later."""
         for lane, (ops, more) in enumerate(zip(self._by_lane, step, strict=True)):
             done = self.done[lane] = self.done[lane] + more
             if self._heads[lane] >= 0:
@@ -57,7 +58,7 @@ class Issuer:
 
     @property
     def ready(self) -> list[int]:
-        """How many ops of each lane were handed out, done or not."""
+        """Number of ops of each lane that were started, whether done or not."""
         each = zip(self._heads, self.done, self._by_lane, strict=True)
         return [done + (head < 0 and done < len(ops)) for head, done, ops in each]
 
@@ -66,7 +67,7 @@ class Issuer:
         return all(done == len(ops) for done, ops in zip(self.done, self._by_lane, strict=True))
 
     def blocked(self) -> list[tuple[int, list[tuple[str, int, int]]]]:
-        """The heads that cannot start, each with what it waits for: (lane, done so far, needed)."""
+        """Return the heads that cannot start, each with its unmet dependencies as (lane, ops done, ops needed)."""
         program = self._program
         out = []
         for head in self._heads:

@@ -1,4 +1,4 @@
-"""The registry of kinds of ops: one value for each kind, by name. No other place lists kinds."""
+"""The registry of op kinds: one value for each kind, by name. No other place lists kinds."""
 
 from __future__ import annotations
 
@@ -206,46 +206,46 @@ KINDS: Final[Mapping[str, OpKind]] = {
 
 
 def kind_of(op: Op) -> OpKind:
-    """The kind of an op."""
+    """Return the kind of an op."""
     return KINDS[op.kind]
 
 
 def model_kind(name: str) -> ModelKind:
-    """The kind of work of the model that has this name."""
+    """Return the kind of model work with this name."""
     kind = KINDS[name]
     assert isinstance(kind, ModelKind), name
     return kind
 
 
 def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int:
-    """Bytes of device memory that an op reads and writes on one rank, as its kind says."""
+    """Return the bytes of device memory that an op reads and writes on one rank, as defined by its kind."""
     return kind_of(op).traffic(cost.Operands(op, tensors, mesh))
 
 
 def is_work(op: Op) -> bool:
-    """Whether an op is work of the model."""
+    """Return whether an op is work of the model."""
     return isinstance(KINDS[op.kind], ModelKind)
 
 
 def is_product(name: str) -> bool:
-    """Whether a kind is a product of two matrices; no kind's name is none."""
+    """Return whether a kind is a product of two matrices; False for an unknown name."""
     kind = KINDS.get(name)
     return isinstance(kind, ModelKind) and kind.products == {}
 
 
 def is_copy(op: Op) -> bool:
-    """Whether an op only moves, codes or adds what is there."""
+    """Return whether an op only moves, encodes, decodes or adds existing data."""
     return isinstance(op, Compute) and isinstance(KINDS[op.kind], CopyKind)
 
 
 def renews_weights(op: Op) -> bool:
-    """Whether an op of the optimizer writes weights."""
+    """Return whether an op of the optimizer writes weights."""
     kind = KINDS[op.kind]
     return isinstance(kind, StepKind) and kind.renews_weights
 
 
 def writes_mask(op: Op) -> bool:
-    """Whether the last of what an op writes is a mask."""
+    """Return whether the last tensor that an op writes is a mask."""
     kind = KINDS[op.kind]
     return isinstance(kind, ModelKind) and kind.writes_mask and len(op.writes) > 1
 
@@ -257,7 +257,7 @@ Phase = Literal["forward", "backward", "exchange", "end"]
 
 
 def phase_of(call: Call, schedule: Schedule) -> Phase:
-    """Return the phase of a call. A backward begins with the loss, and includes what it computes again."""
+    """Return the phase of a call. A backward begins with the loss, and includes recomputation."""
     block = schedule.blocks[call.block]
     if any(_exchanges_values(op, schedule) for op in block):
         return "exchange"
@@ -268,5 +268,5 @@ def phase_of(call: Call, schedule: Schedule) -> Phase:
 
 
 def _exchanges_values(op: Op, schedule: Schedule) -> bool:
-    """Whether stages exchange values by an op, and not gradients of a weight that both have."""
+    """Return whether an op exchanges values between stages, rather than gradients of a weight that both stages hold."""
     return isinstance(op, Exchange) and all(schedule.tensors[ref.name].weight is None for ref in op.reads)

@@ -1,4 +1,4 @@
-"""The most memory that a rank holds at once when its ops run in program order."""
+"""Peak memory of a rank whose ops run in program order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WITHOUT_GAPS = 1 << 20  # numbers this close together stay as they are
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """All instances of one tensor that are held at one moment."""
+    """All instances of one tensor that are in memory at one moment."""
 
     role: str
     name: str
@@ -27,9 +27,10 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The most bytes that one rank holds at once: during which op, how much of it is persistent, and who holds it.
+    """The peak memory of one rank in bytes: its persistent part, the op at which it occurs, and the tensors that hold
+    it.
 
-    `holders` is sorted, the largest first, and sums to `num_bytes`.
+    `holders` is sorted in descending order of size, and sums to `num_bytes`.
     """
 
     num_bytes: int
@@ -39,9 +40,9 @@ class Peak:
 
 
 def peak_bytes(schedule: Schedule, role: Role | None = None) -> Peak:
-    """The peak of one role (default: of the role that needs most).
+    """Return the peak memory of one role (default: of the role that needs most).
 
-    Persistent tensors are held throughout; a buffer from its first write to its last touch, each inclusive.
+    Persistent tensors are held throughout; a buffer from its first write to its last access, both inclusive.
     """
     if role is None:
         return max((peak_bytes(schedule, each) for each in schedule.roles), key=lambda peak: peak.num_bytes)
@@ -69,14 +70,14 @@ def peak_bytes(schedule: Schedule, role: Role | None = None) -> Peak:
 
 
 def _title(role: Role, number: int) -> str:
-    """The op of a role that is the number-th."""
+    """Return the title of the op with this index in a role."""
     return next((title_of(op, call) for call, op in islice(role.instances(), number, None)), "nothing")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lifetimes:
-    """Of all instances that a role touches, in arrays: the number of its tensor in `names`, and the first and the last
-    op that touches it. The role has `num_ops` ops."""
+    """Lifetimes of all instances that a role touches, as arrays [num_instances]: the index of the tensor in `names`,
+    and the first and last op that touches it. The role has `num_ops` ops."""
 
     names: list[str]
     tensor: Ints
@@ -86,8 +87,8 @@ class Lifetimes:
 
 
 def lifetimes(schedule: Schedule, role: Role) -> Lifetimes:
-    """Of all instances that a role touches. Block by block: all calls of a block touch the same tensors of other layers
-    and micro-batches."""
+    """Return the lifetimes of all instances that a role touches. Computed block by block: all calls of a block touch
+    the same tensors, of other layers and micro-batches."""
     begin = np.cumsum([0, *(len(call.ops) for call in role.calls)])
     place = np.array([(call.layer, call.micro, call.block) for call in role.calls], np.int64).reshape(-1, 3)
     refs, number = AbsoluteRefs(schedule.tensors, role), {name: i for i, name in enumerate(schedule.tensors)}
@@ -113,7 +114,8 @@ def lifetimes(schedule: Schedule, role: Role) -> Lifetimes:
 
 
 def _touched(schedule: Schedule, refs: AbsoluteRefs, block: tuple[Op, ...]) -> dict[Ref, tuple[int, int]]:
-    """The first and the last op of a block that touches a reference, relative to the call where its tensor is."""
+    """Return the first and last op of a block that touches each reference; references are relative to the call for
+    tensors per layer or micro-batch."""
     out: dict[Ref, tuple[int, int]] = {}
     for index, op in enumerate(block):
         for ref in chain(*refs.relative(op)):
@@ -124,12 +126,12 @@ def _touched(schedule: Schedule, refs: AbsoluteRefs, block: tuple[Op, ...]) -> d
 
 
 def _combined(left: Ints, right: Ints) -> Ints:
-    """A number for each pair, below the square of their count or of a million."""
+    """Return a distinct number for each pair, below the square of their count or of a million."""
     return _ranked(left) * (int(_ranked(right).max(initial=0)) + 1) + _ranked(right)
 
 
 def _ranked(numbers: Ints) -> Ints:
-    """The same numbers from 0 on; without the gaps where there are large ones."""
+    """Shift numbers to start at 0; replace them by their ranks if there are large gaps."""
     is_close = len(numbers) and int(numbers.max()) - int(numbers.min()) < WITHOUT_GAPS
     ranks: Ints = numbers - numbers.min() if is_close else np.unique(numbers, return_inverse=True)[1]
     return ranks

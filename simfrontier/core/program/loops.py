@@ -1,4 +1,4 @@
-"""Loops: calls that follow each other again and again, each time some layers and micro-batches further."""
+"""Loops: repeated calls, which advance by a number of layers and micro-batches per iteration."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from simfrontier.core.program.ir import Call, Ref
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A `body` of calls and loops that runs `times` times over, each time `layers` layers and `micros` micro-batches
-    further; its calls stand as they are the first time."""
+    """A `body` of calls and loops that runs `times` times, advancing by `layers` and `micros` (micro-batches) per
+    iteration; its calls are those of the first iteration."""
 
     times: int
     body: tuple[Item, ...]
@@ -28,7 +28,7 @@ Item = Call | Loop
 
 
 def expanded(items: Iterable[Item], layers: int = 0, micros: int = 0) -> Iterator[Call]:
-    """Every call of some items, loops run, so many layers and micro-batches further than they stand."""
+    """Yield every call of some items, with loops expanded, shifted by `layers` and `micros` (micro-batches)."""
     for item in items:
         if isinstance(item, Loop):
             for time in range(item.times):
@@ -38,13 +38,13 @@ def expanded(items: Iterable[Item], layers: int = 0, micros: int = 0) -> Iterato
 
 
 def num_ops(items: Iterable[Item]) -> int:
-    """Return the number of ops that some items mean, without running their loops."""
+    """Return the number of ops of some items, without expanding their loops."""
     return sum(item.times * num_ops(item.body) if isinstance(item, Loop) else len(item.ops) for item in items)
 
 
 def folded(calls: Iterable[Call], blocks: Sequence[int]) -> tuple[Item, ...]:
-    """Return calls with every stretch that follows itself as a loop, short ones first, so that the form is unique.
-    `blocks` gives the stored block of each of the schedule's: calls of equal blocks are alike."""
+    """Return calls with every repeated stretch as a loop, shortest first, so that the form is unique. `blocks` gives
+    the stored block of each block of the schedule: calls of equal stored blocks are equivalent."""
     folder = _Folder()
     items = [folder.call(call, blocks[call.block]) for call in calls]
     places = _places(items)
@@ -59,7 +59,8 @@ def folded(calls: Iterable[Call], blocks: Sequence[int]) -> tuple[Item, ...]:
 
 
 class _Placed(NamedTuple):
-    """An item by the number of what it is wherever it stands, and where its first call stands."""
+    """An item with its place: `number` identifies it regardless of place; `layer` and `micro` are those of its first
+    call."""
 
     number: int
     layer: int
@@ -68,7 +69,7 @@ class _Placed(NamedTuple):
 
 
 class _Folder:
-    """Numbers what items are: two that differ in nothing but their place have the same number."""
+    """Numbers items: two that differ only in their place have the same number."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, int] = {}
@@ -80,8 +81,8 @@ class _Folder:
         return _Placed(self._number((call.label, block)), call.layer, call.micro, call)
 
     def looped(self, items: list[_Placed], period: int, runs: list[tuple[int, int]]) -> list[_Placed]:
-        """The items with stretches of `period` items as loops; `runs`: (first, end) of places whose item stands again
-        `period` places later, always as much further."""
+        """Return the items with stretches of `period` items as loops; `runs`: (first, end) of positions whose item is
+        repeated `period` positions later with a constant advance."""
         out: list[_Placed] = []
         at = 0
         for first, end in runs:
@@ -103,13 +104,13 @@ class _Folder:
 
 
 def _places(items: Sequence[_Placed]) -> NDArray[np.int64]:
-    """[3, num_items]: the number of every item, and the layer and micro-batch of its first call."""
+    """Return [3, num_items]: the number of every item, and the layer and micro-batch of its first call."""
     return np.array([item[:3] for item in items], dtype=np.int64).reshape(-1, 3).T.copy()
 
 
 def _runs(places: NDArray[np.int64], period: int) -> list[tuple[int, int]]:
-    """(first, end) of the places whose item stands again `period` places later, always as much further: those runs
-    that are as long as a period. All places of one period are compared at once."""
+    """Return (first, end) of the runs of positions whose item is repeated `period` positions later with a constant
+    advance, if at least one period long. All positions are compared at once."""
     is_same = places[0, period:] == places[0, :-period]
     if not is_same.any():
         return []
@@ -120,7 +121,7 @@ def _runs(places: NDArray[np.int64], period: int) -> list[tuple[int, int]]:
 
 
 class RepeatedRefs(NamedTuple):
-    """Operands that stand `times` times over, each time `layer_step` layers further."""
+    """Operands that are repeated `times` times, advancing by `layer_step` layers each time."""
 
     times: int
     refs: tuple[Ref, ...]
@@ -131,7 +132,8 @@ MIN_RUN = 16  # shorter lists of operands are stored as they are
 
 
 def runs_of_refs(refs: tuple[Ref, ...]) -> list[Ref | RepeatedRefs]:
-    """Operands of a call over many layers, with the layers as runs; a short list stays as it is."""
+    """Return the operands of a call over many layers, with repetitions over layers as runs; a short list is
+    unchanged."""
     out: list[Ref | RepeatedRefs] = []
     at = 0
     while at < len(refs):
@@ -142,7 +144,8 @@ def runs_of_refs(refs: tuple[Ref, ...]) -> list[Ref | RepeatedRefs]:
 
 
 def _run_at(refs: tuple[Ref, ...], at: int) -> RepeatedRefs | None:
-    """The run that starts at a position: its period is the distance to the next operand of the same name."""
+    """Return the run that starts at a position, if any: its period is the distance to the next operand of the same
+    name."""
     again = next((other for other in range(at + 1, len(refs)) if refs[other].name == refs[at].name), None)
     if again is None:
         return None
@@ -158,6 +161,6 @@ def _shifted(refs: tuple[Ref, ...], layers: int) -> tuple[Ref, ...]:
 
 
 def refs_of_run(run: RepeatedRefs) -> Iterator[Ref]:
-    """The operands that a run means."""
+    """Yield the operands of a run."""
     for time in range(run.times):
         yield from _shifted(run.refs, time * run.layer_step)

@@ -1,6 +1,6 @@
-"""What a kind of op is: every fact that the checker, the cost model, explanations and real runs need of it.
+"""Classes of op kinds: every property of a kind that the checker, the cost model, explanations and real runs need.
 
-A kind is one value of one of these classes, in `core.program.kinds` (or an extra's `op_kinds`). No other place lists
+A kind is one instance of one of these classes, in `core.program.kinds` (or an extra's `op_kinds`). No other place lists
 kinds.
 """
 
@@ -30,8 +30,8 @@ Coding = Literal["keeps", "encodes", "decodes", "plain"]
 
 @dataclass(frozen=True, kw_only=True)
 class OpKind:
-    """A kind of op. `words` are what explanations call its ops; `traffic` gives the bytes of device memory that one
-    reads and writes. `in_files`: a schedule's file may have it."""
+    """A kind of op. `words` name its ops in explanations; `traffic` gives the bytes of device memory that an op reads
+    and writes. `in_files`: a schedule file may contain it."""
 
     name: str
     words: str
@@ -41,28 +41,28 @@ class OpKind:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelKind(OpKind):
-    """Work of the model: the axes that cut an op's iteration space give the placements of its operands.
+    """Work of the model: the axes that cut an op's iteration space determine the placements of its operands.
 
-    `parts`: what its ops in the backward make, and of which factor of a product (by its place) it is the gradient;
-    None: of all that the forward reads. `sums`: an op of it forms the sums that the op of its module needs.
-    `products`: of a matrix product, by the number of values written how many products it is (other numbers: one).
-    `reduction`: how results combine over an axis that cuts a label which they lack. `has_whole_rows`: each result
-    depends on a whole row, the last label of its first operand (of a product, on all of n and k), and is no sum of what
-    ranks with a part of it have: where an axis cuts that label, the op needs what was summed over it before.
+    `parts`: the ops of its backward, each with the factor of a product (by index) whose gradient it computes; None: the
+    gradients of all operands of the forward. `sums`: its ops form the sums that the op of the same module needs.
+    `products`: for a matrix product, the number of products by the number of values written (default: one).
+    `reduction`: how results combine over an axis that cuts a label missing in them. `has_whole_rows`: each result
+    depends on a whole row, the last label of its first operand (for a product, on all of n and k), and is no sum over
+    the ranks that hold parts of it: if an axis cuts that label, the op needs sums formed over it before.
 
-    Labels: `has_own_labels`: its results have labels that the op does not go through; `resizes_labels`: it may pick,
-    join or gather what it reads, so that operands have a label in other sizes; `is_gated`: its operand has two features
-    side by side for each of the result. `reads_indices`: its first operand are whole numbers. `writes_mask`: its last
-    result is a mask. `adds_values`: its operands, which have the same labels, are added up, also while they are partial
+    Labels: `has_own_labels`: its results have labels outside the op's iteration space; `resizes_labels`: it may select,
+    join or gather its operands, which then have a label in other sizes; `is_gated`: its operand has two features side
+    by side for each feature of the result. `reads_indices`: its first operand is of integers. `writes_mask`: its last
+    result is a mask. `adds_values`: its operands, which have the same labels, are added, even while they are partial
     sums. `has_passes`: its op names a kernel of `core.program.cost`, for rows that do not stay on the chip.
 
-    Backward: `needs` is what an op of this kind that makes gradients reads beside them; `gradient`: the kind that makes
-    its gradients, where that is another; `sums_gradients`: its gradient is that of each of its operands;
-    `adds_gradients`: its backward adds gradients that come by other paths; `gradients_last`: those that it reads stand
-    last; `is_fused`: its gradient is made together with that of the product with its result; `ends`: it reads a value
-    and writes the gradient by it. Of a loss: `is_of_loss`, and `is_shared`: the loss reads all that it reads.
-    `is_alike`: it reads the same values in all streams of a model. `in_pieces`: it may be done piece by piece of its
-    rows (program.pieces).
+    Backward: `needs`: operands of a gradient op of this kind besides gradients; `gradient`: the kind that computes its
+    gradients, if another; `sums_gradients`: its gradient is that of each of its operands; `adds_gradients`: its
+    backward adds gradients from other paths; `gradients_last`: the gradients are its last operands; `is_fused`: its
+    gradient is computed together with that of the product that uses its result; `ends`: it reads a value and writes the
+    gradient with respect to it. Of a loss: `is_of_loss`, and `is_shared`: the loss reads all operands of this op.
+    `is_alike`: it reads the same values in all streams of a model. `in_pieces`: its rows may be computed piece by piece
+    (program.pieces).
     """
 
     parts: Mapping[Part, int | None] = field(default_factory=dict)
@@ -106,9 +106,9 @@ def product(name: str, words: str, parts: Mapping[Part, int | None]) -> ModelKin
 
 @dataclass(frozen=True, kw_only=True)
 class CopyKind(OpKind):
-    """A local op on pairs of one logical tensor each: reads[i] becomes writes[i], or, where it `adds`, is added to
-    accumulates[i]. `narrows`: a rank may keep a part of what it reads. `combines`: it reads contributions of several
-    ranks side by side (`Tensor.stacked`)."""
+    """A local op on pairs of forms of one logical tensor: reads[i] becomes writes[i], or, if it `adds`, is added to
+    accumulates[i]. `narrows`: a rank may keep a part of the source. `combines`: it reads contributions of several ranks
+    side by side (`Tensor.stacked`)."""
 
     coding: Coding
     adds: bool = False
@@ -118,7 +118,7 @@ class CopyKind(OpKind):
 
 @dataclass(frozen=True, slots=True)
 class OfWeight:
-    """What an op of the optimizer reads, or writes, of each weight: one tensor with a role of `one_of` (`title`), and
+    """Tensors that an op of the optimizer reads, or writes, for each weight: one with a role of `one_of` (`title`), and
     one with each role of `states`."""
 
     one_of: frozenset[TensorRole]
@@ -128,8 +128,8 @@ class OfWeight:
 
 @dataclass(frozen=True, kw_only=True)
 class StepKind(OpKind):
-    """An op of the optimizer: what it `reads` and `writes` of each weight, and which `renewed` states it does both to.
-    `does`: it makes an update of gradients, applies one, or both."""
+    """An op of the optimizer: the tensors that it `reads` and `writes` for each weight, and the `renewed` states, which
+    it reads and writes. `does`: computes an update from gradients, applies one, or both."""
 
     does: Literal["update", "apply", "both"]
     reads: OfWeight
@@ -147,36 +147,36 @@ class StepKind(OpKind):
 
 @dataclass(frozen=True, kw_only=True)
 class NormKind(OpKind):
-    """Sums of squares of reduced gradients."""
+    """Sum of squares of reduced gradients."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AverageKind(OpKind):
-    """A state that becomes a moving average of a weight."""
+    """Update of a moving average of a weight."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaitKind(OpKind):
-    """A wait: of the host for what a module needs, or of a stream."""
+    """A wait: of the host for the inputs of a module, or of a stream."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredKind(OpKind):
-    """What was read from a job's traces: of it the time is known alone. `is_pause`: nothing runs meanwhile."""
+    """Measured work from the traces of a job: only its time is known. `is_pause`: nothing runs meanwhile."""
 
     is_pause: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallKind(OpKind):
-    """Communication: a collective, or an exchange. `sums`: it adds up what several ranks have."""
+    """Communication: a collective, or an exchange. `sums`: it adds the contributions of several ranks."""
 
     sums: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """What schedules of an extra's model state in their meta, by its module `model_facts`: `stated` gives (key, what
-    stands there, with the reason) for each that is not as the ops have it; nothing for schedules of other models."""
+    """Meta entries of schedules of an extra's model, checked by its module `model_facts`: `stated` yields (key,
+    expected value and reason) for each entry that contradicts the ops; nothing for schedules of other models."""
 
     stated: Callable[[Schedule], Iterator[tuple[str, str]]]

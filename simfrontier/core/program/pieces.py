@@ -1,9 +1,9 @@
-"""Pieces: a product, and the collective that brings or takes what it works on, cut along one dimension, so that one
-piece is multiplied while another is on its way.
+"""Pieces: a product and the collective that delivers its operand or takes its result, cut along one dimension, so that
+the communication of one piece overlaps the computation of another.
 
-The blocks into which the collective's axes divide the dimension are cut in equal parts; a piece is the part of one
-number of every block. So the i-th piece of a gather brings what the i-th piece of a product needs, and the i-th piece
-of a product makes what the i-th piece of a reduce-scatter takes.
+The blocks into which the collective's axes divide the dimension are cut into equal parts; the i-th piece is the i-th
+part of every block. So the i-th piece of a gather delivers what the i-th piece of a product needs, and the i-th piece
+of a product computes what the i-th piece of a reduce-scatter takes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Cut = tuple[int, str, tuple[str, ...]]  # parts, label, axes
 
 
 def in_pieces(op: CutOp, parts: int, label: str, axes: tuple[str, ...]) -> tuple[CutOp, ...]:
-    """An op as its pieces, in order."""
+    """Return the pieces of an op, in order."""
     return tuple(_piece(op, Piece(number, parts, label, axes)) for number in range(parts))
 
 
 def whole(op: CutOp) -> CutOp:
-    """The op that a piece is of."""
+    """Return the op to which a piece belongs."""
     if op.piece is None or isinstance(op, Collective):
         return replace(op, piece=None)
     parts, label = op.piece.parts, op.piece.label
@@ -47,7 +47,8 @@ def _piece(op: CutOp, piece: Piece) -> CutOp:
 
 
 def cut_label(op: Collective, tensors: Mapping[str, Tensor]) -> str | None:
-    """The dimension along which a collective gathers or scatters all that it moves; None where there is no such."""
+    """Return the dimension along which a collective gathers or scatters all of its tensors; None if there is no such
+    dimension."""
     labels = set[str | None]()
     for src, dst in zip(op.src, op.dst, strict=True):
         small = tensors[(src if op.kind == "all_gather" else dst).name]
@@ -57,8 +58,8 @@ def cut_label(op: Collective, tensors: Mapping[str, Tensor]) -> str | None:
 
 
 def joined(schedule: Schedule, findings: Findings) -> Schedule | None:
-    """The schedule with whole ops instead of pieces; None where pieces are not those of an op, which is reported. A
-    schedule without pieces is returned as it is."""
+    """Return the schedule with whole ops instead of pieces, itself if it has none. Reports pieces that do not form an
+    op, and returns None then."""
     if not any(op.piece is not None for op in schedule.ops):
         return schedule
     blocks: dict[int, tuple[Op, ...]] = {}
@@ -112,7 +113,7 @@ def _text(op: Op) -> str:
 
 
 def _faults(op: CutOp, piece: Piece, schedule: Schedule, cuts: dict[str, Cut]) -> Iterator[tuple[str, str]]:
-    """What is wrong with cutting an op: (what was expected, what was found)."""
+    """Yield the faults of cutting an op, as (expected, found)."""
     mesh, tensors, label = schedule.mesh, schedule.tensors, piece.label
     unknown = [axis for axis in piece.axes if axis not in mesh.names]
     if unknown or not piece.axes:
@@ -151,7 +152,7 @@ def _way(cut: Cut) -> str:
 
 
 def _size_on_rank(tensor: Tensor, label: str, mesh: Mesh) -> int:
-    """The size of a dimension on one rank; 0 where the tensor lacks it, or its placement does not fit."""
+    """Return the size of a dimension on one rank; 0 if the tensor lacks it, or its placement does not fit."""
     if label not in tensor.dims:
         return 0
     try:

@@ -1,4 +1,4 @@
-"""The roles of a schedule: the axis they differ along, the faults of their places, and the calls that they share."""
+"""The roles of a schedule: the axis along which they differ, faults of their places, and the calls that they share."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ CallSequence = (
 
 
 def axis_of_roles(schedule: Schedule) -> str | None:
-    """The axis along which ranks run different roles; None where one role is shared by all ranks."""
+    """Return the axis along which ranks run different roles; None if all ranks share one role."""
     return next((role.at[0] for role in schedule.roles if role.at is not None), None)
 
 
 def sequence_of(op: Collective | Exchange) -> CallSequence:
-    """What a call is one of: the k-th call of a sequence is the same call in all programs that take part in it."""
+    """Return the sequence to which a call belongs: its k-th call is the same call in all programs that take part in
+    it."""
     if isinstance(op, Collective):
         return op.comm
     low, high = sorted(op.ends)
@@ -32,8 +33,8 @@ def sequence_of(op: Collective | Exchange) -> CallSequence:
 
 
 def members_of(op: Op, schedule: Schedule) -> tuple[int, ...]:
-    """The numbers of the roles that a call joins; empty for what a role does by itself (a collective within its
-    ranks is another call in every role)."""
+    """Return the numbers of the roles that join a call; empty if a role performs it alone (a collective within the
+    ranks of a role is a separate call in every role)."""
     if isinstance(op, Exchange):
         return tuple(i for i, role in enumerate(schedule.roles) if role.at is not None and role.at[1] in op.ends)
     if isinstance(op, Collective) and len(schedule.roles) > 1 and axis_of_roles(schedule) in op.axes:
@@ -42,8 +43,8 @@ def members_of(op: Op, schedule: Schedule) -> tuple[int, ...]:
 
 
 def faults_of_roles(mesh: Mesh, roles: tuple[Role, ...]) -> Iterator[tuple[int, str, str]]:
-    """Yield (number of a role, its field, fault): roles lie along one axis, one at each coordinate, and exchanges are
-    of the roles at their ends."""
+    """Yield (number of a role, field, fault): roles must lie along one axis, one at each coordinate, and exchanges must
+    belong to the roles at their ends."""
     place = next(_faults_of_places(mesh, roles), None) if len(roles) > 1 or any(role.at for role in roles) else None
     if place is not None:
         yield place
@@ -81,7 +82,7 @@ def _faults_of_places(mesh: Mesh, roles: tuple[Role, ...]) -> Iterator[tuple[int
 
 
 def _fault_of_exchange(op: Exchange, role: Role, mesh: Mesh) -> str | None:
-    """What is wrong with an exchange in the program of this role."""
+    """Return the fault of an exchange in the program of this role, if any."""
     if op.axis not in mesh.names:
         return f"unknown axis {op.axis!r}; {nearest(op.axis, mesh.names)}"
     for end in op.ends:
@@ -100,24 +101,24 @@ def _fault_of_exchange(op: Exchange, role: Role, mesh: Mesh) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Communicator:
-    """A communicator of a schedule over some axes. Its calls run in the order of their issue. Two communicators of the
-    same ranks are two groups: their calls may overtake each other."""
+    """A communicator of a schedule over some axes. Its calls run in issue order. Two communicators over the same ranks
+    are separate groups: their calls may overtake each other."""
 
     name: str
     axes: tuple[str, ...]
 
     @property
     def title(self) -> str:
-        """What its groups are, for a reader."""
+        """Name and axes of the communicator, for messages."""
         return f"{self.name} over {'+'.join(self.axes)}"
 
 
 class CommunicatorGroups:
-    """The groups of communicators, numbered from 1 on: communicator by communicator, those of one as the mesh has them.
+    """The groups of communicators, numbered from 1 by communicator, and within one in the order of the mesh.
 
-    `number_of`: of each communicator the number of the group that a rank is in [num_ranks], 0 of one that is in none;
-    `members`: of each group its ranks, in the order of the communicator's axes. `callers`: which ranks call a
-    communicator [num_ranks], where not all do: groups of others have no number.
+    `number_of`: for each communicator the number of each rank's group [num_ranks], 0 if it is in none; `members`: for
+    each group its ranks, in the order of the communicator's axes. `callers`: the ranks that call a communicator, as a
+    mask [num_ranks], if not all do: groups of other ranks have no number.
     """
 
     def __init__(
@@ -136,5 +137,5 @@ class CommunicatorGroups:
                     self.members[len(self.members) + 1] = group.tolist()
 
     def of(self, communicator: Communicator, rank: int) -> int:
-        """The number of the group of a communicator that a rank is in."""
+        """Return the number of a rank's group in a communicator."""
         return int(self.number_of[communicator][rank])

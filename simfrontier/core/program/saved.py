@@ -1,10 +1,10 @@
-"""What a checkpoint of training has to hold: the states that a step begins with, and which ranks write them.
+"""Contents of a training checkpoint: the states with which a step begins, and the ranks that write them.
 
-Between two steps a model is its weights, their masters and moments, the states that it keeps (moving averages, say),
-its constants, and those copies of weights that the next step reads before it writes them anew. What ranks hold alike
-is written by the first of them alone: the rank at coordinate 0 of every axis that does not divide the state, of the
-first role that holds it. Where collectives code every hop by itself, ranks that should hold the same do not quite, and
-each writes its own.
+Between two steps a model consists of its weights, their masters and moments, the states that it keeps (such as moving
+averages), its constants, and those copies of weights that the next step reads before it writes them. Data that several
+ranks hold alike is written once, by the rank at coordinate 0 of every axis that does not divide the state, of the first
+role that holds it. If collectives encode every hop separately, the replicas of a state differ slightly, and each rank
+writes its own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LASTING: tuple[TensorRole, ...] = ("weight", "master", "optimizer", "state", "co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedState:
-    """One instance of a tensor that a checkpoint holds: its layer, the numbers of the roles whose ranks hold it, the
-    axes that divide it, and how many ranks write a part of it."""
+    """One instance of a tensor in a checkpoint: its layer, the numbers of the roles whose ranks hold it, the axes that
+    divide it, and the number of ranks that write a part of it."""
 
     tensor: Tensor
     layer: int
@@ -34,7 +34,7 @@ class SavedState:
 
     @property
     def num_bytes(self) -> int:
-        """What all parts that are written take together, padding included."""
+        """Bytes of all written parts together, padding included."""
         return self.num_writers * self.local_bytes
 
 
@@ -49,7 +49,7 @@ class SavedBytes:
 
 
 def saved_states(schedule: Schedule) -> tuple[SavedState, ...]:
-    """All instances that a checkpoint of a schedule holds, in the order of its tensors and then of layers."""
+    """Return all instances in a checkpoint of a schedule, in the order of its tensors and then of layers."""
     mesh, axis = schedule.mesh, axis_of_roles(schedule)
     holders: dict[Ref, list[int]] = {}
     for number, role in enumerate(schedule.roles):
@@ -78,13 +78,13 @@ def saved_states(schedule: Schedule) -> tuple[SavedState, ...]:
 
 
 def dividing_axes(schedule: Schedule, tensor: Tensor) -> tuple[str, ...]:
-    """The axes over which ranks hold different parts of a tensor."""
+    """Return the axes over which ranks hold different parts of a tensor."""
     placement = tensor.placement
     return schedule.mesh.live(schedule.mesh.ordered({*placement.flat, *(axis for axis, _ in placement.shards)}))
 
 
 def saved_bytes(schedule: Schedule) -> SavedBytes:
-    """How large a checkpoint is, and what the rank that writes most writes of it."""
+    """Return the size of a checkpoint, in total and for the rank that writes most."""
     states = saved_states(schedule)
     per_role = [0] * len(schedule.roles)
     widest: dict[int, tuple[str, ...]] = {}
@@ -101,7 +101,7 @@ def saved_bytes(schedule: Schedule) -> SavedBytes:
 
 
 def _held(schedule: Schedule, role: Role) -> Iterator[Ref]:
-    """The instances of a role that a checkpoint holds: of copies those that it reads before it writes them."""
+    """Return the instances of a role in a checkpoint; of copies, only those that are read before they are written."""
     roles = {name: tensor.role for name, tensor in schedule.tensors.items() if tensor.persistent}
     lasting = {name: role for name, role in roles.items() if role in LASTING or role == "copy"}
     refs = AbsoluteRefs(schedule.tensors, role)

@@ -1,11 +1,12 @@
-"""Segments: a role's calls as single nodes, where only the lane `compute` sees their separate ops.
+"""Segments: a role's calls as single nodes, whose individual ops matter only on the lane `compute`.
 
-A segment, a call or a part of it, may be one node if it shares no call with another role, does not block the host,
-takes no room in a pool, and is closed: its ops on other lanes begin after its first op on `compute`, and its last op
-there begins after them, as on those lanes the ops of all calls do. Then an op of another lane may only wait for its
-last op, and only its first op for another lane's. Where that is not so, the call is cut; where its parts are not
-closed, its ops are nodes of their own. So the ops of a segment run without interruption, and a program of thousands of
-ops has as many nodes as segments."""
+A segment, a call or a part of it, may be one node if it shares no collective or exchange with another role, does not
+block the host, takes no space in a pool, and is closed: its ops on other lanes begin after its first op on `compute`,
+and its last op there begins after them; the same must hold for all other calls with ops on those lanes. Then an op of
+another lane can wait only for its last op, and only its first op can wait for another lane. If that does not hold, the
+call is cut; if its parts are not closed, its ops are separate nodes. So the ops of a segment run without interruption,
+and a program of thousands of ops has only as many nodes as segments.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ LANE = "compute"
 
 
 class Segment(NamedTuple):
-    """Ops of a call that follow each other: the number of the call's block, and which of its ops."""
+    """Consecutive ops of a call: the number of the call's block, and the range of its ops."""
 
     block: int
     begin: int
@@ -32,7 +33,7 @@ class Segment(NamedTuple):
 
 
 class StandIns:
-    """The ops that may stand for segments of a role's calls; each touches what ops of other lanes touch too."""
+    """Ops that represent segments of a role's calls; each touches the tensors that ops of other lanes touch too."""
 
     def __init__(self, schedule: Schedule, role: Role) -> None:
         self._schedule, self._role = schedule, role
@@ -50,7 +51,7 @@ class StandIns:
         self._known: dict[Segment, Compute | None] = {}
 
     def parts(self, call: Call, cuts: set[int]) -> list[Segment]:
-        """A call, cut before these ops, in parts that may be nodes; where they may not, each op is a part."""
+        """Return a call, cut before the ops `cuts`, as parts that may be nodes; if they may not, each op is a part."""
         edges = pairwise((0, *sorted(cuts), len(call.ops)))
         parts = [Segment(call.block, begin, end) for begin, end in edges]
         if all(self._may_be_node(call, part) for part in parts):
@@ -58,7 +59,8 @@ class StandIns:
         return [Segment(call.block, place, place + 1) for place in range(len(call.ops))]
 
     def of(self, call: Call, segment: Segment) -> Compute | None:
-        """What stands for a segment of a call, None where nothing may or where it is a single op."""
+        """Return the op that represents a segment of a call; None if the segment may not be a node or is a single
+        op."""
         if segment not in self._known:
             self._known[segment] = self._made(call, segment)
         return self._known[segment]
@@ -96,7 +98,8 @@ class StandIns:
         return all(tensors[ref.name].pool is None for ref in refs if ref.name in tensors)
 
     def _open_lanes(self, call: Call) -> set[str]:
-        """The other lanes on which not all that a call does lies between its first and its last op on `compute`."""
+        """Return the other lanes on which a call has ops that are not enclosed by its first and last op on
+        `compute`."""
         lanes = {op.lane for op in call.ops}
         others = lanes - {LANE}
         if not others or LANE not in lanes or HOST in lanes:
@@ -114,12 +117,12 @@ class StandIns:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SegmentedProgram:
-    """A role's program in nodes: `program` is the expansion, in which an op of kind `call` stands for a segment.
+    """A role's program as nodes: `program` is the expansion, in which an op of kind `call` represents a segment.
 
-    segments   [num_nodes] the segment that a node stands for, None where the node is an op as it is
-    blocks     [num_nodes] its ops
-    followers  [num_nodes] of a segment, the equal one that begins at once when it ends: all else that this one waits
-               for is done when the first begins, and nothing else waits for the first; -1: there is none
+    segments   [num_nodes] the segment that a node represents, None if the node is a single op
+    blocks     [num_nodes] the ops of the segment
+    followers  [num_nodes] for a segment, the equal one that begins immediately when it ends: all else that the follower
+               waits for is done when the first begins, and nothing else waits for the first; -1 if there is none
     """
 
     schedule: Schedule
@@ -131,7 +134,7 @@ class SegmentedProgram:
 
     @classmethod
     def of_ops(cls, schedule: Schedule, role: Role, program: ExpandedProgram | None = None) -> SegmentedProgram:
-        """A role with every op as a node; `program`: its expansion, if it is at hand."""
+        """Return a role's program with every op as a node; `program`: its expansion, if available."""
         every = program or expand(schedule, role)
         num = every.num_ops
         return cls(
@@ -145,31 +148,31 @@ class SegmentedProgram:
 
     @cached_property
     def expanded(self) -> ExpandedProgram:
-        """The role's program with every op."""
+        """The role's program with every op as a node."""
         return self.program if self.num_ops == self.program.num_ops else expand(self.schedule, self.role)
 
     def block(self, node: int) -> tuple[Op, ...]:
-        """The ops of the segment that a node stands for."""
+        """Return the ops of the segment that a node represents."""
         block = self.blocks[node]
         assert block is not None, f"node {node} of role {self.role.name} is an op, not a segment"
         return block
 
     def segment(self, node: int) -> Segment:
-        """The segment that a node stands for; equal ones have the same ops."""
+        """Return the segment that a node represents; equal segments have the same ops."""
         segment = self.segments[node]
         assert segment is not None, f"node {node} of role {self.role.name} is an op, not a segment"
         return segment
 
     @property
     def num_ops(self) -> int:
-        """Ops of the program, those within calls counted one by one."""
+        """Number of ops of the program, including those within segments."""
         return sum(1 if block is None else len(block) for block in self.blocks)
 
 
 def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedProgram:
-    """A role's program in as few nodes as may be; every op is a node where `whole` calls are not wanted.
+    """Return a role's program in as few nodes as possible; with `whole` false, every op is a node.
 
-    Raises InputError as `expand`.
+    Raises InputError as `expand` does.
     """
     if not whole:
         return SegmentedProgram.of_ops(schedule, role)
@@ -201,8 +204,8 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
 def segmented_roles(
     schedule: Schedule, program: ExpandedProgram | None = None, whole: bool = True
 ) -> tuple[SegmentedProgram, ...]:
-    """All roles, their calls `whole` where that may be. Of one role none is, as its calls overlap; `program`: its
-    expansion, if it is at hand."""
+    """Return the programs of all roles, their calls `whole` if possible. A single role is never merged, as its calls
+    overlap; `program`: its expansion, if available."""
     if len(schedule.roles) == 1:
         return (SegmentedProgram.of_ops(schedule, schedule.roles[0], program),)
     return tuple(segmented(schedule, role, whole) for role in schedule.roles)
@@ -211,7 +214,8 @@ def segmented_roles(
 def _nodes(
     role: Role, stand_ins: StandIns, parts: list[list[Segment]]
 ) -> tuple[tuple[Call, ...], list[Segment | None]]:
-    """The role's calls in their parts, with one op each where that stands for a part, and what the nodes stand for."""
+    """Return the role's calls divided into their parts, each represented by one op if possible, and the segment of each
+    node."""
     calls: list[Call] = []
     segments: list[Segment | None] = []
     for call, its_parts in zip(role.calls, parts, strict=True):
@@ -228,7 +232,7 @@ def _nodes(
 
 
 def _followers(program: ExpandedProgram, segments: list[Segment | None]) -> list[int]:
-    """Of each node that stands for a segment, the equal one that begins at once when it ends; -1: none."""
+    """Return for each segment node the equal one that begins immediately when it ends; -1 if there is none."""
     out = [-1] * program.num_ops
     if LANE not in program.lanes:
         return out
@@ -249,7 +253,7 @@ def _followers(program: ExpandedProgram, segments: list[Segment | None]) -> list
 
 
 def _new_waits(program: ExpandedProgram) -> Iterator[tuple[int, list[Wait]]]:
-    """Every node with what it waits for that none before it on its lane has waited for."""
+    """Yield every node with its waits that no earlier node on its lane has had."""
     known: defaultdict[int, dict[int, int]] = defaultdict(dict)  # lane → what it has waited for on others
     for node, waits in enumerate(program.waits):
         waited_for = known[program.lane[node]]
@@ -261,8 +265,8 @@ def _new_waits(program: ExpandedProgram) -> Iterator[tuple[int, list[Wait]]]:
 def _disturbed(
     schedule: Schedule, program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]
 ) -> dict[int, set[int]]:
-    """Nodes that stand for segments but may not, as an op in their middle waits or is waited for: the ops before which
-    they are to be cut."""
+    """Return the segment nodes that must be cut because an op in their middle waits or is awaited, each with the ops
+    before which to cut it."""
     if len(program.lanes) == 1:
         return {}
     by_lane = program.by_lane
@@ -282,8 +286,8 @@ def _disturbed(
 def _cuts(
     schedule: Schedule, program: ExpandedProgram, node: int, block: tuple[Op, ...], other: int, is_awaited: bool
 ) -> set[int]:
-    """The ops before which the segment at `node` is to be cut: where another one than its first on the lane waits for
-    `other`, or `other` for another one than its last; all, where it is no op alone."""
+    """Return the ops before which to cut the segment at `node`: where an op other than its first on the lane waits for
+    `other`, or `other` waits for one other than its last; every op if no single op is the cause."""
     touched = _touched_by(program, other)
     call = program.calls[node]
     places = [i for i, op in enumerate(block) if _conflict(_touched(schedule, op, call), touched)]
@@ -296,7 +300,7 @@ def _cuts(
 
 
 def _holds_host(program: ExpandedProgram, node: int) -> bool:
-    """Whether all that is issued later waits for the op."""
+    """Return whether everything issued later waits for the op."""
     return program.lanes[program.lane[node]] == HOST or getattr(program.ops[node], "blocking", False)
 
 

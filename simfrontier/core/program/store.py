@@ -51,9 +51,9 @@ OP_KINDS: Final = frozenset(name for name, kind in KINDS.items() if kind.in_file
 
 
 def to_json(schedule: Schedule) -> str:
-    """Canonical JSON: keys sorted, no floats, every op and every block once, calls as nested loops.
+    """Return canonical JSON: keys sorted, no floats, every op and every block once, calls as nested loops.
 
-    Equal schedules give equal text, in whatever order their parts were made or shared.
+    Equal schedules give equal text, regardless of the order in which their parts were created or shared.
     """
     tables = StoredBlocks(schedule)
     roles = [
@@ -79,12 +79,12 @@ def to_json(schedule: Schedule) -> str:
 
 
 def digest(schedule: Schedule) -> str:
-    """SHA-256 of the canonical JSON, in hexadecimal."""
+    """Return the SHA-256 digest of the canonical JSON, in hexadecimal."""
     return hashlib.sha256(to_json(schedule).encode("ascii")).hexdigest()
 
 
 def save(schedule: Schedule, path: Path) -> None:
-    """Write the canonical JSON (and a newline); the file is there as a whole or not at all. Raises InputError."""
+    """Write the canonical JSON (and a newline); the file is written completely or not at all. Raises InputError."""
     write_whole(path, to_json(schedule) + "\n")
 
 
@@ -94,9 +94,9 @@ def load(path: Path, large: bool = False) -> Schedule:
 
 
 def from_json(text: str, where: str, large: bool = False) -> Schedule:
-    """Return the schedule that a JSON text describes; `where` (a file name) opens every message.
+    """Return the schedule that a JSON text describes; `where` (a file name) prefixes every message.
 
-    Raises InputError, also for one that means more ops than usual, or than a `large` one may: they are counted before
+    Raises InputError, also if it has more ops than usual, or than a `large` schedule may have: they are counted before
     anything is expanded.
     """
     value = headed(json_of(text, where, "schedule", no_fraction), "schedule", FORMAT, VERSION, where)
@@ -115,8 +115,8 @@ def from_json(text: str, where: str, large: bool = False) -> Schedule:
 
 
 class StoredBlocks:
-    """Equal ops and equal blocks once, in the order in which the calls first use them: `ops`, `blocks` of numbers of
-    ops, and `block_of`, the stored block of each of the schedule's."""
+    """Distinct ops and blocks in the order in which the calls first use them: `ops`, `blocks` of numbers of ops, and
+    `block_of`, the stored block of each block of the schedule."""
 
     def __init__(self, schedule: Schedule) -> None:
         ops: dict[Op, int] = {}
@@ -136,7 +136,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 class Form(NamedTuple):
-    """How a value stands in a file."""
+    """Conversion of a value from and to a file."""
 
     read: Callable[[Node], Any]
     write: Callable[[Any], Any] = _as_it_is
@@ -152,14 +152,14 @@ def _two(node: Node, first: Callable[[Node], Any], second: Callable[[Node], Any]
 
 
 def _piece(node: Node) -> Piece:
-    """[number, count, label, axes]"""
+    """Read [number, count, label, axes]."""
     number, count, label, axes = node.items(4)
     most = count.whole(2)
     return Piece(number.whole(0, most - 1), most, label.name(), axes.texts())
 
 
 def _ref(node: Node) -> Ref:
-    """A name, or [name, layer, micro-batch]."""
+    """Read a name, or [name, layer, micro-batch]."""
     if isinstance(node.value, str):
         return Ref(node.name())
     name, layer, micro = node.items(3)
@@ -171,7 +171,7 @@ def _written_ref(ref: Ref) -> Any:
 
 
 def _refs(node: Node) -> tuple[Ref, ...]:
-    """References; a run over layers as [times, references, layer step]."""
+    """Read references; a run over layers is [times, references, layer step]."""
     refs: list[Ref] = []
     for item in node.items():
         if isinstance(item.value, list) and item.value and not isinstance(item.value[0], str):
@@ -225,7 +225,7 @@ _CHOICES: Final[Mapping[str, Form]] = {  # by the name of a field
 
 
 class Stored(NamedTuple):
-    """A field in a file: its form, and whether it always stands there."""
+    """A field in a file: its form, and whether it is required."""
 
     form: Form
     is_required: bool
@@ -233,7 +233,7 @@ class Stored(NamedTuple):
 
 @cache
 def _fields(of: type) -> Mapping[str, Stored]:
-    """The fields of a class that stand in files."""
+    """Return the fields of a class that are stored in files."""
     types = get_type_hints(of)
     return {
         each.name: Stored(
@@ -250,14 +250,14 @@ def _form(of: Any) -> Form:
 
 
 def _values(node: Node, stored: Mapping[str, Stored]) -> dict[str, Any]:
-    """The values of a table with these fields."""
+    """Read the values of a table with these fields."""
     required = [name for name, each in stored.items() if each.is_required]
     members = node.keys(required, [name for name in stored if name not in required])
     return {name: stored[name].form.read(member) for name, member in members.items()}
 
 
 def _written(value: Tensor | Op) -> dict[str, Any]:
-    """A table of the fields of a value."""
+    """Return a table of the fields of a value."""
     of: type = type(value)
     held = {name: (each, getattr(value, name)) for name, each in _fields(of).items()}
     return {name: each.form.write(own) for name, (each, own) in held.items() if own or each.is_required}
@@ -289,7 +289,7 @@ def _written_tensor(tensor: Tensor) -> dict[str, Any]:
 
 
 def _refuse_unknown(node: Node, tensors: Mapping[str, Tensor], pools: Mapping[str, int]) -> None:
-    """Tensors are of weights and from pools that the schedule has."""
+    """Check that tensors refer only to weights and pools of the schedule."""
     weights = {name for name, tensor in tensors.items() if tensor.role == "weight"}
     for name, tensor in tensors.items():
         for key, known in (("pool", pools), ("weight", weights)):
@@ -314,7 +314,7 @@ def _op(node: Node) -> Op:
 
 
 def _model_op(node: Node, kind: ModelKind) -> Compute:
-    """An op of the model, whose name is made of what it computes."""
+    """Read an op of the model, whose name is composed of its module, streams and part."""
     named = {
         "module": Stored(_FORMS[str], True),
         "streams": Stored(_FORMS[_Labels], False),
@@ -326,7 +326,7 @@ def _model_op(node: Node, kind: ModelKind) -> Compute:
 
 
 def _with_kernel(node: Node, op: Compute) -> Compute:
-    """An op whose kernel, if it has one, is of its kind."""
+    """Return the op after checking that its kernel, if any, fits its kind."""
     passing = sorted(name for name, each in KINDS.items() if isinstance(each, ModelKind) and each.has_passes)
     if op.kernel and not (op.kind in passing and op.reads and op.writes):
         node.key("kernel").fail(f"is of {' and '.join(passing)} only, with reads and writes, not of a {op.kind}")
@@ -374,7 +374,7 @@ def _items(node: Node, blocks: Sequence[tuple[Op, ...]], depth: int) -> tuple[It
 
 
 def _item(node: Node, blocks: Sequence[tuple[Op, ...]], depth: int) -> Item:
-    """A call as [label, block, layer, micro-batch], or a loop with its calls as they are the first time."""
+    """Read a call as [label, block, layer, micro-batch], or a loop with the calls of its first iteration."""
     if not isinstance(node.value, dict):
         label, number, layer, micro = node.items(4)
         block = number.whole(0, len(blocks) - 1)

@@ -16,7 +16,7 @@ LANE = "sweep"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepCall:
-    """One collective over `axes` of a message of (about) so many bytes: whole pieces of FP32 numbers."""
+    """One collective over `axes` of a message of about `num_bytes` bytes (whole chunks of FP32 numbers)."""
 
     kind: CollectiveKind
     axes: tuple[str, ...]
@@ -28,8 +28,8 @@ class SweepCall:
 
 
 def sweep(mesh: Mesh, probes: Iterable[SweepCall]) -> Schedule:
-    """The probes in their order on one lane, each on tensors of its own; an all-gather begins with what is there, a
-    reduction with what the ranks have."""
+    """Return a schedule of the probes in order on one lane, each on its own tensors; inputs are persistent, so that
+    every collective can begin at once."""
     tensors: dict[str, Tensor] = {}
     ops: list[Op] = []
     for probe in probes:

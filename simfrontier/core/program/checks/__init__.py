@@ -1,1 +1,1 @@
-"""The rules of the checker: of tensors and single ops, of values and accesses in whole programs, of shared calls."""
+"""Rules of the checker: for tensors and single ops, for values and accesses in whole programs, and for shared calls."""

@@ -1,5 +1,5 @@
-"""The rules of backward passes: an op named after another (`qkv.dgrad` after `qkv`) makes gradients of what that one
-reads, from every gradient of what it makes and from no other."""
+"""Rules of backward passes: an op named after another (`qkv.dgrad` after `qkv`) computes gradients of that op's
+operands, from every gradient of its results and from no other gradient."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_NAMED: Final = 6  # of ops that a finding lists
 
 
 def check_gradients(schedule: Schedule, findings: Findings) -> None:
-    """Every op of the model that makes gradients."""
+    """Check every op of the model that computes gradients."""
     works = [op for op in schedule.ops if isinstance(op, Compute) and is_work(op)]
     kinds = {op.name: op.kind for op in works}
     graph = _Graph([_named(op, schedule.tensors) for op in works], schedule.tensors)
@@ -30,8 +30,8 @@ def check_gradients(schedule: Schedule, findings: Findings) -> None:
 
 
 def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
-    """Ops that read a value, or the gradient of a result, of other layers or micro-batches than the op does, or has it,
-    whose gradients they make."""
+    """Yield the gradient ops that read a value, or the gradient of a result, of other layers or micro-batches than
+    their forward op has it."""
     places: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)  # of the calls of a block
     for call in role.calls:
         places[call.block].add((call.layer, call.micro))
@@ -59,13 +59,13 @@ def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
 
 
 def _source(op: Compute) -> str:
-    """The op whose gradients one makes; nothing of another."""
+    """Return the name of the op whose gradients an op computes; empty for other ops."""
     return op.named.forward.text if op.named.part else ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Op:
-    """An op by the values that it touches (`x.again` is `x`), without states and tokens."""
+    """An op with the values that it touches (`x.again` counts as `x`), without states and tokens."""
 
     name: str
     kind: ModelKind
@@ -80,7 +80,7 @@ class _Op:
 
 
 def _faults(graph: _Graph) -> Iterator[tuple[str, Fault]]:
-    """(name of an op, fault)."""
+    """Yield (name of an op, fault)."""
     for op in graph.ops:
         if op.source and op.source not in graph.forward:
             yield op.name, (f"an op {op.source}, of which this makes gradients", "none")
@@ -118,8 +118,8 @@ def _is_bias(kind: ModelKind, tensor: Tensor) -> bool:
 
 
 class _Graph:
-    """Which values are sums of which, which are gradients of which, and which ops each gradient went through: sets as
-    bits, one for each value and op."""
+    """Relations between values: sums and their terms, gradients and their values, and the ops that each gradient passed
+    through. Sets are bit masks, with one bit per value or op."""
 
     def __init__(self, ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> None:
         self.ops, self.tensors = ops, tensors
@@ -154,7 +154,7 @@ class _Graph:
         self.paths = self._gradient_paths()
 
     def _gradients(self) -> dict[str, int]:
-        """The values that each value is a gradient of."""
+        """Return for each gradient the set of values of which it is the gradient."""
         out: defaultdict[str, int] = defaultdict(int)
         for op in self.ops:
             if op.kind.ends:
@@ -169,7 +169,8 @@ class _Graph:
         return {value: wrt for value, wrt in out.items() if wrt}
 
     def _inputs(self, end: _Op) -> tuple[str, ...]:
-        """What a loss makes a gradient of: values of that shape that it reads, or that its other ops make it of."""
+        """Return the values of which a loss computes the gradient: operands of the gradient's shape, and those from
+        which other ops of the loss compute them."""
         shapes = {self.tensors[value].shape for value in end.writes if value in self.tensors}
         known: dict[str, None] = {}
         waiting = list(end.reads)
@@ -181,7 +182,7 @@ class _Graph:
         return tuple(known)
 
     def _gradient_paths(self) -> dict[str, int]:
-        """The ops of the forward pass that each gradient went through."""
+        """Return for each gradient the set of forward ops that it passed through."""
         edges: defaultdict[str, list[str]] = defaultdict(list)
         own: defaultdict[str, int] = defaultdict(int)
         for op in self.ops:
@@ -198,17 +199,18 @@ class _Graph:
         return _reachable(edges, own)
 
     def results_with_gradient(self, source: str, gradient: str) -> Iterator[str]:
-        """The results of an op of the forward pass that a value is a gradient of."""
+        """Return the results of a forward op of which a value is the gradient."""
         wrt = self.gradients.get(gradient, 0)
         results = self.forward[source].writes if source in self.forward else ()
         return (value for value in results if wrt & self.bit[value])
 
     def _reached(self, values: Sequence[str]) -> int:
-        """Values, and all sums that they are parts of."""
+        """Return the set of values and of all sums of which they are terms."""
         return _any(self.summed[value] for value in values)
 
     def parted(self, op: _Op) -> tuple[list[str], list[str], list[str]]:
-        """The gradients that an op reads: of what its forward op makes, of what that reads (by other paths), others."""
+        """Return the gradients that an op reads in three lists: of its forward op's results, of the forward op's
+        operands (from other paths), and others."""
         source = self.forward[op.source]
         made, read = self._reached(source.writes), self._reached(source.reads)
         parts: tuple[list[str], list[str], list[str]] = ([], [], [])
@@ -218,7 +220,7 @@ class _Graph:
         return parts
 
     def faults(self, op: _Op) -> Iterator[Fault]:
-        """What is wrong with an op that makes gradients."""
+        """Yield the faults of an op that computes gradients."""
         source = self.forward[op.source]
         kind = op.kind
         if kind.name not in (source.kind.name, source.kind.gradient) and not kind.sums:
@@ -239,7 +241,7 @@ class _Graph:
         yield from self._order(op, source, gradients, other_ways)
 
     def _operands(self, op: _Op, source: _Op, gradients: list[str]) -> Iterator[Fault]:
-        """What an op reads beside gradients is what its kind needs of the forward op."""
+        """Check that an op reads, besides gradients, what its kind needs of the forward op."""
         needs, read = op.kind.needs, {*op.reads, *op.weights}
         operands = {*source.reads, *source.writes, *source.weights}
         if "operands" in needs and not read.issuperset(source.reads):
@@ -254,8 +256,8 @@ class _Graph:
             yield f"one of {_text(sorted(operands))}, which {source.name} reads or makes", _text(op.reads)
 
     def _order(self, op: _Op, source: _Op, gradients: list[str], other_ways: list[str]) -> Iterator[Fault]:
-        """Gradients stand side by side, in the order of results; first or last, but for products'. Those that come by
-        other ways stand last."""
+        """Check that gradients stand side by side, in the order of the results; first or last, except in products.
+        Gradients from other paths stand last."""
         last = [op.reads.index(value) for value in other_ways]
         if last and min(last) < len(op.reads) - len(last):
             yield f"{_text(other_ways)}, gradients that come by other ways, last", _text(op.reads)
@@ -270,7 +272,7 @@ class _Graph:
             yield f"{_text(gradients)} {'last' if op.kind.gradients_last else 'first'}", _text(op.reads)
 
     def _ops_text(self, ops: int) -> str:
-        """The first of some ops by name, and how many more there are."""
+        """Return the names of the first of some ops, and the number of further ones."""
         names: list[str] = []
         left = ops
         while left and len(names) < MAX_NAMED:
@@ -279,11 +281,12 @@ class _Graph:
         return ", ".join(sorted(names) + [f"and {left.bit_count()} more"] * (left > 0))
 
     def _place(self, gradient: str, source: _Op) -> int:
-        """The first result of an op that a value is a gradient of."""
+        """Return the index of the first result of an op of which a value is the gradient."""
         return next(at for at, value in enumerate(source.writes) if self.gradients[gradient] & self.summed[value])
 
     def ends(self) -> Iterator[tuple[str, Fault]]:
-        """A loss reads first what it makes a gradient of, and all that its other ops need."""
+        """Check that a loss first reads the value of which it computes the gradient, and all that its other ops
+        need."""
         for op in self.ops:
             inputs = self.inputs.get(op.name, ())
             if not op.kind.ends or op.source:
@@ -297,7 +300,7 @@ class _Graph:
                     yield op.name, (f"{_text(lacking)}, which {other.name} reads", _text(op.reads))
 
     def _factors(self, op: _Op, source: _Op, gradients: list[str]) -> Iterator[Fault]:
-        """The gradient of a product of several factors is one by all but one of them: the one whose gradient it is."""
+        """Check that the gradient of a product reads all factors but one: the factor whose gradient it computes."""
         others = [each for each in op.factors if each not in gradients]
         factors, own = source.factors, op.kind.parts.get(op.part) if op.part else None
         places = range(len(factors)) if own is None else [own]
@@ -308,7 +311,7 @@ class _Graph:
             yield f"{' or '.join(_text(each) for each in allowed)}, of the factors of {source.name}", _text(others)
 
     def faults_of_fused(self, op: _Op) -> Iterator[Fault]:
-        """What is wrong with one that makes the gradient of a product with what its source makes, too."""
+        """Yield the faults of an op that also computes the gradient of the product that uses its source's result."""
         source = self.forward[op.source]
         user = next((each for value in source.writes for each in self.users[value]), source)
         made = self._reached(user.writes)
@@ -318,8 +321,8 @@ class _Graph:
             yield f"a gradient of {_text(user.writes)}, and {_text(wanted)}", _text(op.reads)
 
     def untrained(self) -> Iterator[tuple[str, Fault]]:
-        """Where one weight of an op has a gradient, all have, by ops that are named after it; no other makes any. (A
-        weight may have gradients by ops of several streams.)"""
+        """Check that if one weight of an op has a gradient, all have, computed by ops that are named after it; no other
+        op computes any. (A weight may have gradients from ops of several streams.)"""
         made: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for op in self.ops:
             made[op.source].update(dict.fromkeys(op.weight_gradients))
@@ -334,7 +337,7 @@ class _Graph:
                 yield source, (wanted, _text(list(weights)))
 
     def unlike(self) -> Iterator[tuple[str, Fault]]:
-        """All ops that make gradients of one op read the same gradients, in the same order."""
+        """Check that all ops that compute gradients of one op read the same gradients, in the same order."""
         first: dict[str, tuple[str, list[Ref]]] = {}
         for op in self.ops:
             if op.source not in self.forward or op.kind.adds_values:
@@ -347,7 +350,7 @@ class _Graph:
 
 
 def _reachable(edges: Mapping[str, Iterable[str]], bits: Mapping[str, int]) -> dict[str, int]:
-    """Of every node with edges or bits: its own bits and those of all that can be reached from it."""
+    """Return for each node the union of its own bits and those of all nodes reachable from it."""
     out = {node: bits.get(node, 0) for node in (*edges, *bits)}
     changed = True
     while changed:
@@ -360,7 +363,7 @@ def _reachable(edges: Mapping[str, Iterable[str]], bits: Mapping[str, int]) -> d
 
 
 def _any(sets: Iterable[int]) -> int:
-    """What is in any of some sets of bits."""
+    """Return the union of some bit sets."""
     union = 0
     for each in sets:
         union |= each

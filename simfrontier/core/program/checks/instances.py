@@ -1,5 +1,5 @@
-"""The rules of instances: each is written before it is read, and read before it is written again or the step ends;
-states are written once."""
+"""Rules of instances: each is written before it is read, and read before it is written again or the step ends; states
+are written once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Moment = tuple[Ref, int]  # a state, and the micro-batch in which it changes (0:
 
 
 def check_instances(schedule: Schedule, checked: CheckedRole) -> None:
-    """Walk through a role's program. Only in a training step must all that is written be read."""
+    """Check a role's program. Only a training step must read everything that it writes."""
     walk = _Walk(schedule, checked)
     walk.reads_of_written()
     if any(renews_weights(op) for op in schedule.ops):
@@ -24,13 +24,13 @@ def check_instances(schedule: Schedule, checked: CheckedRole) -> None:
 
 
 class _Walk:
-    """One role's way through its program."""
+    """Pass through one role's program."""
 
     def __init__(self, schedule: Schedule, checked: CheckedRole) -> None:
         self.checked, self.program, self.tensors = checked, checked.program, schedule.tensors
 
     def reads_of_written(self) -> None:
-        """What does not outlast the step is written before it is read."""
+        """Check that tensors that are not persistent are written before they are read."""
         program = self.program
         known: set[Ref] = set()
         lasting = {name for name, tensor in self.tensors.items() if tensor.persistent}
@@ -53,9 +53,9 @@ class _Walk:
         return f"it is written later, by {title_of(program.ops[later], program.calls[later])}"
 
     def unread(self) -> None:
-        """A value, gradient, sum or code that is written is read before the step ends, and before it is written again;
-        a value, which the backward pass may need, is never written again. Tokens may be written for whoever asks; what
-        a layer that is computed again passes on is left, and the mask of a dropout that is."""
+        """Check that each value, gradient, sum or encoded tensor is read before the step ends and before it is written
+        again; a value, which the backward pass may need, is written only once. Exempt are tokens, the output of a
+        recomputed layer, and the mask of a recomputed dropout."""
         program, tensors = self.program, self.tensors
         watched = {name for name, tensor in tensors.items() if not tensor.persistent and tensor.role != "token"}
         values = {name for name in watched if tensors[name].role == "activation"}
@@ -83,8 +83,8 @@ class _Walk:
             self._report("references", index, ref, READ, "read by none")
 
     def states(self) -> None:
-        """Every state that a role touches is written once, by the last op that touches it: in a step where it follows a
-        weight, else in every micro-batch. A constant never is."""
+        """Check that every state that a role touches is written once, by the last op that touches it: once per step if
+        it follows a weight, else once per micro-batch. A constant is never written."""
         touched: dict[Moment, None] = {}
         written: dict[Moment, Op] = {}
         for index, op in enumerate(self.program.ops):

@@ -1,4 +1,4 @@
-"""The layouts of tensors in canonical form on the mesh, and the rules that hold for operands of any op."""
+"""Canonical layouts of tensors on the mesh, and the rules that hold for operands of any op."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SUMS: Final[frozenset[TensorRole]] = frozenset({"gradient", "accumulator", "enc
 
 @dataclass(frozen=True, slots=True)
 class CanonicalLayout:
-    """What the rules compare of a tensor, in canonical form on the mesh."""
+    """Properties of a tensor that the rules compare, in canonical form on the mesh."""
 
     tensor: Tensor
     placement: Placement
@@ -33,7 +33,7 @@ class CanonicalLayout:
 
 
 class Layouts:
-    """The canonical layouts of all tensors; each method yields what is wrong with operands."""
+    """The canonical layouts of all tensors; each method yields faults of operands."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -50,11 +50,12 @@ class Layouts:
         return self.of[ref.name].tensor
 
     def without_tokens(self, refs: Iterable[Ref]) -> tuple[Ref, ...]:
-        """An op may wait for tokens and write some, whatever else it does."""
+        """Return references without tokens: any op may wait for tokens and write some."""
         return tuple(ref for ref in refs if self.tensor(ref).role != "token")
 
     def unknown(self, op: Op) -> Iterator[RuleFault]:
-        """Tensors and axes that an op names, but the schedule has not. The nearest name is looked for once."""
+        """Yield tensors and axes that an op names but the schedule lacks. The nearest tensor name is searched only
+        once."""
         for ref in (*op.reads, *op.writes, *op.accumulates):
             if ref.name not in self.of:
                 hint = "" if self._has_unknown else f"; {nearest(ref.name, self.of)}"
@@ -65,7 +66,7 @@ class Layouts:
                 yield "references", f"an axis of the mesh; {nearest(axis, self.mesh.names)}", f"{axis!r}"
 
     def offsets(self, op: Op) -> Iterator[RuleFault]:
-        """No op asks for a layer or micro-batch of a tensor that has none."""
+        """Check that no op refers to a layer or micro-batch of a tensor that has none."""
         for ref in (*op.reads, *op.writes, *op.accumulates):
             tensor = self.tensor(ref)
             for aspect, offset, is_per in (
@@ -98,7 +99,7 @@ class Layouts:
         yield from self.stacked(name, ())
 
     def like(self, name: str, other: str) -> Iterator[RuleFault]:
-        """A plain tensor that lies as another one does."""
+        """Check that a plain tensor has the placement and shape of another."""
         yield from self.placed(name, self.of[other].placement, f" like {other}")
         yield from self.plain(name)
         if self.of[name].tensor.shape != self.of[other].tensor.shape:
@@ -107,7 +108,7 @@ class Layouts:
     # ── pairs: what goes in comes out ──
 
     def pairs(self, op: Op, src: tuple[Ref, ...], dst: tuple[Ref, ...]) -> Iterator[RuleFault]:
-        """Operands that pair up are of one logical tensor each."""
+        """Check that paired operands are forms of one logical tensor."""
         src, dst = self.without_tokens(src), self.without_tokens(dst)
         if len(src) != len(dst) or not src:
             got = f"{len(src)} sources and {len(dst)} targets"
@@ -136,7 +137,7 @@ class Layouts:
 
 
 def _roles_of_pair(kind: str, src: Tensor, dst: Tensor) -> Iterator[RuleFault]:
-    """The roles that a collective, an exchange or a local move may read and write."""
+    """Check the tensor roles that a collective, an exchange or a local copy reads and writes."""
     known, weight = KINDS[kind], src.weight
     sums = known.sums if isinstance(known, CallKind) else isinstance(known, CopyKind) and known.adds
     allowed = (_SUMS if sums else _GIVES) if weight is not None else {src.role, "encoded"}
@@ -162,7 +163,7 @@ def _axes_of(op: Op) -> Iterable[str]:
 
 
 def by_dimension(placement: Placement) -> Placement:
-    """The same placement with its shards in the order of dimensions: only within one does their order matter."""
+    """Return the same placement with its shards sorted by dimension: their order matters only within one dimension."""
     if len(placement.shards) < 2:
         return placement
     return replace(placement, shards=tuple(sorted(placement.shards, key=lambda shard: shard[1])))
@@ -190,8 +191,8 @@ Order = tuple[str, ...]  # axes that are digits of a flat index, the first slowe
 
 
 def check_layouts(schedule: Schedule, findings: Findings) -> None:
-    """A gather fills its target, and a scatter takes its source, with the digits of its axes first: local ops put them
-    in the order of the nesting, all others take that order as given."""
+    """Check the order of digits: a gather fills its target, and a scatter reads its source, with the digits of its axes
+    first. Local ops convert to the order of the nesting, which all other ops assume."""
     turned: dict[str, Order] = {}
     mesh, tensors = schedule.mesh, schedule.tensors
     for op in schedule.ops:
@@ -215,6 +216,6 @@ def check_layouts(schedule: Schedule, findings: Findings) -> None:
 
 
 def _order(tensor: Tensor, schedule: Schedule, first: Order = ()) -> Order:
-    """The digits that a rank holds of a tensor, those of a collective before the others."""
+    """Return the digits that a rank holds of a tensor, with those of a collective (`first`) before the others."""
     free = [axis for axis in schedule.mesh.live(tensor.nesting) if axis not in tensor.placement.flat]
     return (*first, *(axis for axis in free if axis not in first))

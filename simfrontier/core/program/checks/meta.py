@@ -1,4 +1,4 @@
-"""The rules of a schedule's meta data: its numbers are those of its program, and its mesh has no idle axis."""
+"""Rules of a schedule's metadata: its numbers match the program, and its mesh has no idle axis."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from simfrontier.core.program.op_kind import ModelFacts, NormKind
 
 
 def check_meta(schedule: Schedule, findings: Findings) -> None:
-    """Of a training step: `num_layers` and `grad_accum` are those of its calls, `clip` that of its norms, `optimizer`
-    that of its steps, and every axis divides something."""
+    """Check a training step: `num_layers` and `grad_accum` must match its calls, `clip` its norms, `optimizer` its
+    update ops, and every axis must divide work or data."""
     if not any(renews_weights(op) for op in schedule.ops):
         return
     layers, micros = _counted(schedule)
@@ -31,7 +31,7 @@ def check_meta(schedule: Schedule, findings: Findings) -> None:
 
 
 def _idle(schedule: Schedule) -> list[str]:
-    """The axes of more than one coordinate along which all ranks do and hold the same."""
+    """Return the axes of more than one coordinate along which all ranks do and hold the same."""
     busy = {role.at[0] for role in schedule.roles if role.at is not None}
     for op in schedule.ops:
         if isinstance(op, Compute):
@@ -43,7 +43,8 @@ def _idle(schedule: Schedule) -> list[str]:
 
 
 def _counted(schedule: Schedule) -> tuple[int, int]:
-    """(layers of weights, micro-batches) that the calls reach; where no weight is of a layer, the stated number."""
+    """Return (layers of weights, micro-batches) that the calls reach; the stated number of layers if no weight belongs
+    to a layer."""
     weights = {name for name, tensor in schedule.tensors.items() if tensor.role == "weight" and tensor.per_layer}
     ahead = [
         max((ref.layer for op in block for ref in (*op.reads, *op.writes) if ref.name in weights), default=None)
@@ -57,8 +58,8 @@ def _counted(schedule: Schedule) -> tuple[int, int]:
 
 
 def _of_steps(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """Gradients are clipped by their own norms where no norm is of two of them, as `clip` says. Weights are stepped by
-    Adam where nothing is said, else by what `optimizer` says."""
+    """Check `clip` and `optimizer`: gradients are clipped individually, as `clip` then says, if no norm covers two of
+    them. Weights are updated by the stated optimizer (default: Adam)."""
     norms = [op for op in schedule.ops if isinstance(kind_of(op), NormKind)]
     singly = bool(norms) and all(len(op.reads) == 1 and op.writes for op in norms)
     clip, optimizer = schedule.meta.get("clip"), schedule.meta.get("optimizer", "adam")
@@ -72,6 +73,6 @@ def _of_steps(schedule: Schedule) -> Iterator[tuple[str, str]]:
 
 
 def _of_extras(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """What schedules of extras' models state otherwise than their ops have it."""
+    """Yield the meta entries of extras' models that contradict the ops."""
     for facts in added("model_facts", ModelFacts):
         yield from facts.stated(schedule)

@@ -1,4 +1,4 @@
-"""Order of calls that roles share: equal calls in equal order, and every role runs to its end."""
+"""Order of the calls that roles share: equal calls in equal order, and every role runs to its end."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ OpCall = tuple[Op, Call]
 
 
 def check_comms(schedule: Schedule, findings: Findings) -> None:
-    """A communicator spans one set of axes, and the calls that roles share come in one order, of one kind and size,
-    in all of them."""
+    """Check that a communicator spans one set of axes, and that roles issue their shared calls in one order, with equal
+    kinds and sizes."""
     span: dict[str, frozenset[str]] = {}
     for op in schedule.ops:
         if isinstance(op, Collective) and span.setdefault(op.comm, frozenset(op.axes)) != frozenset(op.axes):
@@ -48,7 +48,7 @@ def _same_calls(schedule: Schedule, findings: Findings) -> None:
 
 
 def members_by_op(schedule: Schedule) -> dict[int, tuple[CallSequence, tuple[int, ...]]]:
-    """For each op (by its number) that roles share: the sequence it is in, and the numbers of the roles."""
+    """Return for each shared op (by its number) its sequence, and the numbers of the roles that share it."""
     moves = [op for op in schedule.ops if isinstance(op, Collective | Exchange)]
     return {op.number: (sequence_of(op), members) for op in moves if (members := members_of(op, schedule))}
 
@@ -60,7 +60,7 @@ def _compare(
     calls: tuple[list[OpCall], list[OpCall]],
     findings: Findings,
 ) -> None:
-    """Report the first call of two roles that differs, or that the numbers of calls differ."""
+    """Report the first call of two roles that differs, or differing numbers of calls."""
     name = sequence if isinstance(sequence, str) else f"{sequence[0]} between {sequence[1]} and {sequence[2]}"
     where, like = f"communicator {name}", f"role {roles[0].name}"
     for at, (first, (op, call)) in enumerate(zip(*calls, strict=False)):
@@ -78,7 +78,7 @@ def _compare(
 
 
 def _signature(schedule: Schedule, op: Op, call: Call) -> str:
-    """What all ranks of a call must agree on; of an exchange also which instances go where."""
+    """Return the properties on which all ranks of a call must agree; for an exchange including the instances sent."""
     num_bytes = sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in op.reads)
     if isinstance(op, Collective):
         return f"{op.kind} over {'+'.join(op.axes)} of {num_bytes} bytes ({op.codec}, {op.via})"
@@ -101,7 +101,8 @@ Brought = TypeVar("Brought")
 
 
 class SharedCalls(Generic[Brought]):
-    """Of each sequence of calls, call by call, what every role that has reached it has brought."""
+    """Contributions of roles to shared calls: for each sequence and call, the contribution of every role that has
+    reached it."""
 
     def __init__(self) -> None:
         self.calls: dict[CallSequence, list[dict[int, Brought]]] = defaultdict(list)
@@ -109,7 +110,8 @@ class SharedCalls(Generic[Brought]):
         self._num_reached: dict[tuple[CallSequence, int], int] = defaultdict(int)
 
     def join(self, sequence: CallSequence, role: int, brought: Brought) -> dict[int, Brought]:
-        """Record that a role reaches its next call of a sequence. Returns what all have brought to that call so far."""
+        """Record that a role reaches its next call of a sequence. Return the contributions of all roles to that call so
+        far."""
         call = self._num_reached[sequence, role]
         self._num_reached[sequence, role] += 1
         self.num_joined += 1
@@ -124,11 +126,11 @@ class SharedCalls(Generic[Brought]):
 
 
 def check_progress(schedule: Schedule, findings: Findings) -> None:
-    """Run all roles without a clock: a call that roles share is done when all of them have started it.
+    """Run all roles without a clock: a shared call is done when all of its roles have started it.
 
-    The issuing rule is monotone, so one such run that ends proves that no timing can block the schedule. An op waits
-    for ops that are issued before it, so a role by itself always ends. Segments run as their ops do; only a run that
-    is blocked is made op by op, to name what blocks it.
+    The issue rule is monotone, so one complete run proves that no timing can block the schedule. An op waits only for
+    ops issued before it, so a single role always finishes. Segments behave as their ops do; only a blocked run is
+    repeated op by op, to name the ops that block it.
     """
     if len(schedule.roles) == 1 or _Run(schedule, [part.program for part in segmented_roles(schedule)]).ends():
         return
@@ -145,7 +147,7 @@ class _Run:
         self.begun = SharedCalls[int]()  # with the op of each role that has started
 
     def ends(self) -> bool:
-        """Run as far as all roles can go; whether that is to their ends."""
+        """Run until no role can proceed; return whether all have finished."""
         moved = True
         while moved:
             moved = False
@@ -168,7 +170,7 @@ class _Run:
                 self.issuers[other].finish(waiting)
 
     def report(self, findings: Findings) -> None:
-        """What the roles wait for that have not come to their ends."""
+        """Report the ops and calls for which unfinished roles wait."""
         for number, issuer in enumerate(self.issuers):
             for index, lacking in () if issuer.is_finished else issuer.blocked():
                 needs = ", ".join(f"{need} ops done on lane {lane} (so far {done})" for lane, done, need in lacking)
@@ -185,7 +187,7 @@ class _Run:
         return title_of(self.programs[number].ops[index], self.programs[number].calls[index])
 
     def _waiting(self, number: int) -> Iterator[tuple[int, list[int]]]:
-        """The ops of a role that have started and wait for others: (op, the roles that have not joined it)."""
+        """Yield the started ops of a role that wait for others, as (op, roles that have not joined it)."""
         for calls in self.begun.calls.values():
             for here in calls:
                 if number in here:
@@ -195,7 +197,7 @@ class _Run:
                         yield here[number], absent
 
     def _absent(self, number: int) -> str:
-        """A role that has not joined a call, with the op it is at."""
+        """Return the name of a role that has not joined a call, with the op at which it waits."""
         name = self.roles[number].name
         if self.issuers[number].is_finished:
             return f"{name} (at its end)"

@@ -1,4 +1,4 @@
-"""The placement rules: what each op requires of its operands, once per distinct op of a schedule."""
+"""Placement rules: the requirements of each op on its operands, checked once per distinct op of a schedule."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORDS: Final[dict[TensorRole, str]] = {"master": "master", "optimizer": "optimi
 
 
 def check_ops(schedule: Schedule, findings: Findings) -> None:
-    """The rules of each distinct op; a finding names the first role and call that the op is in."""
+    """Check each distinct op; a finding names the first role and call that contain it."""
     rules = _Rules(schedule)
     seen: set[int] = set()
     for role in schedule.roles:
@@ -47,7 +47,7 @@ def check_ops(schedule: Schedule, findings: Findings) -> None:
 
 
 def _check_once(schedule: Schedule, call: Call, role: Role, findings: Findings) -> None:
-    """A block does each thing once: what an op writes would be written again from the same."""
+    """Check that a block contains each op that writes only once, as a second run would write the same again."""
     for op in {op.number: op for op in call.ops}.values() if len(set(call.ops)) < len(call.ops) else ():
         times = sum(each is op for each in call.ops)
         if times > 1 and op.writes:
@@ -66,7 +66,7 @@ class _Rules:
         self.norm = _NormPlacement(schedule, self.layouts)
 
     def of(self, op: Op) -> Iterator[RuleFault]:
-        """What is wrong with an op by itself."""
+        """Yield the faults of an op by itself."""
         unknown = list(self.layouts.unknown(op))
         if unknown:
             yield from unknown
@@ -121,7 +121,8 @@ class _Rules:
             yield from self._meaning(op, set(live), src.name, dst.name, merges)
 
     def _exchange(self, op: Exchange) -> Iterator[RuleFault]:
-        """What arrives is what was sent: the same tensor, in the same placement on the ranks of the other role."""
+        """Check that the received tensor equals the sent one, with the same placement on the ranks of the other
+        role."""
         layouts = self.layouts
         for sources, targets in ((op.src, op.dst), (op.back_src, op.back_dst)):
             yield from layouts.pairs(op, sources, targets) if sources else ()
@@ -137,15 +138,15 @@ class _Rules:
                     yield from layouts.stacked(name, ())
 
     def _one_value(self, src: str, dst: str) -> Iterator[RuleFault]:
-        """Activations, scalars or norms that pair up are forms of one value: `x.partial` and `x`, `norm` and
+        """Check that paired activations, scalars or norms are forms of one value: `x.partial` and `x`, `norm` and
         `norm.total`."""
         first, second = self.tensors[src], self.tensors[dst]
         if {first.role, second.role} in ({"activation"}, {"scalar"}, {"norms"}) and not _is_one_value(first, second):
             yield "placements", f"a form of {src}, the value that goes in", dst
 
     def _codecs(self, op: Collective | Exchange, src: str, dst: str) -> Iterator[RuleFault]:
-        """Either both ends are encoded with the op's codec, or neither is and the codec is their own type. What is
-        coded between two ranks is plain at both ends."""
+        """Check that both ends are encoded with the op's codec, or that neither is and the codec is their own type.
+        With encoding per hop, both ends are plain."""
         is_plain = self.tensors[src].codec is None and self.tensors[dst].codec is None
         is_per_hop = isinstance(op, Collective) and op.per_hop
         if is_plain and not is_per_hop and self.tensors[src].dtype != op.codec.name:
@@ -154,12 +155,13 @@ class _Rules:
             yield from self.layouts.coded(name, None if is_per_hop else op.codec)
 
     def _reductions(self, name: str, axes: Iterable[str]) -> set[PartialOp]:
-        """By what a tensor is still to be combined over these axes."""
+        """Return the pending reductions of a tensor over some axes."""
         held = dict(self.layouts.of[name].placement.partial)
         return {held[axis] for axis in axes if axis in held}
 
     def _meaning(self, op: Collective, axes: set[str], src: str, dst: str, merges: bool) -> Iterator[RuleFault]:
-        """The source must allow the kind over the op's axes; the target must be what the kind makes of it."""
+        """Check that the source allows this kind of collective over the op's axes, and that the target is its
+        result."""
         before, after = self.layouts.of[src].placement, self.layouts.of[dst].placement
         sharded = {axis for axis, _ in before.shards}
         allowed: tuple[str, Iterable[str]] = "partial", before.partial_axes
@@ -190,7 +192,7 @@ class _Rules:
     # ── local moves, and waits ──
 
     def _copying(self, op: Compute, kind: CopyKind) -> Iterator[RuleFault]:
-        """One tensor in another form."""
+        """Check that source and target are one tensor in two forms."""
         layouts = self.layouts
         if op.accumulates and not kind.adds:
             yield "references", f"a {op.kind} that accumulates nothing", op.accumulates[0].name
@@ -227,7 +229,7 @@ class _Rules:
     # ── work of the model ──
 
     def _model(self, op: Compute, kind: ModelKind) -> Iterator[RuleFault]:
-        """The axes that cut an op's iteration space give the placement of every operand."""
+        """Check that the axes that cut an op's iteration space give the placement of every operand."""
         labels = dict(op.iteration)
         split = {axis: label for axis, label in op.split if label in labels and self.mesh[axis] > 1}
         for label in set(split.values()):
@@ -252,7 +254,7 @@ class _Rules:
             yield from self.layouts.plain(ref.name)
 
     def _one_micro_batch(self, refs: tuple[Ref, ...]) -> Iterator[RuleFault]:
-        """All operands of an op of the model that belong to a micro-batch belong to the same one."""
+        """Check that all operands of an op of the model that belong to a micro-batch belong to the same one."""
         own = [ref for ref in refs if self.tensors[ref.name].per_micro]
         for ref in own:
             if ref.micro != own[-1].micro:
@@ -260,7 +262,8 @@ class _Rules:
                 yield "references", wanted, f"{ref.micro:+d}"
 
     def _partial_sums(self, refs: tuple[Ref, ...]) -> tuple[tuple[str, PartialOp], ...]:
-        """What all operands and results of an op are still to be summed over: sums may be added before that."""
+        """Return the pending sums of an op's operands and results, if all are equal: partial sums may be added before
+        their reduction."""
         held = {self.layouts.of[ref.name].placement.partial for ref in refs}
         alike = held.pop() if len(held) == 1 else ()
         return alike if all(reduction == "sum" for _, reduction in alike) else ()
@@ -268,7 +271,7 @@ class _Rules:
     # ── the optimizer ──
 
     def _norm(self, op: Compute) -> Iterator[RuleFault]:
-        """Squares of reduced gradients."""
+        """Check that norms are computed of reduced gradients."""
         for ref in self.layouts.without_tokens(op.reads):
             placement = self.layouts.of[ref.name].placement
             if placement.partial:
@@ -280,8 +283,8 @@ class _Rules:
             yield from self.norm.faults(target.name)
 
     def _step(self, op: Compute, kind: StepKind) -> Iterator[RuleFault]:
-        """Per weight: all that is read and written of it lies like its master, and is of one layer; the norms that LAMB
-        takes are partial over what divides the master, and whole when it scales by them."""
+        """Check for each weight that all operands have the placement of its master, and belong to one layer; the norms
+        of LAMB are partial over the axes that divide the master, and reduced before they scale the update."""
         faults = (*_roles_of_step(op, kind, self.tensors), *_size_of_step(op, self.tensors))
         yield from (("facts", *fault) for fault in faults)
         scalars = [ref.name for ref in op.reads if self.tensors[ref.name].role == "scalar"]
@@ -315,7 +318,7 @@ class _Rules:
         return self.tensors[ref.name].role == "master"
 
     def _average(self, op: Compute) -> Iterator[RuleFault]:
-        """A state becomes a moving average of a weight, which lies alike."""
+        """Check that a state becomes a moving average of a weight with the same placement."""
         if len(op.reads) != 2 or op.writes != op.reads[1:] or self.tensors[op.reads[1].name].role != "state":
             got = f"reads {text_of(op.reads)}, writes {text_of(op.writes)}"
             yield "references", "an ema that reads a weight and a state, and writes that state", got
@@ -329,10 +332,10 @@ class _Rules:
 
 
 class _NormPlacement:
-    """Where the sums of squares of a schedule's norm lie: partial over all axes that divide what the norm counts.
+    """Placement of a norm's sum of squares: partial over all axes that divide the gradients of the norm.
 
-    Where something is sharded or there are several roles, it may be partial over more (each weight then counts on the
-    ranks at coordinate 0 of what does not divide it).
+    If a gradient is sharded or there are several roles, it may be partial over more axes (each weight then counts on
+    the ranks at coordinate 0 of the axes that do not divide it).
     """
 
     def __init__(self, schedule: Schedule, layouts: Layouts) -> None:
@@ -346,7 +349,7 @@ class _NormPlacement:
         self.first = next((ref.name for op in ops for ref in op.accumulates), "")
 
     def faults(self, name: str) -> Iterator[RuleFault]:
-        """What is wrong with the placement of a norm's sum."""
+        """Yield the faults in the placement of a norm's sum."""
         got = self.layouts.of[name].placement
         if self.is_exact or got != partial(got.partial_axes).on(self.mesh) or not self.over <= got.partial_axes:
             wanted = partial([axis for axis in self.mesh.names if axis in self.over])
@@ -356,8 +359,8 @@ class _NormPlacement:
 
 
 def _roles_of_step(op: Compute, kind: StepKind, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
-    """Of every weight an op of the optimizer reads and writes what its kind does, once each; all else that it reads are
-    values of the whole step."""
+    """Check that an op of the optimizer reads and writes the tensors of its kind for every weight, once each; all its
+    other operands must be values of the whole step."""
     for access, wanted, refs in (("read", kind.reads, op.reads), ("written", kind.writes, op.writes)):
         held: dict[tuple[str, int], list[TensorRole]] = {}
         for ref in refs:
@@ -376,7 +379,7 @@ def _roles_of_step(op: Compute, kind: StepKind, tensors: Mapping[str, Tensor]) -
 
 
 def _size_of_step(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
-    """Where an op of the optimizer says how many elements it updates, it updates as many."""
+    """Check that an op of the optimizer updates as many elements as its iteration space states, if it has one."""
     masters = {ref for ref in (*op.reads, *op.writes) if tensors[ref.name].role == "master"}
     elements = sum(tensors[ref.name].num_elements for ref in masters)
     stated = math.prod(size for _, size in op.iteration)
@@ -388,12 +391,13 @@ def _size_of_step(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]
 
 
 def _dividing(placement: Placement) -> frozenset[str]:
-    """The axes over which ranks hold different parts."""
+    """Return the axes over which ranks hold different parts."""
     return placement.flat | {axis for axis, _ in placement.shards}
 
 
 def _reduced_over(op: Collective, axes: set[str], before: Placement, after: Placement) -> Placement:
-    """What a reduction leaves; a scatter shards over the axes that the target shards, and is flat over the rest."""
+    """Return the placement after a reduction; a scatter shards over the axes that the target shards, and is flat over
+    the rest."""
     left = tuple((axis, reduction) for axis, reduction in before.partial if axis not in axes)
     scattered = axes & before.partial_axes if op.kind == "reduce_scatter" else set()
     shards = tuple(s for s in after.shards if s[0] in scattered)
@@ -402,7 +406,7 @@ def _reduced_over(op: Collective, axes: set[str], before: Placement, after: Plac
 
 
 def _is_slice(before: Placement, after: Placement) -> bool:
-    """Whether a rank may cut the second out of the first: it may shard or flatten further, and do nothing else."""
+    """Return whether a rank may cut `after` out of `before`: it may only be sharded or flattened further."""
     axes = {dim: [axis for axis, own in before.shards if own == dim] for _, dim in before.shards}
     further = {dim: [axis for axis, own in after.shards if own == dim] for dim in axes}
     is_within = all(further[dim][: len(own)] == own for dim, own in axes.items())
@@ -410,8 +414,8 @@ def _is_slice(before: Placement, after: Placement) -> bool:
 
 
 def _is_one_value(src: Tensor, dst: Tensor) -> bool:
-    """Whether the second is a form of the value that the first is: of the same pass, where both are of one; what is
-    computed again stays so, and only a value as it is kept may take the place of one that is computed again."""
+    """Return whether `dst` is a form of the same value as `src`, of the same pass if both belong to one. A recomputed
+    tensor stays recomputed; only a value in its stored form may replace a recomputed one."""
     is_one_pass = None in (src.stage, dst.stage) or src.stage == dst.stage
     is_again = (src.recomputes is not None, dst.recomputes is not None)
     stays = is_again in ((False, False), (True, True)) or (is_again == (False, True) and src.name == src.value)

@@ -1,4 +1,4 @@
-"""The rules of ops that repeat others: recomputed in the backward pass, in another stream, or in parts."""
+"""Rules of repeated ops: recomputed in the backward pass, in another stream, or in parts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from simfrontier.core.program.names import in_streams
 
 
 def check_streams(schedule: Schedule, findings: Findings) -> None:
-    """A value is computed again by ops of the same name; ops of two streams take the values of both in one order; parts
-    of what an op makes are read in the order in which it makes them."""
+    """Check that a value is recomputed by ops of the same name, that ops of two streams use their values in the same
+    order, and that the parts of an op's result are read in the order in which they are written."""
     ops = [op for op in schedule.ops if isinstance(op, Compute) and is_work(op)]
     for op, (expected, got) in (each for rule in (_again, _streams, _parts) for each in rule(ops, schedule.tensors)):
         findings.add("facts", f"{op.kind} {op.name}", "all ranks", expected, got)
@@ -68,7 +68,7 @@ def _parts(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tu
 
 
 def _names(values: Sequence[Tensor], stream: str) -> list[str]:
-    """The values in the stream that an op is of; those that two layers share stand once."""
+    """Return the names of values in the stream of an op; a value that two layers share is listed once."""
     once = {each.recomputes or each.name: each for each in values}
     return [
         in_streams(each.streams[1:] if each.streams[:1] == (stream,) else each.streams, each.quantity)

@@ -1,5 +1,4 @@
-"""The rules of tensors by themselves: they fit the mesh, match their weight, and have the type and lifetime of their
-role."""
+"""Rules of single tensors: they fit the mesh, match their weight, and have the type and lifetime of their role."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ _PLURALS: Final = {"accumulator": "accumulators", "master": "masters", "optimize
 
 
 def check_tensors(schedule: Schedule, findings: Findings) -> None:
-    """Every tensor's placement, nesting and stacking must make sense on the mesh."""
+    """Check that every tensor's placement, nesting and stacking are valid on the mesh."""
     for name, tensor in schedule.tensors.items():
         try:
             for axis in (*tensor.nesting, *tensor.stacked, *_axes_of(tensor.placement)):
@@ -40,7 +39,7 @@ def check_tensors(schedule: Schedule, findings: Findings) -> None:
 
 
 def _check_shared(schedule: Schedule, tensor: Tensor, size: int, findings: Findings) -> None:
-    """A tensor that lies in another's memory must be of its size."""
+    """Check that a tensor that uses another's memory has its size."""
     if tensor.shares is None:
         return
     home = schedule.tensors.get(tensor.shares)
@@ -56,7 +55,7 @@ def _axes_of(placement: Placement) -> tuple[str, ...]:
 
 
 def check_families(schedule: Schedule, findings: Findings) -> None:
-    """Of every tensor: its type, how long it lives, its codec, and that what belongs to a weight is of its shape."""
+    """Check the type, lifetime and codec of every tensor, and the shape of those that belong to a weight."""
     types = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight"]
     alike: dict[str, str] = {}  # the type of the first of each role whose types must not differ
     for tensor in schedule.tensors.values():
@@ -97,8 +96,8 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
 
 
 def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fault]:
-    """What belongs to a weight has its shape (LAMB's norms: two numbers), labels, nesting and layers; and its type, or
-    the wide one."""
+    """Check that a tensor of a weight has its shape (LAMB's norms: two numbers), labels, nesting and layers, and its
+    type or the wide one."""
     if tensor.per_layer != weight.per_layer:
         yield f"to be {of_layers(weight.per_layer)}, as {weight.name} is", of_layers(tensor.per_layer)
     wanted = [] if tensor.role in ("update", "norms") else [weight.dtype]
@@ -124,7 +123,8 @@ def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fa
 
 
 def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
-    """The lifetime of a role: whether a tensor outlasts the step, and whether every micro-batch has its own."""
+    """Check the lifetime of a tensor by its role: whether it is persistent, and whether every micro-batch has its
+    own."""
     role, is_gathered = tensor.role, tensor.role == "gathered" and weight is not None
     if role in LASTING_ROLES and not tensor.persistent:
         yield f"a {role} to be persistent", "it is not"
@@ -141,8 +141,8 @@ def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
 
 
 def _numbers(tensor: Tensor, types: list[str], is_computed: bool, is_mask: bool) -> Iterator[Fault]:
-    """Values are numbers of the weights' type or of the wide one; those that no op computes, also whole; masks of
-    dropout are bytes."""
+    """Check the types of numbers: values have the weights' type or the wide one, inputs may also be integers, and masks
+    of dropout are bytes."""
     if is_mask:
         if tensor.dtype != MASK:
             yield f"a mask of type {MASK}", tensor.dtype
@@ -169,8 +169,8 @@ def _coding(tensor: Tensor) -> Iterator[Fault]:
 
 
 def _homes(schedule: Schedule) -> Iterator[tuple[str, str, str]]:
-    """A tensor may lie in the memory of another one only where it is what an all-reduce makes of that one, in place:
-    (tensor, what was expected, what was found)."""
+    """Check that a tensor uses the memory of another only if it is the result of an in-place all-reduce of that one.
+    Yields (tensor, expected, found)."""
     sharing = [tensor for tensor in schedule.tensors.values() if tensor.shares in schedule.tensors]
     makers = _makers(schedule) if sharing else {}
     homes: set[str] = set()
@@ -198,7 +198,8 @@ def _homes(schedule: Schedule) -> Iterator[tuple[str, str, str]]:
 
 
 def _makers(schedule: Schedule) -> dict[str, set[tuple[str, str]]]:
-    """Of every tensor the kinds of ops that write it, and what each moves into it (empty: it is made, not moved)."""
+    """Return for every tensor the kinds of ops that write it, each with the source of the move (empty if computed, not
+    moved)."""
     out: dict[str, set[tuple[str, str]]] = {}
     for op in schedule.ops:
         moves = isinstance(op, Collective) or is_copy(op)

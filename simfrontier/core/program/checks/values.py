@@ -1,9 +1,9 @@
-"""The value rules: a walk through every role's program with symbols for weights (versions) and gradients
+"""Value rules: interpretation of every role's program with symbols for weights (versions) and gradients
 (contributions).
 
-A weight is version 0 when the step begins and 1 after its step (adam, or LAMB's two ops). A gradient is the ops that
-contributed, each once.
-Copies, codes and collectives pass symbols on, exchanges from role to role; what they do to placements is checked apart.
+A weight is version 0 when the step begins and 1 after its optimizer update (adam, or LAMB's two ops). A gradient is the
+set of ops that contributed to it, each once. Copies, codecs and collectives pass symbols on, exchanges from role to
+role; their effect on placements is checked separately.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ STEPPED: Final = Version(1)
 
 
 def check_values(schedule: Schedule, roles: Sequence[CheckedRole], num_micro: int | None = None) -> None:
-    """Check sums and versions of all roles; `num_micro`: micro-batches in the programs, if not those of a whole
-    step."""
+    """Check sums and versions of all roles; `num_micro`: number of micro-batches in the programs, if not that of a
+    whole step."""
     step = _Step(schedule, roles, num_micro)
     walks = [_Walk(step, number) for number in range(len(roles))]
     step.run([walk.run() for walk in walks])
@@ -47,9 +47,10 @@ def check_values(schedule: Schedule, roles: Sequence[CheckedRole], num_micro: in
 
 
 class _Step:
-    """What all roles have summed and sent: which ops contributed to which gradient, and where sums of them were used.
+    """State shared by all roles: values sent between them, the ops that contributed to each gradient, and the uses of
+    its sums.
 
-    An op is known by its number through all roles: `base[role] + index`.
+    An op is identified by its number across all roles: `base[role] + index`.
     """
 
     def __init__(self, schedule: Schedule, roles: Sequence[CheckedRole], num_micro: int | None) -> None:
@@ -67,7 +68,7 @@ class _Step:
         self.is_closed = False  # calls that do not match never complete: the order rules report them
 
     def run(self, walks: list[Iterator[None]]) -> None:
-        """Walk all roles to their ends, each as far as it can go; a walk yields where it waits for another role."""
+        """Run all roles to their ends, each as far as possible; a walk yields when it waits for another role."""
         while walks:
             before = self.sent.num_joined
             left = [walk for walk in walks if next(walk, self) is not self]
@@ -75,7 +76,7 @@ class _Step:
             walks = left
 
     def ends(self) -> None:
-        """Check what was used, when all roles have been walked to their ends."""
+        """Check all uses of gradients and norms after all roles have run to their ends."""
         for (home, value), (number, ref) in self.used.items():
             self._is_complete(home, value, number, ref)
         for value, number in self.normed.items():
@@ -86,7 +87,7 @@ class _Step:
         return role, number - self.base[role]
 
     def _is_complete(self, home: Home, value: Contributions, number: int, ref: Ref) -> None:
-        """A gradient that is used must sum every contribution to its weight, from every micro-batch, exactly once."""
+        """Check that a used gradient sums every contribution to its weight, from every micro-batch, exactly once."""
         made = self.gradients.get(home, [])
         by = [self._at(each) for each in made]
         roles = sorted({role for role, _ in by} | set(self.holders.get(home, ()))) or [self._at(number)[0]]
@@ -102,14 +103,14 @@ class _Step:
         self._report(number, expected, f"in {ref.name}: {self._contributions_text(value)}", key)
 
     def _is_from_all(self, indices: list[int], role: int) -> bool:
-        """Whether a role has contributed from every micro-batch, each of its ops (of that name) once."""
+        """Return whether a role has contributed from every micro-batch, once by each of its ops (by name)."""
         program = self.roles[role].program
         times = Counter((program.ops[index].name, program.calls[index].micro) for index in indices)
         names = {name for name, _ in times}
         return len(times) == max(1, len(names)) * self.num_micro and len(times) == len(indices)
 
     def _contributions_text(self, value: Contributions) -> str:
-        """Contributions by micro-batch, and by role where there are several: `micro-batch 0 twice, …`."""
+        """Return contributions by micro-batch, and by role if there are several: `micro-batch 0 twice, …`."""
         by = (self._at(number) for number in value.ops)
         counted = Counter((role, self.roles[role].program.calls[index].micro) for role, index in by)
         parts = [
@@ -120,7 +121,8 @@ class _Step:
         return ", ".join(parts[:MAX_NAMED] + more) or "nothing"
 
     def _is_whole_norm(self, value: Contributions, number: int) -> None:
-        """A norm counts every weight that any role updates once; one that two roles hold in one of them."""
+        """Check that a norm counts every weight that any role updates once; a weight held by two roles only in one of
+        them."""
         counted = Counter(home for norm in value.ops for home in self._normed_by(norm))
         for home in sorted(set(self.holders) | set(counted)):
             if counted[home] != 1:
@@ -147,7 +149,7 @@ def _times(count: int) -> str:
 
 
 class _Walk(Interpreter[Ref]):
-    """One role's way through its program, in the order in which its host issues the ops."""
+    """Interpretation of one role's program, in the order in which its host issues the ops."""
 
     def __init__(self, step: _Step, number: int) -> None:
         super().__init__()
@@ -162,7 +164,7 @@ class _Walk(Interpreter[Ref]):
         self.adds: tuple[Ref, ...] = ()
 
     def run(self) -> Iterator[None]:
-        """Walk to the end; yields where another role has to come first."""
+        """Run to the end; yield when another role must proceed first."""
         held, program, instructions = self.held, self.checked.program, dict[int, Instruction]()
         operands = zip(program.reads, program.writes, program.accumulates, strict=True)
         for self.index, (self.reads, self.writes, self.adds) in enumerate(operands):
@@ -178,7 +180,7 @@ class _Walk(Interpreter[Ref]):
                 yield from waits
 
     def empty(self, ref: Ref, adding: bool) -> Form:
-        """The form of something that no op has written yet."""
+        """Set and return the form of an instance that no op has written yet."""
         form: Form = UNKNOWN
         match self.tensors[ref.name].role:
             case "weight":
@@ -213,7 +215,7 @@ class _Walk(Interpreter[Ref]):
         return _Walk._work, (op, of_weights, self._gradients(op.writes), self._gradients(op.accumulates))
 
     def _nothing(self) -> None:
-        """Values of the model say nothing of weights and gradients."""
+        """Skip an op without weights or gradients."""
 
     def _is_token(self, ref: Ref) -> bool:
         return self.tensors[ref.name].role == "token"
@@ -226,7 +228,7 @@ class _Walk(Interpreter[Ref]):
         return tuple(i for i, tensor in tensors if tensor.role in GRADIENT_ROLES and tensor.weight is not None)
 
     def _pass_on(self, tokens: bool) -> None:
-        """Sources become targets, or are added to them, pair by pair; tokens stand apart."""
+        """Copy sources to targets, or add them, pair by pair, without tokens."""
         sources, targets, added = self.reads, self.writes, self.adds
         if tokens:
             sources, targets, added = (self._without_tokens(refs) for refs in (sources, targets, added))
@@ -260,7 +262,7 @@ class _Walk(Interpreter[Ref]):
             self.add_form(ref, self._own())
 
     def _own(self) -> Contributions:
-        """What the op that is being done contributes."""
+        """Return the contribution of the current op."""
         return Contributions((self.base + self.index,))
 
     def _contribute(self, ref: Ref) -> None:
@@ -274,7 +276,7 @@ class _Walk(Interpreter[Ref]):
     # ── calls in which roles meet ──
 
     def _exchange(self, op: Exchange) -> Iterator[None]:
-        """What the role at the other end sends becomes what this one writes."""
+        """Write the forms that the role at the other end sends."""
         writes, arriving = self.writes, self._without_tokens(self.writes)
         sent = self._send(op)
         if any(self.tensors[ref.name].weight is not None for ref in arriving):  # other values say nothing
@@ -285,7 +287,7 @@ class _Walk(Interpreter[Ref]):
         self.held.update(zip(arriving, got, strict=False))
 
     def _reduce(self, op: Collective) -> Iterator[None]:
-        """A reduction over roles sums what each of them has."""
+        """Sum the forms of all roles of a reduction."""
         sent = self._send(op)
         while len(sent) < len(self.step.roles) and not self.step.is_closed:
             yield
@@ -294,7 +296,7 @@ class _Walk(Interpreter[Ref]):
             self.held[ref] = _summed(parts)
 
     def _send(self, op: Collective | Exchange) -> dict[int, tuple[Form, ...]]:
-        """What all roles that have come to this call have sent, by their numbers."""
+        """Send the forms that the op reads; return those of all roles that have reached this call, by role number."""
         return self.step.sent.join(sequence_of(op), self.number, tuple([self.held[ref] for ref in self.reads]))
 
     # ── rules ──
@@ -311,14 +313,14 @@ class _Walk(Interpreter[Ref]):
             self._report("versions", f"weights in {ref_text(ref)}", "a gradient", ref)
 
     def _average(self) -> None:
-        """What follows a weight follows that which this step's optimizer has made."""
+        """Check that a moving average reads the weight after this step's optimizer update."""
         ref = self.reads[0]
         if (form := self.held[ref]) != STEPPED:
             wanted = f"{ref_text(ref)} after its {self.step.optimizer} ({STEPPED})"
             self._report("versions", wanted, _version_text(form, "something else"), ref)
 
     def _use(self, ref: Ref) -> None:
-        """A gradient that is about to be used must be one, and complete (which is seen when all roles are walked)."""
+        """Check that a used gradient is one, and record it: its completeness is checked after all roles have run."""
         if self.tensors[ref.name].weight is None:
             return
         form = self.held[ref]
@@ -328,7 +330,8 @@ class _Walk(Interpreter[Ref]):
             self._report("sums", f"a gradient in {ref.name}", "something else", ref)
 
     def _step(self, kind: StepKind) -> None:
-        """The optimizer makes updates of gradients, complete and clipped by a whole norm, or renews weights."""
+        """Interpret an op of the optimizer, which computes updates from complete gradients clipped by a whole norm, or
+        updates weights."""
         for ref in self.reads if kind.reads_gradients else ():
             form = self.held[ref]
             if self.tensors[ref.name].role in GRADIENT_ROLES:
@@ -351,7 +354,7 @@ class _Walk(Interpreter[Ref]):
     # ── at the end of the step ──
 
     def ends(self) -> None:
-        """Every weight that the role holds is updated once and published; copies are renewed."""
+        """Check that every weight of the role is updated once and published, and that copies are rewritten."""
         by = self.step.optimizer
         for weight, layer in self._weights():
             ref = Ref(weight, layer)
@@ -367,8 +370,8 @@ class _Walk(Interpreter[Ref]):
                 self._report_end("versions", ref, "written again in every step", "not written, or from itself")
 
     def _weights(self) -> list[Home]:
-        """The weights of a training step: all that the role mentions or that no other role holds, unless the schedule
-        computes no gradient at all."""
+        """Return the weights of a training step: those that the role uses, and those to which it contributes but that
+        no role updates; none if the schedule computes no gradient."""
         if not self.step.gradients and not self.step.holders:
             return []
         named = {(ref.name, ref.layer) for ref in self.held if self.tensors[ref.name].role == "weight"}
@@ -388,6 +391,6 @@ def _version_text(form: Form, otherwise: str) -> str:
 
 
 def _summed(parts: list[Form]) -> Form:
-    """Contributions of several roles side by side; of anything else the first."""
+    """Return the contributions of several roles side by side; of other forms the first."""
     sums = [part.ops for part in parts if isinstance(part, Contributions)]
     return Contributions(tuple(chain.from_iterable(sums))) if sums else parts[0]

@@ -1,5 +1,5 @@
-"""The rules of work: an op's iteration space, product, flops and operands agree with one another and with the shapes of
-its tensors, and ops of one name do the same."""
+"""Rules of work: an op's iteration space, product, flops and operands agree with one another and with the shapes of its
+tensors, and ops of one name do the same work."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from simfrontier.core.program.op_kind import ModelKind, WaitKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """What a schedule's meta says of its attention: heads, those of keys and values (None: as many), and whether a
-    fused one leaves later positions out."""
+    """Attention as stated in a schedule's meta: number of heads, of key-value heads (None: as many), and `causal`:
+    fused attention omits later positions."""
 
     heads: object = None
     kv_heads: object = None
@@ -31,8 +31,8 @@ class Stated:
 
     @property
     def joined(self) -> tuple[tuple[int, int], ...]:
-        """Features of one size for those of another, as fractions: as many; those of queries, keys and values at once
-        for a part of them; and those of queries for those of keys, or the other way round."""
+        """Allowed ratios of joined to separate feature sizes, as fractions: equal; queries, keys and values together
+        over one of them; and queries over keys or the reverse."""
         heads, keys = self.heads, self.kv_heads
         if not (isinstance(heads, int) and isinstance(keys, int) and 0 < keys <= heads):
             return ((1, 1), (3, 1))
@@ -43,7 +43,7 @@ NOTHING_STATED: Final = Stated()
 
 
 def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], stated: Stated = NOTHING_STATED) -> Iterator[Fault]:
-    """What is wrong with an op's sizes and operands, by itself and by what the schedule states."""
+    """Yield the faults in an op's sizes and operands, by itself and compared with the schedule's meta."""
     kind = kind_of(op)
     if not isinstance(kind, ModelKind) and (op.flops or op.matmul):
         yield f"a {op.kind} of 0 flops, without a product", str(op.flops)
@@ -78,7 +78,7 @@ def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], stated: Stated = 
 
 
 def _space(op: Compute) -> Iterator[Fault]:
-    """Labels stand once; axes cut one label each, of the op's own."""
+    """Check that labels are distinct, and that each axis cuts one label of the op."""
     labels = [label for label, _ in op.iteration]
     for aspect, names in (("label", labels), ("axis", [axis for axis, _ in op.split])):
         twice = next((name for name, times in Counter(names).items() if times > 1), None)
@@ -90,7 +90,8 @@ def _space(op: Compute) -> Iterator[Fault]:
 
 
 def _order(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tensor]) -> Iterator[Fault]:
-    """What is no product goes through its labels in the order of what it makes; a loss reads the whole value first."""
+    """Check that ops other than products iterate over labels in the order of their result, and that a loss reads the
+    whole value first."""
     labels = [label for label, _ in op.iteration]
     if kind.is_of_loss and not {*labels} <= {*read[0].dims}:
         yield f"an operand with the labels {', '.join(labels)} first", f"{read[0].name}: {', '.join(read[0].dims)}"
@@ -102,8 +103,8 @@ def _order(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tenso
 
 
 def _sizes(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tensor], stated: Stated) -> Iterator[Fault]:
-    """Every label of the iteration space is as long as an operand says; one whose features a product takes apart into
-    heads has as many as there are heads."""
+    """Check that every label of the iteration space has the size that an operand gives it; a label that a product
+    splits into heads has as many entries as there are heads."""
     sizes, joined, heads = _sizes_by_label(read, written), stated.joined, stated.heads
     space = dict(op.iteration)
     inside = [label for label in space if label not in sizes]  # features of a head: no operand tells them apart
@@ -139,8 +140,8 @@ def _other_sizes(
     operands: tuple[Tensor, ...],
     joined: tuple[tuple[int, int], ...],
 ) -> Iterator[Fault]:
-    """Operands that have a label of the space with another size: only heads' features may be told apart or joined, gate
-    and up joined, and what kinds of extras pick or join."""
+    """Check operands with a label of the space in another size: only features of heads may be split or joined, gate and
+    up projections joined, and operands of extras' kinds selected or joined."""
     is_plain = kind.products == {}
     if kind.resizes_labels or (is_plain and not all(set(each.dims) <= set(space) for each in operands)):
         return
@@ -154,7 +155,7 @@ def _other_sizes(
 
 
 def _is_times(one: int, other: int, factors: tuple[tuple[int, int], ...]) -> bool:
-    """Whether one size is another times one of these fractions."""
+    """Return whether `one` is `other` times one of these fractions."""
     return any(one * of == other * times for times, of in factors)
 
 
@@ -169,7 +170,8 @@ def _sizes_by_label(read: list[Tensor], written: list[Tensor]) -> defaultdict[st
 def _product(
     op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tensor], stated: Stated
 ) -> Iterator[Fault]:
-    """Products name all labels once, multiply what they read, and take two operations each; other work takes none."""
+    """Check that products name every label once, multiply their operands, and count two operations each; other work
+    counts none."""
     products = kind.products
     if op.matmul is None or products is None:
         if products is not None:
@@ -209,7 +211,7 @@ def _product(
 
 
 def _rows(op: Compute, kind: ModelKind, read: list[Tensor]) -> Iterator[Fault]:
-    """What needs whole rows has them, or reads sums over all ranks of what it has a part of."""
+    """Check that an op that needs whole rows has them, or reads sums over all ranks that hold parts of them."""
     if not kind.has_whole_rows:
         return
     row = {*op.matmul[2], *op.matmul[3]} if op.matmul is not None else {*read[0].dims[-1:]}
@@ -233,7 +235,7 @@ _ALLOWED: Final = {
 
 
 def _roles(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
-    """Work of the model reads values, weights and states, and makes values, gradients and states."""
+    """Check that work of the model reads values, weights and states, and writes values, gradients and states."""
     for access, allowed in _ALLOWED.items():
         refs: tuple[Ref, ...] = getattr(op, access)
         for ref in refs:
@@ -250,8 +252,7 @@ def _roles(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
 
 
 class OpsByName:
-    """What ops of each name do: forward passes and those that are made again do the same, on forms of the same
-    values."""
+    """Work of the ops of each name: forward and recomputed ops must do the same, on forms of the same values."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self.tensors = tensors
@@ -259,7 +260,7 @@ class OpsByName:
         self.seen: dict[str, dict[str, Any]] = {}
 
     def faults(self, op: Compute) -> Iterator[Fault]:
-        """In what an op differs from the first of its name."""
+        """Yield the differences of an op from the first of its name."""
         signature = {
             "kind": op.kind,
             "iteration space": op.iteration,
