@@ -1,1 +1,1 @@
-"""What is computed with the core: tables of steps, experiments, searches, explanations and accuracy."""
+"""Answers computed with the core: tables of steps, experiments, searches, explanations and accuracy."""

@@ -1,12 +1,12 @@
-"""Forecast of the CPU time and memory of a job from its size alone: nothing is built, expanded or simulated for it.
+"""Forecast of a job's CPU time and memory from its size alone: nothing is built, expanded or simulated for it.
 
-A job's size is the number of op-instances that are simulated for it. An op of a schedule is an instance for every class
-of ranks that is told apart: one where all ranks of a pipeline stage (or of a plan without stages) are alike, as many as
-there are kinds of pipelines, or every rank (`exact`); at fidelity chunk every message of a rank is an instance. To set
-up an op counts as some instances more, and the arrays of a rank or of a pair of stages as much as an op. A pipeline's
-ops are set up once for all micro-batches, those of other plans once for each.
+The size of a job is the number of op-instances that it simulates. An op of a schedule has one instance for each class
+of ranks that is simulated separately: one if all ranks of a pipeline stage (or of a plan without stages) are alike, as
+many as there are kinds of pipelines, or one per rank (`exact`); at fidelity chunk every message of a rank is an
+instance. Setting up an op counts as several instances more, and the arrays of a rank or of a pair of stages count as
+much as an op. The ops of a pipeline are set up once for all micro-batches, those of other plans once for each.
 
-Forecasts are within a factor of five of what was measured; `tests/test_forecast.py` lists the measurements.
+Forecasts are within a factor of five of the measurements, which `tests/test_forecast.py` lists.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class Forecast:
 
     @property
     def is_large(self) -> bool:
-        """Whether the job is announced before it begins."""
+        """True if the job is announced before it begins."""
         return self.seconds >= ANNOUNCED_S or self.num_bytes >= ANNOUNCED_BYTES
 
     @property
     def is_too_large(self) -> bool:
-        """Whether the job is refused unless the user agrees."""
+        """True if the job is refused unless the user agrees."""
         return self.seconds > MOST_S or self.num_bytes > MOST_BYTES
 
     def __str__(self) -> str:
@@ -172,8 +172,8 @@ def _together(
     exact: bool = False,
     again: Sequence[tuple[PlanSize, int]] = (),
 ) -> Forecast:
-    """Forecast of a job that simulates each of `cases` once, or only builds them where there is no fidelity, and those
-    of `again` so many times more. Rows of all cases are kept, schedules of one at a time."""
+    """Return the forecast of a job that simulates each of `cases` once (without `fidelity`: only builds them), and each
+    of `again` the stated number of times more. Rows of all cases are kept in memory, schedules of one at a time."""
     runs = [*((case, case.tries) for case in cases), *((case, times * case.tries) for case, times in again)]
     work = sum(
         times * (SETUP * (OPS_PER_CASE + case.num_set_up) + case.num_run(fidelity, exact)) for case, times in runs

@@ -1,1 +1,1 @@
-"""What all floors use: errors, units, files, workers."""
+"""Base of all other layers: errors, units, files, workers."""

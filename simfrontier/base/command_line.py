@@ -1,6 +1,6 @@
-"""What the programs' command lines share: options before the verb, errors in one line, and exit codes.
+"""Common parts of the command lines: options before the verb, errors in one line, and exit codes.
 
-0 success; 1 check failed; 2 invalid input; 3 anything unforeseen, with its traceback in a file that the line names; 130
+0 success; 1 check failed; 2 invalid input; 3 unexpected error, with its traceback in a file that the message names; 130
 stopped by Ctrl-C, 143 by SIGTERM.
 """
 

@@ -81,8 +81,8 @@ class InputError(SimfrontierError):
         return ": ".join(part for part in (self.where, dotted(self.key), self.when, self.what) if part)
 
     def within(self, where: str = "", key: Key = (), when: str = "") -> Self:
-        """The same fault in a place around it: below `key` of the file `where`. A fault of another file is told as a
-        whole at that key; one that is told of that file already stays as it is."""
+        """Return the same fault below `key` of the file `where`. A fault of another file becomes, as a whole, the
+        message at that key; a fault that already names `where` is returned as it is."""
         if self.where and self.where == where:
             return self
         outer = copy(self)
@@ -94,7 +94,7 @@ class InputError(SimfrontierError):
         return outer
 
     def below(self, key: Key) -> str:
-        """What is told of the fault where its file and `key` are known."""
+        """Return the message of the fault without its file and without `key`, for a reader who knows both."""
         rest = self.key[len(key) :] if self.key[: len(key)] == key else self.key
         return ": ".join(part for part in (dotted(rest), self.what) if part)
 
@@ -160,7 +160,7 @@ def shown(value: object) -> str:
 
 
 def wrong(got: object, allowed: str) -> str:
-    """What to say about a value that is not allowed."""
+    """Return the message for a value that is not allowed."""
     return f"got {shown(got)}, allowed: {allowed}"
 
 
@@ -175,15 +175,15 @@ def unknown_key(name: str, allowed: Iterable[str]) -> str:
 
 
 def meant(name: str, allowed: Iterable[str]) -> str:
-    """What to say about a name of a scenario's vocabulary that is not allowed: that it is not modelled yet, or the
-    nearest name. An allowed name with one letter more is a slip."""
+    """Return the message for a name of a scenario's vocabulary that is not allowed: that it is not modelled yet, or the
+    nearest name. An allowed name with one letter more counts as a typing error."""
     names = tuple(allowed)
     is_slip = _squeezed(name)[:-1] in map(_squeezed, names)
     return (None if is_slip else not_modelled(name)) or nearest(name, names)
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """What to say about a name that is not allowed: `did you mean "x"?`, or else the allowed names."""
+    """Return the message for a name that is not allowed: `did you mean "x"?`, or else the allowed names."""
     names = sorted(set(allowed))
     close = near(name, names)
     if close is not None:

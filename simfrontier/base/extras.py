@@ -44,8 +44,8 @@ def extras() -> tuple[str, ...]:
 
 
 def added(module: str, kind: type[Added]) -> tuple[Added, ...]:
-    """What the extras add by their modules of that name (dotted below the extra: `real.verbs`), extra by extra in
-    alphabetical order. Raises TypeError for a value that is not of this kind."""
+    """Return the values that extras add in their modules of that name (dotted below the extra: `real.verbs`), extra by
+    extra in alphabetical order. Raises TypeError for a value that is not of type `kind`."""
     values = [value for name in extras() for value in _adds(name, module)]
     for value in values:
         if not isinstance(value, kind):

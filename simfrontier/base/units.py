@@ -64,7 +64,7 @@ def scaled(value: float, unit: str) -> Scaled:
 
 
 def has_multiples(unit: str) -> bool:
-    """Whether values of a unit are written in its decimal multiples, as bytes are; counts are not."""
+    """Return whether values of a unit are written in its decimal multiples, as bytes are; counts are not."""
     return unit in _WRITTEN
 
 
@@ -87,7 +87,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def times(ratio: float) -> str:
-    """How many times as long: ×1.16, ×1.071."""
+    """Return a ratio of two times as text: ×1.16, ×1.071."""
     return f"×{ratio:.3f}" if ratio < 1.0995 else f"×{ratio:.2f}"
 
 

@@ -1,7 +1,7 @@
-"""Writing files and folders of results: all or nothing.
+"""Atomic writing of files and folders of results.
 
-A file is written beside its name and renamed over it. A folder's files are written into a temporary folder, which is
-renamed, or whose files are where the folder exists; its manifest, which lists them, comes last.
+A file is written under a temporary name in its folder and renamed. A folder's files are written into a temporary folder
+inside it and then renamed into place; the manifest, which lists them, comes last.
 """
 
 from __future__ import annotations
@@ -52,10 +52,12 @@ def ensure_writable(folder: Path) -> None:
 
 @contextmanager
 def filled(folder: Path, manifest: str | None = None) -> Iterator[Path]:
-    """A temporary folder to write into; at the end its files go into `folder`, and after an error nothing does.
+    """Yield a temporary folder to write into; at the end its files are moved into `folder`, after an error none of
+    them.
 
-    `manifest`: the name of the file that lists them under the key `files` (added here); what the one before lists and
-    was not written again is removed, and no other file. Raises InputError where the folder cannot be written."""
+    `manifest`: name of the file that lists them under the key `files` (added here); files that the previous manifest
+    lists and that were not written again are removed, and no others. Raises InputError if the folder cannot be written.
+    """
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -107,7 +109,7 @@ def _renamed(error: InputError, new: Path, folder: Path) -> InputError:
 
 
 def _is_within(error: OSError, folder: Path) -> bool:
-    """Whether an error is about a file in the folder, or names none, as that of a full disk."""
+    """Return whether an error concerns a file in the folder, or names no file, as for a full disk."""
     if not isinstance(error.filename, str):
         return True
     return Path(error.filename).absolute().is_relative_to(folder.absolute())

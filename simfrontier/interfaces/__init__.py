@@ -1,1 +1,1 @@
-"""How answers are asked for and shown: command line, Python, report, live page, exports."""
+"""User interfaces: command line, Python, report, live page, exports."""

@@ -209,9 +209,9 @@ def grouped(rows: Iterable[AnyResidual], key: Callable[[AnyResidual], str]) -> d
 
 @dataclass(frozen=True)
 class Summary:
-    """Errors of the rows of one table, or of all: of every row that counts, of those that no fit had seen (`unseen`),
-    and of those of one use; and how many do not count. A rate of training, which is held against a bound, is no
-    `num_unknown`."""
+    """Errors of the rows of one table, or of all tables: over all rows that count, over those that no fit has used
+    (`unseen`), and by use; and the number of rows that do not count. A training rate, which is compared with a bound,
+    is not counted in `num_unknown`."""
 
     name: str
     rows: Sequence[Residual[Any]]

@@ -32,9 +32,9 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What is assumed of the environment at a size, and the alternatives. `stacks`: by plan, name and title of what it
-    runs by; `library`: as the scenario has it, with its title. `bands`: by plan, the shortest and the longest
-    step over all of these, over what is assumed."""
+    """Environment assumed at a size, and its alternatives. `stacks`: by plan, name and title of its software stack;
+    `library`: the scenario's library, with its title. `bands`: by plan, the shortest and the longest step over all
+    alternatives, relative to the assumed environment."""
 
     devices: int
     stacks: Mapping[str, str]
@@ -51,9 +51,9 @@ def environment_of(
     workers: Workers | None = None,
     runner: PerProcess[RowRunner] | None = None,
 ) -> Environment | None:
-    """What is assumed of the environment of a scenario's plans at a size, and what each alternative would change: the
-    median step of a run with that setting over that of the scenario as it is, plans that were searched for as they were
-    found. None where there are no alternatives."""
+    """Return the environment assumed for a scenario's plans at a size, and the effect of each alternative: the median
+    step with that setting relative to that of the scenario as it is. Plans found by a search stay as found. None
+    without alternatives."""
     runner = runner or PerProcess(RowRunner)
     found = _found_by_search(scenario, devices, runner.here)
     tried = list(_tried(scenario, devices))
@@ -118,6 +118,6 @@ def _title(stack: Stack | None) -> str:
 
 
 def _is_other(stack: str, scenario: Scenario, plan: str, devices: int, of_family: Iterable[str]) -> bool:
-    """Whether a plan could run by a stack, and does not do so as it is."""
+    """Return whether a stack is available to a plan and is not the one that it uses."""
     own = scenario.of(plan, devices).stack
     return (stack == NONE or stack in of_family) and stack != (NONE if own is None else own.name)

@@ -242,9 +242,9 @@ def simulate(
     done: Callable[[Mapping[str, Sequence[Row]]], None] = lambda _: None,
     replay: bool = False,
 ) -> None:
-    """Simulate so many different settings, and add the rows of each to the store under its digest. `replay`: settings
-    that differ in numbers of machine or library alone are answered from one simulated step; their digests are those
-    of `question_digests`. `done` hears of each batch: its rows by digest."""
+    """Simulate `count` different settings, and add the rows of each to the store under its digest. `replay`: settings
+    that differ only in numbers of machine or library are answered from one simulated step; their digests are those of
+    `question_digests`. `done` is called with the rows of each batch, by digest."""
     workers, runner = workers or Workers(HERE), runner or PerProcess(RowRunner)
     batches = questions(settings) if replay else batches_of(settings, count, workers.num_workers)
     calls = ((runner, batch) for batch in batches)

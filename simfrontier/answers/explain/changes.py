@@ -42,7 +42,7 @@ class Change:
 
     @property
     def is_of_schedule(self) -> bool:
-        """Whether it means nothing where the schedule stays as it was."""
+        """True if the change has no effect while the schedule stays the same."""
         return self.kind in ("overlap", "codec")
 
 
@@ -55,7 +55,7 @@ def setting_text(key: str, value: Any) -> str:
 
 
 def _is_a_word(value: str) -> bool:
-    """Whether a text without quotation marks is read as itself: no number, date, table or truth value."""
+    """Return whether an unquoted text is read as a string: not as a number, date, table or boolean."""
     return value not in ("true", "false", "inf", "nan") and _WORD.fullmatch(value) is not None
 
 
@@ -93,8 +93,8 @@ _MOVES = {
 
 
 def option_changes(scenario: Scenario, plan: str) -> Iterator[Change]:
-    """What may be changed of a plan's options, those of its data axes included. Nothing for a plan whose name has a
-    full stop, which a dotted key cannot hold."""
+    """Yield the possible changes of a plan's options, including those of its data axes; none for a plan whose name
+    contains a full stop, which a dotted key cannot express."""
     if "." in plan:
         return
     options, table = scenario.plans[plan], scenario.file.plans[plan]
@@ -158,7 +158,8 @@ def _codecs(options: Options) -> Iterator[Change]:
 
 
 def _all_reduces(options: Options) -> bool:
-    """Whether gradients are all-reduced where ranks keep a part each: what is coded can only be scattered."""
+    """Return whether gradients are all-reduced although each rank keeps only a part; coded gradients can only be
+    scattered."""
     return isinstance(options, BucketOptions) and options.reduction == "all_reduce"
 
 
@@ -178,7 +179,8 @@ def _hops(options: LatticeOptions, table: Mapping[str, Any]) -> Iterator[Change]
 
 
 def _falls_back(options: Options) -> bool:
-    """Whether the plan quantises gradients by other keys, so that the common one is of those that it cannot."""
+    """Return whether the plan quantises gradients by other keys, so that the common key applies only to the gradients
+    that it cannot quantise."""
     return isinstance(options, TopoOptions) or (isinstance(options, ZeroppOptions) and options.qgz)
 
 

@@ -55,7 +55,7 @@ class Waits:
 
 
 def waits_of(found: WhoWaited, device_of: Ints, machine: Machine) -> Waits:
-    """What is shown of the waits of a step on a machine. `device_of`: the device of each rank."""
+    """Return the waits of a step on a machine as they are shown. `device_of`: device of each rank."""
 
     def named(ranks: Ints) -> str:
         return places(np.sort(device_of[ranks]), machine.devices_per_node, machine.device_word)
@@ -231,8 +231,8 @@ class Explanation:
     kept: tuple[str, ...]
 
     def frame(self) -> pd.DataFrame:
-        """Where the step's time goes, the largest part first: what it is spent on, kind, axes, level, seconds, share of
-        the step, number of ops, and in words."""
+        """Return the parts of the step's time, the largest first. Columns: category (`spent`), kind, axes, level,
+        seconds, share of the step, number of ops (`calls`), and a description (`words`)."""
         import pandas as pd
 
         rows = [
@@ -248,7 +248,8 @@ class Explanation:
         return pd.DataFrame(rows, columns=columns)
 
     def changes_frame(self) -> pd.DataFrame:
-        """What would help, what saves most first; `settings` as they are given to `--set`, one after the other."""
+        """Return the changes that were tried, the largest saving first; `settings` as arguments of `--set`, separated
+        by spaces."""
         import pandas as pd
 
         columns = [field.name for field in fields(TriedChange)]

@@ -212,8 +212,8 @@ def _changes(
     schedules: PerProcess[ScheduleCache],
     done: Callable[[str], None],
 ) -> tuple[TriedChange, ...]:
-    """What each change comes to; those that cannot be run, or leave the schedule as it is where they are to change it,
-    are left out. What saves most comes first."""
+    """Return the effect of each change, the largest saving first. Changes that cannot be run are left out, and so are
+    changes of the schedule that leave it as it is."""
     changes = []
     seen = {ours.built.digest}
     calls = ((scenario, ours.case.name, ours.case.devices, fidelity, schedules) for _, scenario in tries)

@@ -1,5 +1,5 @@
-"""What a long training yields: failures, checkpoints, restarts and spare nodes, and how many useful steps a day are
-left."""
+"""Goodput of a long training: useful steps per day after failures, checkpoints, restarts and waiting for spare
+nodes."""
 
 from simfrontier.answers.goodput.model import Shares as Shares
 from simfrontier.answers.goodput.yields import (

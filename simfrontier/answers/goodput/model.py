@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """The interruptions of a training of so many `days` on so many packages and nodes, by part."""
+    """Interruptions, by part, of a training of `days` days on `packages` packages and `nodes` nodes."""
 
     name: Line
     title: Line
@@ -55,12 +55,13 @@ class Failures:
     parts: Annotated[tuple[Part, ...], MinLen(1)]
 
     def per_s(self, part: Part, num_packages: int, num_nodes: int) -> float:
-        """Interruptions per second by one part, of a job on so many packages and nodes."""
+        """Return the interruptions per second by one part, of a job on `num_packages` packages and `num_nodes`
+        nodes."""
         there, here = (self.packages, num_packages) if part.of == "package" else (self.nodes, num_nodes)
         return part.interruptions / (self.days * DAY_S) * here / there
 
     def rate_per_s(self, num_packages: int, num_nodes: int, broken: bool = False) -> float:
-        """Interruptions per second by all parts, or by those alone that leave a node `broken`."""
+        """Return the interruptions per second by all parts, or only by those that leave a node `broken`."""
         return sum(self.per_s(part, num_packages, num_nodes) for part in self.parts if part.broken or not broken)
 
 
@@ -70,8 +71,8 @@ def names_of_failures() -> tuple[str, ...]:
 
 
 def load_failures(name_or_path: str, folder: Path | None = None) -> Failures:
-    """The failures of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml"),
-    looked for beside `folder`. Raises InputError."""
+    """Load the failures of that name from the catalog, or from the TOML file at that path (anything with a "/" or
+    ".toml"), relative to `folder`. Raises InputError."""
     if "/" in name_or_path or name_or_path.endswith(".toml"):
         path = Path(name_or_path) if folder is None else folder / name_or_path
         return typed(read_toml(path, "file of failures"), Failures, str(path))
@@ -91,9 +92,9 @@ HOPELESS = 300.0  # interruptions in the time of one segment, or restart: one in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """What a job's upkeep takes: interruptions per second (`rate_per_s`; `broken_per_s` of them leave a node broken),
-    the seconds for which a checkpoint holds training up, those of a restart with reading the last one, the mean of a
-    repair, and the number of spare nodes."""
+    """Upkeep of a job: interruptions per second (`rate_per_s`; `broken_per_s` of them leave a node broken), seconds
+    that a checkpoint blocks training, seconds of a restart including reading the last checkpoint, mean seconds of a
+    repair, and number of spare nodes."""
 
     rate_per_s: float
     broken_per_s: float
@@ -105,8 +106,7 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Where all time goes, in shares of it: useful steps, checkpoints, work that is lost and done again, restarts, and
-    waiting for a node."""
+    """Shares of all time: useful steps, checkpoints, lost work that is done again, restarts, and waiting for a node."""
 
     useful: float
     checkpoints: float
@@ -116,7 +116,8 @@ class Shares:
 
 
 def shares(upkeep: Upkeep, interval_s: float) -> Shares:
-    """Where time goes with so many seconds of work between checkpoints; `is_hopeless` upkeeps have no shares."""
+    """Return the shares of time with `interval_s` seconds of work between checkpoints. Not defined for upkeeps that are
+    hopeless (`is_hopeless`)."""
     rate, segment_s = upkeep.rate_per_s, interval_s + upkeep.checkpoint_s
     waiting = waiting_share(upkeep)
     # Interruptions per segment that is done, while it is worked on: each begins a restart that takes `restarting_s`.
@@ -134,7 +135,7 @@ def shares(upkeep: Upkeep, interval_s: float) -> Shares:
 
 
 def is_hopeless(upkeep: Upkeep, interval_s: float) -> bool:
-    """Whether a job is always interrupted before a segment or a restart is done."""
+    """Return whether interruptions are so frequent that no segment or no restart is ever completed."""
     return upkeep.rate_per_s * max(interval_s + upkeep.checkpoint_s, upkeep.restart_s) > HOPELESS
 
 
@@ -191,11 +192,12 @@ class Played:
 
 
 def play(upkeep: Upkeep, interval_s: float, num_events: int, num_trainings: int, seed: int) -> Played:
-    """Play so many trainings at once, each until so many interruptions have come. Raises nothing.
+    """Simulate `num_trainings` trainings of `num_events` interruptions each (vectorised). Raises nothing.
 
-    Between two interruptions a training first restarts, then does whole segments of work and checkpoints; what is left
-    over is lost. All that is drawn is when the next interruption comes, whether it leaves a node broken, and how long
-    the repair takes. The first interruptions, a tenth of them, only bring the repairs under way and do not count.
+    Between two interruptions a training first restarts, then completes whole segments of work and checkpoints; an
+    unfinished segment is lost. Three things are random: when the next interruption comes, whether it leaves a node
+    broken, and how long the repair takes. The first tenth of the interruptions is a warm-up for the repairs and does
+    not count.
     """
     draws = np.random.Generator(np.random.PCG64(seed))
     back_s = np.zeros(
@@ -242,7 +244,7 @@ class SizedStep:
 
 
 def upkeep_of(given: GoodputTable, failures: Failures, step: SizedStep) -> Upkeep:
-    """What upkeep takes of a job of that size."""
+    """Return the upkeep of a job of the size of `step`."""
     return Upkeep(
         rate_per_s=failures.rate_per_s(step.packages, step.nodes),
         broken_per_s=failures.rate_per_s(step.packages, step.nodes, broken=True),
@@ -276,12 +278,12 @@ class FewerNodes:
 
 
 def with_fewer(given: GoodputTable, failures: Failures, step: SizedStep, smaller: SizedStep) -> FewerNodes:
-    """What a job yields that goes on with fewer nodes, in closed form.
+    """Return the goodput of a job that continues with fewer nodes, in closed form.
 
-    Broken nodes come and go as in a chain of births (interruptions that break a node, at the rate of the size that
-    runs) and deaths (each repair by itself). With up to as many as there are spares all nodes run, with more the
-    smaller size does, down to its last node; then the job waits. At each size time goes as in the model without
-    waiting; going back to all nodes costs a restart at a checkpoint, and loses no work.
+    The number of broken nodes is a birth-death chain: births are interruptions that break a node, at the rate of the
+    running size; deaths are independent repairs. With at most as many broken nodes as spares all nodes run, with more
+    the smaller size runs, down to its last node; then the job waits. At each size time is shared as in the model
+    without waiting; returning to all nodes costs one restart, at a checkpoint, and loses no work.
     """
     spares, to_lose = given.spare_nodes, step.nodes - smaller.nodes
     upkeep = {each.devices: upkeep_of(given, failures, each) for each in (step, smaller)}

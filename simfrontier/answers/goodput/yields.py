@@ -1,5 +1,4 @@
-"""What each plan of a scenario yields at each size: its step simulated, its checkpoint counted, its upkeep by the
-model."""
+"""Goodput of each plan of a scenario at each size: its step simulated, its checkpoint counted, its upkeep modelled."""
 
 from __future__ import annotations
 
@@ -39,12 +38,12 @@ LITTLE: Final = 0.01  # of all time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yield:
-    """What a plan yields at a size.
+    """Goodput of a plan at a size.
 
-    `write_s`, `read_s`: of a checkpoint; `between_s`: mean time between interruptions of the job; `interval_steps`
-    steps lie between two checkpoints; `shares`: where time goes, by the closed form; `played`: the same at random;
-    `enough_spares`: so many spare nodes that the job waits for at most LITTLE of all time; `fewer`: with fewer nodes
-    where no spare one is left, None where no smaller size works.
+    `write_s`, `read_s`: seconds to write and to read a checkpoint; `between_s`: mean time between interruptions of the
+    job; `interval_steps`: steps between two checkpoints; `shares`: shares of time in closed form; `played`: the same by
+    Monte Carlo simulation; `enough_spares`: number of spare nodes with which the job waits for at most LITTLE of all
+    time; `fewer`: goodput with fewer nodes when no spare is left, None if no smaller size works.
     """
 
     plan: str
@@ -95,11 +94,11 @@ class Goodput:
 
     @property
     def best(self) -> Yield | None:
-        """Where the most tokens a day are trained on."""
+        """Yield with the most training tokens per day; None if there are no yields."""
         return max(self.yields, key=lambda each: each.tokens_per_day, default=None)
 
     def best_per_device(self) -> Yield | None:
-        """Where each device trains on the most tokens a day."""
+        """Yield with the most training tokens per day and device; None if there are no yields."""
         return max(self.yields, key=lambda each: each.tokens_per_day / each.step.devices, default=None)
 
 
@@ -175,7 +174,7 @@ def _sized(scenario: Scenario, case: Case, fidelity: Fidelity, schedule_cache: S
 
 
 def _yield(given: GoodputTable, failures: Failures, plan: str, step: SizedStep, smaller: SizedStep | None) -> Yield:
-    """What a plan yields of a step; `smaller`: its step where a spare node is missing."""
+    """Return the goodput of a plan with a step; `smaller`: its step on fewer nodes, when no spare is left."""
     upkeep = upkeep_of(given, failures, step)
     steps = interval_steps(given, upkeep, step)
     interval_s = steps * step.step_s

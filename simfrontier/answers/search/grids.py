@@ -18,7 +18,7 @@ TOO_BIG = "does not fit"
 
 
 class NothingFitsError(SimfrontierError):
-    """Of all plans that were looked at none fits into memory."""
+    """Raised when no plan of a search fits into memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

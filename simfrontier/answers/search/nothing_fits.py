@@ -1,4 +1,5 @@
-"""What to say of a space in which no plan can run or fits: what binds, and the smallest change that opens it."""
+"""Explain a search space in which no plan can run or fits: the binding constraint, and the smallest change that opens
+it."""
 
 from __future__ import annotations
 
@@ -112,8 +113,8 @@ def _at(space: Space, settings: Mapping[str, Any], size: int | None = None) -> S
 def _first_that_fits(
     space: Space, candidates: Iterable[Candidate], distance: Callable[[Candidate], float] = lambda _: 0.0
 ) -> Candidate | None:
-    """The plan of some candidates of a space that fits with the least distance, the leanest first; of so many that are
-    tried."""
+    """Return the candidate with the least distance (the leanest first) that fits into memory, of the first MOST_TRIED;
+    None if none of them fits."""
     evaluator = PlanEvaluator(space.scenario, space.scenario, space.size)
     ordered = sorted(candidates, key=lambda candidate: (distance(candidate), *_lean(candidate)))
     for candidate in ordered[:MOST_TRIED]:
@@ -124,7 +125,7 @@ def _first_that_fits(
 
 
 def _lean(candidate: Candidate) -> tuple[int, ...]:
-    """Plans that need little memory first."""
+    """Return a sort key that orders plans by memory, the leanest first."""
     states = candidate.states
     model = math.prod(n for n in candidate.grid.values() if not isinstance(n, bool | str))
     return (

@@ -1,5 +1,5 @@
-"""What a search has found: plans with their estimates and simulations, what is ruled out, and how sure the order is;
-and the same as rows, one for every plan of the space."""
+"""Outcome of a search: plans with their estimates and simulations, the plans that are ruled out, and how certain the
+ranking is; also as rows, one per plan of the space."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class TuningOutcome:
 
     @cached_property
     def ruled_out(self) -> int:
-        """How many plans that were not simulated cannot be faster than the best, as their floor says."""
+        """Number of plans that were not simulated and cannot be faster than the best, by their lower bound."""
         return len(self.passed_over) + sum(plan.estimate.floor_s > self.best.nominal_s for plan in self.estimated)
 
     @property
@@ -253,8 +253,8 @@ def best_toml(outcome: TuningOutcome, folder: Path) -> str:
 
 
 def _seen(value: Any, beside: Path, folder: Path) -> Any:
-    """A value with the user's own files, which stand beside the scenario or in the working folder, as seen from another
-    folder."""
+    """Return a value in which the user's own files, found next to the scenario or in the working folder, are paths
+    relative to another folder."""
     if isinstance(value, dict):
         return {key: _seen(each, beside, folder) for key, each in value.items()}
     if isinstance(value, list):

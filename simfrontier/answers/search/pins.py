@@ -68,7 +68,7 @@ class Pins:
         return tuple(int(value) for value in self.of(name, free))
 
     def allow(self, name: str, value: Value) -> bool:
-        """Whether a dimension may have this value."""
+        """Return whether a dimension may have this value."""
         return name not in self.values or value in self.values[name]
 
     def without(self, name: str) -> Pins:
@@ -138,27 +138,28 @@ def _error_of_codecs() -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class LossyPolicy:
-    """Whether lossy codecs are allowed (`lossy`); with `max_error`, all that a codec's bound
-    keeps within so much of the largest value that it codes together with others, compressed activations too (0: what
-    loses nothing)."""
+    """Lossy codecs that a search may use: all or none (`lossy`), or, with `max_error`, every codec and every
+    compression of activations whose error, relative to the largest value that is coded together, is within that bound
+    (0: lossless ones only)."""
 
     lossy: bool = False
     max_error: float | None = None
 
     def codecs(self) -> tuple[str, ...]:
-        """What may be sent in fewer bits on the data axes."""
+        """Return the codecs that are allowed on the data axes."""
         if self.max_error is None:
             return CODECS if self.lossy else CODECS[:1]
         return tuple(codec for codec, error in _error_of_codecs().items() if error <= self.max_error)
 
     def compressions(self, pins: Pins) -> tuple[str, ...]:
-        """Policies for plans of Megatron-LM: those that are asked for, or else, under a bound, all within it."""
+        """Return the compression policies to try for plans of Megatron-LM: the pinned ones or, with `max_error`, those
+        of them (by default of all) within the bound."""
         if self.max_error is None:
             return tuple(map(str, pins.of("compression", COMPRESSIONS[:1])))
         return tuple(str(each) for each in pins.of("compression", COMPRESSIONS) if self.keeps(str(each)))
 
     def keeps(self, policy: str) -> bool:
-        """Whether a policy loses no more than is allowed."""
+        """Return whether a compression policy loses no more than is allowed."""
         error = compression_of(policy).relative_error
         return error == 0.0 or (self.lossy if self.max_error is None else error <= self.max_error)
 

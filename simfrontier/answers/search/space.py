@@ -37,8 +37,8 @@ LACKED = {  # dimensions that a family does not have
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """One plan of the space. `grid`: its keys beside those of the data axes; `states`: what it does on these; `stack`:
-    the name of what it is run by, which leaves `capacity_bytes` of a device to its tensors."""
+    """One plan of the space. `grid`: its keys other than those of the data axes; `states`: its state sharding on the
+    data axes; `stack`: name of its software stack, which leaves `capacity_bytes` of a device to its tensors."""
 
     family: str
     grid: Grid
@@ -57,7 +57,7 @@ class Candidate:
 
     @cached_property
     def core(self) -> tuple[object, ...]:
-        """What says how fast it could be at best: all but who keeps which states."""
+        """Key of what determines the best possible speed: everything except the sharding of states."""
         kernel = self.value("softmax")
         return self.family, self.stack, *sorted(self.grid.items()), self.micro_batch, self.checkpointing, kernel
 
@@ -106,7 +106,7 @@ class Candidate:
 
     @property
     def of_the_batch(self) -> str:
-        """What the layout leaves out, in words: `micro-batch 2, recomputing`."""
+        """Settings of the candidate that the layout leaves out, in words: `micro-batch 2, recomputing`."""
         words = {"full": "recomputing", "selective": "recomputing attention", "none": "keeping activations"}
         recomputed = words[self.checkpointing]
         kernel = "" if self.case.softmax == "fused" else f", softmax {self.case.softmax}"
@@ -180,8 +180,8 @@ class Space:
         return family != "axonn" or (states.weight, states.gradient) == ("none", "none")
 
     def _allows(self, family: str, states: StateSharding, mesh: Mesh) -> bool:
-        """Whether pins allow what a plan does on its data axes. Without a grid, a name means what it is on this mesh:
-        hsdp on one node is zero3."""
+        """Return whether the pins allow a state sharding on the data axes. Without a grid, a name stands for its point
+        on this mesh: hsdp on one node is zero3."""
         pins = self.pins
         named = pins.allow("states", states.point) or pins.allow("states", states.plain_name)
         if family == "zero":
@@ -282,7 +282,7 @@ def _unlike_plain(grid: Grid) -> dict[str, Value]:
 
 
 def _rests(size: int) -> list[int]:
-    """What is left of a number beside powers of two: 384, 192, 96, 48, 24 of 384; nothing new of a power of two."""
+    """Return a number and its even quotients by powers of two: 384, 192, 96, 48, 24, … for 384."""
     return [size // power for power in _powers(size) if (size % power == 0 and size // power % 2 == 0) or power == 1]
 
 

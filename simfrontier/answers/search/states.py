@@ -55,12 +55,12 @@ class StateSharding:
 
     @property
     def spread(self) -> int:
-        """How widely the states are spread: the higher, the less memory they take."""
+        """Degree of sharding: the higher, the less memory the states take."""
         return sum(map(LEVELS.index, (self.weight, self.gradient, self.optimizer)))
 
     @property
     def point(self) -> str:
-        """Who shares weights, gradients and optimizer: `package/node/all`."""
+        """Groups that share weights, gradients and optimizer: `package/node/all`."""
         return "/".join((self.weight, self.gradient, self.optimizer))
 
     @property
@@ -176,7 +176,7 @@ class LayerStates:
     known: dict[Hashable, tuple[Tensor, ...]] = field(default_factory=dict)
 
     def num_bytes(self, case: Case) -> int:
-        """What the layers of one stage keep on one rank."""
+        """Return the bytes of persistent states of the layers of one stage on one rank."""
         work = case.workload
         key = structure_of(work, case.plan, case.mesh, case.engine, 1)
         if key not in self.known:

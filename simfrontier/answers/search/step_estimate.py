@@ -150,7 +150,7 @@ def _work(case: Case, num_layers: int, batch: int) -> Workload:
 
 
 def _is_inside(op: Op, case: Case) -> bool:
-    """Whether an op is a kernel of the model or a collective among ranks that share a layer's work."""
+    """Return whether an op is a kernel of the model or a collective among ranks that share a layer's work."""
     if isinstance(op, Compute):
         return op.lane == "compute" and is_work(op)
     return isinstance(op, Collective) and not set(op.axes) & set(case.plan.axes)
@@ -187,7 +187,8 @@ def _last_of_each(micro_of: Mapping[int, int]) -> list[int]:
 
 
 def _chained(program: ExpandedProgram, chain: list[int]) -> list[list[int]]:
-    """Which ops of a chain each of them waits for: the one before it on its lane, and what it waits for itself."""
+    """Return the dependencies of each op of a chain, as places in the chain: the op before it on its lane, and those
+    that the program states."""
     place = {index: at for at, index in enumerate(chain)}
     on_lane: dict[str, int] = {}
     out = []
@@ -298,8 +299,8 @@ class Estimate:
 
 
 def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
-    """The estimate of a case: of layers of which some are checkpointed, each adds what it adds where all are like it.
-    Raises InputError where its schedule cannot be made or priced."""
+    """Estimate the step of a case. If only some layers are checkpointed, the estimates of all and of none are mixed by
+    share. Raises InputError if its schedule cannot be built or priced."""
     if case.checkpoint_every > 1:
         every = replace(case, checkpoint_every=1)
         none = replace(every, checkpointing="none")
@@ -318,7 +319,7 @@ def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
 
 
 def _mixed(share: float, one: Estimate, other: Estimate) -> Estimate:
-    """So much of one, and the rest of the other."""
+    """Return the weighted mean of two estimates: `share` of one, and the rest of the other."""
     each = ((field.name, getattr(one, field.name), getattr(other, field.name)) for field in fields(Estimate))
     return Estimate(**{name: share * a + (1.0 - share) * b for name, a, b in each})
 
@@ -327,9 +328,10 @@ Line = Callable[[Callable[[SmallStep], float]], float]  # `SmallSteps.at` some n
 
 
 def _peak_bytes(case: Case, pair: SmallSteps, at: Line) -> float:
-    """Buffers of many layers are no fewer than those of few, however those of two and of three meet in time. Weights
-    and gradients on their way are, of many layers, no more than the engine has under way: gathered ones that live, and
-    two buckets of gradients, one that fills while the other is reduced."""
+    """Return the peak memory of a rank in bytes. Buffers of many layers are no smaller than those of few, however those
+    of two and three layers coincide in time. Weights and gradients in flight are, for many layers, bounded by what the
+    engine has under way: gathered weights that are live, and two gradient buckets, one being filled while the other is
+    reduced."""
     engine, tensors = case.engine, DTYPE_BYTES[case.precision.model]
     under_way = (engine.live_elements + 2 * engine.reduce_bucket_elements) * tensors
     few = max(small.passing_bytes for small in pair.small)
@@ -339,8 +341,8 @@ def _peak_bytes(case: Case, pair: SmallSteps, at: Line) -> float:
 
 
 def _step_s(num_micro: int, at: Line) -> float:
-    """Communication that few layers do not hide, more may: what sticks out of the kernels shrinks as layers are added,
-    until it is gone. So the step is not shorter than its kernels take."""
+    """Return the step time in seconds. Communication exposed with few layers may be hidden with more: it shrinks as
+    layers are added, until it is gone. So the step is at least as long as its kernels."""
     whole = _extended(num_micro, at, lambda small: (*small.micro_s, small.step_s))
     return max(whole, _extended(num_micro, at, lambda small: small.kernels_s))
 
@@ -350,8 +352,9 @@ def _floor_s(num_micro: int, at: Line) -> float:
 
 
 def _extended(num_micro: int, at: Line, ends: Callable[[SmallStep], tuple[float, ...]]) -> float:
-    """The end of a step of any number of micro-batches, of those of a small step's micro-batches and of itself: the
-    first micro-batch, as many like the second as there are, and the last with the end of the step."""
+    """Return the end of a step of `num_micro` micro-batches, extrapolated from the ends of a small step's micro-batches
+    and of the small step itself: the first micro-batch, then copies of the second, and the last with the end of the
+    step."""
     if num_micro == 1:
         return at(lambda small: ends(small)[-1])
     return (
@@ -362,11 +365,13 @@ def _extended(num_micro: int, at: Line, ends: Callable[[SmallStep], tuple[float,
 
 
 def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) -> Estimate:
-    """One micro-batch goes through all stages, the others follow at the pace of the slowest stage; then the step ends.
+    """Estimate the step of a pipeline: one micro-batch passes through all stages, the others follow at the pace of the
+    slowest stage; then the step ends.
 
-    Stages have layers alone, the first and the last besides the embedding and the head, which are taken as the last's.
-    Where exchanges hold stages up, a stage meets both neighbours with every micro-batch. Where weights are gathered
-    beside the first forward, its first run of layers waits for them; those after it have all that time.
+    Stages have only layers, except that the first and the last also have the embedding and the head, both of which are
+    attributed to the last. If exchanges block the stages, a stage exchanges with both neighbours for every micro-batch.
+    If weights are gathered during the first forward, its first run of layers waits for them; the gathers of later runs
+    have all that time.
     """
     pipeline = case.plan.pipeline
     assert pipeline is not None, "a case of several stages has a pipeline"

@@ -1,5 +1,5 @@
-"""Tuning: the best plan for a model, a batch and so many devices. The space is estimated and the best are simulated;
-`Runner` says which, in which order, and when there are enough."""
+"""Tuning: the best plan for a model, a batch and a number of devices. All plans of the space are estimated and the best
+are simulated; `Runner` decides which, in which order, and when there are enough."""
 
 from __future__ import annotations
 
@@ -171,8 +171,8 @@ class Runner:
         return tuple(out)
 
     def why(self, plans: Sequence[TunedPlan]) -> tuple[TimeSpent, str]:
-        """Where the time of the best plan goes, and why it is faster than the next of another kind (other dimensions
-        cut, or another family), or, where only one kind was simulated, than the next with another layout."""
+        """Return where the time of the best plan goes, and why it is faster than the next plan of another kind (other
+        dimensions cut, or another family) or, if only one kind was simulated, than the next with another layout."""
         best = plans[0]
         simulated = [plan for plan in plans if plan.simulated is not None]
         others = [plan for plan in simulated if plan.candidate.kind != best.candidate.kind]
@@ -202,7 +202,7 @@ def _work(evaluator: PerProcess[PlanEvaluator], work: Work, given: Sequence[Any]
 
 
 def _structure(candidate: Candidate) -> tuple[object, ...]:
-    """What plans have in common whose small schedules are mostly the same."""
+    """Return a key shared by plans whose small schedules are mostly the same."""
     case = candidate.case
     many = case.stages > 1 or case.grad_accum > 1
     return (
@@ -233,25 +233,25 @@ def tune(
     progress: Progress = lambda *_: None,
     finish: Callable[[TuningOutcome], None] = lambda _: None,
 ) -> TuningOutcome:
-    """The best plans for a scenario's machine, model and batch on that many devices (by default its largest size).
+    """Find the best plans for a scenario's machine, model and batch on `devices` devices (by default its largest size).
 
-    Every plan of the space (`Space`) is estimated without contention; those that do not fit are dropped; the best
-    are simulated, at most `simulate` of them (by default 5 % of those that fit, at least 5, at most 20), and only as
-    long as another may be faster; so are the scenario's own. All
-    have the same batch: `training.batch`, or what the scenario's first plan makes of micro-batch and accumulation.
+    Every plan of the space (`Space`) is estimated without contention; those that do not fit into memory are dropped;
+    the best are simulated, at most `simulate` of them (by default 5 % of those that fit, at least 5, at most 20), and
+    only as long as another may be faster; so are the scenario's own plans. All have the same batch: `training.batch`,
+    or the batch that follows from micro-batch and accumulation of the scenario's first plan.
 
-    pins        values to which dimensions are held, e.g. {"tensor": 8, "checkpointing": "full"}; beside those of the
-                scenario's table `tune.pin`
+    pins        values to which dimensions are fixed, e.g. {"tensor": 8, "checkpointing": "full"}, in addition to those
+                of the scenario's table `tune.pin`
     lossy       whether lossy codecs are allowed (default: as `tune.lossy` says)
-    max_error   the largest error bound of what is sent, relative to the largest value that is coded with it: any codec
-                and policy of compression within it may be chosen (default: as `tune.max_error` says)
+    max_error   the largest error bound of a coded value, relative to the largest value coded together with it: any
+                codec and compression policy within it may be chosen (default: as `tune.max_error` says)
     place       where plans are estimated and simulated, e.g. workers.Local(jobs=2); the outcome is the same everywhere
-    folder      where a search that is stopped leaves its results, to go on from there when it is called again
-    progress    called with what is done, how much of it, and of how much
-    finish      called with the outcome before what the folder holds of the search is removed: after an error it stays
+    folder      where an interrupted search leaves its results, from which the next call continues
+    progress    called with the current phase, the number of items done, and the number of all items
+    finish      called with the outcome before the search's files in `folder` are removed; they stay if it raises
 
-    Raises InputError for pins that mean nothing or do not divide, NothingFitsError where no plan fits; both say what
-    would help.
+    Raises InputError for pins that are unknown or do not divide, NothingFitsError if no plan fits; both messages say
+    what would help.
 
     >>> from simfrontier.inputs.scenario import load_scenario
     >>> from simfrontier.answers.search import tune

@@ -1,5 +1,5 @@
-"""What a slowdown holds: by plan, how many times as long a step takes with each trouble, each lagging device and each
-lagging link."""
+"""Results of a slowdown study: by plan, the step time relative to the healthy step in each case, and with each lagging
+device and each lagging link."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class LaggingLinks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowedPlan:
-    """What trouble costs one plan: `cases` by label; `links`: of all links that it loads, the machine's classes in
-    order. Where the plan does not fit there is nothing but why (`misfit`)."""
+    """Slowdown of one plan: `cases` by label; `links`: of all links that it loads, by the machine's classes in order.
+    For a plan that does not fit there is only the reason (`misfit`)."""
 
     plan: str
     misfit: str = ""
@@ -77,9 +77,9 @@ class SlowedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowdown:
-    """What trouble costs each plan at one size. `cases`: their labels; `device_factor` and `link_factor`: what a
-    lagging device or link has left of its rate. `sentences`: which plan suffers least in each case, and why;
-    `verdict`: over all cases."""
+    """Slowdown of each plan at one size. `cases`: their labels; `device_factor` and `link_factor`: fraction of its rate
+    that a lagging device or link keeps. `sentences`: which plan suffers least in each case, and why; `verdict`: over
+    all cases."""
 
     devices: int
     devices_per_node: int
@@ -146,7 +146,7 @@ def verdict_of(plans: Sequence[SlowedPlan]) -> str:
 
 
 def _fact(perturbation: Perturbation, plan: SlowedPlan) -> str:
-    """What of a plan's healthy step decides what this trouble costs."""
+    """Return the property of a plan's healthy step that decides the cost of a perturbation, in words."""
     healthy = plan.healthy
     assert healthy is not None, "a plan with cases fits"
     networks = perturbation.differing("networks")

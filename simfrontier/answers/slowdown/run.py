@@ -1,9 +1,10 @@
 """Simulate degraded components: every plan of a scenario healthy, in every case, and with one device or one link of
 each kind lagging.
 
-Ranks of one class of a healthy step's folding do the same, and so do links: one step is simulated for each class, with
-one of it slower. What is alike while all is well is told apart where one is singled out, and which of its neighbours
-share its traffic may then matter: members of a class were seen to differ by up to 5e-6 of a step.
+Ranks of one class in the folding of a healthy step behave the same, and so do links: one step is simulated for each
+class, with one member slowed. Members that are alike in a healthy step differ once one of them is singled out, and
+which of its neighbours share its traffic may then matter: members of a class were observed to differ by up to 5e-6 of a
+step.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def reverses(fabric: Fabric) -> Ints:
 
 
 def degraded(fabric: Fabric, link: int, factor: float) -> Perturbation:
-    """What is wrong where a link, and the one that leads the other way, has a part of its capacity."""
+    """Return the perturbation in which a link, and the link in the opposite direction, has `factor` of its capacity."""
     if link >= fabric.pool_base:
         source, target = divmod(link - fabric.pool_base, fabric.num_pool_groups)
         ways = ((source, target), (target, source))
@@ -103,7 +104,7 @@ FLOW_ONLY = "changes within the step: at fidelity flow only"
 
 
 def num_slowdowns(scenario: Scenario) -> int:
-    """How often `run_slowdown` calls its `progress`."""
+    """Return the number of times that `run_slowdown` calls its `progress`."""
     table = scenario.file.slowdown
     return 0 if table is None else len(scenario.plans) * (len(table.cases) + 2)
 
@@ -115,10 +116,10 @@ def run_slowdown(
     workers: Workers | None = None,
     schedules: PerProcess[ScheduleCache] | None = None,
 ) -> Slowdown | None:
-    """What the troubles of the scenario's table `slowdown` cost, each compared with a machine on which nothing is wrong
-    (whatever the table `perturbation` says); None without that table. Single messages are not simulated for it: of
-    fidelity `chunk` it is `flow`. `workers`: who does it, a trouble at a time (None: this process); `schedules`: what
-    is built is taken from there and kept there."""
+    """Simulate the cases of the scenario's table `slowdown`, each compared with a healthy machine (whatever the table
+    `perturbation` says); None without that table. Single messages are not simulated: fidelity `chunk` is replaced by
+    `flow`. `workers`: simulate the cases in parallel (None: in this process); `schedules`: cache of built schedules,
+    which is read and filled."""
     table = scenario.file.slowdown
     if table is None:
         return None
@@ -188,7 +189,7 @@ class _HealthyPlans:
         self.of = lru_cache(maxsize=1)(self._simulated)
 
     def _simulated(self, plan: str) -> SimulatedCase | None:
-        """None for a plan that does not fit."""
+        """Simulate the healthy step of a plan; None if the plan does not fit."""
         size = self.scenario.troubled_size
         try:
             decided = self.searcher.resolved(self.scenario, (size,), (plan,))

@@ -163,10 +163,10 @@ _INSTANT_S = 1e-12  # as in the engine
 class PathLink:
     """One op on the critical path, from `start_s` to `end_s`, in seconds from the start of the step.
 
-    `axes`: of a collective or exchange, those that it goes over (none of a kernel); `level`: the coarsest boundary that
-    its messages cross, `device` for work of a rank by itself. `call`, `layer`, `micro`, `role`: where in the program it
-    stands; `rank`: the lowest of the ranks that it stands for. `alone_s`: the time that it takes with nothing beside it
-    (of a collective: with only the calls of its own kind that other groups make at once).
+    `axes`: mesh axes of a collective or exchange (none for a kernel); `level`: the coarsest boundary that its messages
+    cross, `device` for work of a rank by itself. `call`, `layer`, `micro`, `role`: its position in the program; `rank`:
+    the lowest of the ranks that it represents. `alone_s`: its duration without contention (of a collective: with only
+    the calls of its own kind that other groups make at once).
     """
 
     name: str

@@ -47,11 +47,11 @@ class Exposure:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimePart:
     """Time of a step spent on one kind of op, over the same axes and across the same boundary; `level` is `device` for
-    work of a rank by itself. `spent`: the field of `Exposure` that it is a part of: kernels, or what they do not hide;
-    `calls`: ops that have any of it.
+    work of a rank by itself. `spent`: the field of `Exposure` that it is a part of: kernels, or time that they do not
+    hide; `calls`: number of ops that contribute to it.
 
-    Kernels count with the time that they take alone. By how much longer they are, as what runs beside them takes
-    memory and compute units, is one part of kind `slowed`: so plans with the same kernels have the same in all others.
+    Kernels count with their duration without contention. Their extra time, when concurrent ops take memory bandwidth
+    and compute units, is one part of kind `slowed`: so plans with the same kernels agree in all other kernel parts.
     """
 
     spent: Spent
@@ -272,7 +272,7 @@ def why_faster(time_a: TimeSpent, time_b: TimeSpent, name_b: str) -> str:
 
 
 def compute_equal(parts: Sequence[PartDifference]) -> bool:
-    """Return whether the kernels of both take as long, with nothing beside them."""
+    """Return whether the kernels of both steps take equally long without contention."""
     kernels = [each for each in parts if each.spent == "compute" and each.kind != SLOWED]
     return bool(kernels) and all(is_equal(each) for each in kernels)
 

@@ -39,8 +39,8 @@ class NodeLinks:
 
 
 def node_links(step: SimulatedStep, moved: Traffic) -> NodeLinks:
-    """Averages over the nodes of the job of a step that moves so many bytes; pools between dragonfly groups are
-    averaged over the pools that carry anything."""
+    """Return the bytes and utilisation of links in a step with traffic `moved`, averaged over the nodes of the job;
+    pools between dragonfly groups are averaged over the pools that carry anything."""
     fabric = step.pricing.fabric
     loads = moved.on_link
     per_node = loads[: fabric.hbm_base].reshape(fabric.num_nodes, fabric.wires_per_node).mean(axis=0)
@@ -100,8 +100,9 @@ def by_class(use: LinkUse, machine: Machine) -> LinkUse:
 def link_use(
     step: SimulatedStep, moved: Traffic, by: Literal["class", "name"] = "class", num_parts: int = NUM_PARTS
 ) -> LinkUse:
-    """Return the use of links in a step that moves so many bytes. A call of a group counts at the time of the group's
-    lowest rank, its bytes at an even rate from the call's start to its end (the simulator's own rates are not kept)."""
+    """Return the use of links over time in a step with traffic `moved`. A call of a group counts at the time of the
+    group's lowest rank, its bytes at an even rate from the call's start to its end (the simulator's own rates are not
+    kept)."""
     pricing = step.pricing
     names, group = _groups(step, by)
     edges = np.linspace(0.0, step.step_s, num_parts + 1)
@@ -137,7 +138,7 @@ def link_use(
 
 def shares_of_node(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, Floats]:
     """Return the share of its capacity that each link of an average node uses in each part; `use`: by name, of a job on
-    so many nodes. Over the whole step they are on average the utilisations of `node_links`."""
+    `num_nodes` nodes. Averaged over the whole step they are the utilisations of `node_links`."""
     wires = {wire.name: wire.bytes_per_s for wire in machine.node.links}
     return {
         name: each / (use.part_s * num_nodes * wires[name]) for name, each in use.num_bytes.items() if name in wires

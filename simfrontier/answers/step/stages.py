@@ -16,11 +16,11 @@ OUTSIDE = "embedding and head"  # states and activations that are not of a layer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpan:
-    """Activity of a stage from `start_s` to `end_s`: a forward or backward of micro-batch `micro` (recomputation, and
-    collectives inside the stage and waits for them, included), an exchange of it with a neighbour, or the end of the
-    step.
+    """Activity of a stage from `start_s` to `end_s`: a forward or backward of micro-batch `micro` (including
+    recomputation, collectives inside the stage and waits for them), an exchange of it with a neighbour, or the end of
+    the step.
 
-    `layers`: the first and the last that it is of. `beside`: an exchange on a lane of its own, beside the rest.
+    `layers`: its first and last layer. `beside`: True for an exchange on a lane of its own, which overlaps the rest.
     """
 
     kind: Phase
@@ -150,8 +150,8 @@ def _held(peak: Peak, schedule: Schedule) -> dict[str, int]:
 
 
 def _spans(role_timeline: RoleTimeline, cls: int, step_s: float) -> tuple[StageSpan, ...]:
-    """The activities of a rank class on its lane `compute`, and exchanges beside it; what follows without a break is
-    one."""
+    """Return the activities of a rank class on its lane `compute`, and exchanges that overlap them; consecutive pieces
+    of one activity are merged."""
     spans: list[StageSpan] = []
     for piece in _pieces(role_timeline, cls):
         before = spans[-1] if spans and piece.kind != "exchange" else None

@@ -134,8 +134,8 @@ def step_trace(
     moved: Traffic,
     most_spans: int = MOST_SPANS,
 ) -> TraceFile:
-    """The file of a step that moves so many bytes. Of more rank classes than a file has room for some are left out
-    (`shown_ranks`), which its notes say."""
+    """Return the trace of a step with traffic `moved`. If the step has more rank classes than a file has room for, some
+    are left out (`shown_ranks`) and the notes say so."""
     walks = shown_ranks(step, most_spans)
     return TraceFile(
         digest=digest,

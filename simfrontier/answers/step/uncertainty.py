@@ -61,10 +61,10 @@ def spread_of(machine: Machine, library: Library) -> Spread:
 class Waits:
     """Sampled times of one step (`step_s`), and its waiting, in seconds, each [num_samples].
 
-    `in_step_s`: by how much the step is longer than if all devices were typical, and every launch of a kernel: so long
-    a typical rank waits for others that it would not wait for then. `in_calls_s`: by the names of calls, between when a
-    typical rank is ready for them and when the last of their group is, in a step and on average over ranks; calls
-    beside kernels may wait without holding anything up.
+    `in_step_s`: extra time of the step relative to one in which all devices and all kernel launches are typical: the
+    time that a typical rank waits for others because of this variation. `in_calls_s`: by name of call, the time from
+    when a typical rank is ready until the last of its group is, per step, averaged over ranks; calls that overlap
+    kernels may wait without delaying anything.
     """
 
     step_s: Floats

@@ -1,5 +1,5 @@
-"""What no algorithm and no order of ops can beat: bytes that a schedule must move across a boundary of the machine
-(exact, per step, by part), and lower bounds on the time of a simulated step.
+"""Lower bounds that no algorithm and no order of ops can beat: bytes that a schedule must move across a boundary of
+the machine (exact, per step, by part), and bounds on the time of a simulated step.
 
 A boundary is named by the mesh axis that counts its units: `node` (what enters a node), `package` (what enters a
 package, from its own node or another), `gcd` (what a rank receives). The mesh's axes are nested in this order and ranks
@@ -242,8 +242,8 @@ def _longer(step: SimulatedStep) -> list[dict[int, Floats]]:
 
 
 def _asked(pricing: Pricing, best: Floats, priced: PricedOp, groups: Iterable[int]) -> Floats:
-    """Return what an op asks of each link class, as so much of a link of the `best` capacity; endless where it stands
-    still. `groups`: those that run it."""
+    """Return the load of an op on each link class, converted to a link of the `best` capacity; infinite if the op
+    stands still. `groups`: the groups that run it."""
     out = np.zeros(len(best))
     for work in (priced.works[group] for group in groups):
         if work.stands_still:

@@ -18,15 +18,15 @@ MOST_GRIDS = 12  # that are tried until one fits
 
 
 def shortage(peak_bytes: float, capacity_bytes: float, at_peak: Mapping[str, int]) -> str:
-    """What a plan needs that does not fit, and the two kinds of tensors that need most of it."""
+    """Return the memory that a plan needs and has, and the two kinds of tensors that need most of it, in words."""
     largest = sorted(at_peak.items(), key=lambda item: -item[1])[:2]
     parts = ", ".join(f"{name} {written(size, 'bytes')}" for name, size in largest)
     return f"needs {written(peak_bytes, 'bytes')} of {written(capacity_bytes, 'bytes')} ({parts})"
 
 
 def advice_on(scenario: Scenario, case: Case, peak_bytes: float, at_peak: Mapping[str, int]) -> tuple[str, ...]:
-    """What to try with a case that needs `peak_bytes` on a device, `at_peak` by what they hold, in words; nothing where
-    it fits on a chosen grid."""
+    """Return advice, in words, on a case that needs `peak_bytes` on a device (`at_peak`: by kind of tensor); none if it
+    fits on a chosen grid."""
     excess = peak_bytes - _capacity(scenario, case)
     parts = [_grid(scenario, case, excess <= 0)]
     if excess > 0 and at_peak.get("activations", 0) >= min(excess, MUCH * peak_bytes):

@@ -48,7 +48,7 @@ class Column:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its numbers are whole."""
+        """True if the values of the column are whole numbers."""
         return self.unit == "count" or self.name == "peak_memory_bytes"
 
 

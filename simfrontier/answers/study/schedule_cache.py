@@ -52,7 +52,7 @@ class BuiltSchedule:
 
     @cached_property
     def needs(self) -> RequiredBytes:
-        """What any algorithm must move for the schedule's collectives."""
+        """Bytes that any algorithm must move for the schedule's collectives."""
         return step_needs(self.schedule)
 
     @cached_property

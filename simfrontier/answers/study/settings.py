@@ -91,7 +91,8 @@ class Digests:
         return digest_of([changed, files, _catalogs(), *asked, __version__])
 
     def _files(self, document: Any, folder: str, depth: int = 0) -> dict[str, str]:
-        """Digests of the files that texts of a document name, beside it or from the working folder."""
+        """Return digests of the files that texts of a document name, relative to its folder or to the working
+        folder."""
         found = ((text, self._contents(folder, text, depth)) for text in sorted(set(_texts(document))))
         return {text: contents for text, contents in found if contents is not None}
 
@@ -183,8 +184,9 @@ def is_number(key: str, value: Any) -> bool:
 
 
 def batches_of(settings: Iterable[Keyed], count: int, num_workers: int) -> Iterator[tuple[Keyed, ...]]:
-    """Yield batches of so many settings. Those that differ in numbers of machine or library alone go together, as they
-    share their schedules, which may take longer to make than to simulate."""
+    """Yield batches of settings, sized for `count` settings in all and `num_workers` workers. Settings that differ only
+    in numbers of machine or library go together, as they share their schedules, which may take longer to build than to
+    simulate."""
     size = max(1, min(MOST_OF_BATCH, count // (PARTS * num_workers)))
     waiting = iter(settings)
     for window in iter(lambda: list(islice(waiting, WINDOW)), []):

@@ -1,5 +1,5 @@
-"""A case of a scenario with its simulated step, and the quantities that its results are computed from; the job beside
-it on other nodes of the machine; and the files that are written of a step."""
+"""A case of a scenario with its simulated step, and the quantities that its results are computed from; the concurrent
+job on other nodes of the machine; and the files that are written of a step."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _BUILT = ScheduleCache()
 
 
 def neighbour_of(scenario: Scenario, num_devices: int) -> Neighbour | None:
-    """The job beside a job of that size, on the first nodes of the machine that are free, or on those of its own list;
-    None where the scenario has none. Raises InputError where it cannot be there."""
+    """Return the job that runs concurrently with a job of that size, on the first free nodes of the machine or on its
+    own list of nodes; None if the scenario has none. Raises InputError if it cannot be placed there."""
     other = scenario.beside
     if other is None:
         return None

@@ -100,7 +100,7 @@ def advised(scenario: Scenario, case: Case, outcome: PlanOutcome) -> PlanOutcome
 def outcome_of(
     scenario: Scenario, case: Case, built: BuiltSchedule, step: SimulatedStep, drawn: bool = False
 ) -> PlanOutcome:
-    """What is kept of a case's simulated step."""
+    """Return the results that are kept of a case's simulated step."""
     simulated_case = SimulatedCase(scenario=scenario, case=case, built=built, step=step, with_waits=drawn)
     memory, moved = simulated_case.memory, simulated_case.traffic
     row = row_of(simulated_case)
@@ -234,7 +234,7 @@ def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutco
 
 
 def _too_big(scenario: Scenario, outcome: PlanOutcome, outcomes: list[PlanOutcome]) -> str:
-    """What is too big, and what would fit at this size or where this plan would fit."""
+    """Return the memory shortage of a plan, and what would fit at this size or where this plan would fit, in words."""
     need, have = (
         int(outcome.row["peak_memory_bytes"]),
         scenario.of(outcome.plan, outcome.devices).machine.device.hbm_bytes,

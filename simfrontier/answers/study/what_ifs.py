@@ -93,7 +93,8 @@ class WhatIfs:
             raise InputError(f"{text}; allowed: other keys, or a simulation of each")
 
     def _moves(self, keys: Sequence[str], given: Mapping[str, Floats]) -> bool:
-        """Whether a step changes from the least to the greatest values of keys, the others at their first."""
+        """Return whether the step time changes from the least to the greatest values of `keys`, with the other keys at
+        their first values."""
         first = {key: float(values[0]) for key, values in given.items()}
         least, most = (
             simulated(with_numbers(self.scenario, first | ends), self.built, self.step.fidelity).step_s

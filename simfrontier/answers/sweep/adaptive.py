@@ -35,8 +35,8 @@ ALLOWED: Final = "a number of points (500), a time (90s, 30min, 2h) or a precisi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Until:
-    """Enough are so many points, those that begin within so many seconds, or as many as make the result known to that
-    part of itself. At most one of them is given."""
+    """Stopping criterion of a sweep: a number of points, the seconds within which points may begin, or a relative
+    precision of the result. At most one of them is set."""
 
     points: int | None = None
     seconds: float | None = None
@@ -48,7 +48,7 @@ class Until:
 
 
 def parse_until(text: str) -> Until:
-    """What --until says. Raises InputError."""
+    """Parse the value of --until. Raises InputError."""
     found = _TEXT.fullmatch(text.strip())
     if found is None or not (number := float(found[1])):
         raise InputError(f"got {shown(text)}; allowed: {ALLOWED}", where="--until")
@@ -96,7 +96,8 @@ class Search:
         return [tuple(_value(axis, trial.params[axis.key]) for axis in self.axes) for trial in self._asked]
 
     def tell(self, results: Sequence[float]) -> None:
-        """What the points gave that were last asked for, in their order; nan of a point that has no result."""
+        """Report the results of the points that were asked for last, in their order; NaN for a point without a
+        result."""
         failed = _optuna().trial.TrialState.FAIL
         for trial, result in zip(self._asked, results, strict=True):
             if math.isnan(result):
@@ -107,7 +108,7 @@ class Search:
 
 
 def _distribution(axis: SampledAxis) -> Any:
-    """What optuna draws from: of values without an order their places."""
+    """Return the optuna distribution of an axis; for unordered values, of their indices."""
     distributions = _optuna().distributions
     if axis.between is None:
         return distributions.CategoricalDistribution(range(len(axis.among)))
@@ -271,7 +272,7 @@ def _ended(points: int, precision: float) -> str:
 
 
 def _is_quiet(bests: Sequence[float], precision: float) -> bool:
-    """Whether the last rounds found nothing that is better by that part."""
+    """Return whether the last rounds changed the best result by no more than a relative `precision`."""
     if len(bests) <= QUIET_ROUNDS or math.isnan(bests[-1 - QUIET_ROUNDS]):
         return False
     return abs(bests[-1] - bests[-1 - QUIET_ROUNDS]) <= precision * abs(bests[-1 - QUIET_ROUNDS])

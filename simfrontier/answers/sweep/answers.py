@@ -1,4 +1,5 @@
-"""What a data set says of its study's goal: the best point, the mean over samples, and which unknown explains most."""
+"""Answer the goal of a study from its data set: the best point, the mean over samples, and the unknown that explains
+most."""
 
 from __future__ import annotations
 
@@ -151,7 +152,7 @@ def read_goal(folder: Path) -> GoalAnswer | None:
 
 
 def is_goal_of(answer: GoalAnswer, manifest: Mapping[str, Any], num_points: int) -> bool:
-    """Whether an answer is of the points of a data set, which may have been given others since."""
+    """Return whether an answer belongs to the current points of a data set, which may have changed since."""
     return answer.points_sha256 == _points_of(manifest) and len(answer.values) == num_points
 
 
@@ -162,8 +163,8 @@ def _points_of(manifest: Mapping[str, Any]) -> str:
 def measure_next(
     indices: Indices, names: Mapping[str, str] | None = None, told: Callable[[float], str] = "{:.3g}".format
 ) -> str:
-    """Which unknown to measure next, in a sentence; `names`: of unknowns by key, without them the keys; `told`: writes
-    a standard deviation."""
+    """Return a sentence that names the unknown to measure next. `names`: of unknowns by key (default: the keys);
+    `told`: formats a standard deviation."""
     words = names or {each.key: each.key for each in indices.unknowns}
     first, *others = indices.unknowns
     if indices.sd == 0.0:

@@ -136,7 +136,7 @@ class SampledAxis:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its key holds a whole number."""
+        """True if the key of the axis holds a whole number."""
         return is_whole(self.key)
 
     def values(self, shares: Sequence[float] | Floats) -> list[Value]:
@@ -291,7 +291,7 @@ def _between(key: str, number: int, between: Sequence[float], is_log: bool) -> S
 
 
 def _samples(table: SamplesTable, key: str, number: int) -> Axis | SampledAxis:
-    """A distribution; with a count so many values of it, one by one."""
+    """Return the axis of a distribution; with `count`, an axis of that many random values, run one by one."""
     refuse_parameters(table)
     sampled = SampledAxis(key=key, number=number, distribution=table)
     if table.count is not None:
@@ -314,8 +314,9 @@ def _sampled(axes: Sequence[SampledAxis], method: Method, count: int, seed: int,
 
 
 def refuse_values(axes: Sequence[Axis], document: Mapping[str, Any], where: str, settings: Settings) -> None:
-    """Raise InputError for a value of an axis that a scenario takes neither by itself nor beside the first values of
-    the other axes. Only its form is looked at: what goes wrong at a size or with other values is a matter of points."""
+    """Raise InputError for a value of an axis that a scenario accepts neither by itself nor together with the first
+    values of the other axes. Only its form is checked: errors at some size or with other values are reported per
+    point."""
     first = {key: value for axis in axes for key, value in zip(axis.keys, axis.rows[0], strict=True)}
     for axis in axes:
         for number in _tried(axis):

@@ -30,7 +30,8 @@ RESULTS: Final = {column.name: column for column in RESULT_COLUMNS if column.nam
 
 
 def result_schema() -> pa.Schema:
-    """What is kept of each row, whatever the study: the digest of its point, its results, and why it was refused."""
+    """Return the columns of each row of results, whatever the study: the digest of its point, its results, and why it
+    was refused."""
     import pyarrow as pa
 
     names = ("digest", "scenario", *RESULTS, "error")
@@ -58,7 +59,7 @@ def _cell(value: Value, kind: pa.DataType) -> Any:
 
 
 def _axis_type(values: Sequence[Value]) -> pa.DataType:
-    """What all values of an axis are; text, which is JSON, where values are of several types, or lists."""
+    """Return the type of all values of an axis; string, as JSON, for values of several types or lists."""
     import pyarrow as pa
 
     try:
@@ -88,7 +89,7 @@ KIND: Final = "sweep"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What a data set has: points, rows, and points of which something was refused, or everything."""
+    """Number of points and rows of a data set, and of points of which some rows, or all, were refused."""
 
     points: int
     rows: int
@@ -97,8 +98,8 @@ class Counts:
 
 
 def read_rows(folder: Path, results: Collection[str] | None = None) -> pa.Table:
-    """Return the rows of a data set in the order of the points: all columns, or some `results` beside those of the
-    axes. Raises InputError for a folder that holds none, or none of this version."""
+    """Return the rows of a data set in the order of the points: all columns, or those of the axes and some `results`.
+    Raises InputError for a folder that holds no data set, or none of this version."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -195,7 +196,7 @@ def manifest_text(study: SweepStudy, digests: Sequence[str], counts: Counts) -> 
 
 
 def _write_rows(study: SweepStudy, digests: Sequence[str], store: ResultStore, path: Path) -> Counts:
-    """Write the rows of all points, so many points a row group."""
+    """Write the rows of all points, POINTS_OF_GROUP points per row group."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

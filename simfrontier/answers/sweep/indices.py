@@ -18,12 +18,12 @@ LEAST_ROUNDS = 8  # with fewer, intervals say nothing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """What one unknown explains of the variance of a result.
+    """Sobol' indices of one unknown: the share of the variance of a result that it explains.
 
     first   if it alone were known, the variance would be smaller by this share, on average over its values
     total   if all others were known, this share of the variance would be left, on average over theirs
 
-    Each with its 90 % interval of resampled rounds. `sd_left`: the standard deviation that is left on average where it
+    Each with its 90 % interval over resampled rounds. `sd_left`: the standard deviation that is left on average if it
     alone is known.
     """
 

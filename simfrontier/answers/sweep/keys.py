@@ -77,7 +77,7 @@ def value_of(scenario: Scenario, settings: Settings, key: str) -> Any:
 
 
 def _followed(value: Any, path: Sequence[str], key: str) -> Any:
-    """What stands at a path of a table."""
+    """Return the value at a path of a table. Raises KeyError if there is none."""
     for part in path:
         fields = getattr(type(value), "model_fields", None) or getattr(type(value), "__dataclass_fields__", {})
         if part not in fields:
@@ -89,7 +89,7 @@ def _followed(value: Any, path: Sequence[str], key: str) -> Any:
 
 
 def _is_of_a_file(path: Sequence[str]) -> bool:
-    """Whether a key is a number of the file of a machine or a library."""
+    """Return whether a key overrides a number of a machine or library file."""
     return len(path) == 3 and path[0] in ("machine", "library") and path[1] == "overrides"
 
 
@@ -186,7 +186,7 @@ class _Names(ast.NodeTransformer):
 
 
 def _is_allowed(node: ast.AST) -> bool:
-    """Whether a part of a filter, which is no key, is of its syntax."""
+    """Return whether a node of a filter, other than a key, is part of the filter syntax."""
     match node:
         case ast.Constant(value=value):
             return isinstance(value, bool | int | float | str)

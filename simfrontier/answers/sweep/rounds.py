@@ -22,8 +22,8 @@ from simfrontier.inputs.scenario import scenario_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a sweep is: points that are done, of them those whose rows were there before, and those refused; of all.
-    A point of the same digest as one before it is done with that."""
+    """Progress of a sweep: number of points that are done, of them those whose rows were stored before and those
+    refused, and the number of all points. A point with the digest of an earlier one is done together with it."""
 
     done: int
     known: int
@@ -33,8 +33,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOutcome:
-    """What a sweep has made: the study with all points that it came to, its folder, what that holds, and points that
-    were there before. `ended`: why it ended before the precision that was wanted, as a sentence; empty where it did
+    """Outcome of a sweep: the study with all its points, its folder, the counts of its data set, and the number of
+    points that were stored before. `ended`: why it ended before the requested precision, as a sentence; empty if it did
     not."""
 
     study: SweepStudy

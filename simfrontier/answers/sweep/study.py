@@ -99,7 +99,7 @@ class SweepStudy:
         return replace(self, file=file, axes=axes, count=len(self.sources) * math.prod(axis.count for axis in axes))
 
     def settings_at(self, place: int) -> dict[str, Value]:
-        """What the axes set at a place of their grid, whose digits are the places on each axis."""
+        """Return the settings of the axes at a place of their grid, whose digits are the places on each axis."""
         settings: dict[str, Value] = {}
         for axis in reversed(self.axes):
             place, digit = divmod(place, axis.count)
@@ -107,8 +107,8 @@ class SweepStudy:
         return settings
 
     def value_at(self, source: Source, settings: Settings, key: str) -> Any:
-        """What a key is at a point: as set, as the scenario says, or its default. Raises KeyError where there is
-        none."""
+        """Return the value of a key at a point: from its settings, from the scenario, or the default. Raises KeyError
+        if there is none."""
         return value_of(self._scenario_of(source, settings), settings, key)
 
     def _scenario_of(self, source: Source, settings: Settings) -> Scenario:
@@ -191,7 +191,7 @@ def _resolved(file: StudyFile, where: str, text: str) -> SweepStudy:
 
 
 def _faults(file: StudyFile) -> Iterator[tuple[bool, Key, str]]:
-    """Yield what a study cannot have: whether it has, at which key, and what is told of it."""
+    """Yield the rules of a study file: whether the file breaks the rule, the key at fault, and the message."""
     goal, sampling = file.goal, file.sampling
     is_design = sampling is not None and sampling.method == "saltelli"
     if file.search is not None or is_design:

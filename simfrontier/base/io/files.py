@@ -226,7 +226,8 @@ def plain_log(text: str) -> str:
 
 
 def _before(text: str, at: int) -> str:
-    """What stands before a place in its line; empty where that is blank, too long for a prefix, or a row of numbers."""
+    """Return the text before a position in its line; empty if it is blank, too long for a prefix, or a row of
+    numbers."""
     prefix = text[text.rfind("\n", 0, at) + 1 : at]
     return prefix if prefix.strip() and len(prefix) <= LONGEST_PREFIX and not _OF_A_ROW.match(prefix) else ""
 

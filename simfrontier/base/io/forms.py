@@ -157,7 +157,7 @@ class Derived:
 
 
 class _Nobody:
-    """What no file holds."""
+    """Type of a field that no file may set."""
 
 
 class Strict(BaseModel):

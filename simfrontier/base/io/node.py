@@ -86,7 +86,7 @@ class Node:
         return self.value
 
     def parsed(self, parse: Callable[[str], T]) -> T:
-        """What a text means to a parser that raises InputError."""
+        """Parse the text of this node with a parser that raises InputError."""
         text = self.text()
         return self.placed(lambda: parse(text))
 

@@ -86,7 +86,7 @@ def fault_of(error: ValidationError, form: Any, skipped: int = 0) -> InputError:
 
 
 def counted_more(faults: int) -> str:
-    """That there are so many faults beside the one that is told."""
+    """Return a note of the number of further faults; empty for 0."""
     return f" (and {faults} more fault{'s' if faults > 1 else ''})" if faults else ""
 
 

@@ -1,4 +1,5 @@
-"""Where calls are worked on: processes here, a running scheduler, or jobs of Slurm by settings of a TOML file."""
+"""Places where calls run: processes on this machine, a running scheduler, or Slurm jobs with settings of a TOML
+file."""
 
 from __future__ import annotations
 
@@ -21,13 +22,14 @@ PROCESSES: Final = Limit(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """What each job is, and how many of them: `jobs` jobs of one node each, with `processes` workers that share `cores`
-    and `memory`. Empty texts are left to Slurm's own default.
+    """Settings of Slurm jobs: `jobs` jobs of one node each, with `processes` workers that share `cores` and `memory`.
+    Settings left empty take Slurm's own default.
 
-    `account`: the project to charge. `time_limit`: of a job, as `sbatch --time` has it; `wait_s`: until the first
-    worker is there. `interface`: the network by which workers and scheduler reach each other. `directives`: further
-    `#SBATCH` lines, without that word; `skip`: words by which lines of dask-jobqueue are left out; `prologue`: commands
-    before the workers start; `scratch`: a folder on the node's own disk."""
+    `account`: the project to charge. `time_limit`: of a job, as for `sbatch --time`; `wait_s`: seconds to wait for the
+    first worker. `interface`: network interface between workers and scheduler. `directives`: further `#SBATCH` lines,
+    without that word; `skip`: words of the lines of dask-jobqueue to leave out; `prologue`: commands before the workers
+    start; `scratch`: a folder on the node's own disk.
+    """
 
     title: Line
     source: Line
@@ -49,12 +51,12 @@ class SlurmSettings:
 
     @property
     def num_workers(self) -> int:
-        """Of all jobs together."""
+        """Number of workers of all jobs together."""
         return self.jobs * self.processes
 
     @property
     def jobs_words(self) -> str:
-        """How many jobs, in words."""
+        """Number of jobs, in words."""
         return counted(self.jobs, "job of Slurm", "jobs of Slurm")
 
 
@@ -84,7 +86,7 @@ class Local:
 
     @property
     def is_here(self) -> bool:
-        """Whether this process does the calls."""
+        """True if this process runs the calls."""
         return self.jobs == 1 and not self.apart and not self.dashboard
 
 
@@ -107,7 +109,7 @@ HERE: Final = Local()  # this process
 
 
 def for_calls(place: Place, number: int) -> Place:
-    """The place for so many calls: no more processes of this machine than these, and this one for none."""
+    """Return the place for `number` calls: no more processes on this machine than calls, and this process for none."""
     if number == 0:
         return HERE
     return replace(place, jobs=min(place.jobs, number)) if isinstance(place, Local) else place

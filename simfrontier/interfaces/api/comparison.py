@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def num_simulations(scenario: Scenario, vary: bool, trouble: bool = True) -> int:
-    """How often `view_of` calls its `progress`."""
+    """Return the number of times that `view_of` calls its `progress`."""
     sizes, table = scenario.file.run.devices, scenario.file.sensitivity
     total = len(scenario.plans) * len(sizes) + sum(len(scenario.at(size).searches) for size in sizes)
     total += _num_slowdowns(scenario, trouble)
@@ -48,7 +48,7 @@ def _num_varied(scenario: Scenario) -> int:
 
 
 def _most_at_once(scenario: Scenario, vary: bool, trouble: bool) -> int:
-    """How many simulations do not have to wait for each other."""
+    """Return the largest number of simulations that do not depend on each other."""
     cases = len(scenario.plans) * len(scenario.file.run.devices)
     varied = _num_varied(scenario) if vary else 0
     return max(cases, varied, _num_slowdowns(scenario, trouble))

@@ -67,7 +67,7 @@ def say_written(out: Path | None) -> None:
 
 
 def write_page(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the page of a verb, and what is beside it, by name. Raises InputError where that cannot be done."""
+    """Write the page of a verb and the files next to it, by name. Raises InputError if they cannot be written."""
     with filled(folder) as new:
         for name, text in files.items():
             write_whole(new / name, text)

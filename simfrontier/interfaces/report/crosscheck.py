@@ -89,7 +89,8 @@ def call_kind_of(span: Span) -> str:
 
 
 def steps_figure(steps: Sequence[PlanStepTimes]) -> theme.Figure:
-    """Step times of the plans, simulated beside real; half the interquartile range of iterations as error bars."""
+    """Return the chart of simulated and real step times of the plans; error bars are half the interquartile range over
+    iterations."""
     spread = [(step.real_iqr_s or 0.0) / 2 for step in steps]
     errors = {"error_y": {"type": "data", "array": spread, "visible": any(spread), "color": theme.LINE}}
     traces = [

@@ -1,4 +1,4 @@
-"""Charts and pages of measured rows beside their predictions: residuals, and series over size."""
+"""Charts and pages that compare measured rows with their predictions: residuals, and series over size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The prediction beside published figures: ratios of plans, shares of the peak, and scaling efficiencies."""
+"""Comparison of predictions with published figures: ratios of plans, shares of the peak, and scaling efficiencies."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFigure:
-    """A published number of one plan beside its prediction (None where there is none: `state`): the median of its
-    samples, with their 90 % interval (`sampled`). `unknown`: its ends over the variations of what is unknown. A share
+    """Published number of one plan and its prediction (None if there is none: `state`): the median of its samples, with
+    their 90 % interval (`sampled`). `unknown`: range of the prediction over the variations of what is unknown. A share
     of the peak is 0 to 1. Ratios and shares are those of TFLOPS as they are published. `rate`: of a ratio or a share,
-    that of the plan itself in tokens per second and device; `first`: the size that an efficiency is relative to, None
-    where nothing says."""
+    the plan's own rate in tokens per second and device; `first`: the size that an efficiency is relative to, None if
+    unknown."""
 
     plan: str
     devices: int
@@ -36,9 +36,9 @@ class PublishedFigure:
 
 
 def published_of(view: StudyView) -> dict[str, Any] | None:
-    """The prediction beside the figures of a study's scenario; None where it has none. `judged`: whether they are of
-    the machine that is simulated. `ratios`: of rates per device to that of the first of them, all at one size.
-    `varied`: the settings that are varied, without their units."""
+    """Return the predictions and the published figures of a study's scenario; None if it has no figures. `judged`:
+    whether they are of the simulated machine. `ratios`: of rates per device to that of the first of them, all at one
+    size. `varied`: the settings that are varied, without their units."""
     figures = view.scenario.file.published
     if figures is None:
         return None

@@ -66,9 +66,9 @@ def manifest(study: Study) -> dict[str, Any]:
 
 
 def waiting_of(view: StudyView) -> dict[str, dict[str, Any]]:
-    """Waiting in a step by plan, expected over the samples, in seconds, at the largest size; empty where devices are
-    not known to differ. `in_step_s`: by how much it makes the step longer (90 % interval, with the median);
-    `in_calls_s`: how long a rank on average waits in calls of a name, beside kernels or not, the longest first."""
+    """Return the waiting time in a step by plan, averaged over the samples, in seconds, at the largest size; empty if
+    devices are not known to differ. `in_step_s`: extra time of the step (90 % interval, with the median); `in_calls_s`:
+    mean time that a rank waits in calls of a name, overlapped with kernels or not, the longest first."""
     found = {}
     for outcome in view.drawn:
         if outcome.waits is not None:

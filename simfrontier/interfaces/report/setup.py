@@ -156,8 +156,8 @@ def fitted_elsewhere(scenario: Scenario) -> tuple[str, ...]:
 
 
 def rank_grids(view: StudyView) -> dict[str, Any] | None:
-    """The grids of all plans at all sizes, and the searches that found them; None where no plan has a grid. `axes`:
-    parts of the grid that any plan has beside data; stages only where there is more than one."""
+    """Return the grids of all plans at all sizes, and the searches that found them; None if no plan has a grid. `axes`:
+    parts of the grid that any plan has in addition to data; stages only if there is more than one."""
     if not view.searches and not any(isinstance(case.options, TensorOptions) for case in view.cases.values()):
         return None
     grids = [_grid(view, plan, case) for (plan, _), case in view.cases.items()]
@@ -219,8 +219,8 @@ def _table(options: Options) -> Mapping[str, object]:
 
 
 def _columns(options: Options, size: int, differing: Sequence[str]) -> dict[str, str | int | None]:
-    """The grid of a candidate on so many devices by the names of its parts (no data where it does not divide them),
-    then all else in which candidates differ."""
+    """Return the grid of a candidate on `size` devices by the names of its parts (data is None if they do not divide
+    the devices), then all other options in which candidates differ."""
     made: dict[str, str | int | None] = {}
     if isinstance(options, TensorOptions):
         counts = {AXES[axis]: count for axis, count in reversed(options.inside)} | {AXES["stage"]: options.pipeline}

@@ -39,7 +39,7 @@ def rate_cells(view: StudyView) -> dict[str, list[str]]:
 
 
 def summary_text(found: Headline, view: StudyView) -> str:
-    """The rates of all plans at all sizes, at most so many, and the verdict."""
+    """Return the rates of the first MOST_PLANS plans at all sizes, and the verdict, as text."""
     rows = rate_cells(view)
     width = max(map(len, rows), default=0)
     head = " ".join([" " * width, *(f"{size:>7,}" for size in view.sizes)])

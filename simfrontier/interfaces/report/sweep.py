@@ -59,7 +59,7 @@ def axis_quantities(keys: Iterable[str], kinds: Mapping[str, Unit]) -> dict[str,
 
 
 def _meaning(key: str) -> str:
-    """Return the meaning of a key of a scenario; of numbers of machines and libraries, where they are told."""
+    """Return the meaning of a key of a scenario, or of a number of a machine or library; empty if it is unknown."""
     parts = key.split(".")
     if parts[0] == "at" and len(parts) > 2:
         parts = parts[2:]

@@ -191,7 +191,7 @@ def _words_of_row(found: sweep.SweepFindings, row: sweep.Row) -> str:
 
 
 def _bar(title: str) -> dict[str, Any]:
-    """A bar beside a chart that names its colours."""
+    """Return a colour bar, to the side of a chart."""
     return {"title": {"text": _lines(title, 14), "side": "top"}, "thickness": 14, "outlinewidth": 0}
 
 

@@ -52,7 +52,7 @@ MEMORY_COLOURS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMark:
-    """How a plan is drawn everywhere."""
+    """Colour and symbol of a plan in all charts."""
 
     colour: str
     symbol: str
@@ -187,7 +187,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def powers_of_two(low: float, high: float, most: int) -> list[float]:
-    """Ticks of a logarithmic axis of sizes: powers of two, at most so many, evenly spaced."""
+    """Return ticks of a logarithmic axis of sizes: at most `most` powers of two, evenly spaced."""
     powers = range(ceil(log2(low)), floor(log2(high)) + 1)
     return [2.0**power for power in powers[:: max(1, -(-len(powers) // most))]]
 

@@ -88,7 +88,7 @@ def bars(file: TraceFile) -> theme.Figure:
 
 
 def _marks(marks: Sequence[Mark]) -> dict[str, Any]:
-    """Lines at the times of marks, and what happens there beside them, one below the other."""
+    """Return vertical lines at the times of marks, with their texts next to them, one below the other."""
     times = [mark.time_s for mark in marks]
     return {
         "shapes": [
@@ -104,8 +104,8 @@ def _marks(marks: Sequence[Mark]) -> dict[str, Any]:
 
 
 def joined(drawn: Sequence[DrawnBar], short_s: float) -> list[DrawnBar]:
-    """Bars of a lane, of which those shorter than `short_s` that begin within so long of the first are joined by kind:
-    each as long as its own together, one behind the other from where the first begins."""
+    """Return the bars of a lane, in which those shorter than `short_s` that begin within `short_s` of the first are
+    joined by kind: each has the total duration of its kind, and they follow each other from where the first begins."""
     out: list[DrawnBar] = []
     short: list[DrawnBar] = []
     for each in sorted(drawn, key=lambda each: each.start_s):

@@ -96,7 +96,8 @@ def narrowest(machine: Machine, a: int, b: int) -> tuple[LinkClass, int]:
 
 
 def _ends(machine: Machine, row: CopyRow) -> tuple[int, int]:
-    """The row's pair of devices; where it speaks of a class, the first pair joined by so many wires."""
+    """Return the pair of devices that the row names; if the row names a link class instead, the first pair joined by
+    that many wires. Raises InputError."""
     match = re.fullmatch(r"(\d+)-(\d+)", row.pair)
     if match is not None:
         a, b = int(match[1]), int(match[2])

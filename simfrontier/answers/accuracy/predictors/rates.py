@@ -138,8 +138,8 @@ FUSED_ATTENTION_TYPES: Final = ("bf16", "fp16")  # what fused attention of 16-bi
 
 
 def predict_kernel(row: KernelRow) -> Prediction | NotCovered:
-    """The time of the row's kernel on a typical device, as the simulator prices one that moves so many bytes, and
-    attention by the machine's rate of FlashAttention-2; nothing is known of how such times vary."""
+    """Predict the time of the row's kernel on a typical device, priced as in the simulator from its bytes and, for
+    attention, from the machine's FlashAttention-2 rate. The spread is NaN: how such times vary is unknown."""
     if not is_machine(row.machine):
         return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
     device, math_s = machine_named(row.machine).device, 0.0

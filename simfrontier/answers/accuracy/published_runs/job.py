@@ -171,8 +171,8 @@ class _Making:
     # ── batch ──
 
     def _divide_batch(self) -> None:
-        """Find batch and micro-batch, which are told in sequences or in tokens, of the step or of a device, and the
-        ranks among which the batch is divided; and how many such steps one of the run is."""
+        """Determine batch and micro-batch (stated in sequences or tokens, per step or per device), the number of ranks
+        that share the batch, and how many such steps one step of the run takes."""
         grid, known, sequence = self.grid, self.training, self.model["sequence"]
         inner = math.prod(grid.get(axis, 1) for axis in ("tensor", "pipeline", "x", "y"))
         if self.devices % inner:
@@ -280,8 +280,8 @@ def _usual_heads(hidden: int, tensor: int) -> int:
 
 
 def _chunks(asked: int | None, layers: int) -> int:
-    """Return runs of layers of a stage: as many as are told or, where none are, up to four, that the layers divide
-    into; the fewest above four where none up to four do."""
+    """Return the number of layer chunks per stage: the largest divisor of `layers` from 2 up to `asked` (None: up to
+    four). Without such a divisor, the smallest one above four if `asked` is None, else 1."""
     most = MOST_CHUNKS if asked is None else asked
     fits = [n for n in range(2, layers + 1) if layers % n == 0]
     few = [n for n in fits if n <= most]

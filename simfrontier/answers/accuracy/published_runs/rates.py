@@ -51,7 +51,7 @@ def step_flops(shape: GptShape, samples: float, flops: Flops, recomputes: bool) 
 def value_of(
     rate: Rate, step_s: float, shape: GptShape, samples: float, devices: int, recomputes: bool, peak_flops_per_s: float
 ) -> float:
-    """The value of a step of so many sequences on so many devices, in the unit of the row."""
+    """Return the value, in the unit of the row, of a step of `samples` sequences on `devices` devices."""
     if rate.rises_with_time:
         return rate.factor * (1e3 * step_s if rate.measure == "step_ms" else step_s)
     flops = step_flops(shape, samples, rate.flops, recomputes)

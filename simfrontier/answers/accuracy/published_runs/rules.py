@@ -70,7 +70,8 @@ def _run(number: int, line: Line) -> Run:
 
 
 def _about(text: str) -> float:
-    """A number that is written with commas, as about so much, or in percent; NaN where there is none above 0."""
+    """Parse a number that may have thousands separators, an approximation sign or a percent sign; NaN unless above
+    0."""
     found = _ABOUT.fullmatch(text)
     value = math.nan if found is None else float(found[1].replace(",", ""))
     return value if 0.0 < value < math.inf else math.nan
@@ -128,7 +129,7 @@ _BEFORE: Final = re.compile(
 
 
 def without_off(text: str) -> tuple[str, str]:
-    """Split a text into what it says beside the flags that it turns off, and these with their words."""
+    """Split a text into the part without the flags that it turns off, and those flags with their words."""
     off: list[str] = []
 
     def taken(match: re.Match[str]) -> str:
@@ -188,7 +189,7 @@ class Rule(Strict):
     refused: Text | None = None
 
     def found(self, run: Run) -> Mapping[str, str] | None:
-        """The named groups where the rule holds; None where it does not."""
+        """Return the named groups if all patterns of the rule match the run, else None."""
         groups: dict[str, str] = {}
         for column, pattern in self.where.items():
             match = re.search(pattern, run[column], re.IGNORECASE)

@@ -58,7 +58,8 @@ class JobStep:
         return replace(whole, step_s=steps * whole.step_s, floor_s=steps * whole.floor_s) if steps != 1.0 else whole
 
     def _sharing(self, alone: Estimate) -> Estimate:
-        """With kernels slower while a collective runs beside them and holds some of the compute units."""
+        """Return the estimate with kernels slowed while a collective overlaps them and occupies some of the compute
+        units."""
         prices = self._small.prices
         held = prices.library.num_channels * prices.library.units_per_channel
         beside = min(alone.aside_s, alone.busy_s)

@@ -132,7 +132,7 @@ STEP: Final = f"{form.STEP_PREFIX}0"
 
 @dataclass(eq=False)
 class ClassTrace:
-    """What the traces of all ranks of a class share: the calls of the host, and what each op says."""
+    """Common content of the traces of all ranks of a class: the calls of the host, and the details of each op."""
 
     walk: Walk
 
@@ -177,7 +177,7 @@ class ClassTrace:
 
 
 def is_of_backward(op: Op, schedule: Schedule) -> bool:
-    """Whether an op belongs to the backward pass, as far as its values say so."""
+    """Return whether an op belongs to the backward pass, as far as its tensors and names tell."""
     if isinstance(op, Collective):
         return any(schedule.tensors[ref.name].stage in ("backward", "recompute") for ref in op.dst)
     return isinstance(op, Compute) and op.named.part is not None
