@@ -33,8 +33,8 @@ class EqualGroups:
     num_devices: int
     stride: int = 1
     _folded: dict[tuple[str, str], FoldedPattern] = field(default_factory=dict)
-    _split: dict[str, list[EqualGroups]] = field(default_factory=dict)  # by the algorithm that splits its calls so
-    _sent: dict[str, tuple[tuple[object, ...], float]] = field(default_factory=dict)  # for what was asked last
+    _split: dict[str, list[EqualGroups]] = field(default_factory=dict)  # by name of the algorithm that splits its calls
+    _sent: dict[str, tuple[tuple[object, ...], float]] = field(default_factory=dict)  # of the latest query
 
     def __post_init__(self) -> None:
         per_node, total = self.machine.devices_per_node, self.machine.num_devices

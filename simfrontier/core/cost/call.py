@@ -75,8 +75,9 @@ class PricedOp:
 
 
 class Call(NamedTuple):
-    """A call that equal groups of a shape make at the same time: its kind, when its addition takes place
-    (`is_added_later`), what carries it (`via`), and the bytes of its messages, which follow one another."""
+    """A call that equal groups of a shape make at the same time: its kind, whether a reduction's contributions are only
+    added after they have arrived (`is_added_later`), what carries it (`via`), and the bytes of its messages, which
+    follow one another."""
 
     kind: CollectiveKind
     sizes: tuple[float, ...]

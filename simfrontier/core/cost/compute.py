@@ -65,7 +65,7 @@ def _per_byte_s(codec: Codec, encodes: bool, machine: Machine) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PerHopCoding:
-    """Cost of coding per byte on the wire, for the two ranks at its ends: seconds, and bytes of memory traffic;
+    """Cost of coding per byte on the wire, for the two ranks at its ends: seconds, and bytes through memory;
     `num_gaps`: kernel gaps per call."""
 
     seconds: float
@@ -82,7 +82,7 @@ class PerHopCoding:
         if not op.per_hop:
             return NO_CODING
         plain = tensors[op.src[0].name].dtype
-        values = 8.0 / float(op.codec.bits)  # of a byte on the wire
+        values = 8.0 / float(op.codec.bits)  # per byte on the wire
         seconds = _WORD_BYTES * values * (_per_byte_s(op.codec, True, machine) + _per_byte_s(op.codec, False, machine))
         hops = (mesh.size(op.axes) - 1) * (2 if op.kind == "all_reduce" else 1)
         return cls(seconds, 2.0 * (1.0 + DTYPE_BYTES[plain] * values), 2 * hops)

@@ -11,7 +11,7 @@ from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.network import Fabric, Folding, LoadColumn, Pattern, fold, solve
 
 LONE = "alone"  # key of the one pattern of a folding
-AT_ONCE = 2**21  # numbers of an array, so that it stays small
+AT_ONCE = 2**21  # elements of an array at most, to limit memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)

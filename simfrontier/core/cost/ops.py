@@ -54,7 +54,7 @@ def priced_exchange(layout: Layout, op: Exchange) -> PricedOp:
     def latency_s(cls: int, sent_per_s: float) -> float:
         return exchange_latency_s(volume, pair_shape(edges[cls].tolist()), layout.library, sent_per_s)
 
-    runs = [bool(messages.any()) for messages in edges]  # a rank that is in no pair does not
+    runs = [bool(messages.any()) for messages in edges]  # ranks outside all pairs do not
     return PricedOp(key, _works(layout, key, volume, rates, latency_s, runs, (there + back) / volume))
 
 

@@ -19,9 +19,9 @@ from simfrontier.core.machine import HEALTHY, Machine, Perturbation
 from simfrontier.core.network import Fabric, equal_parts, paired
 from simfrontier.core.program import DIRECT, Collective, Compute, Exchange, Mesh, Op, Schedule
 
-MOST_BOUNDARIES = 12  # between stages that are priced, where there are more
-Strides = tuple[tuple[int, int], ...]  # of each axis: how far apart neighbours stand, and its size
-_PricedCall = tuple[Call, Strides]  # and where its ranks stand
+MOST_BOUNDARIES = 12  # at most as many boundaries between stages are priced
+Strides = tuple[tuple[int, int], ...]  # per axis: distance between neighbours in ranks, and size
+_PricedCall = tuple[Call, Strides]  # a call, and the strides of its groups
 
 
 @dataclass

@@ -29,10 +29,10 @@ class VariedPrices:
     def __init__(self, pricing: Pricing, machine: Machine, library: Library, num_variations: int) -> None:
         self.pricing, self.machine, self.library, self.num_variations = pricing, machine, library, num_variations
         self._rates_of: dict[tuple[str, tuple[bool, ...] | None], Floats] = {}
-        self._folded: dict[str, FoldedPattern] = {}  # of algorithms that are not the pricing's, by themselves
+        self._folded: dict[str, FoldedPattern] = {}  # patterns of algorithms other than the pricing's, folded alone
         self._scales: dict[str, dict[str, Floats]] = {}
         self._known: dict[int, Floats] = {}
-        self.has_other_algorithm = np.zeros(self.num_variations, bool)  # of some call
+        self.has_other_algorithm = np.zeros(self.num_variations, bool)  # for any call
 
     def alone_s(self, op: Op) -> Floats:
         """Return the time of an op; 0 where a class takes no part in it, or stands still. Raises SimfrontierError if

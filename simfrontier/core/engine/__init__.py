@@ -1,4 +1,4 @@
-"""Simulation: ops priced on a machine, and SimPy's clock over folded ranks."""
+"""Simulation of a step: ops priced on a machine, run on SimPy's clock over folded ranks."""
 
 from simfrontier.core.engine.call_factors import lasting as lasting
 from simfrontier.core.engine.joint import Neighbour as Neighbour

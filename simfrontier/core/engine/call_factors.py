@@ -1,7 +1,8 @@
-"""Single calls that differ: how many times as long each takes as is usual, and the timeline of all ranks that follows.
+"""Variation between single calls: the duration of each call relative to its usual one, and the resulting timeline of
+all ranks.
 
-The step is simulated with usual calls first, folded as ever. The ops of every rank then run once more, each as long as
-in that step times the factor of its call: what ran beside an op, and slowed it, still does, by as large a share.
+The step is simulated with usual calls first, folded as always. The ops of every rank then run once more, each with its
+duration in that step times the factor of its call: an op slowed by contention stays slowed by the same ratio.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from simfrontier.core.program import Compute, SegmentedProgram
 def call_factors(
     parts: Sequence[SegmentedProgram], pricing: Pricing, perturbation: Perturbation, step: int
 ) -> tuple[Floats, ...]:
-    """Return, for each role, how many times as long its calls take in a step as is usual [num_classes, num_nodes].
+    """Return, for each role, the duration of each call in a step relative to its usual one [num_classes, num_nodes].
     `parts`: every op a node; `pricing`: every rank a class."""
     nodes, classes = number_nodes(parts, [pricing] * len(parts)), classes_of(pricing, len(parts))
     rank = pricing.folding.representative
@@ -49,7 +50,7 @@ def call_factors(
 
 
 def lasting(work: OpWork, factor: float) -> OpWork:
-    """The work of a call that takes so many times as long."""
+    """Return the work of a call with its duration multiplied by `factor`."""
     return work if factor == 1.0 else replace(work, latency_s=work.latency_s * factor, amount=work.amount * factor)
 
 
@@ -60,9 +61,9 @@ def apply_call_factors(
     pricing: Pricing,
     factors: Sequence[Floats],
 ) -> tuple[RoleTimeline, ...]:
-    """Return the timeline of every rank, with calls that take so many times as long as in a step with usual calls.
+    """Return the timeline of every rank, with the durations of calls multiplied by `factors`.
 
-    usual       timelines of that step, folded into the rank classes `rank_class` [num_ranks]
+    usual       timelines of the step with usual calls, folded into the rank classes `rank_class` [num_ranks]
     parts       the same roles, every op a node
     pricing     every rank a class
     factors     per role [num_ranks of the role, num_nodes]
@@ -76,7 +77,7 @@ def apply_call_factors(
 
 
 class _NodeDurations(Durations):
-    """Every node, which is an op, takes a time of its own: `took` [num_nodes, num_rows, 1] of each role."""
+    """Durations of nodes, each an op, from arrays: `took` [num_nodes, num_rows, 1] for each role."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class _NodeDurations(Durations):
 
 
 def _lowest_rank(pattern: str, pricing: Pricing) -> Ints:
-    """Of each rank class, the lowest rank of the group that it is in [num_rank_classes]."""
+    """Return for each rank class the lowest rank of its group [num_rank_classes]."""
     group, rank = pricing.folding.activity_of(pattern), pricing.folding.representative
     lowest = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(lowest, group, rank)
@@ -103,7 +104,7 @@ def _lowest_rank(pattern: str, pricing: Pricing) -> Ints:
 
 
 def _drawn(spread: Spread, step: int, rank: Ints, key: Ints) -> Floats:
-    """Factors on the speeds of calls, by their ranks [num_classes, num_calls] and numbers [num_calls]."""
+    """Return random factors on the speeds of calls, by their ranks [num_classes, num_calls] and numbers [num_calls]."""
     same = np.array([[spread.seed]], np.uint64), np.array([[step]], np.uint64)
     words = combine(*same, rank.astype(np.uint64), key[None].astype(np.uint64))
     shares: Floats = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

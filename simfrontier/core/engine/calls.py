@@ -1,4 +1,5 @@
-"""A lowered call of a group or pair: per message its transfers, their sizes and ways, and the law that they follow."""
+"""Plans of lowered calls of a group or pair: for each message its transfers, their sizes and paths, and the law that
+they follow."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from simfrontier.core.program import DIRECT, Collective, CollectiveKind, Exchang
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Path:
-    """The servers from one rank to another, the share of each that a message reaches, and whether it leaves the
+    """Servers on the way from one rank to another, the share of each that a message reaches, and whether it leaves the
     node."""
 
     servers: tuple[Server, ...]
@@ -37,14 +38,14 @@ class Path:
     is_between_nodes: bool
 
     def count(self, num_bytes: float) -> None:
-        """Count bytes on every link of the way without taking up its time."""
+        """Count bytes on every link of the path without occupying it."""
         for server in self.servers:
             server.num_bytes += num_bytes
 
 
 class Transit:
-    """One message; `then` is called with the time at which its tail is there, once that is known: never, where a link
-    on the way is dead for good."""
+    """Transit of one message along its path; `then` is called with the arrival time of its tail once that is known:
+    never, if a link on the path is permanently dead."""
 
     __slots__ = ("env", "num_bytes", "path", "place", "tail_s", "then")
 
@@ -53,7 +54,7 @@ class Transit:
         self.place, self.tail_s = 0, env.now
 
     def start(self, first: Server | None = None) -> None:
-        """Set out now; `first` is passed before the way's own links."""
+        """Send the message now; `first` is passed before the links of the path."""
         if first is None:
             self.go_on()
             return
@@ -79,12 +80,11 @@ class Transit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MessagePlan:
-    """One message of a call: parallel lists over its transfers, the law of single messages, the rate at which a member
-    can send on a channel at most, and how many direct messages of a member may be under way at once, inside its node
-    and as many out of it (None: any number). `is_host`: direct messages of a library that is not paced: the host's
-    start-up of a message comes before its links, and no longer than that is it counted as under way. `coding` is what
-    the two ends spend on a message that is coded by itself, before it sets out.
-    """
+    """Plan of one message of a call: parallel lists over its transfers, the law of single messages, the most bytes per
+    second that a member can send on a channel, and the most direct messages of a member that may be in flight at once,
+    inside its node and the same number out of it (None: unlimited). `is_host`: direct messages of a library that is not
+    paced: the host's start-up of a message precedes its links, and the message counts as in flight only during that
+    start-up. `coding`: time that the two ends spend on a message that is coded separately, before it is sent."""
 
     form: TransferLists
     sizes: list[float]
@@ -98,7 +98,7 @@ class MessagePlan:
     gap_s: float
 
     def hop_s(self, index: int) -> float:
-        """Start-up of a transfer."""
+        """Return the start-up of a transfer, in seconds."""
         start_s = self.law.hop_between_nodes_s if self.paths[index].is_between_nodes else self.law.hop_in_node_s
         if not self.coding.num_gaps:
             return start_s
@@ -107,7 +107,7 @@ class MessagePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CallPlan:
-    """A call of one group: its ranks, its messages, and how long it takes as a whole where that was measured."""
+    """Plan of a call of one group: its ranks, its messages, and its total time if that was measured."""
 
     ranks: tuple[int, ...]
     plans: tuple[MessagePlan, ...]
@@ -116,8 +116,8 @@ class CallPlan:
 
 @dataclass
 class CallPlans:
-    """The calls of a pricing, each made once, and the servers of all links, by link id; `later`: the fabric from some
-    moments on."""
+    """Plans of the calls of a pricing, each created once, and the servers of all links, by link id; `later`: the
+    fabrics that apply from given seconds on."""
 
     pricing: Pricing
     later: Sequence[tuple[float, Fabric]] = ()
@@ -134,11 +134,11 @@ class CallPlans:
         self.servers = servers_of(self.pricing.fabric, self.later)
 
     def place(self, op: Collective | Exchange, rank: int) -> tuple[int, int]:
-        """The group, or the pair, that a rank is in, and its number there."""
+        """Return the number of a rank's group, or pair, and the rank's number within it."""
         return self._groups(op)[1][rank]
 
     def planned(self, op: Collective | Exchange, group: int) -> CallPlan:
-        """The op's call in one of its groups or pairs."""
+        """Return the plan of the op's call in one of its groups or pairs."""
         if (op.number, group) not in self._planned:
             ranks = tuple(self._groups(op)[0][group].tolist())
             made = self._exchange(op, ranks) if isinstance(op, Exchange) else self._collective(op, group, ranks)
@@ -146,7 +146,7 @@ class CallPlans:
         return self._planned[op.number, group]
 
     def count(self, planned: CallPlan) -> None:
-        """Count the bytes of a call that is not sent message by message."""
+        """Count the bytes of a call that is not simulated message by message."""
         packets = self.pricing.machine.packets
         for plan in planned.plans:
             for num_bytes, path, back in zip(plan.sizes, plan.paths, plan.backs, strict=True):
@@ -155,7 +155,7 @@ class CallPlans:
                     back.count(0.0 if packets is None else packets.replied_bytes(num_bytes))
 
     def _groups(self, op: Collective | Exchange) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
-        """The ranks of every group or pair, and of every rank its group and its number there."""
+        """Return the ranks of every group or pair, and for every rank its group and its number within it."""
         key = ((op.axis,), op.ends) if isinstance(op, Exchange) else (op.axes, ())
         if key not in self._places:
             schedule = self.pricing.schedule
@@ -168,7 +168,8 @@ class CallPlans:
         return self._places[key]
 
     def _exchange(self, op: Exchange, ranks: tuple[int, ...]) -> CallPlan:
-        """A message each way, sent as direct messages of an all-to-all of two are (as `cost` prices it)."""
+        """Return the plan of an exchange: one message each way, sent like the direct messages of an all-to-all of two
+        (as `cost` prices it)."""
         pricing, library = self.pricing, self.pricing.library
         sizes = exchanged_bytes(op, pricing.schedule.tensors, pricing.schedule.mesh)
         shape = pair_shape(pricing.pattern_of(op).edges.sum(axis=0))
@@ -195,7 +196,7 @@ class CallPlans:
             sizes = form.sizes(message.num_bytes, element_bytes(op, message))
             law = by.step_law(library, op.kind, message.num_bytes, shape, rate, num_channels)
             cap = by.cap_bytes_per_s(library, shape)
-            if math.isfinite(cap):  # holds for the volume; a tree's inner members send more
+            if math.isfinite(cap):  # the cap applies to the volume; a tree's inner members send more
                 volume = float(sent_share(op, name, mesh)) * message.num_bytes
                 cap *= max(1.0, float(np.bincount(form.src, sizes).max(initial=0.0)) / volume) / len(set(form.channel))
             plans.append(self._message(name, ranks, form, sizes, law, cap, coding))
@@ -235,7 +236,7 @@ class CallPlans:
         return self._forms[kind, recipe]
 
     def _path(self, algorithm: str, source: int, target: int) -> Path:
-        """From rank to rank; where the machine has packets, links reach their whole capacity."""
+        """Return the path from rank to rank; on a machine with packets, links reach their whole capacity."""
         key = algorithm, source, target
         if key not in self._paths:
             pricing, fabric = self.pricing, self.pricing.fabric
@@ -251,7 +252,7 @@ class CallPlans:
         return self._paths[key]
 
     def _sent_per_s(self, op: Collective, group: int) -> float:
-        """The rate at which a rank sends when nothing but the op's groups runs."""
+        """Return the bytes per second that a rank sends when nothing but the op's groups runs."""
         pricing, key = self.pricing, self.pricing.key_of(op)
         if key not in self._rates:
             alone = FoldedPattern.alone(pricing.fabric, pricing.pattern_of(op), exact=True)

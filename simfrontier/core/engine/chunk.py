@@ -1,14 +1,14 @@
-"""Fidelity `chunk`: every message of every collective is an event, links serve messages one after the other.
+"""Fidelity `chunk`: every message of every collective is an event, and links serve messages one after the other.
 
-One issuer per rank, in its role's program. A collective is its lowered transfers, an exchange a message each way: one
-may start when what it waits for has arrived, when the one before it between the same two ranks has started, and when
-both ranks have issued the call and have done with the call's message before. When it arrives, the links and the
-library's law of single messages say (`StepLaw`). Work of a rank by itself takes its time alone, and messages load wires
-only, not memory or compute units. A call of which times were measured takes the table's time as a whole, from when all
-its ranks have issued it; its bytes are counted.
+There is one issuer per rank, in its role's program. A collective is its lowered transfers, an exchange one message each
+way. A transfer may start when what it waits for has arrived, when the one before it between the same two ranks has
+started, and when both ranks have issued the call and have finished the call's previous message. Its arrival follows
+from the links and the library's law of single messages (`StepLaw`). Local work of a rank takes its time alone, and
+messages load wires only, not memory or compute units. A call with measured times takes the table's time as a whole,
+from when all its ranks have issued it; its bytes are counted.
 
-Links may change within the step: what is being served goes on at the new rate, and at 0 waits until the link is back. A
-message takes no other way than its route.
+Links may change within the step: a message being served continues at the new rate, and at rate 0 waits until the link
+is back. Messages are not rerouted.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ MAX_RANKS = 128
 def chunked(
     parts: Sequence[SegmentedProgram], pricing: Pricing, later: Sequence[tuple[float, Pricing]] = ()
 ) -> tuple[tuple[RoleTimeline, ...], NDArray[np.float64]]:
-    """Run one step of a pricing without folding, every op a node: the times of each role, and the bytes that each link
-    carried [num_links]; `later`: what the pricing is from some moments on. Raises InputError where more than links
-    changes, and JobStopsError where a message would pass a link that is dead for good."""
+    """Run one step of a pricing without folding, every op a node. Return the times of each role, and the bytes that
+    each link carried [num_links]; `later`: the pricings that apply from given seconds on. Raises InputError if anything
+    but links changes, and JobStopsError if a message would pass a link that is permanently dead."""
     assert pricing.folding.num_rank_classes == pricing.fabric.num_ranks, "every rank by itself: price(..., exact=True)"
     if later:
         _refuse_changes(pricing, [each for _, each in later])
@@ -49,7 +49,8 @@ def chunked(
 
 
 def _refuse_changes(pricing: Pricing, later: Iterable[Pricing]) -> None:
-    """Only links change: times of work, and laws of messages that depend on the rates of links, are for one state."""
+    """Raise InputError unless only links change: times of work, and laws of messages that depend on link rates, hold
+    for one state."""
     library, fabric = pricing.library, pricing.fabric
     if library.paced or library.tables:
         why = "paces its messages by the links' rates" if library.paced else "has measured times of whole calls"
@@ -69,7 +70,7 @@ def _refuse_changes(pricing: Pricing, later: Iterable[Pricing]) -> None:
 
 
 def refuse_many(num_ranks: int) -> None:
-    """Raises InputError above 128 ranks: every message is an event, so the job has to be small."""
+    """Raise InputError above 128 ranks: every message is an event, so the job has to be small."""
     if num_ranks > MAX_RANKS:
         raise InputError(
             f"fidelity chunk: got {num_ranks} ranks; allowed: up to {MAX_RANKS} (fidelity flow runs jobs of any size)"
@@ -77,7 +78,8 @@ def refuse_many(num_ranks: int) -> None:
 
 
 class _Message:
-    """One message of a call under way: what its transfers still wait for, and what each member has left to do."""
+    """One message of a call in progress: the number of events that each transfer still waits for, and the transfers
+    that each member has left."""
 
     __slots__ = ("caps", "left", "needs", "number", "plan", "under_way", "waiting")
 
@@ -91,7 +93,7 @@ class _Message:
         self.caps: dict[tuple[int, int], Server] = {}
 
     def settle(self, indices: Iterable[int]) -> list[int]:
-        """One of the things that these transfers wait for has happened: those that wait for nothing more."""
+        """Count down the events that these transfers wait for, and return the transfers that wait for nothing more."""
         needs, ready = self.needs, []
         for index in indices:
             needs[index] -= 1
@@ -100,7 +102,8 @@ class _Message:
         return ready
 
     def may_go(self, index: int) -> bool:
-        """Whether a transfer goes out, or waits until fewer of its member's messages are under way."""
+        """Return whether a transfer may be sent now; if not, it waits until fewer of its member's messages are in
+        flight."""
         if self.plan.most_at_once is None:
             return True
         place = self._place(index)
@@ -111,7 +114,7 @@ class _Message:
         return True
 
     def next_after(self, index: int) -> list[int]:
-        """What may go out now that a transfer is no longer under way."""
+        """Return the transfers that may be sent now that a transfer is no longer in flight."""
         if self.plan.most_at_once is None:
             return []
         place = self._place(index)
@@ -119,12 +122,14 @@ class _Message:
         return [self.waiting[place].popleft()] if self.waiting.get(place) else []
 
     def _place(self, index: int) -> tuple[int, bool]:
-        """Whose messages are counted together: a device's inside its node and out of it, a host's all."""
+        """Return the key by which messages in flight are counted: per device, inside its node and out of it separately;
+        per host, all."""
         far = self.plan.paths[index].is_between_nodes and not self.plan.is_host
         return self.plan.form.src[index], far
 
     def cap(self, index: int) -> Server | None:
-        """What a transfer passes before its links, where the library caps what a rank sends."""
+        """Return the server that a transfer passes before its links, if the library caps what a rank sends; else
+        None."""
         rate, end = self.plan.cap_bytes_per_s, (self.plan.form.src[index], self.plan.form.channel[index])
         if math.isinf(rate):
             return None
@@ -135,8 +140,8 @@ class _Message:
 
 @dataclass(slots=True)
 class _Call:
-    """One collective of one group, or one exchange of one pair: which ranks have issued it, and its messages so far.
-    `key`: its number among the nodes of all roles."""
+    """One collective of one group, or one exchange of one pair: the number of ranks that have issued it, and its
+    messages so far. `key`: its number among the nodes of all roles."""
 
     key: int
     group: int
@@ -184,7 +189,7 @@ class _Engine:
         return RoleTimeline(segmented=self.parts[role], classes=ranks, timeline=timeline, by_class={}, by_node={})
 
     def _job_stops(self) -> JobStopsError | None:
-        """What waits for a link that is dead for good; None where nothing does."""
+        """Return the error of calls that wait for a permanently dead link; None if there are none."""
         servers = self.calls.servers
         dead = {id(servers[link]): link for link in np.flatnonzero(dead_wires(self.last.fabric)).tolist()}
         waiting = [
@@ -207,7 +212,7 @@ class _Engine:
         return "the simulated step is stuck: " + "; ".join(lines[:8])
 
     def _alone_s(self, op: Op) -> list[float]:
-        """Time of an op of a rank by itself, per rank."""
+        """Return the time of a rank's local op, per rank."""
         priced = self.pricing.of(op)
         return [priced.works[own].alone_s for own in self.pricing.folding.activity_of(priced.pattern).tolist()]
 
@@ -265,7 +270,7 @@ class _Engine:
     # ── messages of a call ──
 
     def _enter(self, call: _Call, member: int, number: int) -> None:
-        """A member has done with the messages before."""
+        """Let a member go on to message `number`, having finished the messages before it."""
         plans = call.planned.plans
         if number == len(plans):
             self._leave(call, call.planned.ranks[member])
@@ -276,7 +281,7 @@ class _Engine:
         at(self.env, self.env.now + base_s, partial(self._open, call, call.messages[number], member))
 
     def _open(self, call: _Call, message: _Message, member: int, _: object) -> None:
-        """The member sends and receives from now on."""
+        """Let the member send and receive the message from now on."""
         mine = message.plan.form.of_member[member]
         if mine:
             self._start_soon(call, message, message.settle(mine))
@@ -284,8 +289,8 @@ class _Engine:
             self._enter(call, member, message.number + 1)
 
     def _start_soon(self, call: _Call, message: _Message, ready: list[int]) -> None:
-        """Start transfers after everything else that happens at this time: of those that may start at one instant, the
-        list's order decides, not whose member happened to be looked at first."""
+        """Start transfers after everything else that happens at this time: the order of transfers that may start at one
+        instant is that of the list, independent of which member is processed first."""
         if not self.pending:
             at_end_of_instant(self.env, self._start_pending)
         self.pending.setdefault(message, (call, []))[1].extend(ready)
@@ -314,14 +319,14 @@ class _Engine:
                 queue.extend(self._landed(call, message, index))
 
     def _set_out(self, call: _Call, message: _Message, index: int, _: object) -> None:
-        """The host has started a message, and goes on to its next one."""
+        """Send a message that the host has started; the host goes on to its next one."""
         self._send(call, message, index, 0.0)
         ready = message.next_after(index)
         if ready:
             self._start_soon(call, message, ready)
 
     def _send(self, call: _Call, message: _Message, index: int, hop_s: float) -> None:
-        """Put a message on its links; `hop_s`: its start-up, as far as it is still to come."""
+        """Put a message on its links; `hop_s`: the part of its start-up that is still to come."""
         now, plan = self.env.now, message.plan
         law, num_bytes, path = plan.law, plan.sizes[index], plan.paths[index]
         pace_s = num_bytes / law.bytes_per_s
@@ -334,7 +339,7 @@ class _Engine:
     def _carried(
         self, call: _Call, message: _Message, index: int, earliest: float, added: float, tail_s: float
     ) -> None:
-        """The links have the whole message at its end by `tail_s`."""
+        """Schedule the arrival of a message whose last byte the links deliver at `tail_s`."""
         at(self.env, max(earliest, tail_s + added), partial(self._arrived, call, message, index))
         if self.packets is not None:
             plan = message.plan
@@ -349,7 +354,8 @@ class _Engine:
             self._start_soon(call, message, ready)
 
     def _landed(self, call: _Call, message: _Message, index: int) -> list[int]:
-        """A transfer is done: what may start now; members that have done all of theirs go on to the next message."""
+        """Finish a transfer and return those that may start now; members that have no transfers left go on to the next
+        message."""
         form = message.plan.form
         src, dst = form.src[index], form.dst[index]
         for member in (src,) if src == dst else (src, dst):
@@ -360,11 +366,11 @@ class _Engine:
 
 
 def _servers(planned: CallPlan) -> Iterator[Server]:
-    """The links that a call passes."""
+    """Yield the links that a call passes."""
     for plan in planned.plans:
         for path in plan.paths:
             yield from path.servers
 
 
 def _nothing(_: float) -> None:
-    """Nobody waits for a reply."""
+    """Do nothing: no transfer waits for a reply."""

@@ -1,5 +1,5 @@
-"""What is under way in the engine, and what all its runs on one pricing have in common: ops made ready once, rates, and
-calls run by themselves."""
+"""State shared by all runs of the engine on one pricing: prepared ops, rates, and calls simulated alone; and the items
+that the engine has in progress."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _rounded(seconds: float) -> float:
 
 @dataclass(slots=True)
 class OpInfo:
-    """What an engine needs of one op: its works and groups by activity class."""
+    """Works and groups of one op by activity class, as the engine needs them."""
 
     works: tuple[OpWork, ...]
     group_of: list[int]
@@ -36,7 +36,7 @@ class OpInfo:
 
 @dataclass(frozen=True, slots=True)
 class InnerCall:
-    """A call that a node stands for, op by op."""
+    """The ops of a call that a node stands for."""
 
     segmented: SegmentedProgram
     infos: list[OpInfo]
@@ -44,7 +44,8 @@ class InnerCall:
 
 @dataclass(frozen=True, slots=True)
 class CallAlone:
-    """A call by itself: when its ops run on each rank class, and when it ends on which."""
+    """A call simulated alone: the times of its ops on each rank class, and its ends, each with the rank classes that
+    end then."""
 
     times: Mapping[int, CallTimes]
     ends: tuple[tuple[float, Classes], ...]
@@ -52,9 +53,10 @@ class CallAlone:
 
 @dataclass(slots=True, eq=False)
 class Ending:
-    """What ends: a node, an op of a call that runs op by op (`inner`), or a call that runs as a whole, on rank classes.
+    """The end of a node, of an op of a call that runs op by op (`inner`), or of a call that runs as a whole, on rank
+    classes.
 
-    `key` is the number of the node, counted on from role to role; calls that roles share have that of the first role.
+    `key` is the number of the node, counted on from role to role; calls shared by roles have that of the first role.
     """
 
     key: int
@@ -64,7 +66,7 @@ class Ending:
 
 @dataclass(slots=True)
 class CallByOps:
-    """A call that a rank class runs op by op: its node, how far it is, and the times so far."""
+    """A call that a rank class runs op by op: its node, its progress, and the times so far."""
 
     node: int
     key: int
@@ -75,14 +77,14 @@ class CallByOps:
     end: list[float]
 
     def times(self) -> CallTimes:
-        """When its ops ran."""
+        """Return the times of the call's ops."""
         return CallTimes(ready=np.array(self.ready), start=np.array(self.start), end=np.array(self.end))
 
 
 @dataclass(slots=True, eq=False)
 class WholeCalls:
-    """Equal calls that run as a whole, one after another: their nodes, when each begins, the number of the last,
-    the links that each loads, and the call by itself."""
+    """Equal calls that run as a whole, one after another: their nodes, when each begins, the number of the last, the
+    links that each loads, and the call simulated alone."""
 
     role: int
     nodes: list[int]
@@ -95,7 +97,7 @@ class WholeCalls:
 
 
 def is_end_of(what: Ending | RunningFlow, key: int, classes: set[int]) -> bool:
-    """Whether it is the end of a call that runs as a whole on some of these rank classes."""
+    """Return whether `what` is the end of a call that runs as a whole on some of these rank classes."""
     return isinstance(what, Ending) and what.key == key and what.inner < 0 and classes.issuperset(what.classes)
 
 
@@ -104,7 +106,8 @@ def taken_over(what: RunningFlow, key: int) -> RunningFlow: ...
 @overload
 def taken_over(what: Ending | RunningFlow, key: int) -> Ending | RunningFlow: ...
 def taken_over(what: Ending | RunningFlow, key: int) -> Ending | RunningFlow:
-    """What is under way in a call that runs by itself, as it is in the step: nodes of the call are its inner ops."""
+    """Convert an item in progress in a call that was simulated alone to one of the step: nodes of the call become inner
+    ops."""
     if isinstance(what, Ending):
         return Ending(key, what.classes, what.key)
     what.op, what.rate = taken_over(what.op, key), 0.0
@@ -114,10 +117,11 @@ def taken_over(what: Ending | RunningFlow, key: int) -> Ending | RunningFlow:
 
 
 class EngineContext:
-    """Works and groups of ops, what flows load, rates, and calls alone, of a pricing.
+    """Works and groups of ops, loads of flows, rates, and calls simulated alone, of a pricing.
 
-    Of jobs that run together each has its own: its rank classes are numbered from `first` on, and `rates` are those of
-    the flows of all of them, on links of which its own have the numbers `link_number` [num_link_classes].
+    Each of several jobs that run together has its own context: its rank classes are numbered from `first` on, and
+    `rates` are those of the flows of all jobs, on links of which its own have the numbers `link_number`
+    [num_link_classes].
     """
 
     def __init__(
@@ -128,7 +132,7 @@ class EngineContext:
         self.is_dead = pricing.folding.capacity == 0.0  # [num_link_classes]
         self.some_dead = bool(self.is_dead.any()) or not pricing.fabric.speed.all()
         self.alone: dict[tuple[Segment, Classes], CallAlone] = {}
-        self._flows: dict[int, int] = {}  # the number among all that run of each own flow
+        self._flows: dict[int, int] = {}  # number of each own flow among those of all jobs
         self._groups: dict[str, tuple[list[int], tuple[Classes, ...]]] = {}
         self._infos: dict[int, OpInfo] = {}
         self._inner: dict[Segment, InnerCall] = {}
@@ -137,13 +141,13 @@ class EngineContext:
         self._still: dict[tuple[Segment, Classes], bool] = {}
 
     def infos(self, part: SegmentedProgram) -> list[OpInfo | None]:
-        """What is needed of each op of a role; None where a node stands for a call."""
+        """Return the info of each op of a role; None where a node stands for a call."""
         return [
             self.info(op) if block is None else None for op, block in zip(part.program.ops, part.blocks, strict=True)
         ]
 
     def info(self, op: Op) -> OpInfo:
-        """What an engine needs of an op."""
+        """Return works and groups of an op."""
         known = self._infos.get(op.number)
         if known is None:
             priced = self.pricing.of(op)
@@ -155,8 +159,8 @@ class EngineContext:
         return known
 
     def _numbered(self, work: OpWork) -> OpWork:
-        """A work with its flows by the numbers of all jobs. Waits that differ by rounding are equal, so that equal
-        classes stay together."""
+        """Return a work with its flows numbered across all jobs. Latencies that differ only by rounding become equal,
+        so that equal classes stay together."""
         flow, starting = self._flow(work.flow), self._flow(work.starting)
         return OpWork(_rounded(work.latency_s), work.amount, work.alone, flow, starting)
 
@@ -170,12 +174,12 @@ class EngineContext:
 
     @cached_property
     def idle(self) -> int:
-        """A flow of seconds that loads and holds nothing."""
+        """Number of a flow of seconds that loads and reserves nothing."""
         none = np.empty(0)
         return self.rates.add(Flow(np.empty(0, np.int64), none, none, 1.0))
 
     def _moving(self, work: OpWork, pattern: str, group: int) -> OpWork:
-        """A work, or one that stands still where it loads something dead."""
+        """Return the work, or one that stands still if it loads a dead component."""
         if work.amount > 0.0 and not work.stands_still:
             flow = self.pricing.flows[work.flow]
             if self.is_dead[flow.rows[flow.load > 0.0]].any():
@@ -183,7 +187,7 @@ class EngineContext:
         return work
 
     def stands_still(self, part: SegmentedProgram, node: int, classes: Classes) -> bool:
-        """Whether something of a call stands still on some of these rank classes."""
+        """Return whether any op of a call stands still on any of these rank classes."""
         if not self.some_dead:
             return False
         key = part.segment(node), classes
@@ -193,7 +197,7 @@ class EngineContext:
         return self._still[key]
 
     def _group(self, pattern: str) -> tuple[list[int], tuple[Classes, ...]]:
-        """Of a pattern: the group of every rank class, and the members of every group."""
+        """Return the group of every rank class of a pattern, and the members of every group."""
         known = self._groups.get(pattern)
         if known is None:
             folding = self.pricing.folding
@@ -202,7 +206,7 @@ class EngineContext:
         return known
 
     def inner(self, part: SegmentedProgram, node: int) -> InnerCall:
-        """The call that a node stands for, by itself."""
+        """Return the call that a node stands for, op by op."""
         block, number = part.block(node), part.segment(node)
         known = self._inner.get(number)
         if known is None:
@@ -212,7 +216,7 @@ class EngineContext:
         return known
 
     def load(self, part: SegmentedProgram, node: int, classes: Classes) -> int:
-        """The link classes that a call loads on some rank classes, as bits."""
+        """Return the link classes that a call loads on some rank classes, as bits."""
         key = part.segment(node), classes
         if key not in self._loads:
             total = 0
@@ -225,7 +229,8 @@ class EngineContext:
         return self._loads[key]
 
     def coupled(self, part: SegmentedProgram, node: int, classes: Classes) -> dict[int, Classes]:
-        """For each rank class of a role those that the collectives of a call couple it with, itself included."""
+        """Return for each rank class of a role the classes that the collectives of a call couple it with, itself
+        included."""
         key = part.segment(node), classes
         if key not in self._coupled:
             leader = {cls: cls for cls in classes}

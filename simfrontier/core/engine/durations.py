@@ -1,4 +1,4 @@
-"""How long the ops of a step take, in each of some variations: alone, or as simulated and by how much longer."""
+"""Durations of the ops of a step under variations: alone, or as simulated times a factor."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FactorsOf = Callable[[Op, Ints], Floats]
 
 
 class Durations:
-    """How long the nodes of all roles take, in seconds, each [num_rows, num_variations]; the rows of a role are its
-    rank classes. Here every op takes its time alone, in one variation.
+    """Durations of the nodes of all roles in seconds, each [num_rows, num_variations]; the rows of a role are its rank
+    classes. This base class takes the time of every op alone, in one variation.
 
     pricing, parts   the schedule on its machine, and its roles in nodes
     rows             per role, its rank classes [num_rows]
-    num_variations   how many variations there are
+    num_variations   number of variations
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class Durations:
         return [self._alone(op, role) for op in self.parts[role].block(node)]
 
     def added_to_call(self, role: int, node: int) -> Floats | float:
-        """Return what a call takes longer than its ops."""
+        """Return the seconds that a call takes beyond its ops."""
         return 0.0
 
     def call_key(self, role: int, node: int) -> Hashable:
-        """Return what is equal where the ops of two calls take the same times."""
+        """Return a key that is equal for two calls if their ops take the same times."""
         return role, self.parts[role].segment(node)
 
     def is_whole(self, role: int, node: int) -> bool | None:
         """Return whether a call begins on all rank classes that its collectives couple when the last of them is ready;
-        None: where they are ready at once. If not, its ops follow one another by the rule of nodes."""
+        None: if they are ready at once. If false, its ops follow one another by the rule of nodes."""
         return None
 
     def _alone(self, op: Op, role: int) -> Floats:
@@ -66,8 +66,8 @@ class Durations:
 
 
 class SimulatedDurations(Durations):
-    """Every op takes as long as in a simulated step, times factors of its own: what ran beside it, and slowed it, still
-    does, by as large a share.
+    """Durations of a simulated step times a factor for each op: an op slowed by contention stays slowed by the same
+    ratio.
 
     A call that ran as a whole begins, on rank classes that its collectives couple, when the last of them is ready.
     """
@@ -75,7 +75,7 @@ class SimulatedDurations(Durations):
     def __init__(
         self, pricing: Pricing, roles: Sequence[RoleTimeline], num_variations: int, factors_of: FactorsOf
     ) -> None:
-        """`roles`: of the simulated step."""
+        """`roles`: those of the simulated step."""
         super().__init__(pricing, [each.segmented for each in roles], [each.classes for each in roles], num_variations)
         self.roles, self.factors_of = roles, factors_of
         self.took = [columns(role.timeline.end - role.timeline.start) for role in roles]
@@ -90,7 +90,7 @@ class SimulatedDurations(Durations):
         return [took * self.factors(op, role) for op, took in each]
 
     def call_key(self, role: int, node: int) -> Hashable:
-        """Times of one call that many nodes share are one object."""
+        """Return a key of the call's times; times of one call that many nodes share are one object."""
         own = self.roles[role]
         return self.parts[role].segment(node), tuple([own.call_times(cls, node)[1] for cls in own.classes])
 
@@ -99,14 +99,14 @@ class SimulatedDurations(Durations):
         return not any((cls, node) in own.by_class for cls in own.classes)
 
     def factors(self, op: Op, role: int) -> Floats:
-        """Return `factors_of` the op on the rank classes of a role, asked once."""
+        """Return `factors_of` the op on the rank classes of a role, evaluated once."""
         key = op.number, role
         if key not in self._known:
             self._known[key] = np.ascontiguousarray(self.factors_of(op, self.rows[role]))
         return self._known[key]
 
     def took_in_call(self, role: int, node: int) -> list[Floats]:
-        """Return how long the ops of a call took, each [num_rows, 1]."""
+        """Return the simulated durations of the ops of a call, each [num_rows, 1]."""
         key = self.call_key(role, node)
         if key not in self._took_inside:
             own = self.roles[role]
@@ -116,5 +116,5 @@ class SimulatedDurations(Durations):
 
 
 def columns(of_rows: Floats) -> Floats:
-    """Return numbers [num_rows, num_nodes] by node, of one variation [num_nodes, num_rows, 1]."""
+    """Return numbers [num_rows, num_nodes] by node, as one variation [num_nodes, num_rows, 1]."""
     return np.ascontiguousarray(of_rows.T)[:, :, None]

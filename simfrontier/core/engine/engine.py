@@ -1,12 +1,12 @@
-"""The engine: one issuer per rank class in the nodes of its role's program, on one clock.
+"""The engine: one issuer per rank class, over the nodes of its role's program, on one clock.
 
 Nodes of a rank class stand for those of all its ranks; with an exact folding every rank is a class. The k-th call of a
 communicator that spans roles, and the k-th exchange of two ends, is one call for all that take part.
 
-A node that stands for a whole call takes the times of a run of that call by itself, if all rank classes that its
-collectives couple come to it at one instant and nothing else uses a link, memory or compute units of theirs. Equal
-calls that follow at once, the layers of a stage, are then run in one go. Where something else begins to use what they
-use, the call that is under way goes on op by op from where it is then. Both give the same times.
+A node that stands for a whole call takes the times of a simulation of that call alone, if all rank classes that its
+collectives couple reach it at one instant and nothing else uses their links, memory or compute units. Equal calls that
+follow immediately, such as the layers of a stage, are then run in one go. When something else begins to use the same
+resources, the call in progress continues op by op from its current state. Both give the same times.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from simfrontier.core.program import Issuer, Op, SegmentedProgram
 
 
 class Engine(FlowEvents):
-    """One step, or one call by itself, of rank classes that run programs in nodes."""
+    """Simulation of one step, or of one call alone, of rank classes that run programs in nodes."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Engine(FlowEvents):
         later: Sequence[tuple[float, EngineContext]] = (),
     ) -> None:
         """`roles`: each with the context of its job, and the rank classes that run it; `later`: other states of the
-        machine, and from when on they hold, in order, in seconds."""
+        machine, in order, each with the seconds from which on it applies."""
         self.contexts = [context for context, _, _ in roles]
         self.parts = [part for _, part, _ in roles]
         self.classes = [classes for _, _, classes in roles]
@@ -61,12 +61,12 @@ class Engine(FlowEvents):
         self.ready, self.start, self.end = (
             {cls: [0.0] * self.parts[role].program.num_ops for cls, role in self.role_of.items()} for _ in range(3)
         )
-        self.arrived: dict[tuple[int, int, int], int] = {}  # by node, inner op and group: how many are ready
+        self.arrived: dict[tuple[int, int, int], int] = {}  # ready members by node, inner op and group
         self.by_ops: dict[int, CallByOps] = {}
         self.by_ops_keys: set[tuple[int, Classes]] = set()  # calls that are run op by op
         self.coming: dict[int, dict[Classes, list[int]]] = {}
         self.whole: list[WholeCalls] = []
-        self.whole_load = 0  # what any of them loads
+        self.whole_load = 0  # links that any of them loads, as bits
         self.times_by_class: list[dict[tuple[int, int], CallTimes]] = [{} for _ in roles]
         self.times_by_node: list[dict[int, list[tuple[float, Mapping[int, CallTimes]]]]] = [{} for _ in roles]
         self.nodes = number_nodes(self.parts, [context.pricing for context in self.contexts])
@@ -77,7 +77,8 @@ class Engine(FlowEvents):
         return float(self.env.now)
 
     def run(self) -> tuple[RoleTimeline, ...]:
-        """The times of all roles."""
+        """Run to the end and return the times of all roles. Raises JobStopsError if something needed is permanently
+        dead."""
         self._start_all(list(self.role_of))
         self._settle_soon()
         self._await_change()
@@ -87,7 +88,7 @@ class Engine(FlowEvents):
         return tuple(self._role_timeline(number) for number in range(len(self.parts)))
 
     def run_until(self, time: float, instant: float) -> None:
-        """Run what comes up to a time, to an `instant`, and let what is under way then have gone on until then."""
+        """Run all events up to a time (within an `instant`), and advance everything in progress to that time."""
         self._start_all(list(self.role_of))
         self._settle_soon()
         self.env.run(until=time + instant)
@@ -96,7 +97,7 @@ class Engine(FlowEvents):
                 flow.left = max(0.0, flow.left - flow.rate * (time - sharing.since))
 
     def _stopped(self) -> SimfrontierError | None:
-        """Why it goes no further, where something is dead for good."""
+        """Return the error that explains why the step stops, if something is permanently dead; else None."""
         standing = [flow.op for sharing in self.sharing for flow in sharing.flows if not flow.rate]
         ops = [(self._op(ending), ending.classes[0]) for ending in [*self.still, *standing]]
         works = [(op, self.contexts[0].info(op).group_of[cls]) for op, cls in ops]
@@ -113,7 +114,7 @@ class Engine(FlowEvents):
         )
 
     def _tables(self, role: int) -> Floats:
-        """When its ops were ready, started and ended [3, num_classes, num_ops]."""
+        """Return when a role's ops were ready, started and ended [3, num_classes, num_ops]."""
         tables = (self.ready, self.start, self.end)
         return np.array([[table[cls] for cls in self.classes[role]] for table in tables], float)
 
@@ -142,7 +143,7 @@ class Engine(FlowEvents):
                     self._come(cls, role, node)
 
     def _arrive(self, cls: int, key: int, inner: int, info: OpInfo) -> None:
-        """A rank class is ready for an op; with the last of its group the op begins."""
+        """Note that a rank class is ready for an op; with the last of its group the op begins."""
         group = info.group_of[cls]
         members = info.members[group]
         if len(members) > 1:
@@ -168,7 +169,7 @@ class Engine(FlowEvents):
     # ── calls ──
 
     def _come(self, cls: int, role: int, node: int) -> None:
-        """A rank class is ready for a call."""
+        """Note that a rank class is ready for a call."""
         coupled = self.contexts[role].coupled(self.parts[role], node, self.classes[role])[cls]
         key = self.nodes.keys[role][node]
         if self.by_ops_keys and (key, coupled) in self.by_ops_keys:
@@ -177,7 +178,8 @@ class Engine(FlowEvents):
             self.coming.setdefault(key, {}).setdefault(coupled, []).append(cls)
 
     def _settled(self) -> None:
-        """Calls whose rank classes have come together run as a whole, if nothing disturbs them; others op by op."""
+        """Run calls whose coupled rank classes have arrived together as a whole, if nothing disturbs them; others op by
+        op."""
         for key, sets in self.coming.items():
             together: list[int] = []
             for coupled, here in sets.items():
@@ -197,15 +199,16 @@ class Engine(FlowEvents):
                 self._disturb(self.rates.load(flow.flow))
 
     def _is_clear(self, role: int, node: int, coupled: Classes) -> bool:
-        """Whether nothing that is under way uses a link that a call loads; whole calls that do go on op by op."""
+        """Return whether nothing in progress uses a link that a call loads; whole calls that do so continue op by
+        op."""
         if self.contexts[role].stands_still(self.parts[role], node, coupled):
             return False
         load = self.contexts[role].load(self.parts[role], node, coupled)
         return not self._disturb(load) and not self.under_way(load)
 
     def _run_whole(self, role: int, node: int, classes: Classes) -> None:
-        """Rank classes that begin a call together and do not disturb each other are run as one; where they end it
-        together, so are the equal calls that follow at once."""
+        """Run a call as one on rank classes that begin it together and do not disturb each other; if they also end it
+        together, run the equal calls that follow immediately as well."""
         followers = self.parts[role].followers
         alone = self._alone(role, node, classes)
         nodes, begins = [node], [self.env.now]
@@ -223,14 +226,14 @@ class Engine(FlowEvents):
             self._after(begins[-1] - self.env.now + delay, Ending(key, ending))
 
     def _enter(self, calls: WholeCalls, number: int) -> None:
-        """Write down that one of these calls has begun."""
+        """Record that one of these calls has begun."""
         node, begin = calls.nodes[number], calls.begins[number]
         self.times_by_node[calls.role].setdefault(node, []).append((begin, calls.alone.times))
         for cls in calls.classes:
             self.start[cls][node] = begin
 
     def _pass_to(self, calls: WholeCalls, number: int) -> None:
-        """Write down that all of these calls before one are done, and when that one has begun."""
+        """Record that all of these calls before `number` are done, and when call `number` has begun."""
         for each in range(1, number + 1):
             begin = calls.begins[each]
             self._enter(calls, each)
@@ -241,7 +244,8 @@ class Engine(FlowEvents):
                 self.issuers[cls].pass_to(calls.nodes[number])
 
     def _alone(self, role: int, node: int, classes: Classes) -> CallAlone:
-        """When the ops of a call run on rank classes that begin it together, with nothing beside them."""
+        """Return the times of the ops of a call on rank classes that begin it together, without contention from other
+        calls."""
         context = self.contexts[role]
         key, known = (self.parts[role].segment(node), classes), context.alone
         if key not in known:
@@ -267,14 +271,14 @@ class Engine(FlowEvents):
         self._next(cls)
 
     def _next(self, cls: int) -> None:
-        """Start what a rank class may start of the call that it runs op by op."""
+        """Start all startable ops of the call that a rank class runs op by op."""
         call = self.by_ops[cls]
         for index in call.issuer.startable():
             call.ready[index] = self.env.now
             self._arrive(cls, call.key, index, call.inner.infos[index])
 
     def _disturb(self, load: int) -> bool:
-        """Whether calls that run as a whole load these links: they go on op by op."""
+        """Let the whole calls that load these links continue op by op; return whether there are any."""
         if not load & self.whole_load:
             return False
         disturbed = [calls for calls in self.whole if calls.load & load]
@@ -283,7 +287,7 @@ class Engine(FlowEvents):
         return bool(disturbed)
 
     def _go_on_by_ops(self, calls: WholeCalls) -> None:
-        """Run the call that is under way by itself once more until now, and take over what is under way in it."""
+        """Simulate the call in progress alone once more until now, and take over what is in progress in it."""
         self._take_out(calls)
         now, instant = self.env.now, max(INSTANT_S, self.env.now * RESOLUTION)
         number = bisect_right(calls.begins, now + instant) - 1
@@ -321,8 +325,8 @@ class Engine(FlowEvents):
         return True
 
     def _change(self) -> None:
-        """Calls that run as a whole go on op by op; what is under way has so much left of what it needs in the next
-        state as it had in this one, and latencies that have begun stay as they are."""
+        """Switch to the next state of the machine. Calls that run as a whole continue op by op; each flow in progress
+        keeps its remaining fraction of work, and latencies that have begun stay as they are."""
         for calls in list(self.whole):
             self._go_on_by_ops(calls)
         for sharing in list(self.sharing):
@@ -341,7 +345,7 @@ class Engine(FlowEvents):
         self._await_change()
 
     def _take_over(self, flow: RunningFlow, before: EngineContext, after: EngineContext) -> None:
-        """Let a flow go on in this state as that of the same op."""
+        """Let a flow continue in the next state as the flow of the same op."""
         was, work = self._work(flow.op, before), self._work(flow.op, after)
         if flow.then is not None:
             flow.flow = work.starting if work.starting >= 0 else after.idle
@@ -350,7 +354,7 @@ class Engine(FlowEvents):
         flow.left *= work.amount / was.amount
 
     def _work(self, ending: Ending, context: EngineContext) -> OpWork:
-        """What the op asks that ends then."""
+        """Return the work of the op that `ending` ends."""
         info = context.info(self._op(ending))
         return info.works[info.group_of[ending.classes[0]]]
 
@@ -412,7 +416,7 @@ class Engine(FlowEvents):
                 return
 
     def _take_out(self, calls: WholeCalls) -> None:
-        """These calls do not run as a whole any more."""
+        """Remove calls from those that run as a whole."""
         self.whole.remove(calls)
         self.whole_load = 0
         for other in self.whole:

@@ -1,4 +1,4 @@
-"""Rates of flows that run at the same time: max-min fair, and solved once for each set of flows."""
+"""Max-min fair rates of concurrent flows, solved once for each set of flows."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from simfrontier.base.arrays import Floats, Ints
 from simfrontier.core.cost import Flow
 from simfrontier.core.network import solve
 
-MOST_APART = 1_000_000  # flows in all sets that are kept as they share links, some 200 MB
+MOST_APART = 1_000_000  # flows in all cached `SharingSets`, some 200 MB
 LEAST_UNITS = 1.0  # assumed: compute units of a device that calls leave to kernels however many run
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharingSets:
-    """Flows in sets that share links, directly or through others: the links that each set loads, as bits, and of each
+    """Flows in sets that share links, directly or through others: the links that each set loads, as bits, and for each
     flow the number of its set and its rate."""
 
     loads: tuple[int, ...]
@@ -27,20 +27,18 @@ class SharingSets:
 
     @property
     def load(self) -> int:
-        """The links that all of them load."""
+        """Links that any of the sets loads, as bits."""
         return reduce(or_, self.loads)
 
 
 class FlowRates:
-    """The rates of flows that run together, and the links that each loads, for as long as links and devices stay as
-    they are.
+    """Rates of flows that run together, and the links that each loads, while links and devices stay unchanged.
 
-    Where they change at some time of the step, the engine takes other `FlowRates` from then on, and sets all rates
-    anew.
+    When they change within the step, the engine switches to other `FlowRates`, and sets all rates anew.
     """
 
     def __init__(self, flows: list[Flow], capacity: Floats) -> None:
-        """`capacity`: of each link class."""
+        """`capacity`: that of each link class."""
         self.flows, self.capacity = flows, capacity
         self._of_set: dict[tuple[int, ...], list[float]] = {}  # in the order of the flows
         self._apart: dict[tuple[int, ...], SharingSets] = {}
@@ -48,12 +46,12 @@ class FlowRates:
         self._loads: dict[int, int] = {}
 
     def add(self, flow: Flow) -> int:
-        """Return the number of one more flow."""
+        """Add a flow and return its number."""
         self.flows.append(flow)
         return len(self.flows) - 1
 
     def load(self, flow: int) -> int:
-        """The link classes that a flow loads or of which it holds a part, as bits."""
+        """Return the link classes that a flow loads or reserves a part of, as bits."""
         known = self._loads.get(flow)
         if known is None:
             one = self.flows[flow]
@@ -61,13 +59,13 @@ class FlowRates:
         return known
 
     def apart(self, flows: tuple[int, ...]) -> SharingSets:
-        """Flows that run together, in ascending order, in sets that share no link with each other."""
+        """Return flows that run together, in ascending order, in sets that share no link with each other."""
         known = self._apart.get(flows)
         if known is None:
             sets = sets_that_share(flows, self.load)
             keys = [tuple(sorted(mine)) for _, mine in sets]
             lacking = [key for key in keys if key not in self._of_set]
-            if lacking:  # in one go, as flows that share no link do not see each other
+            if lacking:  # in one solve, as flows that share no link do not affect each other
                 rates = self.solved(tuple(sorted(flow for key in lacking for flow in key)))
                 self._of_set |= {key: [rates[flow] for flow in key] for key in lacking}
             self._num_apart += len(flows)
@@ -84,7 +82,7 @@ class FlowRates:
         return known
 
     def solved(self, numbers: tuple[int, ...]) -> dict[int, float]:
-        """The rate of each of these flows, which share links with no others."""
+        """Return the rate of each of these flows, which share links with no others."""
         flows = [self.flows[number] for number in numbers]
         rows, at = np.unique(np.concatenate([flow.rows for flow in flows]), return_inverse=True)
         load = np.concatenate([flow.load for flow in flows])
@@ -98,8 +96,8 @@ class FlowRates:
 
 
 def sets_that_share(flows: Iterable[int], load_of: Callable[[int], int]) -> list[tuple[int, list[int]]]:
-    """Return flows in sets of which no two use a common link, each with the links that it uses, as bits; `load_of`:
-    those of one flow."""
+    """Return flows in sets of which no two use a common link, each with the links that it uses, as bits; `load_of`
+    returns those of one flow."""
     sets: list[tuple[int, list[int]]] = []
     for flow in flows:
         load, together, apart = load_of(flow), [flow], []
@@ -114,17 +112,17 @@ def sets_that_share(flows: Iterable[int], load_of: Callable[[int], int]) -> list
 
 
 def bits(links: Ints) -> int:
-    """A set of link classes as a number."""
+    """Return a set of link classes as an integer, one bit each."""
     flags = np.zeros(int(links.max(initial=-1)) + 1, np.uint8)
     flags[links] = 1
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
 def not_held(capacity: Floats, held: Floats) -> Floats:
-    """What flows share of links of which calls hold a part.
+    """Return the capacity that is left for flows to share, on links of which calls reserve a part.
 
-    Where calls ask for all units together, one is left, so that nothing stands still: a workgroup of a kernel finds
-    room as soon as one of a call ends.
+    If calls reserve all compute units together, one is left, so that nothing stands still: a workgroup of a kernel
+    finds room as soon as one of a call ends.
     """
     left = np.maximum(capacity - held, np.minimum(capacity, LEAST_UNITS))
     shared: Floats = np.where(held > 0.0, left, capacity)

@@ -1,7 +1,7 @@
-"""The clock of the engine: SimPy's, timers that share instants, and flows at max-min fair rates.
+"""The clock of the engine: SimPy's, with timers that share instants, and flows at max-min fair rates.
 
-At every instant all that ends is ended, all that may start is started, and only then are rates solved: of the flows
-that share links with what ended or started; the others go on as they do.
+At every instant all that is due ends, then all that may start is started, and only then are rates solved: for the flows
+that share links with what ended or started; the others continue at their rates.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import simpy
 from simfrontier.core.cost import OpWork
 from simfrontier.core.engine.flow_rates import FlowRates
 
-MOST_TOGETHER = 24  # flows that change together and are brought up to date together, whether they share links or not
+MOST_TOGETHER = 24  # up to this number, flows that change at once form one set, even if they share no links
 INSTANT_S = 1e-12  # events closer than this are one instant
 RESOLUTION = 1e-15  # relative: after hours of simulated time the clock itself cannot tell events this close apart
 
 
 def at(env: simpy.Environment, time: float, then: Callable[[object], None]) -> None:
-    """Call `then` at a time; what is asked for first of the same time is called first."""
+    """Call `then` at a time; callbacks of the same time are called in the order of request."""
     env.timeout(max(0.0, time - env.now)).callbacks.append(then)
 
 
 def at_end_of_instant(env: simpy.Environment, then: Callable[[], None]) -> None:
-    """Call `then` now, after everything else that happens at this time. One caller of a clock at a time: two would
+    """Call `then` now, after everything else that happens at this time. Only one caller per clock at a time: two would
     wait for each other."""
     env.timeout(0).callbacks.append(partial(_look, env, then))
 
@@ -44,7 +44,7 @@ def _look(env: simpy.Environment, then: Callable[[], None], _: object) -> None:
 
 @dataclass(slots=True, eq=False)
 class RunningFlow:
-    """A flow under way: how much of its amount is left, and at what rate it goes; `then` goes on when it ends."""
+    """A flow in progress: its remaining amount, and its rate; `then` starts when it ends."""
 
     left: float
     flow: int
@@ -55,8 +55,8 @@ class RunningFlow:
 
 @dataclass(slots=True, eq=False)
 class _Sharing:
-    """Flows that share no links with others: the links that they load, as bits, and since when they go at their rates
-    with what was left of them then."""
+    """Flows that share no links with others: the links that they load, as bits, and the time since which they run at
+    their rates, with the amounts that remained then."""
 
     load: int
     flows: list[RunningFlow]
@@ -65,8 +65,8 @@ class _Sharing:
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """What is under way: a flow that runs (`is_running`), one that begins later, or an op that ends then, and the
-    seconds until that."""
+    """An item in progress: a flow that runs (`is_running`), one that begins later, or an op that ends later, and the
+    seconds until then."""
 
     what: Any
     is_running: bool
@@ -74,33 +74,34 @@ class Remaining:
 
 
 class FlowEvents(ABC):
-    """What is under way: works that are begun come back by `_finish` when they end; whoever inherits says what an op
-    is."""
+    """Event loop of works in progress: works that are begun are passed to `_finish` when they end; a subclass defines
+    what an op is."""
 
     def __init__(self, rates: FlowRates) -> None:
         self.rates = rates
         self.env = simpy.Environment()
-        self.timers: dict[float, list[Any]] = {}  # by when: flows that then begin, and ops that then end
+        self.timers: dict[float, list[Any]] = {}  # by time: flows that begin then, and ops that end then
         self.ended: list[Any] = []
         self.woken: list[RunningFlow] = []  # that begin now
-        self.loose: list[RunningFlow] = []  # that are to have new rates now
+        self.loose: list[RunningFlow] = []  # that need new rates now
         self.sharing: dict[_Sharing, None] = {}
-        self.dues: list[tuple[float, int, _Sharing]] = []  # a heap: when the first flow ends of each, stopped ones too
+        self.dues: list[tuple[float, int, _Sharing]] = []  # heap: first end in each set, stopped ones too
         self.num_shared = 0
-        self.due = -1.0  # when the first of what runs ends
-        self.still: list[Any] = []  # ops that cannot begin before the machine is in another state
+        self.due = -1.0  # when the first running flow ends
+        self.still: list[Any] = []  # ops that cannot begin before the machine changes to another state
         self.settling = False
 
     @abstractmethod
     def _finish(self, ended: list[Any]) -> None:
-        """Say that ops have ended now, and start what may start."""
+        """Record that ops have ended now, and start what may start."""
 
     @abstractmethod
     def _settled(self) -> None:
-        """Called when nothing more ends at this instant, before rates are set."""
+        """Hook called when nothing more ends at this instant, before rates are set."""
 
     def _changed(self, edge: float) -> bool:
-        """Whether the machine comes into another state by then, in which all that is under way then is."""
+        """Switch to the machine's next state if that begins by `edge`, with all that is in progress; return whether it
+        did."""
         return False
 
     def _begin(self, work: OpWork, op: Any) -> None:
@@ -119,7 +120,7 @@ class FlowEvents(ABC):
             self.woken.append(flow)
 
     def _after(self, delay: float, what: Any) -> None:
-        """After a delay, begin a flow or end an op; what comes at the same time shares one timer."""
+        """After a delay, begin a flow or end an op; items due at the same time share one timer."""
         when = self.env.now + delay
         waiting = self.timers.get(when)
         if waiting is None:
@@ -137,8 +138,8 @@ class FlowEvents(ABC):
         self._settle_soon()
 
     def _settle_soon(self, _: object = None) -> None:
-        """Settle once, after everything else that happens at this time: now, where nothing more does. The last that a
-        callback does."""
+        """Settle once, after everything else that happens at this time; immediately, if nothing more does. Must be the
+        last action of a callback."""
         if self.settling:
             return
         if self.env.peek() > self.env.now:
@@ -163,21 +164,21 @@ class FlowEvents(ABC):
             self._come_back()
 
     def _end_all(self) -> None:
-        """Finish what has ended, and what that ends."""
+        """Finish the ops that have ended, and those that end as a consequence."""
         while self.ended:
             ended, self.ended = self.ended, []
             self._finish(ended)
         self._settled()
 
     def under_way(self, load: int) -> bool:
-        """Whether a flow that is under way, or begins now, loads some of these links."""
+        """Return whether a flow that is in progress, or begins now, loads any of these links."""
         load_of = self.rates.load
         return any(load & sharing.load for sharing in self.sharing) or any(
             load & load_of(flow.flow) for flow in (*self.loose, *self.woken)
         )
 
     def remaining(self) -> list[Remaining]:
-        """All that is under way, when rates are set."""
+        """Return all items in progress; rates must be set."""
         now = self.env.now
         return [
             Remaining(flow, True, (flow.left / flow.rate if flow.rate else inf) - (now - sharing.since))
@@ -186,7 +187,7 @@ class FlowEvents(ABC):
         ] + [Remaining(what, False, when - now) for when, waiting in self.timers.items() for what in waiting]
 
     def _stop(self, sharing: _Sharing) -> None:
-        """Bring flows up to now; what has not ended is to have a new rate."""
+        """Advance flows to now; those that have not ended need a new rate."""
         del self.sharing[sharing]
         now = self.env.now
         elapsed, instant = now - sharing.since, max(INSTANT_S, now * RESOLUTION)
@@ -200,7 +201,7 @@ class FlowEvents(ABC):
                 self.ended.append(flow.op)
 
     def _stop_due(self, edge: float) -> None:
-        """Stop the flows of which the first ends by then, in the order in which they began to share."""
+        """Stop the sets of flows of which the first ends by `edge`, in the order in which they began to share."""
         due = []
         while self.dues and self.dues[0][0] <= edge:
             due.append(heappop(self.dues)[1:])
@@ -209,7 +210,7 @@ class FlowEvents(ABC):
                 self._stop(sharing)
 
     def _join(self) -> None:
-        """Flows that begin now are to have rates, and all that share links with them."""
+        """Mark flows that begin now, and all that share links with them, as needing rates."""
         load = 0
         for flow in self.woken:
             load |= self.rates.load(flow.flow)
@@ -219,7 +220,7 @@ class FlowEvents(ABC):
             self._stop(sharing)
 
     def _come_back(self) -> None:
-        """Settle when the first flow ends."""
+        """Schedule the next settling, when the first flow ends."""
         while self.dues[0][2] not in self.sharing:
             heappop(self.dues)
         due = self.dues[0][0]
@@ -228,7 +229,7 @@ class FlowEvents(ABC):
             self.env.timeout(due - self.env.now).callbacks.append(self._settle_soon)
 
     def _go_on(self) -> None:
-        """Set rates."""
+        """Set the rates of the flows that need new ones."""
         loose, self.loose = self.loose, []
         apart = self.rates.apart(tuple(sorted([flow.flow for flow in loose])))
         for flow in loose:

@@ -1,8 +1,9 @@
-"""Two jobs on one machine, on one clock: their steps share the links between groups of nodes, and nothing else.
+"""Joint simulation of two jobs on one machine, on one clock: their steps share only the links between groups of nodes.
 
-Both begin at once; the second begins its step anew whenever a rank of it is done, until the first job's step ends.
-Each job is folded by itself, but links between groups are told apart by what either job loads on them, so that the
-links of a class are alike for both."""
+Both begin at once; the second job begins its step again whenever one of its ranks is done, until the first job's step
+ends. Each job is folded by itself, but links between groups are distinguished by what either job loads on them, so that
+the links of a class are alike for both.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ from simfrontier.core.program import Issuer, Schedule, SegmentedProgram, segment
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Neighbour:
-    """`machine` says which nodes it has; `perturbation` is what is wrong with the links that both jobs share; `parts`:
-    its roles in nodes, as `segmented_roles` makes them."""
+    """Another job on the same machine: `machine` determines which nodes it has; `perturbation` holds the perturbations
+    of the links that both jobs share; `parts`: its roles in nodes, as `segmented_roles` makes them."""
 
     schedule: Schedule
     machine: Machine
@@ -43,8 +44,8 @@ Parts = Sequence[SegmentedProgram]
 def simulate_beside(
     parts: Parts, pricing: Pricing, beside: Neighbour, exact: bool
 ) -> tuple[Pricing, tuple[RoleTimeline, ...]] | None:
-    """One step of a job beside another on the same machine: the job as it was folded for that, and its roles; None
-    where they share no link. Raises InputError where something is dead."""
+    """Simulate one step of a job together with another on the same machine. Return the job's pricing, folded for that,
+    and the timelines of its roles; None if the jobs share no link. Raises InputError if something is dead."""
     schedule, other_parts = beside.schedule, beside.parts
     if exact or schedule is pricing.schedule:  # each job has a schedule of its own
         schedule = replace(schedule)
@@ -65,7 +66,8 @@ def simulate_beside(
 
 
 def shared_links(one: Fabric, other: Fabric) -> tuple[Ints, Ints]:
-    """The links between groups of nodes that two jobs on one machine both may use: their numbers in each fabric."""
+    """Return the links between groups of nodes that both of two jobs on one machine may use: their numbers in each
+    fabric."""
     if one.num_pool_groups == other.num_pool_groups:  # they have the same pools, or none
         pools = np.arange(one.num_links - one.pool_base)
         return one.pool_base + pools, other.pool_base + pools
@@ -75,7 +77,8 @@ def shared_links(one: Fabric, other: Fabric) -> tuple[Ints, Ints]:
 
 
 def told_apart(one: Pricing, other: Pricing) -> tuple[Pricing, Pricing]:
-    """Both folded anew until every class of links that they share is one class for the other job, too."""
+    """Return both pricings, folded again until every class of links that they share is also one class for the other
+    job."""
     places = shared_links(one.fabric, other.fabric)
     while True:
         classes = [job.folding.link_class[links] for job, links in zip((one, other), places, strict=True)]
@@ -97,7 +100,7 @@ def _coloured(pricing: Pricing, links: Ints, colour: Ints) -> Pricing:
 
 
 def contexts_of(one: Pricing, other: Pricing) -> tuple[EngineContext, EngineContext]:
-    """What the engine needs of both jobs: their flows load the links of both, of which they share some."""
+    """Return the engine contexts of both jobs: flows load the union of the links of both, of which some are shared."""
     number = one.folding.num_link_classes + np.arange(other.folding.num_link_classes)
     mine, theirs = shared_links(one.fabric, other.fabric)
     number[other.folding.link_class[theirs]] = one.folding.link_class[mine]
@@ -107,7 +110,8 @@ def contexts_of(one: Pricing, other: Pricing) -> tuple[EngineContext, EngineCont
 
 
 class _JointEngine(Engine):
-    """The first `num_first` roles are the first job's; the others begin anew when they are done."""
+    """Engine for two jobs: the first `num_first` roles are the first job's; the others begin again when they are
+    done."""
 
     def __init__(self, roles: Sequence[tuple[EngineContext, SegmentedProgram, Classes]], num_first: int) -> None:
         super().__init__(roles)
@@ -116,7 +120,7 @@ class _JointEngine(Engine):
         self.over = self.env.event()
 
     def run(self) -> tuple[RoleTimeline, ...]:
-        """The times of the first job's roles."""
+        """Run until the first job's step ends, and return the times of its roles."""
         self._start_all(list(self.role_of))
         self._settle_soon()
         self.env.run(until=self.over)

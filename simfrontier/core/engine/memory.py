@@ -1,4 +1,4 @@
-"""The memory timeline: which bytes live on a rank when, from the buffers' first write to their last use."""
+"""The memory timeline: bytes allocated on a rank over time, each buffer from its first write to its last use."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from simfrontier.core.program import Lifetimes, Peak, Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryTimeline:
-    """Bytes on one rank by what they hold: `times` (s, ascending), and per kind the bytes from each time to the next.
+    """Bytes on one rank by kind: `times` (s, ascending), and in `held` per kind the bytes from each time to the next.
 
-    `peak_bytes` is the largest sum, at `peak_s`; `at_peak` says what it is made of.
+    `peak_bytes` is the largest sum, at `peak_s`; `at_peak` its parts by kind.
     """
 
     times: Floats
@@ -45,8 +45,8 @@ KINDS = {
 
 
 def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeline:
-    """The timeline of a rank class (by default the critical one). A buffer lives from the start of the op that writes
-    it first to the end of the op that touches it last; persistent tensors that the rank's role touches live
+    """Return the memory timeline of a rank class (default: the critical one). A buffer lives from the start of the op
+    that writes it first to the end of the op that touches it last; persistent tensors that the rank's role touches live
     throughout."""
     chosen = step.critical if cls is None else cls
     walk = Walk(step=step, cls=chosen)
@@ -82,13 +82,14 @@ def _timeline(schedule: Schedule, lives: Lifetimes, start: Floats, end: Floats, 
 
 
 def fullest(step: SimulatedStep, peaks: Sequence[Peak]) -> MemoryTimeline:
-    """The timeline of a rank of the role that needs most; `peaks`: the peak of each role, as its check finds it (may be
-    left out where there is one)."""
+    """Return the memory timeline of a rank of the role that needs most; `peaks`: the peak of each role, as its check
+    finds it (may be empty if there is one role)."""
     needs = [peak.num_bytes for peak in peaks]
     return memory_of_role(step, needs.index(max(needs)) if len(step.roles) > 1 else 0)
 
 
 def memory_of_role(step: SimulatedStep, role: int) -> MemoryTimeline:
-    """The timeline of a rank of a role: the critical one if it runs the role, else one of the lowest class."""
+    """Return the memory timeline of a rank of a role: the critical one if it runs the role, else one of the lowest
+    class."""
     classes = step.roles[role].classes
     return memory_timeline(step, step.critical if step.critical in classes else classes[0])

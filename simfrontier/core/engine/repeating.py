@@ -1,5 +1,5 @@
-"""Steady state: what repeats in a step, by layer or micro-batch, is simulated until it repeats itself and then
-continued."""
+"""Steady state: periodic parts of a step, by layer or micro-batch, are simulated until a state recurs, and then
+extrapolated."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from simfrontier.core.program import ExpandedProgram, Issuer, SegmentedProgram
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _State:
-    """An instant. `counts`: how many ops of each lane each rank class has come to, begun and done
-    [3, num_classes, num_lanes]; `seconds` until each thing that is under way is over."""
+    """State of the engine at an instant. `counts`: the numbers of ops of each lane that each rank class has reached,
+    begun and finished [3, num_classes, num_lanes]; `seconds`: until the end of each item in progress."""
 
     now: float
     counts: NDArray[np.int64]
@@ -31,8 +31,8 @@ class _State:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Repetition:
-    """What happened in some `seconds` happens `times` more, each time `step` ops further on [num_lanes]; `counts`: as
-    of `_State`, when it began first."""
+    """A period of `seconds` that repeats `times` more, each time `step` ops further on [num_lanes]; `counts`: as of
+    `_State`, when the first period began."""
 
     counts: NDArray[np.int64]
     step: NDArray[np.int64]
@@ -40,7 +40,8 @@ class Repetition:
     times: int
 
     def copy(self, program: ExpandedProgram, tables: NDArray[np.float64]) -> None:
-        """Write down when ops are ready, start and end each time; `tables` [3, num_classes, num_ops]."""
+        """Write the times at which ops are ready, start and end in each repetition into `tables` [3, num_classes,
+        num_ops]."""
         later = self.seconds * np.arange(1, self.times + 1)[:, None]
         for lane, step in enumerate(self.step.tolist()):
             ops = np.array(program.by_lane[lane])
@@ -51,7 +52,7 @@ class Repetition:
 
 
 class SteadyState:
-    """The states of a step of one role at the beginnings of its calls, to find one that comes again."""
+    """States of a step of one role at the beginnings of its calls, recorded to detect one that recurs."""
 
     def __init__(self, program: ExpandedProgram, issuers: Mapping[int, Issuer]) -> None:
         """`issuers`: by rank class."""
@@ -65,12 +66,12 @@ class SteadyState:
         self.states: dict[object, _State] = {}
 
     def is_at_call(self) -> bool:
-        """Whether the first rank class has come to another call since it was asked."""
+        """Return whether the first rank class has reached another call since the last query."""
         before, self.call = self.call, self.call_of[self.issuers[0].done[self.busiest]]
         return self.call not in (before, -1)
 
     def repetition(self, now: float, under_way: Iterable[Remaining], instant: float) -> Repetition | None:
-        """What happens again and need not be simulated, if this state was there before; seconds that are within an
+        """Return the repetition that need not be simulated, if this state has occurred before; seconds within an
         `instant` are equal."""
         form, state = self._state(now, under_way)
         before, self.states[form] = self.states.get(form), state
@@ -82,7 +83,7 @@ class SteadyState:
         return Repetition(counts=before.counts, step=step, seconds=seconds, times=times) if times > 0 else None
 
     def _state(self, now: float, under_way: Iterable[Remaining]) -> tuple[object, _State]:
-        """The state, and what two states have in common of which one is the other further on."""
+        """Return the state, and a form that is equal for two states if one is the other further on."""
         going = sorted([(self._described(each), each.seconds) for each in under_way])
         done = np.array([issuer.done for issuer in self.issuers])
         ready = np.array([issuer.ready for issuer in self.issuers])
@@ -94,7 +95,8 @@ class SteadyState:
         return form, _State(now=now, counts=counts, seconds=seconds)
 
     def _described(self, each: Remaining) -> tuple[int, Classes, int, int, bool]:
-        """What is under way, but for where its op stands in its lane: the next that is not done."""
+        """Return a description of an item in progress without the position of its op in its lane: that is the next one
+        not done."""
         flow = each.what if isinstance(each.what, RunningFlow) else None
         ending = each.what if flow is None else flow.op
         number = -1 if flow is None else flow.flow
@@ -102,7 +104,7 @@ class SteadyState:
         return self.program.lane[ending.key], ending.classes, number, after, each.is_running
 
     def _times(self, before: _State, after: _State, step: Sequence[int]) -> int:
-        """How often what happened between two states happens again at least."""
+        """Return how often, at least, the period between two states repeats."""
         program = self.program
         done, most = before.counts[2].min(axis=0).tolist(), after.counts[2].max(axis=0).tolist()
         times = program.num_ops
@@ -121,7 +123,8 @@ class SteadyState:
         return times
 
     def _is_same(self, op: int, further: int, step: Sequence[int], done: Sequence[int]) -> bool:
-        """Whether an op is the same as one further on, and waits for the same further on, `done` apart."""
+        """Return whether an op equals another one further on, including what it waits for, shifted by `step`; waits for
+        ops within `done` do not count."""
         program = self.program
         return program.ops[op].number == program.ops[further].number and [
             (lane, count) for lane, count in program.waits[op] if count > done[lane]
@@ -129,7 +132,7 @@ class SteadyState:
 
 
 class RepeatingEngine(Engine):
-    """Times of repetitions are copied; the clock goes without them."""
+    """Engine that copies the times of repetitions; its clock runs without them."""
 
     def __init__(
         self,
@@ -145,7 +148,7 @@ class RepeatingEngine(Engine):
 
     @property
     def now(self) -> float:
-        """Seconds since the step began, with what was skipped."""
+        """Seconds since the step began, including skipped repetitions."""
         return super().now + self.skipped_s
 
     def _tables(self, role: int) -> Floats:
@@ -162,8 +165,8 @@ class RepeatingEngine(Engine):
                 self._skip(repetition)
 
     def _skip(self, repetition: Repetition) -> None:
-        """Go on after the repetitions that end before the machine is in another state: what is under way is then that
-        of ops further on."""
+        """Continue after the repetitions that end before the machine changes to another state: items in progress become
+        those of ops further on."""
         if self.later:
             left = (self.later[0][0] - self.now) / repetition.seconds
             repetition = replace(repetition, times=min(repetition.times, max(0, ceil(left) - 1)))

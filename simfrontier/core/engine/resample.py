@@ -1,5 +1,5 @@
-"""Resampling: a simulated step once more with longer and shorter ops, all samples in one pass, without a clock; and how
-long ranks then wait in calls until the last of their group has come."""
+"""Resampling: a simulated step with varied durations of ops, all samples in one pass, without a clock; and the time
+that ranks then wait in calls for the last of their group."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from simfrontier.core.program import Compute, Op, SegmentedProgram
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DurationFactors:
-    """By how much longer ops take than simulated, as logs, sample by sample.
+    """Logs of the factors on the simulated durations of ops, for each sample.
 
     of_op      by number of the op [num_samples], on every rank; ops that are not in it take as long as simulated
-    of_class   [num_rank_classes, num_samples]  what a rank class's devices compute by themselves (`on_device`), besides
+    of_class   [num_rank_classes, num_samples]  in addition, for local work of a rank class's devices (`on_device`)
     on_device  by number of the op
-    run_sd     standard deviation of the log time of single calls, of which `noise` is, in these, per role
+    run_sd     standard deviation of the log time of single calls; `noise` is in units of it, per role
                [num_nodes, num_samples]
     call_sd    standard deviation of the log time of a kernel on a device, from one launch to the next
-    of_run     by role and number of a run of kernels, in standard deviations: how much longer the slowest member of
-               each rank class of the role takes for all of it [num_rank_classes of the role, num_samples]
+    of_run     by role and number of a run of kernels, in standard deviations: additional time of the slowest member of
+               each rank class of the role for the whole run [num_rank_classes of the role, num_samples]
 
-    A run of kernels is what a rank computes between two calls that it waits for. That of the slowest member of a class
-    takes sum(t) + call_sd z sqrt(sum(t²)) of kernels that take t, as the largest sum of independent ones does.
+    A run of kernels is what a rank computes between two calls that it waits for. For kernels that take t, the run of
+    the slowest member of a class takes sum(t) + call_sd z sqrt(sum(t²)), as the largest sum of independent ones does.
     """
 
     of_op: Mapping[int, Floats]
@@ -44,29 +44,29 @@ class DurationFactors:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Resampled:
-    """Step times in seconds [num_samples], and by the names of calls how long a rank waits in them in a step, on
-    average over ranks [num_samples]; calls inside pipelines' passes that ran as a whole are not among these."""
+    """Step times in seconds [num_samples], and by name of call the time that a rank waits in it per step, averaged over
+    ranks [num_samples]; calls inside pipelines' passes that ran as a whole are not included."""
 
     step_s: Floats
     waited_s: Mapping[str, Floats]
 
 
 def resampled_s(step: SimulatedStep, factors: DurationFactors) -> Floats:
-    """Step times in seconds [num_samples], as `resampled`."""
+    """Return the step times in seconds [num_samples], as `resampled`."""
     return resampled(step, factors, waits=False).step_s
 
 
 def resampled(step: SimulatedStep, factors: DurationFactors, waits: bool = True) -> Resampled:
-    """Step times in seconds [num_samples], and waiting (where `waits`), when every op takes its simulated time, times
-    its factors.
+    """Return step times in seconds [num_samples], and waiting times (if `waits`), when every op takes its simulated
+    time multiplied by its factors.
 
     The rule of the simulation: ready = latest end of the op before it in its lane and of what it waits for; start =
     latest ready of its group; end = start + (simulated end - start) * factors. With all factors 1 that is the simulated
     step, at every fidelity: a rank that waits for its group loads nothing, so an op's duration counts from the start.
-    What it does not know: what ran beside an op, and slowed it, stays as it was simulated, whatever runs beside it now.
+    Limitation: the slowdown of an op by contention stays as simulated, whatever overlaps with it now.
 
     A call that ran as a whole begins, on rank classes that its collectives couple, when the last of them is ready; else
-    its ops follow one another by the same rule. The noise of its single messages is one number, of the variance of
+    its ops follow one another by the same rule. The noise of its single messages is one number, with the variance of
     their sum.
     """
     path = StepPath(_SampledDurations(step, factors))
@@ -82,7 +82,7 @@ def resampled(step: SimulatedStep, factors: DurationFactors, waits: bool = True)
 
 
 class _SampledDurations(SimulatedDurations):
-    """Durations as simulated, times the factors of each op."""
+    """Durations of the simulated step times the sampled factors of each op."""
 
     def __init__(self, step: SimulatedStep, factors: DurationFactors) -> None:
         super().__init__(step.pricing, step.roles, factors.of_class.shape[1], self._longer)
@@ -112,15 +112,15 @@ class _SampledDurations(SimulatedDurations):
         return out
 
     def added_to_call(self, role: int, node: int) -> Floats:
-        """Return the noise of the messages of a call."""
+        """Return the noise of the messages of a call, in seconds."""
         in_messages_s, noise_share = self._messages_in(role, node)
         noise = self.sampled.noise[role][node]
         out: Floats = in_messages_s * np.expm1(self.sampled.run_sd * noise_share * noise)
         return out
 
     def _messages_in(self, role: int, node: int) -> tuple[Floats, float]:
-        """The simulated time in messages of a call [num_rows, 1], and the standard deviation of the noise of their sum,
-        for one of single calls."""
+        """Return the simulated time in messages of a call [num_rows, 1], and the standard deviation of the noise of
+        their sum, relative to that of single calls."""
         key = self.call_key(role, node)
         if key not in self._messages:
             each = zip(self.parts[role].block(node), self.took_in_call(role, node), strict=True)
@@ -132,8 +132,8 @@ class _SampledDurations(SimulatedDurations):
         return self._messages[key]
 
     def _run_of(self, role: int, node: int) -> tuple[int, float] | None:
-        """Of a kernel by itself: the number of its run, and sqrt(sum(t²)) / sum(t) of the run; None where kernels take
-        the same time at every launch."""
+        """Return the number of a single kernel's run, and sqrt(sum(t²)) / sum(t) of the run; None if kernels take the
+        same time at every launch."""
         if not self.sampled.call_sd:
             return None
         if role not in self.runs:
@@ -145,8 +145,9 @@ class _SampledDurations(SimulatedDurations):
 def runs_of(
     part: SegmentedProgram, before: Sequence[Sequence[int]], took: Sequence[float]
 ) -> dict[int, tuple[int, float]]:
-    """Of each kernel of the compute lane: the number of its run and sqrt(sum(t²)) / sum(t) of that run. A kernel that
-    waits for a call that none before it has waited for begins a run, and so does the one after a call on its lane."""
+    """Return for each kernel of the compute lane the number of its run, and sqrt(sum(t²)) / sum(t) of that run. A
+    kernel that waits for a call that none before it has waited for begins a run, and so does the one after a call on
+    its lane."""
     ops, blocks = part.program.ops, part.blocks
     seen: set[int] = set()
     runs: list[list[int]] = [[]]
@@ -168,16 +169,16 @@ def runs_of(
 
 
 class TypicalWaits:
-    """Collects waits by the names of calls, in seconds per step of a rank on average [num_variations].
+    """Collector of waiting times by name of call, in seconds per step averaged over ranks [num_variations].
 
-    The rows of a path are the slowest members of rank classes, which come last. A typical member of a class starts with
-    them whenever a call starts, and is ready for the next one when kernels of usual speed are done: it waits from then
-    until the call starts. Classes count with as many ranks as they have.
+    The rows of a path are the slowest members of rank classes, which arrive last. A typical member of a class starts
+    with them whenever a call starts, and is ready for the next one when kernels of usual speed are done: it waits from
+    then until the call starts. Classes are weighted by their numbers of ranks.
     """
 
     def __init__(self, path: StepPath, roles: Sequence[RoleTimeline], logs: Mapping[int, Floats]) -> None:
-        """`roles`: of the simulated step that the path varies; `logs`: by the number of an op, the log of how many
-        times as long it takes on every rank [num_variations]."""
+        """`roles`: those of the simulated step that the path varies; `logs`: by number of the op, the log of its
+        duration on every rank relative to the simulated one [num_variations]."""
         self.path, self.logs = path, logs
         self.by_call: dict[str, Floats] = {}
         members = np.bincount(path.pricing.folding.rank_class)
@@ -187,7 +188,7 @@ class TypicalWaits:
         self._ends: list[dict[int, Floats]] = [{} for _ in path.before]
 
     def note(self, node: Node, start: Floats, end: Floats) -> None:
-        """A node that starts and ends so on the slowest members; each node once, in the order of the path."""
+        """Record the start and end of a node on the slowest members; each node once, in the order of the path."""
         role, index = node
         part, ready = self.path.parts[role], self._ready(node)
         op, took = part.program.ops[index], self._took[role][:, index, None]
@@ -203,7 +204,7 @@ class TypicalWaits:
             self._ends[role][index] = own
 
     def _ready(self, node: Node) -> Floats:
-        """When a typical member is ready for a node [num_rows, num_variations]."""
+        """Return when a typical member is ready for a node [num_rows, num_variations]."""
         role, index = node
         ends, left = self._ends[role], self._left[role]
         out = np.zeros((len(self.path.rows[role]), self.path.durations.num_variations))

@@ -1,4 +1,4 @@
-"""The ops of a walk as spans of a trace, and a simulated step as a trace."""
+"""Conversion of a walk's ops to spans of a trace, and of a simulated step to a trace."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def trace_of(
     classes: tuple[int, ...] | None = None,
     notes: Mapping[str, str] | None = None,
 ) -> Trace:
-    """Return a step as a trace, one list of spans for each of the given rank classes (by default all); `notes` are
-    added to what is said of the simulation. Spans have the numbers of the ops of their own rank's program."""
+    """Return a step as a trace, one list of spans for each of the rank classes in `classes` (default: all); `notes` are
+    added to those of the simulation. Spans have the numbers of the ops of their own rank's program."""
     walks = walks_of(step, classes)
     members = tuple(walk.members for walk in walks)
     return Trace(
@@ -35,7 +35,8 @@ def trace_of(
 
 
 def trace_notes(step: SimulatedStep) -> dict[str, str]:
-    """Return how the times of a trace of the step came about."""
+    """Return notes on the origin of the times of a trace of the step: fidelity, machine, library, mesh and
+    simplifications."""
     note = step_note(step)
     return {
         "mode": SIMULATED,
@@ -48,8 +49,8 @@ def trace_notes(step: SimulatedStep) -> dict[str, str]:
 
 
 def spans_of(walk: Walk) -> tuple[Span, ...]:
-    """Every op as a span; one that stands for a call is of kind `call`, with the number of its first op, and the bytes
-    that its ops send."""
+    """Return every op as a span; an op that stands for a call is of kind `call`, with the number of its first op, and
+    the bytes that its ops send."""
     facts, first, out = _Facts(walk), 0, []
     times = (each.tolist() for each in (walk.ready_s, walk.start_s, walk.end_s))
     for op, call, block, ready_s, start_s, end_s in zip(walk.ops, walk.calls, walk.blocks, *times, strict=True):
@@ -76,7 +77,7 @@ def spans_of(walk: Walk) -> tuple[Span, ...]:
 
 
 class _Fact(NamedTuple):
-    """Axes and level of an op's groups, bytes of its own, and of its messages."""
+    """Axes and level of an op's groups, its own bytes, and those of its messages."""
 
     axes: str
     level: str
@@ -85,20 +86,20 @@ class _Fact(NamedTuple):
 
 
 class _Facts:
-    """What spans say beside their times, found out once for each op."""
+    """Attributes of spans other than their times, determined once for each op."""
 
     def __init__(self, walk: Walk) -> None:
         self.step, self.at = walk.step, walk.at
         self.known: dict[int, _Fact] = {}
 
     def of(self, op: Op) -> _Fact:
-        """Of an op; bytes of an exchange are those that the ranks at that place send."""
+        """Return the attributes of an op; the bytes of an exchange are those that ranks at that place send."""
         if op.number not in self.known:
             self.known[op.number] = self._found(op)
         return self.known[op.number]
 
     def of_call(self, op: Op, block: tuple[Op, ...]) -> _Fact:
-        """Of the op that stands for these ops of a call."""
+        """Return the attributes of the op that stands for these ops of a call."""
         if op.number not in self.known:
             facts = [self.of(each) for each in block if not isinstance(each, Compute)]
             sent, messages = sum(each.num_bytes for each in facts), sum(each.message_bytes for each in facts)

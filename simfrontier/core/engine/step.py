@@ -1,4 +1,4 @@
-"""One simulated step of a schedule on a machine: the timeline, and what is read off it."""
+"""One simulated step of a schedule on a machine: the timeline, and quantities derived from it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineState:
-    """A machine from `begin_s` seconds after the step began: what is wrong with it, and the schedule priced on it."""
+    """State of a machine from `begin_s` seconds after the step began: its perturbation, and the schedule priced on
+    it."""
 
     begin_s: float
     perturbation: Perturbation
@@ -53,15 +54,15 @@ class MachineState:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedStep:
-    """A step that was simulated: the times of each role, in the order of the schedule's; ranks are known by class,
-    `critical` is the class that ends last (of equals the one whose kernels take longest, then the lowest).
-    `link_bytes`: what each link carried [num_links], where single messages were simulated. `states`: the machine as it
-    was, one after another; `pricing`: as it was longest, of the states with nothing dead if there are any; `is_shared`:
-    whether another job shared its links; `call_factors`: where calls differ, how many times as long each takes as is
-    usual, of each role [num_classes, num_nodes]; every rank is a class then.
+    """A simulated step: the times of each role, in the order of the schedule's roles; ranks are represented by their
+    class, `critical` is the class that ends last (of equals the one whose kernels take longest, then the lowest).
+    `link_bytes`: bytes that each link carried [num_links], if single messages were simulated. `states`: the states of
+    the machine, one after another; `pricing`: that of the longest state, of those with nothing dead if there are any;
+    `is_shared`: whether another job shared its links; `call_factors`: if calls differ, the duration of each call
+    relative to its usual one, for each role [num_classes, num_nodes]; every rank is a class then.
 
-    `program` and `timeline` are those of the ranks that run the role of the critical one, op by op, `classes` the rank
-    classes that the timeline's rows stand for.
+    `program` and `timeline` are those of the ranks that run the role of the critical one, op by op; `classes` are the
+    rank classes of the timeline's rows.
     """
 
     schedule: Schedule
@@ -75,17 +76,17 @@ class SimulatedStep:
 
     @property
     def changes(self) -> bool:
-        """Whether the machine changed within the step."""
+        """True if the machine changed within the step."""
         return len(self.states) > 1
 
     @property
     def may_be_sampled(self) -> bool:
-        """Whether it may be resampled: not on a machine that changes, nor beside another job."""
+        """True if it may be resampled: not on a machine that changes, nor together with another job."""
         return not self.changes and not self.is_shared
 
     @property
     def times_as_long(self) -> list[float] | None:
-        """Per op of the critical rank, how many times as long it takes as is usual, where calls differ."""
+        """Duration of each op of the critical rank relative to its usual one, if calls differ; else None."""
         if self.call_factors is None:
             return None
         factors: list[float] = self.call_factors[int(self.pricing.role_of[self.critical])][self.critical_row].tolist()
@@ -107,7 +108,7 @@ class SimulatedStep:
 
     @property
     def critical_row(self) -> int:
-        """Where the critical rank's times stand in `timeline`."""
+        """Row of the critical rank in `timeline`."""
         return self.classes.index(self.critical)
 
     @property
@@ -116,7 +117,7 @@ class SimulatedStep:
 
     @property
     def ops(self) -> list[Op]:
-        """The ops of `program`."""
+        """Ops of `program`."""
         return self.view(self.critical).ops
 
     @property
@@ -128,16 +129,16 @@ class SimulatedStep:
         return self.role_timeline(self.critical).classes
 
     def role_timeline(self, cls: int) -> RoleTimeline:
-        """The times of the role that a rank class runs."""
+        """Return the timeline of the role that a rank class runs."""
         return self.roles[int(self.pricing.role_of[cls])]
 
     @cached_property
     def nodes(self) -> NodeNumbers:
-        """The nodes of all roles, in which they were simulated, as one list."""
+        """Nodes of all roles, as they were simulated, in one numbering."""
         return number_nodes([role.segmented for role in self.roles], [self.pricing] * len(self.roles))
 
     def view(self, cls: int) -> RoleView:
-        """Program and times, op by op, of the role that a rank class runs."""
+        """Return program and times, op by op, of the role that a rank class runs."""
         role = int(self.pricing.role_of[cls])
         if role not in self._views:
             self._views[role] = view_of(self.roles[role])
@@ -149,22 +150,22 @@ class SimulatedStep:
 
     @cached_property
     def is_kernel(self) -> NDArray[np.bool_]:
-        """Per op: local work on the compute lane."""
+        """Mask of the ops that are local work on the compute lane [num_ops]."""
         return is_kernel(self.ops)
 
     @cached_property
     def compute_s(self) -> float:
-        """Time that the critical rank's compute lane is busy with kernels."""
+        """Seconds that the critical rank's compute lane is busy with kernels."""
         spent = self.timeline.end[self.critical_row] - self.timeline.start[self.critical_row]
         return float(spent[self.is_kernel].sum())
 
     def level(self, op: Collective | Exchange) -> Level:
-        """The coarsest boundary that the op's messages cross."""
+        """Return the coarsest boundary that the op's messages cross."""
         edges = self.pricing.pattern_of(op).edges.sum(axis=0)
         return "inter_node" if edges[2] else "intra_node" if edges[1] else "package"
 
     def link_table(self, digest: str, title: str) -> LinkTable:
-        """What every wire and pool carried in the step; fidelity `chunk` only."""
+        """Return the bytes that every wire and pool carried in the step; fidelity `chunk` only."""
         assert self.link_bytes is not None, f"fidelity {self.fidelity} counts no bytes of links"
         fabric, links = self.pricing.fabric, []
         for link in joining_links(fabric):
@@ -187,9 +188,9 @@ def simulate(
     contended: bool = True,
     later: Sequence[tuple[float, Pricing]] = (),
 ) -> tuple[RoleTimeline, ...]:
-    """Run one step of all roles, one result for each; not `contended`, every op takes its time alone (fidelity
-    `analytic`). `later`: the machine in other states, folded with this one, and from when on, in seconds. Raises
-    JobStopsError where something is dead that the step needs, and stays so."""
+    """Run one step and return the timeline of each role. If not `contended`, every op takes its time alone (fidelity
+    `analytic`). `later`: other states of the machine, folded with this one, each with the seconds from which on it
+    applies. Raises JobStopsError if something that the step needs is permanently dead."""
     classes = classes_of(pricing, len(parts))
     if not contended:
         return timelines(StepPath(Durations(pricing, parts, classes)), classes)
@@ -213,11 +214,11 @@ def simulate_step(
     factors_of: CallFactorsOf | None = None,
 ) -> SimulatedStep:
     """Simulate one step. `exact` gives every rank, link and activity its own class instead of folding what is alike,
-    and runs calls of several roles op by op; fidelity `chunk` always does. `parts` are the roles in nodes, as
-    `segmented_roles` makes them, if they are at hand; `number`: which step of the training it is, where the
-    perturbation changes over time; `beside`: another job on the same machine; `factors_of`: how many times as long
-    single calls take as is usual, where that is known of each rank. Raises InputError where the machine or the fidelity
-    cannot run it, and JobStopsError where it needs something that is dead for good."""
+    and runs calls of several roles op by op; fidelity `chunk` always does. `parts`: the roles in nodes, as
+    `segmented_roles` makes them, if available; `number`: number of the step in the training, for perturbations that
+    change over time; `beside`: another job on the same machine; `factors_of`: durations of single calls relative to
+    their usual ones, if known for each rank. Raises InputError if the machine or the fidelity cannot run the step, and
+    JobStopsError if it needs something that is permanently dead."""
     if fidelity == "chunk":
         refuse_many(schedule.mesh.num_ranks)
     exact = exact or fidelity == "chunk"
@@ -256,8 +257,8 @@ def simulate_step(
 
 
 def refuse_unknown(fidelity: Fidelity, num_states: int, calls_differ: bool, beside: Neighbour | None) -> None:
-    """Raise InputError for what a fidelity does not know, or what is not known where calls differ or beside another
-    job; `num_states`: of the machine in a step."""
+    """Raise InputError for combinations that are not supported: by the fidelity, where calls differ, or together with
+    another job; `num_states`: number of states of the machine within the step."""
     if calls_differ and num_states > 1:
         text = "calls differ, which is not known of a machine that changes within a step; allowed: what always is"
         raise InputError(text, key=("perturbation",))
@@ -275,7 +276,7 @@ def refuse_unknown(fidelity: Fidelity, num_states: int, calls_differ: bool, besi
 
 
 def _with_call_factors(step: SimulatedStep, factors_of: CallFactorsOf) -> SimulatedStep:
-    """The step on every rank by itself, with calls that take so many times as long."""
+    """Return the step with every rank in a class of its own, and the durations of calls multiplied by their factors."""
     pricing = folded_anew(step.pricing, exact=True)
     parts = segmented_roles(step.schedule, whole=False)
     factors = factors_of(parts, pricing)
@@ -289,7 +290,8 @@ def _with_call_factors(step: SimulatedStep, factors_of: CallFactorsOf) -> Simula
 
 
 def _usual(states: Sequence[MachineState], end_s: float) -> Pricing:
-    """The state that lasted longest until the end, of those in which nothing was dead if there is one."""
+    """Return the pricing of the state that lasted longest until the end, of those in which nothing was dead if there is
+    one."""
     if len(states) == 1:
         return states[0].pricing
     ends = [min(state.begin_s, end_s) for state in states[1:]] + [end_s]

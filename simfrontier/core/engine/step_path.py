@@ -1,4 +1,4 @@
-"""A step without contention: the longest path through the nodes of all roles, which take known times."""
+"""A step without contention: the longest path through the nodes of all roles, with known durations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simfrontier.core.engine.timeline import CallTimes, RoleTimeline, Timeline
 from simfrontier.core.program import CallSequence, Compute, Op, Role, Segment, SegmentedProgram, expand, sequence_of
 
 Node = tuple[int, int]  # (role, its number in the role's program)
-Passed = tuple[Node, Floats, Floats, Floats]  # a node: when it is ready, when it starts, when it ends
+Passed = tuple[Node, Floats, Floats, Floats]  # a node, and when it is ready, starts and ends
 
 
 def longest_path(
@@ -33,9 +33,9 @@ def longest_path(
     Args:
         before: per role and node, the nodes of the role whose ends it waits for, all before it in `order`.
         order: all nodes, each as the (role, node)s of those that take part in it.
-        begin: per role, from when on its rows are ready, in seconds [num_rows, num_variations].
-        start: when a node starts on the rows of each role that takes part, which are ready then.
-        end: when a node ends that starts then.
+        begin: per role, seconds from which on its rows are ready [num_rows, num_variations].
+        start: function that returns when a node starts on the rows of each role that takes part, from ready times.
+        end: function that returns when a node ends, from its start.
 
     An end is kept for as long as a node waits for it.
     """
@@ -61,7 +61,7 @@ def longest_path(
 
 
 def num_waiting(before: Sequence[Sequence[int]]) -> list[int]:
-    """How many nodes wait for each."""
+    """Return for each node the number of nodes that wait for it."""
     out = [0] * len(before)
     for others in before:
         for other in others:
@@ -70,8 +70,8 @@ def num_waiting(before: Sequence[Sequence[int]]) -> list[int]:
 
 
 def passed(before: Sequence[Sequence[int]], took: Sequence[float]) -> tuple[list[float], list[float]]:
-    """The starts and ends of the nodes of one role on one row, in seconds. `before`: the nodes that each waits for, all
-    of them before it; `took`: how long each takes."""
+    """Return the starts and ends of the nodes of one role on one row, in seconds. `before`: the nodes that each waits
+    for, all of them before it; `took`: the duration of each."""
     start: list[float] = []
     end: list[float] = []
     for others, own in zip(before, took, strict=True):
@@ -86,11 +86,11 @@ def passed(before: Sequence[Sequence[int]], took: Sequence[float]) -> tuple[list
 
 @dataclass(frozen=True, slots=True)
 class NodeNumbers:
-    """A number for every node, counted on from role to role; a call that roles share has that of the first role.
+    """Numbers of all nodes, counted on from role to role; a call that roles share has that of the first role.
 
     keys    per role, the number of each of its nodes
     first   the number at which each role begins
-    shared  of each shared call, its node in each role that takes part
+    shared  for each shared call, its node in each role that takes part
     """
 
     keys: tuple[list[int], ...]
@@ -98,13 +98,14 @@ class NodeNumbers:
     shared: dict[int, dict[int, int]]
 
     def node(self, key: int, role: int) -> int:
-        """Where a node stands in a role's program."""
+        """Return the index of a node in a role's program."""
         shared = self.shared.get(key)
         return key - self.first[role] if shared is None else shared[role]
 
     def order(self, before: Sequence[Sequence[Sequence[int]]]) -> list[tuple[Node, ...]]:
-        """All nodes, each as the (role, node)s of those that take part, so that whatever a node waits for stands before
-        it; `before`: per role and node, the nodes of the role that it waits for, which its program has before it."""
+        """Return all nodes, each as the (role, node)s of those that take part, such that every node comes after those
+        that it waits for; `before`: per role and node, the nodes of the role that it waits for, which precede it in its
+        program."""
         if len(self.keys) == 1:
             return [((0, node),) for node in range(len(self.keys[0]))]
         takers: defaultdict[int, list[Node]] = defaultdict(list)
@@ -141,8 +142,8 @@ def number_nodes(parts: Sequence[SegmentedProgram], pricings: Sequence[Pricing])
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupWait:
-    """Who waits for whom on a pattern: rank classes sorted by group, where each group begins there, and each class's
-    group."""
+    """Waiting within the groups of a pattern: rank classes sorted by group, the index at which each group begins in
+    that order, and each class's group."""
 
     order: NDArray[np.int64]
     first: NDArray[np.int64]
@@ -150,11 +151,11 @@ class GroupWait:
 
     @property
     def groups(self) -> tuple[list[int], ...]:
-        """The rank classes of each group."""
+        """Rank classes of each group."""
         return tuple(each.tolist() for each in np.split(self.order, self.first[1:]))
 
     def after(self, ready: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The times at which the groups are ready of classes that are at these [num_rank_classes, ...]."""
+        """Return when the group of each rank class is ready, from when the classes are [num_rank_classes, ...]."""
         if len(self.first) == 1:
             return np.broadcast_to(ready.max(axis=0), ready.shape)
         together: NDArray[np.float64] = np.maximum.reduceat(ready[self.order], self.first, axis=0)[self.group]
@@ -162,7 +163,7 @@ class GroupWait:
 
 
 def group_wait_of(group: NDArray[np.integer]) -> GroupWait | None:
-    """Who waits for whom where rank classes are in these groups; None where each is a group by itself."""
+    """Return the waiting of rank classes in these groups; None if each is a group by itself."""
     order = np.argsort(group, kind="stable")
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
     if len(first) == len(group):
@@ -173,12 +174,12 @@ def group_wait_of(group: NDArray[np.integer]) -> GroupWait | None:
     return GroupWait(order=order, first=first, group=place)
 
 
-SAME_TIME = 1e-12  # rank classes that come to a call closer than this, relative to the time, come to it at once
+SAME_TIME = 1e-12  # relative to the time: rank classes that reach a call within this reach it at once
 
 
 class StepPath:
-    """One step in which ops take the times that `durations` says. Groups wait for each other: an op starts when the
-    last of its group is ready."""
+    """One step with the durations of ops in `durations`. Groups wait for each other: an op starts when the last of its
+    group is ready."""
 
     def __init__(self, durations: Durations) -> None:
         self.durations, self.pricing, self.parts = durations, durations.pricing, durations.parts
@@ -194,19 +195,19 @@ class StepPath:
         self._waits_in: dict[Segment, list[list[int]]] = {}
 
     def passed(self) -> Iterator[Passed]:
-        """Every node: when it is ready, starts and ends on each row and in each variation."""
+        """Yield every node, and when it is ready, starts and ends on each row and in each variation."""
         begin = [np.zeros((len(rows), self.durations.num_variations)) for rows in self.rows]
         yield from longest_path(self.before, self.order, begin, self._start, self._end)
 
     def step_s(self) -> Floats:
-        """Step times in seconds [num_variations]."""
+        """Return step times in seconds [num_variations]."""
         ends = [end.max(axis=0) for node, _, _, end in self.passed() if node in self.last_of_lanes]
         longest: Floats = np.max(ends, axis=0)
         return longest
 
     @cached_property
     def last_of_lanes(self) -> frozenset[Node]:
-        """The last node of each lane of each role."""
+        """Last node of each lane of each role."""
         last = ((role, nodes[-1]) for role, part in enumerate(self.parts) for nodes in part.program.by_lane)
         return frozenset(last)
 
@@ -222,7 +223,7 @@ class StepPath:
         return ready if wait is None else [wait.after(ready[0])]
 
     def _joint_start(self, op: Op, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
-        """A call of several roles: its groups wait across them."""
+        """Return the starts of a call of several roles: its groups wait across them."""
         every = np.full((self.pricing.folding.num_rank_classes, self.durations.num_variations), -np.inf)
         for (role, _), mine in zip(takers, ready, strict=True):
             every[self.rows[role]] = mine
@@ -235,7 +236,7 @@ class StepPath:
         return [every[self.rows[role]] for role, _ in takers]
 
     def group_wait(self, op: Op, role: int) -> GroupWait | None:
-        """Who waits for whom at an op, of the role's rank classes."""
+        """Return the waiting of the role's rank classes at an op; None if each is a group by itself."""
         number = op.number, role
         if number not in self._waits_of:
             key = self.pricing.of(op).pattern, role
@@ -263,7 +264,7 @@ class StepPath:
         return end + self.durations.added_to_call(role, index)
 
     def call(self, role: int, node: int) -> CallPath:
-        """The call that a node stands for, op by op; equal ones are one."""
+        """Return the call that a node stands for, op by op; equal calls are one object."""
         key = self.durations.call_key(role, node)
         if key not in self.calls:
             waits = [self.group_wait(op, role) for op in self.parts[role].block(node)]
@@ -272,7 +273,7 @@ class StepPath:
         return self.calls[key]
 
     def _before_in_call(self, role: int, node: int) -> list[list[int]]:
-        """Of each op of a call the ops that it waits for."""
+        """Return for each op of a call the ops that it waits for."""
         part = self.parts[role]
         segment = part.segment(node)
         if segment not in self._waits_in:
@@ -281,7 +282,8 @@ class StepPath:
         return self._waits_in[segment]
 
     def coupled(self, role: int, node: int) -> GroupWait | None:
-        """Which rank classes wait for each other at some collective of a call, one after the other."""
+        """Return which rank classes wait for each other at some collective of a call, directly or through others; None
+        if none do."""
         key = role, self.parts[role].segment(node)
         if key not in self._coupled:
             label: Floats = np.arange(len(self.rows[role]), dtype=float)
@@ -298,7 +300,7 @@ class StepPath:
 
 
 class CallPath:
-    """A call op by op: the longest path through its ops, which take the times `took`, each [num_rows,
+    """A call op by op: the longest path through its ops, which have the durations `took`, each [num_rows,
     num_variations], and start together on rows that wait for each other."""
 
     def __init__(
@@ -308,23 +310,24 @@ class CallPath:
 
     @cached_property
     def alone_s(self) -> Floats:
-        """How long it takes if all rows begin it at once."""
+        """Seconds that the call takes if all rows begin it at once."""
         return self.end(np.zeros_like(self.took[0]))
 
     @cached_property
     def times_alone(self) -> Floats:
-        """`times` if all rows begin it at 0."""
+        """`times` if all rows begin the call at 0."""
         return self.times(np.zeros_like(self.took[0]))
 
     def end(self, begin: Floats) -> Floats:
-        """When it ends on rows that begin it then."""
+        """Return when the call ends, on rows that begin it at `begin`."""
         out = begin
         for *_, end in self._passed(begin):
             out = np.maximum(out, end)
         return out
 
     def times(self, begin: Floats) -> Floats:
-        """When its ops are ready, start and end there [3, num_ops, num_rows, num_variations]."""
+        """Return when its ops are ready, start and end, on rows that begin it at `begin` [3, num_ops, num_rows,
+        num_variations]."""
         each = [times for _, *times in self._passed(begin)]
         return np.array(each).swapaxes(0, 1)
 
@@ -342,7 +345,7 @@ class CallPath:
 
 
 def timelines(path: StepPath, classes: Sequence[tuple[int, ...]]) -> tuple[RoleTimeline, ...]:
-    """The times of all roles, of one variation."""
+    """Return the timelines of all roles, for one variation."""
     times = [np.empty((3, part.program.num_ops, len(rows))) for part, rows in zip(path.parts, classes, strict=True)]
     calls = _CallTimes(path, classes)
     for (role, node), *when in path.passed():
@@ -363,7 +366,7 @@ def timelines(path: StepPath, classes: Sequence[tuple[int, ...]]) -> tuple[RoleT
 
 
 class _CallTimes:
-    """When the ops of calls run: of those that run as a whole once for all that begin at one instant."""
+    """Times of the ops of calls; for calls that run as a whole, once for all that begin at one instant."""
 
     def __init__(self, path: StepPath, classes: Sequence[tuple[int, ...]]) -> None:
         self.path, self.classes = path, classes
@@ -372,7 +375,7 @@ class _CallTimes:
         self._whole: dict[CallPath, dict[int, CallTimes]] = {}
 
     def note(self, node: Node, start: Floats) -> None:
-        """A call that starts on the rows of its role then."""
+        """Record a call that starts at `start` on the rows of its role."""
         role, index = node
         call = self.path.call(role, index)
         if not self.path.runs_whole[node]:

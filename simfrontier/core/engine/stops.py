@@ -1,4 +1,4 @@
-"""Why a step goes no further: ops that wait for each other, and things that are dead for good."""
+"""Errors of steps that stop: ops that wait for each other, and permanently dead components."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from simfrontier.core.network import dead_wires
 from simfrontier.core.program import Issuer, Op
 from simfrontier.core.trace import ranges_text
 
-MOST_NAMED = 4  # dead links by name in one line
+MOST_NAMED = 4  # at most as many dead links are named in one line
 
 
 class JobStopsError(SimfrontierError):
-    """Something that a step needs is dead and does not come back."""
+    """Something that a step needs is permanently dead."""
 
 
 def job_stops(pricing: Pricing, standing: Sequence[tuple[Op, int]], seconds: float) -> JobStopsError:
-    """The error of ops that stand still for good, each on the groups of an activity class of its pattern, so many
-    seconds after the step began."""
+    """Return the error of ops that stand still for good, `seconds` after the step began; `standing`: each op with the
+    activity class of its pattern that stands still."""
     fabric = pricing.fabric
     is_member, is_loaded = np.zeros(fabric.num_ranks, bool), np.zeros(fabric.num_links, bool)
     for op, group in standing:
@@ -43,8 +43,8 @@ def job_stops(pricing: Pricing, standing: Sequence[tuple[Op, int]], seconds: flo
 
 
 def messages_stop(pricing: Pricing, op: Op, ranks: Ints, links: Ints, seconds: float) -> JobStopsError:
-    """The error of messages among some ranks, of the op and others, that wait on their routes for dead links, so many
-    seconds after the step began."""
+    """Return the error of messages among some ranks, of `op` and others, that wait for dead links on their routes,
+    `seconds` after the step began."""
     why = f"dead, and single messages keep to their routes: {_links(pricing, links)}"
     return _stops(op, ranks, _behind(pricing, ranks, links), why, seconds)
 
@@ -61,8 +61,8 @@ def _stops(op: Op, ranks: Ints, lost: Ints, why: str, seconds: float) -> JobStop
 
 
 def _behind(pricing: Pricing, ranks: Ints, links: Ints) -> Ints:
-    """Of some ranks those that dead links cut off: on the device or the node that a link belongs to, or in the group of
-    nodes that a pool leads to."""
+    """Return those of the ranks that dead links cut off: on the device or node of the link, or in the group of nodes
+    that a pool leads to."""
     fabric = pricing.fabric
     per_node = fabric.machine.devices_per_node
     devices = fabric.device_of[ranks]
@@ -89,12 +89,12 @@ def _behind(pricing: Pricing, ranks: Ints, links: Ints) -> Ints:
 
 
 def _things(what: str, numbers: Ints) -> str:
-    """`rank 3`, `ranks 0-7`."""
+    """Return numbered things as text: `rank 3`, `ranks 0-7`."""
     return f"{what}{'s' if len(numbers) > 1 else ''} {ranges_text(np.sort(numbers).tolist())}"
 
 
 def blocked_lines(who: str, issuer: Issuer, ops: Sequence[Op]) -> list[str]:
-    """What the ops of a rank (or of a class) wait for that cannot start, one line each."""
+    """Return what the blocked ops of a rank (or of a class) wait for, one line each."""
     lines = []
     for op, lacking in issuer.blocked():
         waits = ", ".join(f"{lane} {done}/{needed}" for lane, done, needed in lacking)

@@ -1,4 +1,5 @@
-"""The result of simulating a step: when every op of every role ran on every rank class, in nodes and op by op."""
+"""Timelines: the result of simulating a step, with the times of every op of every role on every rank class, in nodes
+and op by op."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ from simfrontier.core.program import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """When ops ran on rank classes, in seconds: when the rank was ready for it, when all of its group were and it
-    started, when it ended. Arrays [num_rank_classes, num_ops]."""
+    """Times of ops on rank classes, in seconds: `ready`: when the rank was ready for it; `start`: when all of its group
+    were, and it started; `end`: when it ended. Arrays [num_rank_classes, num_ops]."""
 
     ready: Floats
     start: Floats
@@ -35,13 +36,14 @@ class Timeline:
 
     @property
     def step_s(self) -> float:
-        """The end of the last op on the slowest rank."""
+        """End of the last op on the slowest rank, in seconds."""
         return float(self.end.max(initial=0.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CallTimes:
-    """When the ops of one call ran on one rank class, in seconds from some instant; arrays [num_ops of the call]."""
+    """Times of the ops of one call on one rank class, in seconds relative to some instant; arrays [num_ops of the
+    call]."""
 
     ready: Floats
     start: Floats
@@ -50,11 +52,11 @@ class CallTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleTimeline:
-    """A role that was simulated: its program in nodes, the rank classes that run it, and when they ran each node.
+    """A simulated role: its program in nodes, the rank classes that run it, and the times of each node.
 
-    `timeline` has a row for each of `classes` and a column for each node. Of nodes that stand for calls, `by_class`
-    and `by_node` say when their ops ran: by (rank class, node) of calls that ran op by op, and by node of those that
-    ran as a whole, for several rank classes at once, each with the instant at which the call began.
+    `timeline` has a row for each of `classes` and a column for each node. For nodes that stand for calls, `by_class`
+    and `by_node` hold the times of their ops: by (rank class, node) for calls that ran op by op, and by node for those
+    that ran as a whole, for several rank classes at once, each with the instant at which the call began.
     """
 
     segmented: SegmentedProgram
@@ -64,7 +66,7 @@ class RoleTimeline:
     by_node: Mapping[int, list[tuple[float, Mapping[int, CallTimes]]]]
 
     def call_times(self, cls: int, node: int) -> tuple[float, CallTimes]:
-        """When a call began on a rank class, and when its ops ran from then on."""
+        """Return the reference instant of a call on a rank class, and the times of its ops relative to it."""
         if (cls, node) in self.by_class:
             return 0.0, self.by_class[cls, node]
         for since, times in self.by_node[node]:
@@ -80,7 +82,7 @@ def classes_of(pricing: Pricing, num_roles: int) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RoleView:
-    """A role's program and its times, op by op; the timeline has a row for each of the rank classes."""
+    """Program and times of a role, op by op; the timeline has a row for each of the rank classes."""
 
     segmented: SegmentedProgram
     timeline: Timeline
@@ -88,32 +90,32 @@ class RoleView:
 
     @cached_property
     def ops(self) -> list[Op]:
-        """The ops of the program, without what they wait for."""
+        """Ops of the program, without their dependencies."""
         return [op for call in self.segmented.role.calls for op in call.ops]
 
     @cached_property
     def calls(self) -> list[Call]:
-        """The call of each op."""
+        """Call of each op."""
         return [call for call in self.segmented.role.calls for _ in call.ops]
 
     @property
     def program(self) -> ExpandedProgram:
-        """The ops with what they wait for."""
+        """Ops with their dependencies."""
         return self.segmented.expanded
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
-        """Of all instances that the role touches."""
+        """Lifetimes of all instances that the role touches."""
         return lifetimes(self.segmented.schedule, self.segmented.role)
 
 
 def is_kernel(ops: Iterable[Op]) -> NDArray[np.bool_]:
-    """Per op: local work on the compute lane."""
+    """Return for each op whether it is local work on the compute lane (pauses excluded) [num_ops]."""
     return np.array([op.lane == "compute" and isinstance(op, Compute) and op.kind != PAUSE.name for op in ops], bool)
 
 
 def view_of(role_timeline: RoleTimeline) -> RoleView:
-    """The role with every op, and the times of nodes and of what is inside them."""
+    """Return the role op by op: the times of single ops, and of the ops inside calls."""
     nodes, times = role_timeline.segmented, role_timeline.timeline
     if nodes.num_ops == nodes.program.num_ops:  # every op is a node
         return RoleView(segmented=nodes, timeline=times, classes=role_timeline.classes)
@@ -129,8 +131,8 @@ _AT_ONCE = CallTimes(ready=_NOTHING, start=_NOTHING, end=_NOTHING)
 
 
 def _times_of(role_timeline: RoleTimeline, row: int, counts: Ints) -> tuple[Floats, Floats, Floats]:
-    """When a rank class was ready for every op, started it and ended it: when its node did, or its node began, and how
-    long after that."""
+    """Return when a rank class was ready for every op, started it and ended it: for an op that is a node the node's
+    times, for an op inside a call the call's reference instant plus its times relative to that."""
     cls, times, blocks = role_timeline.classes[row], role_timeline.timeline, role_timeline.segmented.blocks
     since, inside = times.ready[row].copy(), [_AT_ONCE] * len(blocks)
     for node, block in enumerate(blocks):
@@ -146,7 +148,8 @@ def _times_of(role_timeline: RoleTimeline, row: int, counts: Ints) -> tuple[Floa
 
 
 def busy_s(role_timeline: RoleTimeline) -> Floats:
-    """Time that the compute lane of each of the role's rank classes is busy with kernels [num_rank_classes]."""
+    """Return the seconds that the compute lane of each of the role's rank classes is busy with kernels
+    [num_rank_classes]."""
     nodes, times = role_timeline.segmented, role_timeline.timeline
     single = is_kernel(nodes.program.ops) & np.array([block is None for block in nodes.blocks], bool)
     total: Floats = (times.end - times.start)[:, single].sum(axis=1)

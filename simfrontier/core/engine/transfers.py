@@ -1,4 +1,4 @@
-"""Collectives as transfers: what the library chose, made ready to run."""
+"""Lowering of a pricing's collectives to transfers, by the algorithms that the library chose."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from simfrontier.core.program import Collective
 
 
 def lowered_schedule(pricing: Pricing, digest: str) -> LoweredSchedule:
-    """The recipes of every distinct collective of the pricing's schedule, in order of appearance (equal ones once)."""
+    """Return the recipes of every distinct collective of the pricing's schedule, in order of appearance (equal ones
+    once)."""
     ops = dict.fromkeys(op for op in pricing.schedule.ops if isinstance(op, Collective))
     return LoweredSchedule(digest=digest, recipes=tuple(recipes_of(op, pricing) for op in ops))
 
 
 def recipes_of(op: Collective, pricing: Pricing) -> tuple[Recipe, ...]:
-    """How each group carries the op, groups as the mesh numbers them."""
+    """Return the recipe by which each group carries the op, in the mesh's numbering of groups."""
     groups = pricing.schedule.mesh.groups(op.axes)
     message = messages_of(op, pricing.schedule.tensors, pricing.schedule.mesh)[0]
     name = pricing.algorithms[op.number]
@@ -32,8 +33,8 @@ def recipes_of(op: Collective, pricing: Pricing) -> tuple[Recipe, ...]:
 
 
 def recipe(fabric: Fabric, ranks: NDArray[np.integer], name: str, library: Library, num_bytes: int) -> Recipe:
-    """How a group of these ranks (members in this order) carries a message by an algorithm: the library's orders of
-    each node's members, node after node, members by their number in the group.
+    """Return the recipe by which a group of these ranks (members in this order) carries a message by an algorithm: the
+    library's orders of each node's members, node after node, members by their number in the group.
 
     Raises InputError for an algorithm whose calls have no law of single messages.
     """
@@ -65,8 +66,8 @@ def recipe(fabric: Fabric, ranks: NDArray[np.integer], name: str, library: Libra
 class TransferLists:
     """Parallel lists over the transfers of one collective.
 
-    needs       what must happen before a transfer starts: arrivals of others, the start of the one before it on the
-                same connection between two members, and that its members are ready for the message
+    needs       number of events before a transfer starts: arrivals of others, the start of the one before it on the
+                same connection between two members, and its members' readiness for the message
     followers   transfers that wait for its arrival
     following   the next on the same connection, or -1
     of_member   the transfers that a member sends or receives, ascending
@@ -83,8 +84,9 @@ class TransferLists:
 
     @classmethod
     def of(cls, lowered: Lowered, apart: bool, in_flight: int | None) -> TransferLists:
-        """`apart`: channels have connections of their own, so that none waits for another between two members;
-        `in_flight`: messages that may be under way on one connection (None: any number)."""
+        """Return the lists of a lowered collective. `apart`: channels have connections of their own, so that none waits
+        for another between two members; `in_flight`: the most messages in flight on one connection (None:
+        unlimited)."""
         count = len(lowered.transfers)
         src = [transfer.src for transfer in lowered.transfers]
         dst = [transfer.dst for transfer in lowered.transfers]
@@ -112,7 +114,7 @@ class TransferLists:
         return cls(src, dst, channel, needs, followers, following, of_member, lowered)
 
     def sizes(self, num_bytes: int, unit_bytes: int) -> list[float]:
-        """Bytes of every transfer of a message of elements of `unit_bytes` each."""
+        """Return the bytes of every transfer of a message with elements of `unit_bytes` each."""
         pieces = 1 if self.lowered.kind == "all_reduce" else self.lowered.size
         assert num_bytes % (pieces * unit_bytes) == 0, (num_bytes, pieces, unit_bytes)
         begins = np.array(self.lowered.offsets(num_bytes // (pieces * unit_bytes)), np.int64) * unit_bytes

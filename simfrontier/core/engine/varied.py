@@ -1,5 +1,5 @@
-"""Step times of a simulated step with ops of other prices: one pass over all variations, without a clock; and how far
-off the step itself may be, whose devices of many speeds were simulated in classes of nodes."""
+"""Step times of a simulated step under other prices of ops, all variations in one pass, without a clock; and the error
+of a step whose devices of many speeds were simulated in classes of nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simfrontier.core.engine.step_path import StepPath
 from simfrontier.core.network import ClassRates
 from simfrontier.core.program import Collective, Compute, Exchange, Op
 
-AT_ONCE: Final = 4096  # step times of a pass: with fewer, most of it is Python, with more, memory
+AT_ONCE: Final = 4096  # step times per pass: fewer are dominated by Python's overhead, more by memory
 # Relative errors against simulated steps where the library takes the same algorithms, of the 24 questions of
 # tests/whatif.py in which 15 to 18 numbers differ at once.
 REPLAY_MEAN_ERROR: Final = 0.008
@@ -28,8 +28,8 @@ REPLAY_LARGEST_ERROR: Final = 0.13
 def varied_step_s(step: SimulatedStep, prices: VariedPrices, num: int) -> Floats:
     """Return the step times in seconds of the first `num` variations after the one that was simulated.
 
-    An op that took d in the simulated step takes d times the ratio of its prices, so what ran beside it slows it by the
-    same factor. The step is the longest path through all ops, in the recorded order of waiting.
+    An op that took d in the simulated step takes d times the ratio of its prices, so contention slows it by the same
+    factor. The step is the longest path through all ops, in the recorded order of waiting.
     """
     rows = np.arange(1, num + 1)
     parts = [rows[first : first + AT_ONCE] for first in range(0, num, AT_ONCE)]
@@ -38,7 +38,7 @@ def varied_step_s(step: SimulatedStep, prices: VariedPrices, num: int) -> Floats
 
 
 def scaled_s(step: SimulatedStep, num_variations: int, factors_of: Callable[[Op], Floats]) -> Floats:
-    """Return step times in seconds [num_variations] when every op takes so many times as long as simulated;
+    """Return step times in seconds [num_variations] with the simulated duration of every op multiplied by a factor;
     `factors_of` an op [num_activity_classes, num_variations]."""
 
     def of_classes(op: Op, classes: Ints) -> Floats:
@@ -50,23 +50,23 @@ def scaled_s(step: SimulatedStep, num_variations: int, factors_of: Callable[[Op]
 
 # ── devices of many speeds ──
 
-# Of a step: what calls take more or less where other calls run beside them than in the step with classes. Measured: at
-# most 1.5e-4, on four-layer models of the seven families.
+# Relative error of a step whose calls overlap with other calls than in the step with classes. Measured: at most 1.5e-4,
+# on four-layer models of the seven families.
 OTHER_CONTENTION = 5e-4
 CALLS_DIFFER: Final = "single calls take their usual time times a factor, and what runs beside them is as usual"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedError:
-    """Largest relative errors of a step: `single` of the speed of a device, or the network of a node; `step` of its
-    time."""
+    """Largest relative errors of a step: `single` of the speed of one device, or of the network of one node; `step` of
+    the step time."""
 
     single: float
     step: float
 
     @property
     def note(self) -> str:
-        """What was done, and how far off that may be."""
+        """Description of the simplification and of its error."""
         return (
             "nodes with devices of many speeds are simulated in classes, the slowest by itself: single devices are off "
             f"by up to {100 * self.single:.2g} %, the step by up to {100 * self.step:.2g} %"
@@ -74,11 +74,11 @@ class SpeedError:
 
 
 def speed_error(step: SimulatedStep) -> SpeedError | None:
-    """Return how far off a step may be; None where all speeds are as they are.
+    """Return the error bounds of a step simulated in classes of nodes; None if no speeds were simplified.
 
-    The longest path through the step with every device at its own speed is at most as long as with all classes of nodes
-    as slow as their slowest members, and at least as long as with all as fast as their fastest, in whichever state of
-    the machine. What is contended is as in the step, but for OTHER_CONTENTION.
+    The longest path through the step with every device at its own speed is at most as long as with all nodes as slow as
+    the slowest member of their class, and at least as long as with all as fast as the fastest, in whichever state of
+    the machine. Contention is as in the step, except for OTHER_CONTENTION.
     """
     fabrics = [state.pricing.fabric for state in step.states]
     single = max(rates.largest_difference for each in fabrics for rates in (each.devices, each.networks))
@@ -90,13 +90,14 @@ def speed_error(step: SimulatedStep) -> SpeedError | None:
 
 
 def _widest(times: Sequence[Floats]) -> Floats:
-    """The least of the first column of all, and the greatest of the second [num_activity_classes, 2]."""
+    """Return the minimum of the first columns, and the maximum of the second [num_activity_classes, 2]."""
     each = np.stack(times)
     return np.stack([each[..., 0].min(axis=0), each[..., 1].max(axis=0)], axis=1)
 
 
 class _Extremes:
-    """Ops of a step with the fastest and the slowest members of all classes of nodes, in one state of the machine."""
+    """Prices of a step's ops with all nodes as fast as the fastest, and as slow as the slowest member of their class,
+    in one state of the machine."""
 
     def __init__(self, step: SimulatedStep, pricing: Pricing) -> None:
         self.step, self.pricing = step, pricing
@@ -106,7 +107,8 @@ class _Extremes:
         self.network = [(networks.mean / each)[ranks] for each in (networks.fastest, networks.slowest)]
 
     def times_as_long(self, op: Op) -> Floats:
-        """How many times as long as simulated an op takes [num_activity_classes, 2]."""
+        """Return the duration of an op relative to the simulated one, at the fastest and the slowest
+        [num_activity_classes, 2]."""
         if not isinstance(op, Compute):
             return self._on_networks(op)
         usual, *others = (_alone_s(each, op) for each in (self.pricing, *self.pricings))
@@ -114,7 +116,7 @@ class _Extremes:
         return np.stack([np.divide(each, usual, out=np.ones(len(usual)), where=moves) for each in others], axis=1)
 
     def _on_networks(self, op: Collective | Exchange) -> Floats:
-        """The same of messages, where any node of a group may be the one that they wait for."""
+        """Return the same for messages, where any node of a group may be the one that determines the duration."""
         priced = self.pricing.of(op)
         times = np.ones((len(priced.works), 2))
         if self.step.level(op) == "inter_node":
@@ -125,17 +127,17 @@ class _Extremes:
 
 
 def _at_speeds(pricing: Pricing, devices: ClassRates, speed: Floats) -> Pricing:
-    """The pricing, priced anew with devices of these speeds [num_ranks]."""
+    """Return the pricing with devices of these speeds [num_ranks]."""
     return replace(pricing, fabric=replace(pricing.fabric, devices=replace(devices, mean=speed)))
 
 
 def _alone_s(pricing: Pricing, op: Op) -> Floats:
-    """Seconds that an op takes alone [num_activity_classes]."""
+    """Return the seconds that an op takes alone [num_activity_classes]."""
     return np.array([work.alone_s for work in pricing.of(op).works])
 
 
 def step_note(step: SimulatedStep) -> str:
-    """What was simplified in a step, "" where nothing was."""
+    """Return a note on the simplifications in a step, "" if there are none."""
     error = speed_error(step)
     notes = ["" if error is None else error.note, "" if step.call_factors is None else CALLS_DIFFER]
     return "; ".join(filter(None, notes))

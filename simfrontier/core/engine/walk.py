@@ -1,4 +1,5 @@
-"""The walk of a rank class through a simulated step: its ops in issue order, when they ran, and whom they met."""
+"""The walk of a rank class through a simulated step: its ops in issue order, their times, and the ranks that they share
+calls with."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Walk:
-    """The ops of a rank class in issue order, as parallel lists and arrays [num_ops]; `by_call`: in the nodes that were
+    """Ops of a rank class in issue order, as parallel lists and arrays [num_ops]; `by_call`: in the nodes that were
     simulated, where one op stands for a call that ran as a whole."""
 
     step: SimulatedStep
@@ -38,17 +39,17 @@ class Walk:
 
     @cached_property
     def role(self) -> int:
-        """The number of the role that the ranks run."""
+        """Number of the role that the ranks run."""
         return int(self.step.pricing.role_of[self.cls])
 
     @property
     def at(self) -> tuple[str, int] | None:
-        """The place of that role."""
+        """Place of that role."""
         return self.step.schedule.roles[self.role].at
 
     @cached_property
     def members(self) -> tuple[int, ...]:
-        """The ranks of the class, ascending."""
+        """Ranks of the class, ascending."""
         return tuple(np.flatnonzero(self.step.pricing.folding.rank_class == self.cls).tolist())
 
     # ── ops ──
@@ -59,7 +60,7 @@ class Walk:
 
     @property
     def program(self) -> ExpandedProgram:
-        """The ops with their lanes and with what they wait for."""
+        """Ops with their lanes and dependencies."""
         return self._nodes.program if self.by_call else self._nodes.expanded
 
     @property
@@ -68,23 +69,23 @@ class Walk:
 
     @property
     def calls(self) -> list[Call]:
-        """The call of each op: its label, layer and micro-batch."""
+        """Call of each op: its label, layer and micro-batch."""
         return self._nodes.program.calls if self.by_call else self.step.view(self.cls).calls
 
     @property
     def blocks(self) -> list[tuple[Op, ...] | None]:
-        """The ops of the call that an op stands for; None of one that is itself."""
+        """Ops of the call that an op stands for; None for a single op."""
         return self._nodes.blocks if self.by_call else [None] * self.num_ops
 
     @cached_property
     def keys(self) -> list[CallKey]:
-        """A key of each op: a call that rank classes make together has the same one on all of them."""
+        """Key of each op: a call that rank classes make together has the same key on all of them."""
         counts = [1 if self.by_call or block is None else len(block) for block in self._nodes.blocks]
         each = zip(self.step.nodes.keys[self.role], counts, strict=True)
         return [(number, place) for number, count in each for place in range(count)]
 
     def of_ops(self, fact: Callable[[Op], T]) -> list[T]:
-        """A fact of each op, found out once where the same op stands in several places."""
+        """Return `fact` of each op, computed once if the same op stands in several places."""
         known: dict[int, T] = {}
         for op in self.ops:
             if op.number not in known:
@@ -95,23 +96,23 @@ class Walk:
 
     @cached_property
     def ready_s(self) -> Floats:
-        """When the ranks were ready for each op."""
+        """Times in seconds at which the ranks were ready for each op."""
         return self._own(self._timeline.ready)
 
     @cached_property
     def start_s(self) -> Floats:
-        """When each op started, as all ranks that meet in it were ready."""
+        """Times in seconds at which each op started, all ranks of its group being ready."""
         return self._own(self._timeline.start)
 
     @cached_property
     def end_s(self) -> Floats:
-        """When each op ended."""
+        """Times in seconds at which each op ended."""
         return self._own(self._timeline.end)
 
     @cached_property
     def works(self) -> list[OpWork]:
-        """What each op asks of the machine: of a collective with only the calls of its own kind beside it that other
-        groups make at once."""
+        """Work of each op; a collective contends only with calls of its own kind that other groups make at the same
+        time."""
         works = self.of_ops(lambda op: self.step.pricing.work_of(op, self.cls))
         if self.step.call_factors is None:
             return works
@@ -119,7 +120,8 @@ class Walk:
         return [lasting(work, factor) for work, factor in zip(works, factors, strict=True)]
 
     def alone_s(self, place: int) -> float:
-        """How long an op takes with nothing beside it. Raises InputError where it needs something that is dead."""
+        """Return the time of an op without contention from other ops. Raises InputError if it needs something that is
+        dead."""
         work, op = self.works[place], self.ops[place]
         if work.stands_still:
             what = f"{op.kind} {op.name} has no time: what it needs is dead in the state that lasts longest in the step"
@@ -135,7 +137,7 @@ class Walk:
         return (self.step.role_timeline(self.cls) if self.by_call else self.step.view(self.cls)).timeline
 
     def _own(self, of_role: Floats) -> Floats:
-        """The row of the class among those of all that run the role [num_classes, num_ops]."""
+        """Return the row of the class among those of all classes that run the role [num_classes, num_ops]."""
         own: Floats = of_role[self.step.role_timeline(self.cls).classes.index(self.cls)]
         return own
 
@@ -147,8 +149,8 @@ def walks_of(step: SimulatedStep, classes: Iterable[int] | None = None) -> list[
 
 
 def meetings(walks: Sequence[Walk]) -> Iterator[tuple[Collective | Exchange, list[Place]]]:
-    """The calls in which several of some rank classes meet: the op, and where it stands on each of them, as the number
-    of the walk and the op's in it."""
+    """Return the calls in which several of the walks' rank classes take part: the op, and its place in each of them, as
+    the number of the walk and the number of the op in it."""
     groups: dict[str, list[int]] = {}
     places: defaultdict[tuple[CallKey, bool, int], list[Place]] = defaultdict(list)
     ops: dict[CallKey, Collective | Exchange] = {}
