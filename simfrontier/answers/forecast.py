@@ -113,9 +113,9 @@ class PlanSize:
 
 
 def sized(scenario: Scenario, plan: str, devices: int) -> PlanSize:
-    """The size of a plan at a number of devices. Of one that is searched for, what all candidates have: micro-batches
-    as the plan or the scenario says, or as few as the batch makes. Raises InputError for a plan that cannot be laid out
-    there."""
+    """Return the size of a plan at a number of devices. Of one that is searched for, what all candidates have:
+    micro-batches as the plan or the scenario says, or as few as the batch makes. Raises InputError for a plan that
+    cannot be laid out there."""
     here = scenario.at(devices)
     options, training = here.plans[plan], here.file.training
     search = None if (plan, devices) in scenario.resolved_options else here.searches.get(plan)
@@ -141,7 +141,7 @@ def sized(scenario: Scenario, plan: str, devices: int) -> PlanSize:
 
 
 def _num_unlike(scenario: Scenario, case: Case) -> int:
-    """The number of a plan's pipelines that differ by the groups of nodes that they pass."""
+    """Return the number of a plan's pipelines that differ by the groups of nodes that they pass."""
     if case.plan.pipeline is None or case.stages == 1:
         return 1
     from simfrontier.core.cost import placed
@@ -254,5 +254,5 @@ def forecast_replay(schedule: Schedule, fidelity: Fidelity, exact: bool = False)
 
 
 def _largest(cases: Sequence[PlanSize]) -> list[PlanSize]:
-    """The case with the most ops alone; none of none."""
+    """Return the case with the most ops alone; none of none."""
     return sorted(cases, key=lambda case: -case.num_ops)[:1]

@@ -99,11 +99,11 @@ class InputError(SimfrontierError):
         return ": ".join(part for part in (dotted(rest), self.what) if part)
 
     def inside(self, where: str, key: Key) -> Self:
-        """The same fault of a document that stands at `key` of the file `where`, which it may name itself."""
+        """Return the same fault of a document that stands at `key` of the file `where`, which it may name itself."""
         return self.outside(where).within(where, key)
 
     def outside(self, where: str) -> Self:
-        """The same fault without the name of the file, where that is known to be meant."""
+        """Return the same fault without the name of the file, where that is known to be meant."""
         inner = copy(self)
         if self.where == where:
             inner.where = ""
@@ -151,7 +151,7 @@ def dotted(key: Key) -> str:
 
 
 def shown(value: object) -> str:
-    """A wrong value as a file would write it, cut where it is long."""
+    """Return a wrong value as a file would write it, cut where it is long."""
     try:
         text = json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
     except (TypeError, RecursionError, ValueError):  # no value of a file, too deep, or thousands of digits
@@ -165,12 +165,12 @@ def wrong(got: object, allowed: str) -> str:
 
 
 def unknown(got: object, allowed: Iterable[str]) -> str:
-    """The same of a name: with the nearest one that is allowed."""
+    """Return the same of a name: with the nearest one that is allowed."""
     return f"got {shown(got)}; {meant(str(got), allowed)}"
 
 
 def unknown_key(name: str, allowed: Iterable[str]) -> str:
-    """The same of a key of a table, which the place names."""
+    """Return the same of a key of a table, which the place names."""
     return f"unknown key; {meant(name, allowed)}"
 
 

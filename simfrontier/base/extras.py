@@ -35,7 +35,7 @@ class Check:
 
 @cache
 def extras() -> tuple[str, ...]:
-    """The names of all extras, in alphabetical order."""
+    """Return the names of all extras, in alphabetical order."""
     spec = find_spec(PACKAGE)
     if spec is None or spec.submodule_search_locations is None:
         return ()

@@ -29,7 +29,7 @@ _SIZE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,15})?)\s*(?:([kKMGT])(i?))?B?\s*", re
 
 
 def bytes_of(text: str) -> int:
-    """The number of bytes that a person writes as 4096, 64kB (decimal) or 1.5MiB (binary). Raises ValueError."""
+    """Return the number of bytes that a person writes as 4096, 64kB (decimal) or 1.5MiB (binary). Raises ValueError."""
     matched = _SIZE.fullmatch(text)
     if matched is None:
         raise ValueError(f"{text!r} is not a number of bytes")
@@ -39,7 +39,8 @@ def bytes_of(text: str) -> int:
 
 
 def unit_of(key: str) -> str:
-    """The unit that the last part of a dotted key says: `device.hbm_bytes_per_s` is in bytes/s; "" is a pure number."""
+    """Return the unit that the last part of a dotted key says: `device.hbm_bytes_per_s` is in bytes/s; "" is a pure
+    number."""
     name = key.rsplit(".", 1)[-1]
     if name.startswith(_COUNTS):
         return "count"
@@ -54,7 +55,7 @@ class Scaled(NamedTuple):
 
 
 def scaled(value: float, unit: str) -> Scaled:
-    """The multiple of a unit (a key of `_WRITTEN`) in which people write a value: `scaled(25e9, "bytes/s")`."""
+    """Return the multiple of a unit (a key of `_WRITTEN`) in which people write a value: `scaled(25e9, "bytes/s")`."""
     if value == 0 or not isfinite(value):
         return Scaled(value, _WRITTEN[unit])
     lowest = 0 if unit.startswith(("bytes", "flop")) else min(_PREFIXES)
@@ -69,7 +70,8 @@ def has_multiples(unit: str) -> bool:
 
 
 def written(value: float, unit: str) -> str:
-    """A number for people, four digits at most: `written(25e9, "bytes/s")` is `25 GB/s`; a count is written whole."""
+    """Return a number for people, four digits at most: `written(25e9, "bytes/s")` is `25 GB/s`; a count is written
+    whole."""
     if not has_multiples(unit):
         return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
     number, name = scaled(value, unit)
@@ -77,12 +79,12 @@ def written(value: float, unit: str) -> str:
 
 
 def counted(count: int, one: str, several: str = "") -> str:
-    """A number of things: 1 row, 1,012 rows."""
+    """Return a number of things: 1 row, 1,012 rows."""
     return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """A list in words: a, b and c."""
+    """Return a list in words: a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 

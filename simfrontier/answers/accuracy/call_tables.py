@@ -109,7 +109,7 @@ def faults_of(files: Sequence[Path]) -> Iterator[None]:
 
 
 def date_of(file: Path) -> str:
-    """The date of a file, where none is given."""
+    """Return the date of a file, where none is given."""
     return f"{date.fromtimestamp(file.stat().st_mtime).isoformat()} (date of {file.name})"
 
 
@@ -162,7 +162,7 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _numbers(known: list[tuple[Path, Calibration]], part: str) -> dict[str, float]:
-    """The numbers of all calibrations; one that two of them give differently is refused."""
+    """Return the numbers of all calibrations; one that two of them give differently is refused."""
     out: dict[str, tuple[float, Path]] = {}
     for path, calibration in known:
         numbers: dict[str, float] = getattr(calibration, part)
@@ -174,7 +174,7 @@ def _numbers(known: list[tuple[Path, Calibration]], part: str) -> dict[str, floa
 
 
 def _fit_of(known: list[tuple[Path, Calibration]]) -> FitRecord | None:
-    """The fit that one of the calibrations comes from; two different ones are refused."""
+    """Return the fit that one of the calibrations comes from; two different ones are refused."""
     fits = [(path, one.fit) for path, one in known if one.fit is not None]
     for path, record in fits:
         if record != fits[0][1]:
@@ -190,7 +190,8 @@ def _fit_of(known: list[tuple[Path, Calibration]]) -> FitRecord | None:
 
 
 def _rows_named(rows: Sequence[CallRow], setup: Setup) -> Sequence[CallRow]:
-    """The rows of the library and the machine that are named. Raises InputError where none is and there are several."""
+    """Return the rows of the library and the machine that are named. Raises InputError where none is and there are
+    several."""
     if not rows:
         return rows
     (library,) = named("library", [row.library for row in rows], [setup.library] if setup.library else [])
@@ -200,8 +201,8 @@ def _rows_named(rows: Sequence[CallRow], setup: Setup) -> Sequence[CallRow]:
 
 
 def table_of(row: CallRow) -> CallTable:
-    """A table of one point; ranks of which the row does not say what they are on fill one node after another. Raises
-    InputError for a machine that is not known."""
+    """Return a table of one point; ranks of which the row does not say what they are on fill one node after another.
+    Raises InputError for a machine that is not known."""
     if not is_machine(row.machine):
         raise InputError(f"no model of machine {row.machine!r}; {nearest(row.machine, catalog())}")
     machine = machine_named(row.machine)

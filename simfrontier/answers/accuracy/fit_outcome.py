@@ -180,7 +180,7 @@ class FitOutcome:
     # ── the file ──
 
     def calibration(self, title: str, where: str, when: str, how: str) -> Calibration:
-        """The calibration with the fitted numbers, their intervals, and how well they hold."""
+        """Return the calibration with the fitted numbers, their intervals, and how well they hold."""
         values, record = self.fitted.values, self.record
         of_law = {key: value for key, value in values.items() if not key.startswith(HARNESS)}
         library = with_partners(record.library, of_law)

@@ -36,7 +36,7 @@ class FitRows:
 
 
 def choose(rows: Sequence[CallRow], machines: Sequence[str], library: str | None, min_bytes: int) -> FitRows:
-    """The rows of a library on these machines (none named: those of the rows, if they are of one).
+    """Return the rows of a library on these machines (none named: those of the rows, if they are of one).
 
     Raises InputError where the rows are of several and none is named, a name has no rows, or no row can be fitted to.
     """
@@ -55,7 +55,7 @@ def choose(rows: Sequence[CallRow], machines: Sequence[str], library: str | None
 def set_apart(
     rows: Iterable[CallRow], reason: Callable[[CallRow], Reason | None]
 ) -> tuple[list[CallRow], Counter[Reason]]:
-    """The rows without a reason to leave them out, and how many others there are by reason."""
+    """Return the rows without a reason to leave them out, and how many others there are by reason."""
     kept: list[CallRow] = []
     others: Counter[Reason] = Counter()
     for row in rows:
@@ -67,7 +67,7 @@ def set_apart(
 
 
 def named(what: Literal["library", "machine"], there: Iterable[str], asked: Sequence[str]) -> tuple[str, ...]:
-    """The names asked for, all of which are there; without any the only one that is there. Raises InputError."""
+    """Return the names asked for, all of which are there; without any the only one that is there. Raises InputError."""
     counts = Counter(there)
     for name in asked:
         if name not in counts:
@@ -135,7 +135,7 @@ class CrossValidation:
 
 
 def places_of(problem: FitProblem) -> tuple[Where, ...]:
-    """The device counts of every machine, in the order of the points."""
+    """Return the device counts of every machine, in the order of the points."""
     return tuple(dict.fromkeys(map(_place, problem.rows)))
 
 
@@ -186,7 +186,7 @@ def _place(row: CallRow) -> Where:
 def _without(
     library: Library, harnesses: tuple[Harness, ...], rows: Sequence[CallRow], left: Mask
 ) -> tuple[FitResult, Floats] | str:
-    """The fit without some points, and its log errors there; or why there is none."""
+    """Return the fit without some points, and its log errors there; or why there is none."""
     problem = FitProblem(library=library, harnesses=harnesses, rows=rows)
     try:
         fitted, alone = fit(problem.only(~left)), problem.only(left)

@@ -52,7 +52,7 @@ def free_parameters(library: Library, harnesses: Sequence[Harness]) -> dict[str,
 
 
 def allowed(key: str) -> tuple[float, float]:
-    """The least and the most that a parameter may be: a share is at most 1, a corner's sharpness at least 1."""
+    """Return the least and the most that a parameter may be: a share is at most 1, a corner's sharpness at least 1."""
     if key.startswith(("shares.", "ring_shares.")) or key.endswith(("_share", "bandwidth_ratio")):
         return 0.0, 1.0
     return (1.0, math.inf) if key.endswith(".sharpness") else (0.0, math.inf)
@@ -67,7 +67,8 @@ def with_partners(library: str, known: Mapping[str, _Said]) -> dict[str, _Said]:
 def with_numbers(
     library: Library, harnesses: Sequence[Harness], numbers: Mapping[str, float]
 ) -> tuple[Library, tuple[Harness, ...]]:
-    """The library and the harnesses with other values for some numbers, and those one with them, by dotted key."""
+    """Return the library and the harnesses with other values for some numbers, and those one with them, by dotted
+    key."""
     changed = {harness.name: harness for harness in harnesses}
     for key, value in with_partners(library.name, numbers).items():
         if key.startswith("harness."):
@@ -80,7 +81,7 @@ def with_numbers(
 
 
 def with_number(whole: _Value, path: Sequence[Any], number: float) -> _Value:
-    """A value with another number at a path of attributes and keys of mappings."""
+    """Return a value with another number at a path of attributes and keys of mappings."""
     first, *rest = path
     if isinstance(whole, Mapping):
         part = with_number(whole[first], rest, number) if rest else number
@@ -90,7 +91,7 @@ def with_number(whole: _Value, path: Sequence[Any], number: float) -> _Value:
 
 
 def _places(library: Library, key: str, value: float) -> Iterator[tuple[tuple[Any, ...], float]]:
-    """The paths in a library of what a dotted key of its file says, and the number there."""
+    """Yield the paths in a library of what a dotted key of its file says, and the number there."""
     part, name = key.rsplit(".", 1)
     match part.split("."):
         case ["levels"]:
@@ -168,7 +169,7 @@ class FitProblem:
         return np.log(times) - self.log_times
 
     def only(self, keep: NDArray[np.bool_]) -> FitProblem:
-        """The same problem with some of its points."""
+        """Return the same problem with some of its points."""
         return FitProblem(library=self.library, harnesses=self.harnesses, rows=list(compress(self.rows, keep)))
 
 
@@ -269,7 +270,7 @@ def _intervals(problem: FitProblem, keys: Sequence[str], values: Mapping[str, fl
 
 
 def _around(value: float, half: float, key: str) -> tuple[float, float]:
-    """An interval in logs, within what the parameter may be."""
+    """Return an interval in logs, within what the parameter may be."""
     least, most = allowed(key)
     return max(value * math.exp(-half), least), min(value * math.exp(half), most)
 

@@ -200,12 +200,12 @@ class Validation:
         return sorted(self.unpredicted.items(), key=lambda each: -len(each[1]))
 
     def of(self, table: str) -> tuple[Residual[Row], ...]:
-        """The rows of one table."""
+        """Return the rows of one table."""
         return tuple(row for row in self.rows if row.table == table)
 
     def frame(self) -> pd.DataFrame:
-        """A row per measured time: seconds measured and predicted (NaN where there is none), the ends of the predicted
-        interval, the error (predicted / measured − 1), and whether any fit saw the row."""
+        """Return a row per measured time: seconds measured and predicted (NaN where there is none), the ends of the
+        predicted interval, the error (predicted / measured − 1), and whether any fit saw the row."""
         import pandas as pd
 
         none = Prediction(value=math.nan, low=math.nan, high=math.nan)

@@ -83,13 +83,13 @@ def _steps(rows: Iterable[Row]) -> dict[str, float | None]:
 
 
 def _band(plan: str, alternatives: Iterable[Alternative]) -> Band:
-    """The least and the largest factor of a plan."""
+    """Return the least and the largest factor of a plan."""
     factors = [1.0, *(factor for each in alternatives if (factor := each.factors.get(plan)))]
     return min(factors), max(factors)
 
 
 def _found_by_search(scenario: Scenario, devices: int, runner: RowRunner) -> dict[str, Any]:
-    """The tables of plans that were searched for, as they were found."""
+    """Return the tables of plans that were searched for, as they were found."""
     changes: dict[str, Any] = {}
     for plan in scenario.at(devices).searches:
         changes |= decided(only(scenario, (plan,), devices), plan, devices, runner.searcher)[1]

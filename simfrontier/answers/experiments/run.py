@@ -72,7 +72,7 @@ class RowRunner:
         return [{column: None if cell == "" else cell for column, cell in row.items()} for row in rows]
 
     def _outcome(self, scenario: Scenario, plan: str, devices: int, fidelity: Fidelity) -> PlanOutcome | Row:
-        """The outcome of a plan at a size, whose row may be changed; or the columns of a row that has none."""
+        """Return the outcome of a plan at a size, whose row may be changed; or the columns of a row that has none."""
         try:
             key = _key(scenario, plan, devices, fidelity)
             made = self.outcomes.get(key)
@@ -101,7 +101,7 @@ def _key(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity) -> Has
 
 
 def _told(error: SimfrontierError, where: str) -> str:
-    """The reason without the place of the scenario's file, which differs from machine to machine."""
+    """Return the reason without the place of the scenario's file, which differs from machine to machine."""
     return str(error).replace(f"{where}: ", "")
 
 
@@ -163,7 +163,7 @@ def replayed_rows(simulator: RowRunner, settings: Sequence[Setting]) -> list[lis
 
 
 def _answers(simulator: RowRunner, settings: Sequence[Setting]) -> list[_Answered]:
-    """The answers of each plan at each size; none where all settings have to be simulated."""
+    """Return the answers of each plan at each size; none where all settings have to be simulated."""
     first = settings[0].changes
     varied = [key for key in first if is_varied(key, first[key]) and len({s.changes[key] for s in settings}) > 1]
     axes = {key: np.array([float(setting.changes[key]) for setting in settings]) for key in varied}
@@ -217,7 +217,7 @@ class _Answered:
 
 
 def _step_s(rows: Sequence[Row], plan: str, devices: int) -> float:
-    """The step time of a plan at a size; endless where it has none."""
+    """Return the step time of a plan at a size; endless where it has none."""
     times = [row[STEP] for row in rows if row.get("plan") == plan and row.get("devices") == devices and row.get(STEP)]
     return times[0] if times else math.inf
 

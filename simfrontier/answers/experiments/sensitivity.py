@@ -57,7 +57,7 @@ def required_values(
 def _found(
     runner: PerProcess[RowRunner], setting: Setting, key: str, ratios: Mapping[str, float]
 ) -> dict[str, float | None] | str:
-    """The number for each plan, or why none is known."""
+    """Return the number for each plan, or why none is known."""
     try:
         rates = {plan: _rates(runner.here, setting, key, plan) for plan in setting.plans}
     except SimfrontierError as error:
@@ -76,8 +76,8 @@ def _rates(runner: RowRunner, setting: Setting, key: str, plan: str) -> Floats:
 
 
 def last_crossing(numbers: Floats, ratios: Floats, wanted: float) -> float | None:
-    """The largest number at which the ratios, known at some numbers, are as wanted; interpolated in the logarithms.
-    None where no two neighbours have it between them."""
+    """Return the largest number at which the ratios, known at some numbers, are as wanted; interpolated in the
+    logarithms. None where no two neighbours have it between them."""
     x, miss = np.log(numbers), np.log(ratios / wanted)
     crosses = np.flatnonzero(miss[:-1] * miss[1:] <= 0.0)
     if not len(crosses):
@@ -106,7 +106,7 @@ def _sentence(plan: str, first: str, ratio: float, value: float | None) -> str:
 
 
 def shown(value: object) -> str:
-    """A value of a setting as text."""
+    """Return a value of a setting as text."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -195,7 +195,7 @@ def _at_size(
 
 
 def _fitting(rows: Sequence[Row], where: str) -> dict[str, Row]:
-    """The rows of a setting by plan. Raises InputError for what was refused."""
+    """Return the rows of a setting by plan. Raises InputError for what was refused."""
     for row in rows:
         if row.get("error"):
             raise InputError(str(row["error"]), where=where)
@@ -216,12 +216,12 @@ def _varied(label: str, key: str, value: str, rows: Mapping[str, Row]) -> Varied
 
 
 def _number(row: Row, *columns: str) -> float:
-    """The number of the first of these columns that has one; nan without one."""
+    """Return the number of the first of these columns that has one; nan without one."""
     return next((row[column] for column in columns if row.get(column) is not None), math.nan)
 
 
 def _strongest(plans: tuple[str, ...], default: Mapping[str, float], varied: list[VariedRates]) -> str:
-    """The setting that moves the ratio of the last plan to the first furthest, or the rate of the only plan."""
+    """Return the setting that moves the ratio of the last plan to the first furthest, or the rate of the only plan."""
     first, last = plans[0], plans[-1]
     is_one = first == last
     if is_one and not varied:

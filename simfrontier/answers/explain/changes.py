@@ -164,7 +164,7 @@ def _all_reduces(options: Options) -> bool:
 
 
 def _hops(options: LatticeOptions, table: Mapping[str, Any]) -> Iterator[Change]:
-    """The hops of a plan of one's own, each move as a whole."""
+    """Yield the hops of a plan of one's own, each move as a whole."""
     for key, (label, coarser) in _MOVES.items():
         hops: tuple[HopOptions, ...] = getattr(options, key)
         listed = table.get(key)
@@ -274,7 +274,7 @@ def _device(scenario: Scenario) -> Iterator[Change]:
 
 
 def _host(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
-    """The host's time per hook, where the plan has hooks on the host."""
+    """Yield the host's time per hook, where the plan has hooks on the host."""
     hook_s = scenario.machine.host.hook_s
     ops = step.schedule.ops
     if hook_s > 0.0 and any(isinstance(op, Compute) and op.kind == "hook" and op.lane == "host" for op in ops):
@@ -287,5 +287,5 @@ def _host(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
 
 
 def _numbers(sources: tuple[Provenance, ...]) -> dict[str, float]:
-    """The numbers of a file by their keys, tables apart."""
+    """Return the numbers of a file by their keys, tables apart."""
     return {each.key: float(each.value) for each in sources if each.unit != "entries"}

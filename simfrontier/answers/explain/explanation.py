@@ -257,8 +257,8 @@ class Explanation:
         return pd.DataFrame(rows, columns=columns)
 
     def differences_frame(self) -> pd.DataFrame:
-        """The parts of this plan's step minus those of the other's, the largest difference first; empty where there is
-        no other plan."""
+        """Return the parts of this plan's step minus those of the other's, the largest difference first; empty where
+        there is no other plan."""
         import pandas as pd
 
         columns = ["spent", "kind", "axes", "level", "seconds", "a_s", "b_s", "a_calls", "b_calls"]

@@ -107,7 +107,7 @@ def find_goodput(
     fidelity: Fidelity | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Goodput:
-    """The goodput of every plan at every size; `progress` is called with a short text as each case ends. Raises
+    """Return the goodput of every plan at every size; `progress` is called with a short text as each case ends. Raises
     InputError where the scenario has no table `goodput`, and as simulations do."""
     given = scenario.file.goodput
     if given is None:
@@ -148,7 +148,8 @@ def find_goodput(
 
 
 def _fewer(scenario: Scenario, plan: str, step: SizedStep) -> Case | None:
-    """The case of the next smaller size, in whole nodes, that the plan can be laid out on; None where none is."""
+    """Return the case of the next smaller size, in whole nodes, that the plan can be laid out on; None where none
+    is."""
     for nodes in range(step.nodes - 1, step.nodes // 2 - 1, -1):
         with suppress(InputError):
             return scenario.case(plan, nodes * scenario.machine.devices_per_node)
@@ -202,8 +203,8 @@ Cell: TypeAlias = str | int | float | None
 
 
 def goodput_rows(found: Goodput) -> list[dict[str, Cell]]:
-    """A row per plan and size: times in seconds, checkpoints in bytes, shares of all time; cells that mean nothing are
-    None."""
+    """Return a row per plan and size: times in seconds, checkpoints in bytes, shares of all time; cells that mean
+    nothing are None."""
     return [_row(each) for each in found.yields]
 
 

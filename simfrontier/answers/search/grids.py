@@ -47,7 +47,7 @@ class GridSearcher:
         plans: tuple[str, ...],
         progress: Callable[[str], None] = lambda _: None,
     ) -> Scenario:
-        """The scenario with every search of these plans at these sizes decided. Raises NothingFitsError where no
+        """Return the scenario with every search of these plans at these sizes decided. Raises NothingFitsError where no
         candidate fits, InputError where there is none."""
         decided = dict(scenario.resolved_options)
         for size in sizes:
@@ -58,7 +58,7 @@ class GridSearcher:
         return replace(scenario, resolved_options=decided) if decided != scenario.resolved_options else scenario
 
     def complete(self, scenario: Scenario, progress: Callable[[str], None] = lambda _: None) -> Scenario:
-        """The scenario with all its searches decided at all its sizes; errors as `resolved`."""
+        """Return the scenario with all its searches decided at all its sizes; errors as `resolved`."""
         return self.resolved(scenario, tuple(scenario.file.run.devices), tuple(scenario.plans), progress)
 
     def _best(self, scenario: Scenario, plan: str, size: int) -> Options:
@@ -117,8 +117,8 @@ def candidates(scenario: Scenario, plan: str, size: int) -> Iterator[tuple[dict[
 
 
 def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
-    """The scenario with some plans at one size, and without what compares plans. Raises InputError for names that are
-    no plans, sizes that cannot be, and plans that cannot be at that size."""
+    """Return the scenario with some plans at one size, and without what compares plans. Raises InputError for names
+    that are no plans, sizes that cannot be, and plans that cannot be at that size."""
     document = without_comparisons(scenario.document, plans)
     if "at" in document:
         document["at"] = {size: table for size, table in document["at"].items() if size == str(devices)}
@@ -133,8 +133,8 @@ def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
 
 
 def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher) -> tuple[Scenario, dict[str, Any]]:
-    """The scenario with the plan's search at a size decided, and the setting that says so (nothing where the plan
-    leaves nothing open). Errors as `GridSearcher.resolved`."""
+    """Return the scenario with the plan's search at a size decided, and the setting that says so (nothing where the
+    plan leaves nothing open). Errors as `GridSearcher.resolved`."""
     if plan not in scenario.at(devices).searches:
         return scenario, {}
     if "." in plan:
@@ -150,6 +150,7 @@ def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher)
 
 
 def _written(scenario: Scenario, plan: str, devices: int) -> dict[str, Any]:
-    """The plan's table as the document has it, with what it says for that size: what a stack adds stays the stack's."""
+    """Return the plan's table as the document has it, with what it says for that size: what a stack adds stays the
+    stack's."""
     sized = scenario.document.get("at", {}).get(str(devices), {}).get("plans", {}).get(plan, {})
     return {**scenario.document["plans"][plan], **sized}

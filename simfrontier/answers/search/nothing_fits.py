@@ -59,8 +59,8 @@ def refuse_empty(
 
 
 def _advice(space: Space) -> str:
-    """The smallest change that opens the space: one pin held to its nearest other value, fused attention, or more
-    devices."""
+    """Return the smallest change that opens the space: one pin held to its nearest other value, fused attention, or
+    more devices."""
     change = "; smallest change that opens the space: "
     for name in space.pins.values:
         value = _nearest_value(space, name)
@@ -81,7 +81,7 @@ def _opens(space: Space) -> bool:
 
 
 def _nearest_value(space: Space, name: str) -> Value | None:
-    """The other value of a dimension nearest to those it is held to with which a plan fits."""
+    """Return the other value of a dimension nearest to those it is held to with which a plan fits."""
     free, held = replace(space, pins=space.pins.without(name)), space.pins.values[name]
 
     def distance(candidate: Candidate) -> float:
@@ -104,7 +104,7 @@ def _larger(space: Space) -> Iterator[Space]:
 
 
 def _at(space: Space, settings: Mapping[str, Any], size: int | None = None) -> Space:
-    """The space of the same plans with other settings of the scenario, or at another size."""
+    """Return the space of the same plans with other settings of the scenario, or at another size."""
     scenario, devices = space.scenario, space.size if size is None else size
     changed = scenario_of(scenario.document, scenario.where, settings, devices=(devices,), laid_out=False)
     return Space(changed, devices, space.batch, space.pins, space.loss)

@@ -154,7 +154,7 @@ class TuningOutcome:
         return tuple(float(np.mean(first == number)) for number in range(len(samples)))
 
     def front(self) -> tuple[TunedPlan, ...]:
-        """The Pareto front: plans than which none is both faster and smaller, the fastest first."""
+        """Return the Pareto front: plans than which none is both faster and smaller, the fastest first."""
         out: list[TunedPlan] = []
         for plan in sorted(self.plans, key=lambda plan: (plan.step_s, plan.peak_bytes)):
             if not out or plan.peak_bytes < out[-1].peak_bytes:
@@ -162,15 +162,16 @@ class TuningOutcome:
         return tuple(out)
 
     def frame(self) -> pd.DataFrame:
-        """A table with one row per plan, as results.csv has them (see `rows`)."""
+        """Return a table with one row per plan, as results.csv has them (see `rows`)."""
         import pandas as pd
 
         return pd.DataFrame(rows(self))
 
 
 def rows(tuning: TuningOutcome) -> list[dict[str, Cell]]:
-    """A row per plan that divides devices, model and batch, but for those that do not fit: `known` is `simulated`,
-    `estimated` or `ruled out`; times in seconds, empty where they are not known. `table` is the plan's table."""
+    """Return a row per plan that divides devices, model and batch, but for those that do not fit: `known` is
+    `simulated`, `estimated` or `ruled out`; times in seconds, empty where they are not known. `table` is the plan's
+    table."""
     tokens = tuning.batch * tuning.scenario.at(tuning.devices).sequence
     chances = dict(enumerate(tuning.chances))  # the simulated plans come first
     known = [_row_of(plan, place + 1, tokens, chances.get(place)) for place, plan in enumerate(tuning.plans)]
@@ -199,7 +200,7 @@ def _row_of(plan: TunedPlan, rank: int, tokens: float, chance: float | None) -> 
 
 
 def _filled(candidate: Candidate, known: dict[str, Cell]) -> dict[str, Cell]:
-    """The row of a plan: what is `known` of it, and what it is."""
+    """Return the row of a plan: what is `known` of it, and what it is."""
     return {
         **dict.fromkeys(COLUMNS, ""),
         **known,
@@ -217,8 +218,8 @@ OTHER_PLANS = ("at", *COMPARING)  # tables that are of the scenario's own plans 
 
 
 def best_document(outcome: TuningOutcome, folder: Path) -> dict[str, Any]:
-    """The scenario's document with the best simulated plans (`best`, `second`, `third`), at the size and with the batch
-    of the search. What it names as files is named as seen from `folder`."""
+    """Return the scenario's document with the best simulated plans (`best`, `second`, `third`), at the size and with
+    the batch of the search. What it names as files is named as seen from `folder`."""
     here = outcome.scenario.at(outcome.devices)
     document = {key: value for key, value in here.document.items() if key not in OTHER_PLANS}
     training = {k: v for k, v in document.get("training", {}).items() if k not in ("micro_batch", "grad_accum")}
@@ -237,7 +238,7 @@ def best_document(outcome: TuningOutcome, folder: Path) -> dict[str, Any]:
 
 
 def best_toml(outcome: TuningOutcome, folder: Path) -> str:
-    """The same as the text of a file in `folder`, with a comment on where it comes from."""
+    """Return the same as the text of a file in `folder`, with a comment on where it comes from."""
     head = (
         f"The best plans that simfrontier {__version__} has found for {outcome.scenario.name} on {outcome.devices:,} "
         f"devices,\nwith {outcome.batch:,} sequences a step: of {outcome.total:,} plans, {len(outcome.simulated):,} "

@@ -60,11 +60,11 @@ class Pins:
     values: Mapping[str, tuple[Value, ...]]
 
     def of(self, name: str, free: Sequence[Value]) -> tuple[Value, ...]:
-        """The values of a dimension: those it is held to, in that order, or else all that are `free`."""
+        """Return the values of a dimension: those it is held to, in that order, or else all that are `free`."""
         return self.values.get(name, tuple(free))
 
     def numbers(self, name: str, free: Sequence[int]) -> tuple[int, ...]:
-        """The same of a dimension of numbers."""
+        """Return the same of a dimension of numbers."""
         return tuple(int(value) for value in self.of(name, free))
 
     def allow(self, name: str, value: Value) -> bool:
@@ -72,7 +72,7 @@ class Pins:
         return name not in self.values or value in self.values[name]
 
     def without(self, name: str) -> Pins:
-        """The same with one dimension free."""
+        """Return the same with one dimension free."""
         return Pins({key: values for key, values in self.values.items() if key != name})
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class Pins:
 
 
 def written(value: Value) -> str:
-    """A value as one writes it."""
+    """Return a value as one writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

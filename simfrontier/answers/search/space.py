@@ -127,7 +127,7 @@ class Space:
     _of_family: dict[str, Scenario] = field(default_factory=dict)
 
     def candidates(self) -> Iterator[Candidate]:
-        """The plans that divide devices, model and batch; from the plainest to the most divided."""
+        """Yield the plans that divide devices, model and batch; from the plainest to the most divided."""
         checkpointings = [str(each) for each in self.pins.of("checkpointing", ("full", "none"))]
         kernels = [{"softmax": str(kernel)} for kernel in self.pins.of("softmax", ())] or [{}]  # {}: as the model says
         for family, grid, mesh, states in self._layouts():
@@ -192,7 +192,7 @@ class Space:
     # ── grids ──
 
     def _grids(self, family: str) -> Iterator[Grid]:
-        """The grids of a family; pins of dimensions that it does not have may exclude it."""
+        """Yield the grids of a family; pins of dimensions that it does not have may exclude it."""
         if not all(self.pins.allow(name, PLAIN.get(name, 1)) for name in LACKED[family]):
             return
         if family == "zero":
@@ -264,7 +264,7 @@ class Space:
         return self.pins.numbers("micro_batch", [n for n in _powers(MOST_SEQUENCES) if each % n == 0])
 
     def _run_by(self, family: str) -> Scenario:
-        """The scenario by the stack of a family."""
+        """Return the scenario by the stack of a family."""
         if family not in self._of_family:
             self._of_family[family] = self.scenario.at(self.size).of_family(family)
         return self._of_family[family]

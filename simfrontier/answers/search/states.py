@@ -79,8 +79,8 @@ class StateSharding:
         )
 
     def table(self, mesh: Mesh, data: Axes) -> dict[str, Any]:
-        """The plan's table on a mesh with these data axes (across nodes, package, gcd): a family's own where it has a
-        name, else a point of the lattice. All reduce-scatter gradients of which ranks keep a part each."""
+        """Return the plan's table on a mesh with these data axes (across nodes, package, gcd): a family's own where it
+        has a name, else a point of the lattice. All reduce-scatter gradients of which ranks keep a part each."""
         named = NAMED.get((self.weight, self.gradient, self.optimizer))
         if named is not None and not self.copy and self.route == "flat" and self.codec == "plain":
             return {"family": named} | ({"reduction": "reduce_scatter"} if named in ("zero1", "zero2") else {})
@@ -118,14 +118,14 @@ class StateSharding:
 
 
 def _spread(data: Axes) -> dict[str, Axes]:
-    """The axes over which a state of each level is spread, dead ones too."""
+    """Return the axes over which a state of each level is spread, dead ones too."""
     outer, package, gcd = data
     return {"none": (), "package": (gcd,), "node": (package, gcd), "all": (outer, package, gcd)}
 
 
 def levels_of(mesh: Mesh, data: Axes) -> dict[str, Axes]:
-    """The live axes over which a state of each level is spread; levels that are no other than one before them are left
-    out, `all` stays."""
+    """Return the live axes over which a state of each level is spread; levels that are no other than one before them
+    are left out, `all` stays."""
     live = {level: mesh.live(axes) for level, axes in _spread(data).items()}
     every = live.pop("all")
     known: dict[str, Axes] = {}
@@ -136,8 +136,8 @@ def levels_of(mesh: Mesh, data: Axes) -> dict[str, Axes]:
 
 
 def point_on(name: str, mesh: Mesh, data: Axes) -> str:
-    """The point that a name, or a point as `weight/gradient/optimizer`, means on a mesh: a level that is the same there
-    as one before it is that one."""
+    """Return the point that a name, or a point as `weight/gradient/optimizer`, means on a mesh: a level that is the
+    same there as one before it is that one."""
     named = next((levels for levels, family in NAMED.items() if family == name), tuple(name.split("/")))
     spread = _spread(data)
     known = {axes: level for level, axes in levels_of(mesh, data).items()}

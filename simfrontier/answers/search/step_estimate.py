@@ -110,7 +110,7 @@ class SmallSchedules:
         self.prices = prices
 
     def pair(self, case: Case) -> SmallSteps:
-        """The two small steps of a case. Raises InputError where one of its moves cannot be made."""
+        """Return the two small steps of a case. Raises InputError where one of its moves cannot be made."""
         num_micro = 1
         if case.stages > 1 or case.grad_accum > 1:
             num_micro = 3 if case.engine.step_reduction == "overlap" else 2  # then the last is like those before it
@@ -181,7 +181,7 @@ def _form(schedule: Schedule, num_layers: int, case: Case) -> SmallForm:
 
 
 def _last_of_each(micro_of: Mapping[int, int]) -> list[int]:
-    """The last of some places in each micro-batch."""
+    """Return the last of some places in each micro-batch."""
     last = {micro: place for place, micro in micro_of.items()}
     return [last[micro] for micro in sorted(last)]
 
@@ -244,7 +244,7 @@ def _small(form: SmallForm, schedule: Schedule, prices: Prices) -> SmallStep:
 def _peak_in_time(
     form: SmallForm, size: Mapping[str, int], start: list[float], end: list[float], passing: Collection[str]
 ) -> tuple[float, float]:
-    """The most bytes of buffers at once, and of those `passing` then."""
+    """Return the most bytes of buffers at once, and of those `passing` then."""
     held = [(size[name], start[first], end[last], name in passing) for name, first, last in form.held if size[name]]
     if not held:
         return 0.0, 0.0
@@ -258,7 +258,7 @@ def _peak_in_time(
 
 
 def _peaks_in_order(form: SmallForm, size: Mapping[str, int]) -> list[int]:
-    """The most bytes of buffers during an op, as `core.program.peak_bytes`, by phase."""
+    """Return the most bytes of buffers during an op, as `core.program.peak_bytes`, by phase."""
     change = [0] * (len(form.phase) + 1)
     for name, first, last in form.held:
         change[first] += size[name]
@@ -271,7 +271,7 @@ def _peaks_in_order(form: SmallForm, size: Mapping[str, int]) -> list[int]:
 
 
 def _ends(case: Case, schedule: Schedule) -> tuple[list[str], list[str]]:
-    """The persistent tensors of the weights that the embedding uses, and the head."""
+    """Return the persistent tensors of the weights that the embedding uses, and the head."""
     work = case.workload
     out = []
     for phase in (work.embedding, work.head):
@@ -406,8 +406,8 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
 
 
 def _pipeline_bytes(case: Case, pair: SmallSteps, stage: Line, bare: Line) -> float:
-    """The fuller of the first stage, which has the most micro-batches under way, and the last, which has the head;
-    `stage`: with all layers of one, `bare`: with none."""
+    """Return the fuller of the first stage, which has the most micro-batches under way, and the last, which has the
+    head; `stage`: with all layers of one, `bare`: with none."""
     pipeline = case.plan.pipeline
     assert pipeline is not None
     most = {"gpipe": float(case.grad_accum), "1f1b": float(case.stages)}.get(

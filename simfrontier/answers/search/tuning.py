@@ -31,7 +31,7 @@ Work = Callable[[PlanEvaluator, Any], Any]
 
 
 def fitting_of(outlines: Mapping[Candidate, PlanResult]) -> list[TunedPlan]:
-    """The plans that may fit, the fastest first."""
+    """Return the plans that may fit, the fastest first."""
     fitting = [
         TunedPlan(candidate=candidate, estimate=outline.estimate)
         for candidate, outline in outlines.items()
@@ -41,7 +41,7 @@ def fitting_of(outlines: Mapping[Candidate, PlanResult]) -> list[TunedPlan]:
 
 
 def without(plans: Sequence[TunedPlan], known: Sequence[TunedPlan]) -> list[TunedPlan]:
-    """The plans that are not among those known."""
+    """Return the plans that are not among those known."""
     keys = {plan.candidate.key for plan in known}
     return [plan for plan in plans if plan.candidate.key not in keys]
 
@@ -53,8 +53,8 @@ def ordered(kept: list[TunedPlan], fitting: list[TunedPlan], misfits: Sequence[T
 
 
 def _next(rest: Sequence[TunedPlan], kept: Sequence[TunedPlan]) -> list[TunedPlan]:
-    """The plans that are worth a simulation, of those that were not simulated: all, as long as none that fits was
-    (`kept`); then those with a floor no higher than the fastest of these, and with an estimate that would make them
+    """Return the plans that are worth a simulation, of those that were not simulated: all, as long as none that fits
+    was (`kept`); then those with a floor no higher than the fastest of these, and with an estimate that would make them
     the fastest if it were off by `MARGIN` more than any was seen to be."""
     if not kept:
         return [*rest]
@@ -94,7 +94,8 @@ class Runner:
         return [AS_JSON.validate_python(self.store.get(key)) for key in keys]
 
     def first_outlines(self, candidates: Sequence[Candidate]) -> dict[Candidate, PlanResult]:
-        """The estimates of the leanest plan of each core (grid, micro-batch, checkpointing), which has one floor."""
+        """Return the estimates of the leanest plan of each core (grid, micro-batch, checkpointing), which has one
+        floor."""
         leanest: dict[tuple[object, ...], Candidate] = {}
         for candidate in candidates:
             known = leanest.get(candidate.core)
@@ -158,7 +159,7 @@ class Runner:
         return out
 
     def own(self, scenario: Scenario, size: int, batch: int) -> tuple[OwnPlan, ...]:
-        """The scenario's own plans at a size."""
+        """Return the scenario's own plans at a size."""
         whys = {plan: _why_not(scenario, plan, size, batch) for plan in scenario.plans}
         able = [plan for plan, why in whys.items() if not why]
         known = self._results(PlanEvaluator.own, [{plan: plan} for plan in able], "simulating the scenario's own")
@@ -367,13 +368,13 @@ def batch_of(scenario: Scenario, size: int) -> int:
 
 
 def with_batch(scenario: Scenario, size: int, batch: int) -> Scenario:
-    """The scenario with that batch at that size, and plans that say themselves how they divide it."""
+    """Return the scenario with that batch at that size, and plans that say themselves how they divide it."""
     settings = {"training.batch": batch, "training.micro_batch": 1, "training.grad_accum": 1}
     return scenario_of(scenario.document, scenario.where, settings, devices=(size,), laid_out=False)
 
 
 def _digest(prepared: Scenario, original: Scenario, size: int, pins: Pins, loss: LossyPolicy) -> str:
-    """The digest of all that the results of a search depend on."""
+    """Return the digest of all that the results of a search depend on."""
     digests = Digests()
     scenarios = (Setting(document=each.document, where=each.where, changes={}) for each in (prepared, original))
     held = [dict(pins.values), loss.lossy, loss.max_error]

@@ -59,15 +59,15 @@ def lagging_links(pricing: Pricing, factor: float) -> Iterator[tuple[LaggingLink
 
 
 def loaded_classes(pricing: Pricing) -> Ints:
-    """The link classes that any pattern of a schedule loads."""
+    """Return the link classes that any pattern of a schedule loads."""
     folding = pricing.folding
     rows = [folding.column(key, cls).rows for key in pricing.patterns for cls in range(len(folding.count(key)))]
     return np.unique(np.concatenate(rows))
 
 
 def reverses(fabric: Fabric) -> Ints:
-    """The link that leads the other way [num_links]: of a wire without one, and of a memory, itself; -1 for compute
-    units, and for pools that no perturbation names."""
+    """Return the link that leads the other way [num_links]: of a wire without one, and of a memory, itself; -1 for
+    compute units, and for pools that no perturbation names."""
     wires = fabric.machine.node.links
     ends = {(wire.src, wire.dst): number for number, wire in enumerate(wires)}
     back = np.array([ends.get((wire.dst, wire.src), number) for number, wire in enumerate(wires)], np.int64)
@@ -147,7 +147,7 @@ def _plans(
     schedules: PerProcess[ScheduleCache],
     progress: Callable[[str], None],
 ) -> Iterator[SlowedPlan]:
-    """The plans in order; each thing that is asked of one is a call, so that plans of which a step takes long are
+    """Yield the plans in order; each thing that is asked of one is a call, so that plans of which a step takes long are
     shared out."""
     known = PerProcess(_HealthyPlans, scenario, fidelity, schedules)
     asked: list[tuple[Callable[..., Any], Any]] = [

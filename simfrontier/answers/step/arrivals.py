@@ -55,7 +55,7 @@ class WhoWaited:
     role_of: Ints
 
     def ranks(self, cls: int) -> Ints:
-        """The ranks of a class."""
+        """Return the ranks of a class."""
         return np.flatnonzero(self.rank_class == cls)
 
 
@@ -121,7 +121,7 @@ def _calls(step: SimulatedStep) -> Iterator[tuple[str, str, Ints, Floats]]:
 
 
 def _shared(step: SimulatedStep) -> Iterator[tuple[str, str, Ints, Floats]]:
-    """The same for calls that several roles take part in."""
+    """Yield the same for calls that several roles take part in."""
     together: dict[tuple[str, str, tuple[int, ...]], list[list[int]]] = {}
     for takers in step.nodes.shared.values():
         roles = tuple(sorted(takers))
@@ -169,7 +169,8 @@ class _Kernels:
 
 
 def _pairs(sums: Mapping[tuple[str, int, int], Floats]) -> list[WaitPair]:
-    """The pairs of waits by what calls are called: seconds, those without a kernel, and how many calls there are."""
+    """Return the pairs of waits by what calls are called: seconds, those without a kernel, and how many calls there
+    are."""
     together: dict[tuple[int, int], list[tuple[str, Floats]]] = {}
     for (words, waiting, late), mine in sums.items():
         together.setdefault((waiting, late), []).append((words, mine))

@@ -72,12 +72,12 @@ def sent_per_byte(op: Collective | Exchange, pricing: Pricing, role: int = 0) ->
 
 
 def _whose(op: Collective | Exchange, pricing: Pricing, role: int) -> int | None:
-    """The role whose groups an op is for; None for all of its pattern's."""
+    """Return the role whose groups an op is for; None for all of its pattern's."""
     return None if pricing.role_assignment.is_one or pricing.role_assignment.is_shared(op) else role
 
 
 def _groups(pricing: Pricing, pattern: Pattern, role: int) -> NDArray[np.int32]:
-    """The groups of a pattern that ranks of a role are in."""
+    """Return the groups of a pattern that ranks of a role are in."""
     return np.unique(pattern.group_of[pricing.role_assignment.of_rank == role])
 
 
@@ -123,8 +123,8 @@ class MoveBytes:
 
 
 def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
-    """The collectives and exchanges of a step, equal kinds together, in order of first appearance. Calls are summed
-    over roles; `need` and `link` are of an average node."""
+    """Return the collectives and exchanges of a step, equal kinds together, in order of first appearance. Calls are
+    summed over roles; `need` and `link` are of an average node."""
     pricing, schedule = step.pricing, step.schedule
     num_nodes = pricing.fabric.num_nodes
     axes: tuple[str, ...]
@@ -181,7 +181,7 @@ class SentBytes:
 
 
 def sent_by_dimension(schedule: Schedule) -> dict[Side, SentBytes]:
-    """The bytes of one step, summed over all ranks; scales and padding are in them.
+    """Return the bytes of one step, summed over all ranks; scales and padding are in them.
 
     Counted is the payload that a rank must send, whatever the library's algorithm: of a call's messages, S bytes
     together in a group of n ranks,

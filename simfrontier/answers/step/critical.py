@@ -61,7 +61,7 @@ class Predecessors:
     # ── places ──
 
     def last(self, cls: int) -> OpOnClass:
-        """The op that ends last on a rank class; of equals the last in its program."""
+        """Return the op that ends last on a rank class; of equals the last in its program."""
         number = self._role_of[cls]
         role = self._role(number)
         ends = role.times.end[role.row[cls]]
@@ -73,7 +73,7 @@ class Predecessors:
         return role.program.ops[place.node] if block is None or place.inner is None else block[place.inner]
 
     def call(self, place: OpOnClass) -> Call:
-        """The call that the op is of: its label, layer and micro-batch."""
+        """Return the call that the op is of: its label, layer and micro-batch."""
         return self._role(place.role).program.calls[place.node]
 
     def times(self, place: OpOnClass) -> OpTimes:
@@ -97,8 +97,8 @@ class Predecessors:
     # ── who waited for whom ──
 
     def met(self, place: OpOnClass) -> list[OpOnClass]:
-        """The op on all rank classes that take part in it together, this one first; work of a rank by itself meets
-        nobody."""
+        """Return the op on all rank classes that take part in it together, this one first; work of a rank by itself
+        meets nobody."""
         op = self.op(place)
         if isinstance(op, Compute):
             return [place]
@@ -127,7 +127,7 @@ class Predecessors:
         return self._roles[number]
 
     def _group(self, pattern: str) -> tuple[list[int], list[tuple[int, ...]]]:
-        """The activity class of each rank class on a pattern, and the rank classes of each."""
+        """Return the activity class of each rank class on a pattern, and the rank classes of each."""
         if pattern not in self._groups:
             folding = self.pricing.folding
             members = [tuple(sorted(each)) for each in folding.members(pattern)]
@@ -135,7 +135,7 @@ class Predecessors:
         return self._groups[pattern]
 
     def _end_of(self, number: int, cls: int, node: int) -> OpOnClass:
-        """The op with which a node ends on a rank class: of a call the one that ends last."""
+        """Return the op with which a node ends on a rank class: of a call the one that ends last."""
         role = self._role(number)
         if role.blocks[node] is None:
             return OpOnClass(number, cls, node)
@@ -215,7 +215,7 @@ class CriticalPath:
     step_s: float
 
     def parts(self) -> tuple[PathPart, ...]:
-        """The path by (kind, axes, level), the largest first; the seconds of all parts sum to `step_s`."""
+        """Return the path by (kind, axes, level), the largest first; the seconds of all parts sum to `step_s`."""
         groups: dict[tuple[str, tuple[str, ...], PathLevel], list[PathLink]] = {}
         for link in self.links:
             groups.setdefault((link.kind, link.axes, link.level), []).append(link)
@@ -234,7 +234,7 @@ class CriticalPath:
 
 
 def critical_path(step: SimulatedStep) -> CriticalPath:
-    """The critical path of a step, of one role or several and at any fidelity.
+    """Return the critical path of a step, of one role or several and at any fidelity.
 
     It is walked from the end: the op that ends last on the critical rank; whoever took part in it and was ready for it
     last; of what that rank had to wait for before, what ended last; and so on to the start of the step. Of equals the
@@ -268,13 +268,13 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
 
 
 def _latest(places: Sequence[OpOnClass], seconds: Sequence[float], tolerance: float) -> OpOnClass:
-    """The first of those whose time is the latest, but for rounding."""
+    """Return the first of those whose time is the latest, but for rounding."""
     most = max(seconds)
     return next(place for place, at in zip(places, seconds, strict=True) if at >= most - tolerance)
 
 
 def _link(walk: Predecessors, place: OpOnClass, start_s: float, end_s: float) -> PathLink:
-    """The op at a place as a link of the path."""
+    """Return the op at a place as a link of the path."""
     op, call, step = walk.op(place), walk.call(place), walk.step
     if op.number not in walk.levels:
         walk.levels[op.number] = level_of(op, step)
@@ -297,7 +297,7 @@ def _link(walk: Predecessors, place: OpOnClass, start_s: float, end_s: float) ->
 
 
 def level_of(op: Op, step: SimulatedStep) -> tuple[tuple[str, ...], PathLevel]:
-    """The axes that an op goes over, and the coarsest boundary that its messages cross."""
+    """Return the axes that an op goes over, and the coarsest boundary that its messages cross."""
     if isinstance(op, Compute):
         return (), "device"
     level: Level = step.level(op)

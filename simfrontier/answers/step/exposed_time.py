@@ -83,8 +83,8 @@ def exposure(step: SimulatedStep, order: tuple[Spent, ...] = _ORDER) -> Exposure
 
 
 def time_spent(step: SimulatedStep) -> TimeSpent:
-    """The same as `exposure`, by kind of op, axes and level. Of several calls at once across the same boundary a moment
-    belongs to the one that began first."""
+    """Return the same as `exposure`, by kind of op, axes and level. Of several calls at once across the same boundary a
+    moment belongs to the one that began first."""
     sweep = _Sweep(step)
     found: list[TimePart] = []
     for spent, mine, active in sweep.in_order():
@@ -222,7 +222,7 @@ class PartDifference:
 
 
 def differences(a: TimeSpent, b: TimeSpent) -> tuple[PartDifference, ...]:
-    """The parts of one step's time minus those of another's, the largest difference either way first.
+    """Return the parts of one step's time minus those of another's, the largest difference either way first.
 
     What one of them does not have counts as 0 s there, so the seconds sum to the difference of the two steps.
     """
@@ -283,8 +283,8 @@ def is_equal(part: PartDifference) -> bool:
 
 
 def part_words(spent: Spent, kind: str, axes: tuple[str, ...], level: PathLevel) -> str:
-    """A part of a step's time in plain words: `exposed all-gathers over node × package × gcd (between nodes)`, `matrix
-    products`."""
+    """Return a part of a step's time in plain words: `exposed all-gathers over node × package × gcd (between nodes)`,
+    `matrix products`."""
     words = op_words(kind, axes, level)
     return words if spent in ("compute", "idle") else f"exposed {words}"
 
@@ -308,7 +308,7 @@ def _both_ways(less: list[PartDifference], more: list[PartDifference], step_s: f
 
 
 def _terms(path_differences: list[PartDifference]) -> str:
-    """The largest terms, until they make up most of the sum."""
+    """Return the largest terms, until they make up most of the sum."""
     total, given = fsum(abs(each.seconds) for each in path_differences), 0.0
     lines: list[str] = []
     for each in path_differences[:MOST_TERMS]:

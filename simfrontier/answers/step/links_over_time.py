@@ -86,7 +86,7 @@ class LinkUse:
 
 
 def by_class(use: LinkUse, machine: Machine) -> LinkUse:
-    """The use of links by name, summed by class as `link_use` has it."""
+    """Return the use of links by name, summed by class as `link_use` has it."""
     classes = {wire.name: _class_of(wire) for wire in machine.node.links}
     num_bytes: dict[str, Floats] = {}
     capacity: defaultdict[str, float] = defaultdict(float)

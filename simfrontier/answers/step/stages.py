@@ -80,8 +80,8 @@ class Stages:
 
 
 def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> Stages | None:
-    """The stages of a step, each on the rank class of it that ends last (the lowest of equals); None where there is one
-    role. `peaks`: of each role, or none where memory is not wanted."""
+    """Return the stages of a step, each on the rank class of it that ends last (the lowest of equals); None where there
+    is one role. `peaks`: of each role, or none where memory is not wanted."""
     if len(step.roles) == 1:
         return None
     ordered = sorted(
@@ -165,8 +165,8 @@ def _spans(role_timeline: RoleTimeline, cls: int, step_s: float) -> tuple[StageS
 
 
 def _pieces(role_timeline: RoleTimeline, cls: int) -> Iterator[StageSpan]:
-    """A span for each node on `compute`, and for exchanges on other lanes. One that is the stage's own begins as soon
-    as the node before it is done and what other stages send is there: what else it waits for is no bubble."""
+    """Yield a span for each node on `compute`, and for exchanges on other lanes. One that is the stage's own begins as
+    soon as the node before it is done and what other stages send is there: what else it waits for is no bubble."""
     program, row, role = role_timeline.segmented.program, role_timeline.classes.index(cls), role_timeline.segmented.role
     start, end = role_timeline.timeline.start[row].tolist(), role_timeline.timeline.end[row].tolist()
     by_lane, done_s = program.by_lane, 0.0

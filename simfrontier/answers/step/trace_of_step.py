@@ -20,8 +20,8 @@ LONGEST_RANKS: Final = 40  # letters of a name; all members are in the file
 
 
 def shown_ranks(step: SimulatedStep, most_spans: int = MOST_SPANS) -> tuple[Walk, ...]:
-    """The rank classes of a file in the order of its processes: the critical one first, op by op, the others by their
-    lowest rank.
+    """Return the rank classes of a file in the order of its processes: the critical one first, op by op, the others by
+    their lowest rank.
 
     These are the classes that the critical one exchanges with along its pipeline, and then others from the lowest rank
     on, with their pipelines, while all have up to `most_spans` spans. Where one pipeline has more, it is shown alone,
@@ -58,7 +58,7 @@ def _notes(step: SimulatedStep, walks: Sequence[Walk], most_spans: int) -> dict[
 
 
 def _processes(walks: Sequence[Walk]) -> Iterator[Process]:
-    """The process of every shown rank class; those of one role that are shown alike share their spans."""
+    """Yield the process of every shown rank class; those of one role that are shown alike share their spans."""
     known: dict[tuple[int, bool], tuple[Span, ...]] = {}
     for walk in walks:
         pieces = walk.role, walk.by_call
@@ -75,7 +75,7 @@ def _processes(walks: Sequence[Walk]) -> Iterator[Process]:
 
 
 def _name(walk: Walk) -> str:
-    """A process for a reader: its place among the roles, and its ranks."""
+    """Return a process for a reader: its place among the roles, and its ranks."""
     at, members, ranks = walk.at, walk.members, ranges_text(walk.members)
     if len(ranks) > LONGEST_RANKS:
         ranks = f"{members[0]} and others"

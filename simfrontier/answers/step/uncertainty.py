@@ -73,8 +73,8 @@ class Waits:
 
 
 def sampled_waits(step: SimulatedStep, plan: str, num_samples: int, seed: int) -> Waits | None:
-    """The samples of `sampled_step_s`, and waiting in them; None where there are none, or neither devices nor launches
-    are known to differ."""
+    """Return the samples of `sampled_step_s`, and waiting in them; None where there are none, or neither devices nor
+    launches are known to differ."""
     spread = spread_of(step.pricing.machine, step.pricing.library)
     if num_samples == 0 or not (spread.speed_sd or spread.call_sd):
         return None
@@ -134,7 +134,7 @@ def _slowest_of_run(step: SimulatedStep, plan: str, draws: Draws, role: int, run
 
 
 def _noise(part: SegmentedProgram, plan: str, devices: int, draws: Draws) -> Floats:
-    """The noise of single calls by node [num_nodes, num_samples]; none of single kernels."""
+    """Return the noise of single calls by node [num_nodes, num_samples]; none of single kernels."""
     each = zip(part.program.ops, part.blocks, strict=True)
     calls = np.array([block is not None or not isinstance(op, Compute) for op, block in each], bool)
     place = () if part.role.at is None else part.role.at[1:]
@@ -163,13 +163,13 @@ def slowest(rank_class: NDArray[np.integer], representative: NDArray[np.integer]
 
 
 def band_of(samples: Floats) -> tuple[float, float, float]:
-    """The 90 % interval of samples with their median: the 5 %, the 50 % and the 95 % quantile."""
+    """Return the 90 % interval of samples with their median: the 5 %, the 50 % and the 95 % quantile."""
     low, middle, high = np.quantile(samples, QUANTILES).tolist()
     return low, middle, high
 
 
 def probability_faster(samples: Floats, others: Floats) -> float:
-    """The share of paired samples in which the first step takes less time; equal times count half."""
+    """Return the share of paired samples in which the first step takes less time; equal times count half."""
     return float(np.mean(samples < others) + 0.5 * np.mean(samples == others))
 
 
@@ -182,7 +182,7 @@ class Draws:
     num_samples: int
 
     def stream(self, *key: str | int) -> np.random.Generator:
-        """The stream of a thing; names are hashed, so that streams do not overlap."""
+        """Return the stream of a thing; names are hashed, so that streams do not overlap."""
         return np.random.default_rng(int.from_bytes(sha256(repr((self.seed, *key)).encode()).digest(), "big"))
 
     def of(self, *key: str | int) -> Floats:
@@ -224,6 +224,6 @@ def _error(step: SimulatedStep, spread: Spread, draws: Draws, kind: tuple[str | 
 
 
 def _normal_quantiles(shares: Floats) -> Floats:
-    """The standard normal's quantiles of an array (Wichura's AS 241, exact in the lower tail)."""
+    """Return the standard normal's quantiles of an array (Wichura's AS 241, exact in the lower tail)."""
     flat: list[float] = shares.ravel().tolist()
     return np.array(list(map(NormalDist().inv_cdf, flat))).reshape(shares.shape)

@@ -35,7 +35,7 @@ class RequiredBytes:
     num_bytes: Mapping[Key, Fraction]
 
     def total(self, boundary: str, purpose: str | None = None, part: Part | None = None) -> Fraction:
-        """The sum over everything that is not given."""
+        """Return the sum over everything that is not given."""
         return sum(
             (
                 size
@@ -87,13 +87,13 @@ def _crossings(op: Exchange, mesh: Mesh, boundary: str) -> Fraction:
 
 
 def _share_of_units(op: Collective, schedule: Schedule) -> Fraction:
-    """The share of all ranks that take part: those of one role of several, or all where the op spans roles."""
+    """Return the share of all ranks that take part: those of one role of several, or all where the op spans roles."""
     axis = axis_of_roles(schedule)
     return Fraction(1) if axis is None or axis in op.axes else Fraction(1, schedule.mesh[axis])
 
 
 def step_needs(schedule: Schedule) -> RequiredBytes:
-    """The needs of all collectives of a step, at every axis of the mesh.
+    """Return the needs of all collectives of a step, at every axis of the mesh.
 
     Every distinct op is looked at once and multiplied by how often it runs. The parts of a purpose sum to its total:
     `data`; `scales` of quantised codecs; `padding`; `fallback`, gradients that a plan which quantises gradients moves
@@ -132,7 +132,7 @@ def counted_ops(schedule: Schedule) -> list[tuple[int, Op, int]]:
 
 
 def counted_messages(schedule: Schedule) -> list[tuple[int, Collective | Exchange, int]]:
-    """The same for ops between ranks; what several roles share counts for the first of them alone."""
+    """Return the same for ops between ranks; what several roles share counts for the first of them alone."""
     return [
         (role, op, count)
         for role, op, count in counted_ops(schedule)
@@ -168,7 +168,8 @@ class MessageParts:
         return "data"
 
     def bytes_of(self, op: Collective | Exchange) -> dict[Part, Fraction]:
-        """The bytes of one call's messages by part; they sum to the messages, for an exchange to the larger one."""
+        """Return the bytes of one call's messages by part; they sum to the messages, for an exchange to the larger
+        one."""
         if isinstance(op, Exchange):
             return {"data": Fraction(max(exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh)))}
         out: dict[Part, Fraction] = {}

@@ -66,8 +66,8 @@ def _grids(scenario: Scenario, case: Case, axis: str) -> Iterator[dict[str, int]
 
 
 def _leaner(scenario: Scenario, case: Case, need: float) -> str:
-    """The setting of attention or checkpointing, or both, that saves most of what a case needs, and what is left;
-    nothing where none does. The fewest settings with which it fits, or which leave as little as all together."""
+    """Return the setting of attention or checkpointing, or both, that saves most of what a case needs, and what is
+    left; nothing where none does. The fewest settings with which it fits, or which leave as little as all together."""
     fused = {"attention": "fused"} if case.attention == "plain" else {}
     full = {"checkpointing": "full"} if case.checkpointing != "full" else {}
     tried = [changes for changes in (fused, full, {**fused, **full}) if changes]
@@ -98,7 +98,7 @@ def _need(scenario: Scenario, case: Case, changes: Mapping[str, Any]) -> float:
 
 
 def _changed(scenario: Scenario, case: Case, changes: Mapping[str, Any]) -> Case | None:
-    """The case with other options of the plan; None where they cannot be."""
+    """Return the case with other options of the plan; None where they cannot be."""
     options: Options = case.options.model_copy(update=changes)
     try:
         batch = scenario.at(case.devices).shared_batch(case.devices)

@@ -279,7 +279,7 @@ MOST_LISTED = 6  # times of steps in a note
 
 
 def different(perturbation: Perturbation, num_steps: int) -> tuple[tuple[int, int], ...]:
-    """The steps that differ from all before them, each with how many of the first `num_steps` are alike."""
+    """Return the steps that differ from all before them, each with how many of the first `num_steps` are alike."""
     if perturbation.calls_differ:
         return tuple((number, 1) for number in range(num_steps))
     last = min(perturbation.last_step + 1, num_steps - 1)
@@ -292,8 +292,8 @@ def different(perturbation: Perturbation, num_steps: int) -> tuple[tuple[int, in
 
 
 def mean_row(rows: Sequence[tuple[int, int, Row]], shown: int) -> Row:
-    """The row of several steps, of (step, how many are like it, its row): that of the step that is shown, with the mean
-    of each column over all of them as the column says, and a note of their times."""
+    """Return the row of several steps, of (step, how many are like it, its row): that of the step that is shown, with
+    the mean of each column over all of them as the column says, and a note of their times."""
     num_steps = sum(count for _, count, _ in rows)
     out = next(dict(row) for number, _, row in rows if number == shown)
     for column in RESULTS:
@@ -311,7 +311,7 @@ def mean_row(rows: Sequence[tuple[int, int, Row]], shown: int) -> Row:
 
 
 def _mean(column: Column, rows: Sequence[tuple[int, Row]], num_steps: int) -> float:
-    """The mean of a column over steps; of a rate all work over all time."""
+    """Return the mean of a column over steps; of a rate all work over all time."""
     if column.mean == "per step":
         return sum(count * float(row[column.name]) for count, row in rows) / num_steps
     step = "step_time_nominal_s" if column.name.endswith("_nominal") else "step_time_s"  # of which it is a rate

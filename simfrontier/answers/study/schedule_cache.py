@@ -24,13 +24,13 @@ from simfrontier.inputs.scenario import Case, Scenario
 
 
 def schedule_of(scenario: Scenario, plan: str, devices: int) -> Schedule:
-    """The schedule that a plan of a scenario means at a size. Raises InputError where one of its moves cannot be
+    """Return the schedule that a plan of a scenario means at a size. Raises InputError where one of its moves cannot be
     made."""
     return schedule_of_case(scenario, scenario.case(plan, devices))
 
 
 def schedule_of_case(scenario: Scenario, case: Case) -> Schedule:
-    """The schedule of a case of a scenario; InputError as above."""
+    """Return the schedule of a case of a scenario; InputError as above."""
     try:
         return build(case.workload, case.plan, case.mesh, case.engine, case.grad_accum)
     except InputError as error:
@@ -69,12 +69,12 @@ class ScheduleCache:
     known: dict[Hashable, BuiltSchedule] = field(default_factory=dict)
 
     def get(self, scenario: Scenario, plan: str, devices: int) -> BuiltSchedule:
-        """The schedule of a plan at a size. Raises InputError where one of its moves cannot be made, and
+        """Return the schedule of a plan at a size. Raises InputError where one of its moves cannot be made, and
         SimfrontierError if its check finds anything."""
         return self.of_case(scenario, scenario.case(plan, devices))
 
     def of_case(self, scenario: Scenario, case: Case) -> BuiltSchedule:
-        """The schedule of a case of a scenario; errors as above."""
+        """Return the schedule of a case of a scenario; errors as above."""
         work = case.workload
         structure: Hashable = structure_of(work, case.plan, case.mesh, case.engine, case.grad_accum)
         if case.plan.pipeline is not None:

@@ -97,7 +97,8 @@ class Digests:
         return {text: contents for text, contents in found if contents is not None}
 
     def _contents(self, folder: str, text: str, depth: int) -> str | None:
-        """The digest of the file that a text names and of those that it names itself; None where it names none."""
+        """Return the digest of the file that a text names and of those that it names itself; None where it names
+        none."""
         if (folder, text) not in self._known:
             self._known[folder, text] = None  # a file that names itself adds nothing
             path = next((path for path in (Path(folder) / text, Path(text)) if os.path.isfile(path)), None)
@@ -119,7 +120,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _tables(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; none of one that cannot be read."""
+    """Return the tables of a TOML file; none of one that cannot be read."""
     try:
         return read_toml(path, "file")
     except InputError:
@@ -128,7 +129,7 @@ def _tables(path: Path) -> dict[str, Any]:
 
 @cache
 def _catalogs() -> str:
-    """The digest of all catalogs of simfrontier."""
+    """Return the digest of all catalogs of simfrontier."""
     files = sorted(Path(__file__).parents[2].rglob("catalog/*.toml"))
     return digest_of([path.read_text(encoding="utf-8") for path in files])
 

@@ -77,7 +77,7 @@ def neighbour_of(scenario: Scenario, num_devices: int) -> Neighbour | None:
 
 
 def _nodes(machine: Machine, num_devices: int, others: Machine, other_devices: int) -> Ints:
-    """The nodes of the other job, by their numbers in the machine."""
+    """Return the nodes of the other job, by their numbers in the machine."""
     per_node = machine.devices_per_node
     mine, needed = nodes_of_job(machine, -(-num_devices // per_node)), -(-other_devices // per_node)
     count = len(machine.job_nodes.group_of) or machine.num_nodes
@@ -228,7 +228,8 @@ class SimulatedCase:
         return None if self.samples_s is None else band_of(self.samples_s)
 
     def of_samples(self, number: int) -> float | str:
-        """The low end (0), the median (1) or the high end (2) of the 90 % interval in seconds; "" without samples."""
+        """Return the low end (0), the median (1) or the high end (2) of the 90 % interval in seconds; "" without
+        samples."""
         return "" if self._band is None else self._band[number]
 
     @property
@@ -278,7 +279,7 @@ def write_simulated(scenario: Scenario, name: str, step: SimulatedStep, folder: 
 
 
 def notes_of(scenario: Scenario) -> dict[str, str]:
-    """The notes of a simulated trace about its scenario."""
+    """Return the notes of a simulated trace about its scenario."""
     notes = {"scenario": scenario.name}
     if scenario.file.library.calibration:
         notes[CALIBRATION] = Path(scenario.file.library.calibration).name

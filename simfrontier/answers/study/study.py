@@ -93,7 +93,7 @@ def run_case(
 
 
 def advised(scenario: Scenario, case: Case, outcome: PlanOutcome) -> PlanOutcome:
-    """The outcome of a case with advice on its grid and its memory."""
+    """Return the outcome of a case with advice on its grid and its memory."""
     return replace(outcome, advice=advice_on(scenario, case, int(outcome.row["peak_memory_bytes"]), outcome.at_peak))
 
 
@@ -144,11 +144,11 @@ class Study:
     outcomes: tuple[PlanOutcome, ...]
 
     def of(self, plan: str) -> list[PlanOutcome]:
-        """The outcomes of one plan, in the scenario's order of sizes."""
+        """Return the outcomes of one plan, in the scenario's order of sizes."""
         return [outcome for outcome in self.outcomes if outcome.plan == plan]
 
     def frame(self) -> pd.DataFrame:
-        """The rows as a table for notebooks; what is empty because a plan does not fit is NaN."""
+        """Return the rows as a table for notebooks; what is empty because a plan does not fit is NaN."""
         import pandas as pd
 
         table = pd.DataFrame([outcome.row for outcome in self.outcomes])
@@ -210,8 +210,8 @@ def _outcome(
 
 
 def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutcome]:
-    """The outcomes with the columns that compare rows: efficiency against the plan's smallest size, speed-up against
-    the first plan."""
+    """Return the outcomes with the columns that compare rows: efficiency against the plan's smallest size, speed-up
+    against the first plan."""
     first = next(iter(scenario.plans))
     fitting = [outcome for outcome in outcomes if outcome.row["fits"]]
     rate = {(o.plan, o.devices): float(o.row["tflops_per_device"]) for o in fitting}  # models may grow with sizes

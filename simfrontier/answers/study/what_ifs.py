@@ -104,7 +104,7 @@ class WhatIfs:
 
 
 def _with_ends(given: Mapping[str, Floats]) -> dict[str, Floats]:
-    """The variations, and for each key two more that differ in it alone: its least and its greatest value."""
+    """Return the variations, and for each key two more that differ in it alone: its least and its greatest value."""
     if len({len(values) for values in given.values()}) != 1 or not all(map(len, given.values())):
         return dict(given)  # which is refused
     keys = list(given)
@@ -115,8 +115,8 @@ def _with_ends(given: Mapping[str, Floats]) -> dict[str, Floats]:
 
 
 def _unseen(prices: VariedPrices, schedule: Schedule, keys: Sequence[str], first: int) -> tuple[str, ...]:
-    """The keys that change the time alone of no op, such as what ops take of each other's links: nothing tells their
-    variations apart. From `first` on there are two variations for each key, which differ in it alone."""
+    """Return the keys that change the time alone of no op, such as what ops take of each other's links: nothing tells
+    their variations apart. From `first` on there are two variations for each key, which differ in it alone."""
     times = np.concatenate([prices.alone_s(op)[:, first : first + 2 * len(keys)] for op in schedule.ops])
     is_same = (times[:, 0::2] == times[:, 1::2]).all(axis=0)
     return tuple(key for key, same in zip(keys, is_same.tolist(), strict=True) if same)

@@ -90,7 +90,8 @@ class Search:
         )
 
     def ask(self, count: int) -> list[tuple[Value, ...]]:
-        """The next points, a value for each axis. Results of all that were asked for before have to be told first."""
+        """Return the next points, a value for each axis. Results of all that were asked for before have to be told
+        first."""
         space = {axis.key: _distribution(axis) for axis in self.axes}
         self._asked = [self._study.ask(space) for _ in range(count)]
         return [tuple(_value(axis, trial.params[axis.key]) for axis in self.axes) for trial in self._asked]

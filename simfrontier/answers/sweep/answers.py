@@ -56,7 +56,8 @@ class GoalAnswer:
 
 
 def goal_values(folder: Path, goal: GoalTable, num_points: int) -> list[float]:
-    """The goal at each point of a data set, in order; nan where a point has none: it was refused, or does not fit."""
+    """Return the goal at each point of a data set, in order; nan where a point has none: it was refused, or does not
+    fit."""
     best = "max" if goal.best == "most" else "min"
     rows = read_rows(folder, ("point", "plan", "devices", goal.column)).to_pandas().dropna(subset=[goal.column])
     if goal.devices is not None:
@@ -74,13 +75,13 @@ def goal_values(folder: Path, goal: GoalTable, num_points: int) -> list[float]:
 
 
 def best_of(values: Sequence[float], goal: GoalTable) -> float:
-    """The best of some values of a goal; nan without one that is known."""
+    """Return the best of some values of a goal; nan without one that is known."""
     known = [value for value in values if not math.isnan(value)]
     return (max if goal.best == "most" else min)(known, default=math.nan)
 
 
 def goal_answer(study: SweepStudy, folder: Path, num_points: int) -> GoalAnswer | None:
-    """The answer of a data set; None of a study without a goal."""
+    """Return the answer of a data set; None of a study without a goal."""
     goal = study.file.goal
     if goal is None:
         return None
@@ -138,12 +139,13 @@ def write_goal(answer: GoalAnswer | None, folder: Path) -> None:
 
 
 def goal_document(answer: GoalAnswer) -> dict[str, Any]:
-    """The answer as JSON holds it."""
+    """Return the answer as JSON holds it."""
     return asdict(answer)
 
 
 def read_goal(folder: Path) -> GoalAnswer | None:
-    """The answer in the folder of a data set; None where there is none. Raises InputError for what is damaged."""
+    """Return the answer in the folder of a data set; None where there is none. Raises InputError for what is
+    damaged."""
     path = folder / GOAL
     if not path.exists():
         return None

@@ -52,7 +52,7 @@ def quantiles(table: SamplesTable, shares: Sequence[float] | Floats) -> Floats:
 
 
 def _frozen(table: SamplesTable, is_log: bool) -> Any:
-    """The distribution of scipy: of logarithms where `is_log`."""
+    """Return the distribution of scipy: of logarithms where `is_log`."""
     from scipy import stats
 
     low, high = (None if end is None else math.log(end) if is_log else end for end in (table.low, table.high))
@@ -160,7 +160,7 @@ def number_of(number: float, whole: bool) -> float | int:
 
 
 def searched_axes(tables: Sequence[AxisTable]) -> tuple[SampledAxis, ...]:
-    """The axes of a study that searches, all of which are searched over. Raises InputError."""
+    """Return the axes of a study that searches, all of which are searched over. Raises InputError."""
     out = []
     for made, number in _each(tables):
         if not isinstance(made, SampledAxis) or (made.between is None and not made.among):
@@ -173,7 +173,8 @@ def searched_axes(tables: Sequence[AxisTable]) -> tuple[SampledAxis, ...]:
 
 
 def axes_of(tables: Sequence[AxisTable], sampling: SamplingTable | None) -> tuple[Axis, ...]:
-    """The axes of a study, those sampled together as one at the place of the first of them. Raises InputError."""
+    """Return the axes of a study, those sampled together as one at the place of the first of them. Raises
+    InputError."""
     made = list(_each(tables))
     together = [axis for axis, _ in made if isinstance(axis, SampledAxis)]
     if together and sampling is None:
@@ -191,7 +192,7 @@ def axes_of(tables: Sequence[AxisTable], sampling: SamplingTable | None) -> tupl
 
 
 def _each(tables: Sequence[AxisTable]) -> Iterator[tuple[Axis | SampledAxis, int]]:
-    """The axis of each table, and its number. Raises InputError, also for a key that stands twice."""
+    """Yield the axis of each table, and its number. Raises InputError, also for a key that stands twice."""
     seen: set[str] = set()
     for number, table in enumerate(tables):
         try:
@@ -243,7 +244,7 @@ def _of_one_key(table: AxisTable, key: str, number: int) -> Axis | SampledAxis:
 
 
 def _numbers(table: AxisTable) -> Floats:
-    """The numbers of a range, at equal distances or ratios."""
+    """Return the numbers of a range, at equal distances or ratios."""
     if table.range is not None:
         return _range(table.range)
     assert table.log_range is not None, "the only other way"
@@ -335,7 +336,7 @@ def _fault(document: Mapping[str, Any], where: str, settings: Settings) -> Input
 
 
 def _told(fault: InputError, axis: Axis, number: int, where: str) -> InputError:
-    """The fault of a value at its place in the study."""
+    """Return the fault of a value at its place in the study."""
     got = ", ".join(f"{key} = {shown(value)}" for key, value in zip(axis.keys, axis.rows[number], strict=True))
     place = ("sampling",) if axis.number is None else ("axes", axis.number)
     inner = fault.outside(where)
@@ -344,8 +345,8 @@ def _told(fault: InputError, axis: Axis, number: int, where: str) -> InputError:
 
 
 def _tried(axis: Axis) -> list[int]:
-    """The numbers of the rows that are tried: all, or of many one with each text, and those with the smallest and the
-    largest number of each key."""
+    """Return the numbers of the rows that are tried: all, or of many one with each text, and those with the smallest
+    and the largest number of each key."""
     if axis.count <= MOST_TRIED:
         return list(range(axis.count))
     chosen = {0}

@@ -39,7 +39,7 @@ def result_schema() -> pa.Schema:
 
 
 def data_schema(study: SweepStudy) -> pa.Schema:
-    """The columns of a study's data set: point, digest, scenario, its axes, then results and error."""
+    """Return the columns of a study's data set: point, digest, scenario, its axes, then results and error."""
     import pyarrow as pa
 
     results = result_schema()
@@ -52,7 +52,7 @@ def data_schema(study: SweepStudy) -> pa.Schema:
 
 
 def _cell(value: Value, kind: pa.DataType) -> Any:
-    """A value as it stands in a column of an axis."""
+    """Return a value as it stands in a column of an axis."""
     import pyarrow as pa
 
     return value if isinstance(value, str) or kind != pa.string() else json.dumps(value, ensure_ascii=False)
@@ -127,7 +127,7 @@ def _refuse_columns(found: pa.Schema, where: str) -> None:
 
 
 def manifest_of(folder: Path) -> dict[str, Any]:
-    """The manifest of a data set. Raises InputError for a folder that holds none."""
+    """Return the manifest of a data set. Raises InputError for a folder that holds none."""
     if not (folder / MANIFEST).is_file():
         text = "no data set of a sweep, or one that is not whole yet; allowed: a folder that simfrontier sweep has made"
         raise InputError(text, where=str(folder))
@@ -220,5 +220,5 @@ def _write_rows(study: SweepStudy, digests: Sequence[str], store: ResultStore, p
 
 
 def _first_line(error: Exception) -> str:
-    """The first line of what a library says."""
+    """Return the first line of what a library says."""
     return str(error).partition("\n")[0][:200]

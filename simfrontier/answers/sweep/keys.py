@@ -52,7 +52,7 @@ def is_of_plan(key: str, plan: str) -> bool:
 
 
 def _at_any_size(key: str) -> list[str]:
-    """The parts of a key, without the size that `at.SIZE.` is for."""
+    """Return the parts of a key, without the size that `at.SIZE.` is for."""
     parts = key.split(".")
     return parts[2:] if parts[0] == "at" and len(parts) > 2 else parts
 
@@ -94,7 +94,7 @@ def _is_of_a_file(path: Sequence[str]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A value as filters see it: the one entry of a list of one."""
+    """Return a value as filters see it: the one entry of a list of one."""
     if isinstance(value, list | tuple):
         return value[0] if len(value) == 1 else list(value)
     return value
@@ -196,7 +196,7 @@ def _is_allowed(node: ast.AST) -> bool:
 
 
 def _key(node: ast.AST) -> str | None:
-    """The key that a part of a filter is, if it is one."""
+    """Return the key that a part of a filter is, if it is one."""
     match node:
         case ast.Name(id=name) if name not in WORDS:
             return name

@@ -114,7 +114,7 @@ class Rounds:
 
 
 def _digests(study: SweepStudy) -> list[str]:
-    """The digests of all points."""
+    """Return the digests of all points."""
     of = Digests()
     digests = [of.of(study.setting_of(point)) for point in study.points()]
     if study.file.replay:
@@ -123,7 +123,7 @@ def _digests(study: SweepStudy) -> list[str]:
 
 
 def _first_of_each(study: SweepStudy, digests: Sequence[str], left: set[str]) -> Iterator[Keyed]:
-    """The first point of each digest that is left."""
+    """Yield the first point of each digest that is left."""
     for point, digest in zip(study.points(), digests, strict=True):
         if digest in left:
             left.remove(digest)

@@ -68,7 +68,7 @@ class SweepStudy:
         return tuple(key for axis in self.axes for key in axis.keys)
 
     def points(self) -> Iterator[Point]:
-        """The points that pass the filters, in order: scenario by scenario; the last axis moves first. Raises
+        """Yield the points that pass the filters, in order: scenario by scenario; the last axis moves first. Raises
         InputError where a filter cannot be computed for one."""
         number = 0
         for source in self.sources.values():
@@ -88,11 +88,11 @@ class SweepStudy:
         )
 
     def with_points(self, rows: Sequence[tuple[Value, ...]]) -> SweepStudy:
-        """The study of a search with the points that were asked for: values of its keys."""
+        """Return the study of a search with the points that were asked for: values of its keys."""
         return replace(self, axes=(Axis(keys=self.keys, rows=rows),), count=len(self.sources) * len(rows))
 
     def with_samples(self, count: int) -> SweepStudy:
-        """The study sampled so often, where it says how it is sampled."""
+        """Return the study sampled so often, where it says how it is sampled."""
         assert self.file.sampling is not None, "a study that is sampled"
         file = self.file.model_copy(update={"sampling": self.file.sampling.model_copy(update={"count": count})})
         axes = axes_of(file.axes, file.sampling)
@@ -112,7 +112,8 @@ class SweepStudy:
         return value_of(self._scenario_of(source, settings), settings, key)
 
     def _scenario_of(self, source: Source, settings: Settings) -> Scenario:
-        """The scenario with the machine, library and stack of a point; where these are refused, that of the study."""
+        """Return the scenario with the machine, library and stack of a point; where these are refused, that of the
+        study."""
         axes = {key: settings[key] for key in OF_FILES if key in settings and key not in self.settings}
         if not axes:
             return source.scenario
@@ -150,7 +151,7 @@ def load_study(path: str | Path) -> SweepStudy:
 
 
 def study_of(document: Mapping[str, Any], where: str, text: str = "") -> SweepStudy:
-    """A checked study out of a document that was read from `where`."""
+    """Return a checked study out of a document that was read from `where`."""
     file = typed(document, StudyFile, where)
     try:
         return _resolved(file, where, text)
@@ -217,7 +218,7 @@ def _faults(file: StudyFile) -> Iterator[tuple[bool, Key, str]]:
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Value]]:
-    """The settings of a table, by dotted keys; those of tables in it, too."""
+    """Yield the settings of a table, by dotted keys; those of tables in it, too."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{before}{name}.")
@@ -234,7 +235,7 @@ def _filters(file: StudyFile) -> Iterator[Filter]:
 
 
 def _sources(file: StudyFile, where: str, settings: Settings) -> dict[str, Source]:
-    """The study's scenarios by their paths, with the settings of all points."""
+    """Return the study's scenarios by their paths, with the settings of all points."""
     sources: dict[str, Source] = {}
     names: dict[str, str] = {}
     for number, name in enumerate(file.scenarios):
@@ -269,5 +270,5 @@ def _source(file: StudyFile, path: str, settings: Settings) -> Source:
 
 
 def _of_plans(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document of which some plans were chosen, without the tables that may compare them with others."""
+    """Return a document of which some plans were chosen, without the tables that may compare them with others."""
     return {name: table for name, table in document.items() if name not in ("published", "sensitivity")}

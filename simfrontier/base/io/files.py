@@ -40,17 +40,17 @@ _SOURCED: Final = {"value", "kind", "source"}
 
 
 def read_toml(path: Path, title: str) -> dict[str, Any]:
-    """The document in a file; `title`, what it should be, is for the message. Raises InputError."""
+    """Return the document in a file; `title`, what it should be, is for the message. Raises InputError."""
     return toml_of(text_of(path, title, "TOML file"), str(path))
 
 
 def read_json(path: Path, title: str) -> Any:
-    """The value in a file; `title`, what it should be, is for the message. Raises InputError."""
+    """Return the value in a file; `title`, what it should be, is for the message. Raises InputError."""
     return json_of(text_of(path, title), str(path), title)
 
 
 def toml_of(text: str, where: str) -> dict[str, Any]:
-    """The document that a text of the file `where` describes. Raises InputError."""
+    """Return the document that a text of the file `where` describes. Raises InputError."""
     try:
         return copy.deepcopy(_toml(text))
     except (ValueError, RecursionError) as error:
@@ -59,15 +59,15 @@ def toml_of(text: str, where: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)  # variations of a scenario read the same machine and library
 def _toml(text: str) -> dict[str, Any]:
-    """The document, which is nobody's own. Raises ValueError or RecursionError."""
+    """Return the document, which is nobody's own. Raises ValueError or RecursionError."""
     document = tomllib.loads(text)
     refuse_unfit(document)
     return document
 
 
 def json_of(text: str, where: str, title: str, number: Callable[[str], object] | None = None) -> Any:
-    """The same of JSON; `number` parses a number with a fraction or an exponent (default: a float), and may raise
-    ValueError. NaN and Infinity are no numbers of JSON."""
+    """Return the same of JSON; `number` parses a number with a fraction or an exponent (default: a float), and may
+    raise ValueError. NaN and Infinity are no numbers of JSON."""
     try:
         return json.loads(text, parse_float=number, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
@@ -127,8 +127,8 @@ def _no_constant(text: str) -> Never:
 
 
 def frozen(document: object) -> Hashable:
-    """A document as a value that can be a key: tables as sets of pairs, lists as tuples, and others with their types,
-    so that 1, 1.0 and true stay apart."""
+    """Return a document as a value that can be a key: tables as sets of pairs, lists as tuples, and others with their
+    types, so that 1, 1.0 and true stay apart."""
     if isinstance(document, Mapping):
         return frozenset((name, frozen(value)) for name, value in document.items())
     if isinstance(document, list | tuple):
@@ -138,7 +138,7 @@ def frozen(document: object) -> Hashable:
 
 
 def headed(value: Any, title: str, form: str, version: int, where: str) -> dict[str, Any]:
-    """The other keys of a document that is of this form and version. Raises InputError."""
+    """Return the other keys of a document that is of this form and version. Raises InputError."""
     if not isinstance(value, dict):
         raise InputError(f"not a {title}: {wrong(value, 'a table')}", where=where)
     if value.get("format") != form:
@@ -159,8 +159,8 @@ def on_base(
     settle: Callable[[Document, Document], Document] = lambda merged, _: merged,
     above: tuple[str, ...] = (),
 ) -> Document:
-    """A document with all that it leaves to its `base`, one of the `names` of a catalog of `what`s: table by table;
-    what has a source is taken as a whole, with its own source. Raises InputError.
+    """Return a document with all that it leaves to its `base`, one of the `names` of a catalog of `what`s: table by
+    table; what has a source is taken as a whole, with its own source. Raises InputError.
 
     `folder`: of the file, from which a base may also be a file of one's own, by a path that ends in .toml. `settle`
     makes of a merged document, and of the one that is on the base, what is taken. `above`: files that are on this one.
@@ -233,7 +233,7 @@ def _before(text: str, at: int) -> str:
 
 
 def _prefix_pattern(prefix: str) -> str:
-    """A regular expression for a prefix with any numbers; possessive, so that it takes linear time."""
+    """Return a regular expression for a prefix with any numbers; possessive, so that it takes linear time."""
     return _NUMBER.sub(lambda _: r" *+[0-9]++", re.escape(prefix))
 
 
@@ -246,17 +246,17 @@ def left_out(counts: Mapping[str, int], noun: str = "record") -> tuple[str, ...]
 
 
 def toml_key(name: str) -> str:
-    """A key, in quotation marks where it needs them."""
+    """Return a key, in quotation marks where it needs them."""
     return name if _BARE.fullmatch(name) else _quoted(name)
 
 
 def toml_number(value: float) -> str:
-    """A number that is not whole, or is meant as one."""
+    """Return a number that is not whole, or is meant as one."""
     return repr(float(value))  # the shortest text that reads back as the same number: 1e-05, 0.012
 
 
 def toml_value(value: Any) -> str:
-    """A value on one line: numbers exactly, tables inline. Raises TypeError for what TOML does not have."""
+    """Return a value on one line: numbers exactly, tables inline. Raises TypeError for what TOML does not have."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -282,9 +282,9 @@ def _quoted(value: str) -> str:
 def toml_document(
     document: Mapping[str, Any], remarks: Mapping[str, str] | None = None, width: int | None = None
 ) -> str:
-    """The document as text; a number with its source is a value. `remarks`: comments above tables, by dotted name.
-    Lists longer than `width` characters have a line for each element. Raises TypeError for what TOML does not have,
-    such as None."""
+    """Return the document as text; a number with its source is a value. `remarks`: comments above tables, by dotted
+    name. Lists longer than `width` characters have a line for each element. Raises TypeError for what TOML does not
+    have, such as None."""
     return "\n".join(_table_lines(document, (), remarks or {}, width)).strip("\n") + "\n"
 
 

@@ -85,7 +85,7 @@ SOURCED: Final = Sourced()
 
 
 def _value(table: dict[str, Any]) -> Any:
-    """The number of a table that has the right form."""
+    """Return the number of a table that has the right form."""
     value, ends = table["value"], [table[key] for key in ("low", "high") if key in table]
     if len(ends) == 1:
         raise PydanticCustomError("said", "got one end of an interval, allowed: low and high, or neither")

@@ -29,7 +29,7 @@ class Node:
         return Node(self.value[name], self.where, (*self.at, name))
 
     def keys(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, Node]:
-        """The members of an object with exactly these keys."""
+        """Return the members of an object with exactly these keys."""
         members = self.members()
         for name, member in members.items():
             if name not in required and name not in optional:
@@ -45,7 +45,7 @@ class Node:
         return {name: self.key(name) for name in self.value}
 
     def member(self, name: str) -> Node:
-        """A member that has to be there, of an object that may have others."""
+        """Return a member that has to be there, of an object that may have others."""
         if name not in self.members():
             raise InputError("missing", where=self.where, key=(*self.at, name))
         return self.key(name)
@@ -63,7 +63,7 @@ class Node:
         return self.value
 
     def name(self) -> str:
-        """A text of at least one character."""
+        """Return a text of at least one character."""
         return self.text() or self.wrong("a text of at least one character")
 
     def choice(self, allowed: Collection[str]) -> Any:
@@ -73,7 +73,7 @@ class Node:
         return text
 
     def whole(self, least: int | None = None, most: int | None = None) -> int:
-        """A whole number of at least `least` and at most `most`."""
+        """Return a whole number of at least `least` and at most `most`."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
             self.wrong("a whole number")
         if (least is not None and self.value < least) or (most is not None and self.value > most):

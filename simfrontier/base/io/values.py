@@ -42,7 +42,7 @@ _WORDS: Final[Mapping[str, str]] = {  # what each rule allows; the names in brac
 
 
 def typed(document: object, form: type[T], where: str = "", key: Key = ()) -> T:
-    """The value of class `form` that a document (of TOML or JSON) describes: every key known, no type converted.
+    """Return the value of class `form` that a document (of TOML or JSON) describes: every key known, no type converted.
 
     Raises InputError of the file `where` and the place below `key`: got, allowed, nearest.
     """
@@ -57,7 +57,7 @@ def typed(document: object, form: type[T], where: str = "", key: Key = ()) -> T:
 
 
 def checked(values: Mapping[str, Any], form: type[BaseModel], key: Key = ()) -> Any:
-    """The same of values that are the program's own already, for a pydantic model. Raises InputError."""
+    """Return the same of values that are the program's own already, for a pydantic model. Raises InputError."""
     try:
         return form.model_validate(values)
     except ValidationError as error:
@@ -72,8 +72,8 @@ def _reader(form: Any) -> Callable[[bytes], Any]:
 
 
 def fault_of(error: ValidationError, form: Any, skipped: int = 0) -> InputError:
-    """The first of pydantic's faults; a misspelt key comes before the key that it leaves missing. `skipped`: parts of
-    its path before the form."""
+    """Return the first of pydantic's faults; a misspelt key comes before the key that it leaves missing. `skipped`:
+    parts of its path before the form."""
     given = error.errors(include_url=False)
     faulty = {fault["loc"][:length] for fault in given for length in range(len(fault["loc"]))}  # what holds the places
     faults = [fault for fault in given if fault["loc"] not in faulty]  # a list with a fault in it is not one too few
@@ -127,7 +127,7 @@ def _ends(mark: object) -> Iterator[tuple[str, Any]]:
 
 
 def _needed(form: Any) -> tuple[str, ...]:
-    """The keys that a table must have; all of them where it needs none."""
+    """Return the keys that a table must have; all of them where it needs none."""
     form, keys = _bare(form), _keys(form)
     if form is Sourced:
         return SOURCED_KEYS
@@ -142,7 +142,7 @@ def _needed(form: Any) -> tuple[str, ...]:
 
 
 def _keys(form: Any) -> tuple[str, ...]:
-    """The keys that a table may have."""
+    """Return the keys that a table may have."""
     form = _bare(form)
     if form is Sourced:
         return (*SOURCED_KEYS, "low", "high")
@@ -173,7 +173,7 @@ def _alternatives(form: Any) -> list[Any]:
 
 
 def _bare(form: Any) -> Any:
-    """A type without what may be absent and without bounds; `Sourced` where it is marked so."""
+    """Return a type without what may be absent and without bounds; `Sourced` where it is marked so."""
     (form, *_) = _alternatives(form)
     if _marks(form, Sourced):
         return Sourced
@@ -181,7 +181,7 @@ def _bare(form: Any) -> Any:
 
 
 def _number(form: Any) -> Any:
-    """The type of the number in a table that carries its source."""
+    """Return the type of the number in a table that carries its source."""
     (form, *_) = _alternatives(form)
     return Annotated[
         (form.__origin__, *(mark for mark in form.__metadata__ if not isinstance(mark, Sourced)), "number")
@@ -189,8 +189,8 @@ def _number(form: Any) -> Any:
 
 
 def _followed(location: Key, form: Any) -> tuple[Key, Any]:
-    """The place in the file that pydantic means, and the type that belongs there: field by field through tables, value
-    by value through dicts and lists. pydantic names keys' faults and which of several types it tried, too."""
+    """Return the place in the file that pydantic means, and the type that belongs there: field by field through tables,
+    value by value through dicts and lists. pydantic names keys' faults and which of several types it tried, too."""
     key: list[str | int] = []
     for part in location:
         if len(_alternatives(form)) > 1:

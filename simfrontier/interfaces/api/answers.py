@@ -84,12 +84,13 @@ def compare(
 
 
 def read_scenario(scenario: Scenario | str | Path) -> Scenario:
-    """The scenario, read where it is the path of a file."""
+    """Return the scenario, read where it is the path of a file."""
     return scenario if isinstance(scenario, Scenario) else load(scenario)
 
 
 def case_named(scenario: Scenario, plan: str | None, devices: int | None) -> tuple[str, int]:
-    """A plan and a size, by default the scenario's first and its largest. Raises InputError for a plan it has not."""
+    """Return a plan and a size, by default the scenario's first and its largest. Raises InputError for a plan it has
+    not."""
     name = given.name(plan) or next(iter(scenario.plans))
     size = given.size(devices)
     if name not in scenario.plans:

@@ -90,7 +90,7 @@ def _tables(plans: Plans) -> dict[str, dict[str, Any]]:
 
 
 def _table(name: str, plan: OnePlan) -> dict[str, Any]:
-    """The table of a plan."""
+    """Return the table of a plan."""
     match plan:
         case str():
             return {"family": plan}

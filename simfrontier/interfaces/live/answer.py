@@ -37,7 +37,8 @@ MOST_ANSWERS: Final = 60  # that are kept: of some half a megabyte each
 
 
 def step_view(machine: Machine, plan: str, step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, Any]:
-    """The step on the rank that ends last, as JSON has it; times in microseconds, shares of links of `whole_link`."""
+    """Return the step on the rank that ends last, as JSON has it; times in microseconds, shares of links of
+    `whole_link`."""
     spans, moved = spans_of(Walk(step=step, cls=step.critical)), traffic(step)
     use, loads = link_use(step, moved, "name", DRAWN_PARTS), node_links(step, moved)
     memory = fullest(step, peaks)
@@ -126,7 +127,7 @@ class Worker:
         return found
 
     def scenario(self, plan: str, state: LiveState) -> Scenario:
-        """The scenario of a state, with what its plan searches for decided."""
+        """Return the scenario of a state, with what its plan searches for decided."""
         if self._at is None or self._at[0].places != state.places:
             self._at = state, scenario_at(self.base, self.controls, state)
         scenario, size = self._at[1], self._at[1].file.run.devices[0]
@@ -144,7 +145,7 @@ def outcome(worker: PerProcess[Worker], plan: str, state: LiveState) -> study.Pl
 
 
 def step_of(worker: PerProcess[Worker], plan: str, state: LiveState) -> dict[str, Any]:
-    """The step of a plan as the page draws it."""
+    """Return the step of a plan as the page draws it."""
     found = worker.here.simulated(plan, state)
     return step_view(worker.here.base.machine, plan, found.step, found.built.peaks)
 
@@ -233,7 +234,7 @@ class Answerer:
 
 
 def _rates(view: StudyView, outcome: study.PlanOutcome) -> dict[str, Any]:
-    """The rate of a plan with its band, and the parts of its step; why it does not fit, where it does not."""
+    """Return the rate of a plan with its band, and the parts of its step; why it does not fit, where it does not."""
     row = result_row(outcome)
     made: dict[str, Any] = {"plan": outcome.plan, "colour": view.marks[outcome.plan].colour, "fits": row["fits"]}
     if not row["fits"]:

@@ -27,7 +27,7 @@ HOST: Final = "127.0.0.1"  # other machines are not answered
 
 
 def app_of(answerer: Answerer) -> Starlette:
-    """The application: `/` is the page, `/answer` what it shows of a state (the query of its link),
+    """Return the application: `/` is the page, `/answer` what it shows of a state (the query of its link),
     `/scenario.toml` the state as a scenario file."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -114,8 +114,8 @@ def _announce(server: Any, announce: Callable[[str], None], address: str) -> Non
 
 
 def live_page(scenario: Scenario, controls: Sequence[Any], moves: Mapping[str, Sequence[str]]) -> str:
-    """The page of a scenario, which loads nothing from anywhere. `controls`: `live.state.Control`; `moves`: texts of
-    a control's values in a link."""
+    """Return the page of a scenario, which loads nothing from anywhere. `controls`: `live.state.Control`; `moves`:
+    texts of a control's values in a link."""
     return render(
         "pages/live.html.j2",
         title=scenario.file.title,

@@ -45,8 +45,8 @@ class Control:
 
 
 def controls_of(scenario: Scenario) -> tuple[Control, ...]:
-    """The controls of a scenario, in the order of the page. Those that would change nothing are left out, and those of
-    settings that it has for each size by itself."""
+    """Return the controls of a scenario, in the order of the page. Those that would change nothing are left out, and
+    those of settings that it has for each size by itself."""
     by_size = list(scenario.document.get("at", {}).values())
     found = [control for control in _all(scenario) if len(control.values) > 1]
     return tuple(control for control in found if not any(has(table, path_of(control.key)) for table in by_size))
@@ -108,8 +108,8 @@ def _control(key: str, label: str, kind: Kind, values: Sequence[Any], words: Seq
 
 
 def _stack_words(name: str, runs: Sequence[str], plans: Collection[str]) -> str:
-    """A stack, with the plans that it runs where these are not all; the others are simulated as if it did. Empty: the
-    scenario names none."""
+    """Return a stack, with the plans that it runs where these are not all; the others are simulated as if it did.
+    Empty: the scenario names none."""
     if not name:
         return "of each plan: what people run it with"
     if name == NONE:
@@ -154,12 +154,12 @@ def state_of(query: Mapping[str, str], controls: Sequence[Control], plans: Seque
 
 
 def shown(value: Any) -> str:
-    """A value in a link."""
+    """Return a value in a link."""
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
 
 
 def scenario_at(base: Scenario, controls: Sequence[Control], state: LiveState) -> Scenario:
-    """The scenario with everything that was moved, at one size. Raises InputError where it cannot be."""
+    """Return the scenario with everything that was moved, at one size. Raises InputError where it cannot be."""
     values = {control.key: control.values[state.places.get(control.key, control.at)] for control in controls}
     size = values.pop(DEVICES, max(base.file.run.devices))
     settings = {key: values[key] for key in state.places if key in values}
@@ -170,6 +170,6 @@ def scenario_at(base: Scenario, controls: Sequence[Control], state: LiveState) -
 
 
 def scenario_file(base: Scenario, controls: Sequence[Control], state: LiveState) -> str:
-    """The same as the text of a scenario file, which says where it comes from."""
+    """Return the same as the text of a scenario file, which says where it comes from."""
     beside = comment(f"Saved by simfrontier serve from {base.where}; the files that it names are beside that one.")
     return f"{beside}\n{toml_document(scenario_at(base, controls, state).document)}"

@@ -47,8 +47,8 @@ class CompressedPlan:
 
 
 def compression_of(view: StudyView) -> dict[str, Any] | None:
-    """The plans with tensor and pipeline parallelism at the largest size, and the bytes that they send; None where no
-    plan compresses or widens its messages.
+    """Return the plans with tensor and pipeline parallelism at the largest size, and the bytes that they send; None
+    where no plan compresses or widens its messages.
 
     `gains`: of plans with one type of messages over one baseline at one size; `least_bytes`: below which all of them
     send messages as they are, None where they differ, or compress all; `sides`: the kinds of messages that are worth a
@@ -83,7 +83,7 @@ def compression_of(view: StudyView) -> dict[str, Any] | None:
 
 
 def compressed_plans(view: StudyView) -> tuple[CompressedPlan, ...]:
-    """The plans with tensor and pipeline parallelism that the study has, in the scenario's order."""
+    """Return the plans with tensor and pipeline parallelism that the study has, in the scenario's order."""
     options = _options(view)
     return tuple(_plan(view, plan, own, options) for plan, own in options.items())
 
@@ -123,7 +123,8 @@ def _type(view: StudyView, options: MegatronOptions) -> str:
 
 
 def _baseline(view: StudyView, options: MegatronOptions, plans: Mapping[str, MegatronOptions]) -> str | None:
-    """The plan with the same messages uncompressed: the one that is the same in all else too, if there is one."""
+    """Return the plan with the same messages uncompressed: the one that is the same in all else too, if there is
+    one."""
     plain = {
         plan: other
         for plan, other in plans.items()
@@ -147,7 +148,7 @@ def _gain(view: StudyView, plan: str, baseline: str | None) -> tuple[int | None,
 
 
 def _published(view: StudyView, plan: str, baseline: str | None) -> float | None:
-    """The published gain, if the figures are of this machine and have both plans."""
+    """Return the published gain, if the figures are of this machine and have both plans."""
     figures = comparable(view.scenario)
     ratios = {} if figures is None else figures.ratios
     return ratios[plan] / ratios[baseline] - 1 if plan != baseline and plan in ratios and baseline in ratios else None

@@ -160,7 +160,7 @@ def _lines(low: float, high: float, tolerance: float) -> list[dict[str, Any]]:
 
 
 def _entry(name: str, colour: str, symbol: str, group: str = "") -> dict[str, Any]:
-    """An entry of the legend; with a group it is the entry of that group's points."""
+    """Return an entry of the legend; with a group it is the entry of that group's points."""
     mark = {"color": colour, "line": {"color": colour}, "symbol": symbol, "size": 8}
     return theme.scatter(name, [None], [None], legendgroup=group or f"plan {name}", marker=mark)
 
@@ -193,7 +193,7 @@ def timelines_figure(comparison: Comparison, rank: int) -> theme.Figure:
 
 
 def crosscheck_page(check: CrossCheck) -> str:
-    """The page as text; the same traces give the same text."""
+    """Return the page as text; the same traces give the same text."""
     found = crosscheck_findings(check)
     added = {name: section for each in check.added for name, section in each.sections().items()}
     return page_of(

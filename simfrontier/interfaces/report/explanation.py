@@ -94,7 +94,7 @@ class StepShares(NamedTuple):
 
 
 def shares_of(time: TimeSpent) -> StepShares:
-    """A step in short."""
+    """Return a step in short."""
     largest = next((part for part in time.parts if part.spent != "compute"), None)
     compute = time.compute_s / time.step_s
     words, share = ("", 0.0) if largest is None else (_words(largest), largest.seconds / time.step_s)
@@ -102,7 +102,7 @@ def shares_of(time: TimeSpent) -> StepShares:
 
 
 def shown_parts(parts: Sequence[TimePart]) -> list[ShownPart]:
-    """The largest parts until 99 % of the step are listed, and the rest as one; the seconds sum to the step."""
+    """Return the largest parts until 99 % of the step are listed, and the rest as one; the seconds sum to the step."""
     num_listed = _num_listed([part.seconds for part in parts])
     shown = [ShownPart(_words(part), part.seconds, part.calls) for part in parts[:num_listed]]
     if rest := parts[num_listed:]:
@@ -111,7 +111,7 @@ def shown_parts(parts: Sequence[TimePart]) -> list[ShownPart]:
 
 
 def shown_differences(parts: Sequence[PartDifference]) -> list[ShownDifference]:
-    """The kinds of kernels that are equal, as one; the parts that differ most, until 99 % of all differences are
+    """Return the kinds of kernels that are equal, as one; the parts that differ most, until 99 % of all differences are
     listed; and the rest as one."""
     kernels = [part for part in parts if part.spent == "compute" and part.kind != SLOWED]
     equal = [part for part in kernels if is_equal(part)]
@@ -129,7 +129,7 @@ def shown_differences(parts: Sequence[PartDifference]) -> list[ShownDifference]:
 
 
 def first_that_fits(changes: Sequence[TriedChange]) -> TriedChange | None:
-    """The change that saves most and fits into memory."""
+    """Return the change that saves most and fits into memory."""
     return next((change for change in changes if change.fits), None)
 
 
@@ -148,7 +148,7 @@ def _num_listed(sizes: Sequence[float]) -> int:
 
 
 def colours_of(times: Sequence[TimeSpent]) -> dict[Key | None, str]:
-    """A colour for each of the largest parts of these steps, by level; of the rest together (None)."""
+    """Return a colour for each of the largest parts of these steps, by level; of the rest together (None)."""
     size: dict[Key, float] = {}
     for part in (part for time in times for part in time.parts):
         size[_key(part)] = max(size.get(_key(part), 0.0), part.seconds)
@@ -173,7 +173,7 @@ def _colours(parts: Sequence[tuple[str, PathLevel]]) -> list[str]:
 
 
 def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[Key | None, str]) -> Figure:
-    """A bar per plan, stacked by part, aligned at the start."""
+    """Return a bar per plan, stacked by part, aligned at the start."""
     seconds = {name: Counter[Key | None]() for name in times}
     for name, time in times.items():
         for part in time.parts:
@@ -193,7 +193,7 @@ def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[Key | None, st
 
 
 def strip_figure(path: CriticalPath) -> Figure:
-    """The parts of the critical path along the step's time: each bin's share of every part."""
+    """Return the parts of the critical path along the step's time: each bin's share of every part."""
     largest: list[PathKey] = [(part.kind, part.axes, part.level) for part in path.parts()][:MOST_PARTS]
     shades = _colours([(kind, level) for kind, _, level in largest])
     edges = np.linspace(0.0, path.step_s, NUM_BINS + 1)
@@ -221,7 +221,7 @@ def _in_bins(path: CriticalPath, key: PathKey | None, largest: Sequence[PathKey]
 
 
 def changes_figure(explanation: Explanation) -> Figure:
-    """A bar per change, the seconds that it saves; hollow where it does not fit into memory."""
+    """Return a bar per change, the seconds that it saves; hollow where it does not fit into memory."""
     traces = []
     for kind, (name, colour) in _CHANGES.items():
         if changes := [change for change in explanation.changes if change.kind == kind]:
@@ -235,7 +235,8 @@ def changes_figure(explanation: Explanation) -> Figure:
 
 
 def waits_figure(waits: Waits) -> Figure:
-    """A matrix of the pairs that waited longest: who waited down, for whom across, coloured by each rank's seconds."""
+    """Return a matrix of the pairs that waited longest: who waited down, for whom across, coloured by each rank's
+    seconds."""
     waiting = list(dict.fromkeys(pair.waiting for pair in waits.pairs))
     late = list(dict.fromkeys(pair.late for pair in waits.pairs))
     seconds = {(pair.waiting, pair.late): pair for pair in waits.pairs}
@@ -347,7 +348,7 @@ def ranking_table(it: Explanation) -> Table:
 
 
 def explanation_page(it: Explanation) -> str:
-    """The page as text; the same explanation gives the same text."""
+    """Return the page as text; the same explanation gives the same text."""
     figures = {
         "parts": parts_figure({it.plan: it.time}, colours_of([it.time])),
         "strip": strip_figure(it.path),

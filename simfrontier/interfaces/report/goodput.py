@@ -45,7 +45,7 @@ def tokens_figure(found: Goodput, marks: Mapping[str, theme.PlanMark], device: s
 
 
 def shares_figure(found: Goodput) -> theme.Figure:
-    """A bar per plan and size: where all time goes, in per cent."""
+    """Return a bar per plan and size: where all time goes, in per cent."""
     labels = [f"{each.plan} on {each.step.devices:,}" for each in found.yields]
     shares = {each.name: [getattr(one.shares, each.name) for one in found.yields] for each in fields(Shares)}
     traces = [theme.bars(NAMES[name][0], labels, values, NAMES[name][1], "%") for name, values in shares.items()]
@@ -63,13 +63,13 @@ def _words(each: Yield) -> str:
 
 
 def goodput_csv(found: Goodput) -> str:
-    """The rows of goodput.csv."""
+    """Return the rows of goodput.csv."""
     rows = [{key: "" if cell is None else cell for key, cell in row.items()} for row in goodput_rows(found)]
     return rows_csv(tuple(rows[0]), rows)
 
 
 def goodput_page(found: Goodput) -> str:
-    """The page of goodput as text."""
+    """Return the page of goodput as text."""
     plans, device = list(found.scenario.plans), found.scenario.machine.device_word
     charts = {"tokens": tokens_figure(found, marks(plans), device), "shares": shares_figure(found)}
     figures = charts if found.yields else {}

@@ -26,7 +26,7 @@ class Sampled:
 
 
 def sampled_ratio(first: PlanOutcome, second: PlanOutcome, work: float) -> Sampled:
-    """The ratio of the first plan's rate to the second's, where it does `work` times as much in a step: of their
+    """Return the ratio of the first plan's rate to the second's, where it does `work` times as much in a step: of their
     median steps, which is what their rates give, within the interval of paired samples (none: the ratio itself)."""
     ratio = work * step_s(second) / step_s(first)
     if first.samples_s is None or second.samples_s is None:
@@ -111,7 +111,7 @@ class Headline:
 
 
 def headline_of(view: StudyView) -> Headline:
-    """The comparison of a study's plans at its largest size."""
+    """Return the comparison of a study's plans at its largest size."""
     best = view.ranked[0] if view.ranked else None
     ahead = [] if best is None else [pair_of(view, best, other) for other in view.ranked[1:]]
     others = {o.plan: o for o in [*view.ranked, *view.drawn] if o is not best}

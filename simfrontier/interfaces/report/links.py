@@ -47,7 +47,7 @@ def colour(share: float) -> str:
 
 
 def across(start: Point, end: Point, distance: float) -> Point:
-    """A step so far to the right of the way from a point to another."""
+    """Return a step so far to the right of the way from a point to another."""
     length = math.dist(start, end) or 1.0
     return -(end[1] - start[1]) / length * distance, (end[0] - start[0]) / length * distance
 
@@ -76,7 +76,7 @@ class NodeLayout:
     centre: tuple[int, int] = _CENTRE
 
     def line(self, a: str, b: str) -> tuple[Point, Point]:
-        """The ends of a link; the network is straight beyond the NIC."""
+        """Return the ends of a link; the network is straight beyond the NIC."""
         if "net" not in (a, b):
             return self._at(a), self._at(b)
         nic = self._at(b if a == "net" else a)
@@ -130,7 +130,7 @@ def _nics(machine: Machine, points: list[Point]) -> tuple[Point, ...]:
 
 
 def node_drawing(machine: Machine, loads: NodeLinks, full: float, title: str) -> str:
-    """The SVG of one node. `full` is the utilisation at the dark end of the colour scale."""
+    """Return the SVG of one node. `full` is the utilisation at the dark end of the colour scale."""
     where, bus = layout(machine), dict[str, Any]()  # what all devices share: a box in the middle
     pairs: dict[tuple[str, str], list[LinkLoad]] = {}
     for load in loads.links:
@@ -159,8 +159,8 @@ def _look(load: LinkLoad, full: float) -> dict[str, str]:
 
 
 def _label(both: list[LinkLoad], start: Point, end: Point) -> dict[str, Any]:
-    """The busier direction's utilisation; off the middle where lines cross: on diagonals, and on long routes to a
-    NIC."""
+    """Return the busier direction's utilisation; off the middle where lines cross: on diagonals, and on long routes to
+    a NIC."""
     to_nic = both[0].link_class == "pcie" and math.dist(start, end) > 100
     diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 250
     share = 0.3 if diagonal or to_nic else 0.5
@@ -170,18 +170,18 @@ def _label(both: list[LinkLoad], start: Point, end: Point) -> dict[str, Any]:
 
 
 def _beyond(nic: Point) -> int:
-    """The height of the bar of the network that a NIC is next to."""
+    """Return the height of the bar of the network that a NIC is next to."""
     return _NET_Y[0] if nic[1] < _CENTRE_Y else _NET_Y[1]
 
 
 def drawn_use(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, list[int]]:
-    """The share of its capacity that each link of an average node uses in each part of a step, 1 as WHOLE."""
+    """Return the share of its capacity that each link of an average node uses in each part of a step, 1 as WHOLE."""
     shares = shares_of_node(use, machine, num_nodes)
     return {name: np.rint(WHOLE * share).astype(int).tolist() for name, share in shares.items()}
 
 
 def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]], full: float) -> Figure:
-    """The share of its capacity that each class of links uses, a row with its own scale each. `node`: by link
+    """Return the share of its capacity that each class of links uses, a row with its own scale each. `node`: by link
     (`drawn_use`), for the drawing, whose scale of colours ends at `full` where it shows a part of the step."""
     step_s = len(use.times_s) * use.part_s
     classes = by_class(use, machine)

@@ -109,7 +109,7 @@ def runs_figure(rows: Sequence[accuracy.PredictedRun]) -> theme.Figure:
 
 
 def clipped(error: float | None, far: float) -> float | None:
-    """An error in per cent, at most `far` from zero."""
+    """Return an error in per cent, at most `far` from zero."""
     return None if error is None else min(max(100 * error, -far), far)
 
 
@@ -168,7 +168,7 @@ def series_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
 
 
 def _lines(rows: Sequence[accuracy.Residual[Row]]) -> dict[str, list[tuple[RowPosition, accuracy.Residual[Row]]]]:
-    """The series of a chart, each along its sizes."""
+    """Return the series of a chart, each along its sizes."""
     placed = [(standing(row.row), row) for row in rows]
     out: dict[str, list[tuple[RowPosition, accuracy.Residual[Row]]]] = {}
     for stands, row in sorted(placed, key=lambda each: (each[0].order, each[0].line, each[0].size)):
@@ -179,8 +179,8 @@ def _lines(rows: Sequence[accuracy.Residual[Row]]) -> dict[str, list[tuple[RowPo
 def _series(
     name: str, several: Sequence[tuple[RowPosition, accuracy.Residual[Row]]], mark: theme.PlanMark, far: float
 ) -> list[theme.PlotTrace]:
-    """A band, a line of predictions, points of measurements (open where known pathologies), and their errors, those
-    beyond `far` at the edge."""
+    """Return a band, a line of predictions, points of measurements (open where known pathologies), and their errors,
+    those beyond `far` at the edge."""
     made = {stands.size: row.prediction for stands, row in several if row.prediction is not None}
     name = name if made else f"{name} (no model)"
     common: theme.PlotTrace = {"legendgroup": name, "showlegend": False}
@@ -200,7 +200,8 @@ def _series(
 
 
 def _predicted(name: str, made: Mapping[float, accuracy.Prediction], colour: str) -> list[theme.PlotTrace]:
-    """The line of predictions by size, above its band; of a single one a dash, with its interval as an error bar."""
+    """Return the line of predictions by size, above its band; of a single one a dash, with its interval as an error
+    bar."""
     known = [(size, each) for size, each in made.items() if each.has_interval]
     sizes, values = [size for size, _ in known], [each.value for each in made.values()]
     if len(made) == 1:
@@ -243,7 +244,7 @@ def _sizes_axis(ends: tuple[float, float], title: str) -> dict[str, Any]:
 
 
 def validation_page(done: accuracy.Validation) -> str:
-    """The page of a validation as text; the same tables and models give the same text."""
+    """Return the page of a validation as text; the same tables and models give the same text."""
     drawn = {table.name: [row for row in done.of(table.name) if row.error is not None] for table in done.tables}
     drawn = {name: rows for name, rows in drawn.items() if rows}
     every = {"all tables": [row for rows in drawn.values() for row in rows]} if len(drawn) > 1 else {}
@@ -260,7 +261,7 @@ def validation_page(done: accuracy.Validation) -> str:
 
 
 def runs_page(done: accuracy.RunsValidation) -> str:
-    """The page of training runs as text."""
+    """Return the page of training runs as text."""
     return page_of(
         "runs",
         done=done,
@@ -295,7 +296,7 @@ def errors_table(done: accuracy.FitOutcome) -> Table:
 
 
 def calibration_page(done: accuracy.FitOutcome, calibration: Calibration) -> str:
-    """The page of a fit as text; the same data give the same text."""
+    """Return the page of a fit as text; the same data give the same text."""
     return page_of(
         "calibrate",
         done=done,

@@ -30,7 +30,7 @@ def number(value: float, digits: int = 3) -> str:
 
 @lru_cache(maxsize=4096, typed=True)  # layers are alike: the same bytes and times come again and again
 def quantity(value: float, unit: str) -> str:
-    """A number with its unit, three digits: 4.74 s, 25.4 GB, 16.9 µs, 64 GB."""
+    """Return a number with its unit, three digits: 4.74 s, 25.4 GB, 16.9 µs, 64 GB."""
     if not math.isfinite(value):
         return NOTHING
     if not has_multiples(unit):
@@ -41,27 +41,27 @@ def quantity(value: float, unit: str) -> str:
 
 
 def in_unit(value: float, unit: str) -> str:
-    """A result in its unit, three digits, whole above that: 4.74 s, 13.2 %, 593,370."""
+    """Return a result in its unit, three digits, whole above that: 4.74 s, 13.2 %, 593,370."""
     if unit == "share":
         return percent(value)
     return quantity(value, unit) if has_multiples(unit) else number(value)
 
 
 def between(low: float, high: float, unit: str) -> str:
-    """A range of quantities, the unit once where it is the same: 3.44 to 3.62 s, 980 ms to 1.02 s."""
+    """Return a range of quantities, the unit once where it is the same: 3.44 to 3.62 s, 980 ms to 1.02 s."""
     if scaled(low, unit).unit != scaled(high, unit).unit:
         return f"{quantity(low, unit)} to {quantity(high, unit)}"
     return f"{_three_digits(scaled(low, unit).number)} to {quantity(high, unit)}"
 
 
 def _three_digits(value: float) -> str:
-    """A whole number as it is, any other with three digits, of the four that `exactly` shows."""
+    """Return a whole number as it is, any other with three digits, of the four that `exactly` shows."""
     shown = f"{value:.4g}"
     return number(float(shown)) if "." in shown else shown
 
 
 def binary(num_bytes: float) -> str:
-    """A size as powers of two: 64 KiB, 1 MiB; decimal where it is no whole number of KiB."""
+    """Return a size as powers of two: 64 KiB, 1 MiB; decimal where it is no whole number of KiB."""
     for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if num_bytes >= size and num_bytes % size == 0:
             return f"{num_bytes / size:,.0f}{_BLANK}{unit}"
@@ -69,24 +69,24 @@ def binary(num_bytes: float) -> str:
 
 
 def exactly(value: float, unit: str) -> str:
-    """A number with its unit as it was given, up to four digits: 1.638 TB/s, 191.5 Tflop/s."""
+    """Return a number with its unit as it was given, up to four digits: 1.638 TB/s, 191.5 Tflop/s."""
     return written(value, unit).replace(" us", " µs").replace(" ", _BLANK)
 
 
 def percent(share: float | None) -> str:
-    """A share as per cent: 13.2 %; a dash where there is none."""
+    """Return a share as per cent: 13.2 %; a dash where there is none."""
     if share is None or not math.isfinite(share):
         return NOTHING
     return f"{_hundredths(share)}{_BLANK}%"
 
 
 def percent_between(low: float, high: float) -> str:
-    """A range of finite shares: 51.2 to 72.0 %."""
+    """Return a range of finite shares: 51.2 to 72.0 %."""
     return f"{_hundredths(low)} to {percent(high)}"
 
 
 def short_percent(share: float) -> str:
-    """A finite share in per cent where there is little room: 13, 4.2, 0."""
+    """Return a finite share in per cent where there is little room: 13, 4.2, 0."""
     value = 100 * share
     return f"{value:.0f}" if value >= 9.95 or value < 0.05 else f"{value:.1f}"
 
@@ -97,17 +97,17 @@ def _hundredths(share: float) -> str:
 
 
 def percent_up(share: float) -> str:
-    """A share as per cent, rounded up: never less than it is."""
+    """Return a share as per cent, rounded up: never less than it is."""
     return percent(math.ceil(1e3 * share - 1e-9) / 1e3)
 
 
 def three_digits(value: float) -> str:
-    """A number of which no more than three digits are shown: 233,000, 80.8."""
+    """Return a number of which no more than three digits are shown: 233,000, 80.8."""
     return f"{float(f'{value:.3g}'):,.0f}" if value >= 100 else number(value)
 
 
 def signed(share: float | None) -> str:
-    """A change as per cent with its sign: +1.3 %, −0.2 %, 0.0 %; a dash where there is none."""
+    """Return a change as per cent with its sign: +1.3 %, −0.2 %, 0.0 %; a dash where there is none."""
     size = percent(None if share is None else abs(share))
     if share is None or not math.isfinite(share) or size == percent(0.0):
         return size
@@ -126,7 +126,7 @@ def options(settings: Sequence[str]) -> str:
 
 
 def distance(predicted: float, published: float) -> str:
-    """The distance of a prediction from a published number in words: 60 % below."""
+    """Return the distance of a prediction from a published number in words: 60 % below."""
     apart = predicted / published - 1
     if abs(apart) < 0.005:
         return f"equal within 0.5{_BLANK}%"
@@ -135,7 +135,7 @@ def distance(predicted: float, published: float) -> str:
 
 
 def in_words(count: float) -> str:
-    """A large count in words: 20.6 billion, 133 thousand."""
+    """Return a large count in words: 20.6 billion, 133 thousand."""
     for size, name in ((1e9, "billion"), (1e6, "million"), (1e3, "thousand")):
         if count >= size:
             return f"{number(count / size)} {name}"
@@ -148,7 +148,7 @@ def fitted_words(library: str, machines: Sequence[str], machine: str) -> str:
 
 
 def setting(value: object) -> str:
-    """A value of a setting: yes, 1,024, zero1 (gradient_codec fp16), (a, b)."""
+    """Return a value of a setting: yes, 1,024, zero1 (gradient_codec fp16), (a, b)."""
     match value:
         case bool():
             return "yes" if value else "no"
@@ -165,7 +165,7 @@ def setting(value: object) -> str:
 
 
 def as_percent(share: float, num_samples: int) -> str:
-    """A share of samples: 97 %, rounded towards the half, so as never to claim too much. Where all of n agree,
+    """Return a share of samples: 97 %, rounded towards the half, so as never to claim too much. Where all of n agree,
     it is only known to be above 1 - 1/n: > 99 % of 200."""
     most = 1.0 - 1.0 / num_samples
     inside = min(max(share, 1.0 - most), most)
@@ -175,7 +175,7 @@ def as_percent(share: float, num_samples: int) -> str:
 
 
 def in_samples(share: float, num_samples: int) -> str:
-    """A share of samples in words."""
+    """Return a share of samples in words."""
     message = as_percent(share, num_samples).replace("<\u00a0", "fewer than ").replace(">\u00a0", "more than ")
     return f"{message} of the samples"
 

@@ -94,7 +94,8 @@ def _ratios(view: StudyView, figures: PublishedTable) -> list[PublishedFigure]:
 
 
 def _sampled_ratio(view: StudyView, outcome: PlanOutcome | None, first: PlanOutcome | None) -> Range | None:
-    """The 90 % interval of the ratio of two plans' TFLOPS, as published, over paired samples; None without samples."""
+    """Return the 90 % interval of the ratio of two plans' TFLOPS, as published, over paired samples; None without
+    samples."""
     if outcome is None or first is None or outcome.samples_s is None or first.samples_s is None:
         return None
     per_token = (published_tflops(outcome) / rate(outcome)) / (published_tflops(first) / rate(first))
@@ -122,8 +123,8 @@ def _share(view: StudyView, plan: str, size: int, published: float) -> Published
 
 
 def share_over_unknown(view: StudyView, plan: str, size: int) -> Range | None:
-    """The lowest and the highest share of the peak of a plan at a size, at the defaults and under every variation with
-    which it fits; None where nothing is varied."""
+    """Return the lowest and the highest share of the peak of a plan at a size, at the defaults and under every
+    variation with which it fits; None where nothing is varied."""
     varied = view.sensitivity
     at_size = next((each for each in (varied, *varied.smaller) if each.devices == size), None) if varied else None
     if at_size is None or plan not in at_size.plans:
@@ -133,7 +134,7 @@ def share_over_unknown(view: StudyView, plan: str, size: int) -> Range | None:
 
 
 def ratio_over_unknown(view: StudyView, plan: str, first: str) -> Range | None:
-    """The same for a plan's rate over the first plan's."""
+    """Return the same for a plan's rate over the first plan's."""
     varied = view.sensitivity
     if varied is None or not {plan, first} <= set(varied.plans):
         return None

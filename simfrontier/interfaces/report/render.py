@@ -45,19 +45,19 @@ def packed(content: bytes, level: int) -> str:
 
 
 def render(template: str, folder: Path | None = None, /, **values: Any) -> Markup:
-    """A template filled in, as HTML that later templates do not escape again. `folder`: of an extra's templates, which
-    may use those of this package."""
+    """Return a template filled in, as HTML that later templates do not escape again. `folder`: of an extra's templates,
+    which may use those of this package."""
     return as_html(environment(folder).get_template(template).render(values))
 
 
 def page_of(verb: str, folder: Path | None = None, /, **values: Any) -> Markup:
-    """The page of a verb: `pages/VERB.html.j2` filled in, whose blocks are the sections."""
+    """Return the page of a verb: `pages/VERB.html.j2` filled in, whose blocks are the sections."""
     return render(f"pages/{verb}.html.j2", folder, library=library(), **values)
 
 
 def said(verb: str, name: str, /, *values: object, folder: Path | None = None) -> list[str]:
-    """The sentences for people, without markup, that the macro `name` of `terminal/VERB.txt.j2` makes of findings: the
-    pieces that blank lines part, each on one line."""
+    """Return the sentences for people, without markup, that the macro `name` of `terminal/VERB.txt.j2` makes of
+    findings: the pieces that blank lines part, each on one line."""
     module = environment(folder).get_template(f"terminal/{verb}.txt.j2").module
     pieces = re.split(r"\n[ \n]*\n", str(getattr(module, name)(*values)))
     return [line for piece in pieces if (line := re.sub(r"[ \n]+", " ", piece).strip())]
@@ -69,7 +69,7 @@ def as_html(made: str) -> Markup:
 
 
 def coded(text: str) -> Markup:
-    """A text in which what stands between backticks is code."""
+    """Return a text in which what stands between backticks is code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:  # one of them has no other
         return Markup.escape(text)
@@ -114,7 +114,7 @@ def environment(folder: Path | None) -> Environment:
 
 
 def packed_json(value: object) -> str:
-    """A value as JSON, nine digits of its numbers, compressed, as text for the script of the page."""
+    """Return a value as JSON, nine digits of its numbers, compressed, as text for the script of the page."""
     rounded = json.loads(json.dumps(value, allow_nan=False), parse_float=lambda number: float(f"{float(number):.9g}"))
     text = json.dumps(rounded, separators=(",", ":"), ensure_ascii=False)
     return packed(text.encode(), _CHARTS_LEVEL)

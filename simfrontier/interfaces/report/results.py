@@ -92,7 +92,7 @@ class LinkClassLoad:
 
 
 def link_loads(view: StudyView) -> dict[str, tuple[LinkClassLoad, ...]]:
-    """The links of a node by class, of each plan that fits."""
+    """Return the links of a node by class, of each plan that fits."""
     machine = view.scenario.machine
     return {
         o.plan: tuple(each for name in machine.link_classes if (each := _load(machine, name, o.links)))
@@ -136,13 +136,13 @@ class Section(Generic[Found]):
 
 
 def sections_found(view: StudyView) -> list[tuple[Section[Any], Any]]:
-    """The sections of extras that have something to say of a study, and what."""
+    """Return the sections of extras that have something to say of a study, and what."""
     found = [(section, section.found(view)) for section in added("report_sections", Section)]
     return [(section, what) for section, what in found if what is not None]
 
 
 def findings_of(view: StudyView) -> Findings:
-    """The findings of a study: the values that its page is made from."""
+    """Return the findings of a study: the values that its page is made from."""
     return {
         "setup": setup_of(view),
         "rows": view.rows,

@@ -37,8 +37,8 @@ class RowPosition(NamedTuple):
 
 
 def standing(row: Row) -> RowPosition:
-    """The place of a row: a chart per collective (or benchmark, kernel), library, machine and type of numbers, a line
-    per number of devices, path or statistic. Of a rate size 0 where the shape was not told."""
+    """Return the place of a row: a chart per collective (or benchmark, kernel), library, machine and type of numbers, a
+    line per number of devices, path or statistic. Of a rate size 0 where the shape was not told."""
     match row:
         case CallRow():
             is_known = bool(harnesses_of(row, shipped_harnesses()))  # of a program that adds to the time
@@ -65,7 +65,7 @@ def standing(row: Row) -> RowPosition:
 
 
 def row_name(row: Row) -> str:
-    """A row in words: all-gather, rccl, frontier, 32 devices, 4 MiB."""
+    """Return a row in words: all-gather, rccl, frontier, 32 devices, 4 MiB."""
     if isinstance(row, RateRow) and row.what == "training":
         devices = "" if row.devices is None else f" on {row.devices:,}"
         return f"{row.model}, {row.plan}{devices}, {row.machine}"
@@ -74,6 +74,6 @@ def row_name(row: Row) -> str:
 
 
 def charts_of(rows: Sequence[Residual[Row]]) -> dict[str, list[Residual[Row]]]:
-    """The charts of a table: its rows with a time at a size, by chart, in the table's order."""
+    """Return the charts of a table: its rows with a time at a size, by chart, in the table's order."""
     shown = (row for row in rows if row.measured is not None and standing(row.row).size > 0)
     return grouped(shown, lambda row: standing(row.row).chart)

@@ -98,7 +98,7 @@ def _lines(view: StudyView, column: str, title: str, hover: str, scale: float = 
 def _banded(
     view: StudyView, shown: _Banded, lines: theme.Figure, published: Sequence[PublishedPoint] = ()
 ) -> theme.Figure:
-    """The lines with what belongs to each, which goes away with it: the band of its samples, a faint mark at the
+    """Return the lines with what belongs to each, which goes away with it: the band of its samples, a faint mark at the
     nominal value, and what was published of it."""
     behind, before = [], []
     for plan, rows in view.rows.items():
@@ -118,7 +118,7 @@ def _banded(
 
 
 def _band(plan: str, rows: Sequence[Row], colour: str, shown: _Banded, is_one: bool) -> theme.PlotTrace:
-    """The 90 % interval: an area, or of one size a bar."""
+    """Return the 90 % interval: an area, or of one size a bar."""
     sizes = [row["devices"] for row in rows]
     fixed: dict[str, Any] = {"legendgroup": plan, "showlegend": False, "hoverinfo": "skip"}
     if is_one:
@@ -131,8 +131,8 @@ def _band(plan: str, rows: Sequence[Row], colour: str, shown: _Banded, is_one: b
 
 
 def _nominal(plan: str, rows: Sequence[Row], mark: theme.PlanMark, device: str, shown: _Banded) -> theme.PlotTrace:
-    """The nominal value (no variation between devices, no errors of models): a small open mark, with the samples in
-    words."""
+    """Return the nominal value (no variation between devices, no errors of models): a small open mark, with the samples
+    in words."""
     words = [
         f"<b>{escape(plan)}</b>, {row['devices']:,} {device}s<br>nominal: {number(row[shown.nominal])} {shown.unit}<br>"
         f"median: {number(row[shown.median])} (90 % interval {number(row[shown.low])} to {number(row[shown.high])}) "

@@ -21,9 +21,9 @@ _PUBLISHED = "published"
 
 
 def variations_of(view: StudyView) -> dict[str, Any] | None:
-    """The variations of a study at each size, the largest first, and the values that published ratios would need; None
-    where nothing was varied. `compared`: the plans whose ratios to the first of `plans` are compared, or the only
-    plan."""
+    """Return the variations of a study at each size, the largest first, and the values that published ratios would
+    need; None where nothing was varied. `compared`: the plans whose ratios to the first of `plans` are compared, or the
+    only plan."""
     result = view.sensitivity
     if result is None:
         return None
@@ -37,7 +37,7 @@ def variations_of(view: StudyView) -> dict[str, Any] | None:
 
 
 def setting_of(one: VariedRates) -> tuple[str, str]:
-    """The varied setting and its value in the unit of the key, e.g. 342 µs for 0.000342."""
+    """Return the varied setting and its value in the unit of the key, e.g. 342 µs for 0.000342."""
     unit = unit_of(one.key)
     try:
         return one.label.removesuffix(f", {unit}"), exactly(float(one.value), unit) if unit else one.value
@@ -46,7 +46,7 @@ def setting_of(one: VariedRates) -> tuple[str, str]:
 
 
 def _at_size(view: StudyView, result: Sensitivity) -> dict[str, Any]:
-    """The variations at one size, those at the defaults apart. `published`: what is compared, as published;
+    """Return the variations at one size, those at the defaults apart. `published`: what is compared, as published;
     `strongest` names the setting that moves it most."""
     return {
         "devices": result.devices,
@@ -73,7 +73,8 @@ def _varied(one: VariedRates, plans: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _published(view: StudyView, result: Sensitivity) -> dict[str, float]:
-    """The published values of what is compared, by plan: of the only plan the rate that its share of the peak is."""
+    """Return the published values of what is compared, by plan: of the only plan the rate that its share of the peak
+    is."""
     figures = comparable(view.scenario)
     if figures is None:
         return {}
@@ -88,7 +89,8 @@ def _published(view: StudyView, result: Sensitivity) -> dict[str, float]:
 
 
 def dots(found: Mapping[str, Any], at_size: Mapping[str, Any], marks: Mapping[str, PlanMark], unit: str) -> Figure:
-    """A row per variation, a dot per plan, a dotted line at the plan's default, a star at its published value."""
+    """Return a row per variation, a dot per plan, a dotted line at the plan's default, a star at its published
+    value."""
     published, first, is_one = at_size["published"], found["plans"][0], len(found["plans"]) == 1
     default = at_size["default"]["compared"]
     varied = sorted(at_size["varied"], key=lambda one: -_moved(found["compared"], default, one["compared"]))
@@ -127,5 +129,5 @@ def _moved(plans: tuple[str, ...], default: Mapping[str, float | None], one: Map
 
 
 def _wrapped(one: Mapping[str, Any]) -> str:
-    """A setting and its value broken into lines, for the side of a chart."""
+    """Return a setting and its value broken into lines, for the side of a chart."""
     return "<br>".join(map(escape, wrap(f"{one['setting']} = {one['value']}", _WRAP)))

@@ -21,8 +21,9 @@ DATA = "data"
 
 
 def assumptions_of(view: StudyView) -> dict[str, Any]:
-    """The numbers of a study's machine and library, the settings of the engine, what plans with an engine of their own
-    have instead (by key and plan), and the options of each plan at the largest size, without those that are not set."""
+    """Return the numbers of a study's machine and library, the settings of the engine, what plans with an engine of
+    their own have instead (by key and plan), and the options of each plan at the largest size, without those that are
+    not set."""
     scenario, engine = view.scenario, asdict(view.scenario.file.engine)
     cases = {plan: view.cases[plan, view.largest] for plan in scenario.plans}
     return {
@@ -44,7 +45,7 @@ def numbers_of(scenario: Scenario) -> list[tuple[str, Provenance]]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a plan's options as plain values of JSON, without options that are not set."""
+    """Return a value of a plan's options as plain values of JSON, without options that are not set."""
     match value:
         case Options() | HopOptions():
             return {key: _plain(given) for key, given in value if given is not None}
@@ -148,8 +149,8 @@ def setup_of(view: StudyView) -> dict[str, Any]:
 
 
 def fitted_elsewhere(scenario: Scenario) -> tuple[str, ...]:
-    """The machines that the library was fitted on, where this is none of them. Nothing with a calibration, which is of
-    a machine of its own, nor on toys, which cannot be measured."""
+    """Return the machines that the library was fitted on, where this is none of them. Nothing with a calibration, which
+    is of a machine of its own, nor on toys, which cannot be measured."""
     library, machine = scenario.library, scenario.machine.name
     held = machine in library.machines or machine.startswith("toy-") or scenario.file.library.calibration is not None
     return () if held else tuple(library.machines)
@@ -196,8 +197,8 @@ def _grid(view: StudyView, plan: str, case: Case) -> dict[str, Any]:
 
 
 def _search(view: StudyView, plan: str, size: int, tried: Sequence[TriedGrid]) -> dict[str, Any]:
-    """A search: the grid that it took, and all that it tried, the best first and those without a rate last, by what
-    they differ in: sequences per second at fidelity `analytic`, or why there is no rate. `by`: the model of
+    """Return a search: the grid that it took, and all that it tried, the best first and those without a rate last, by
+    what they differ in: sequences per second at fidelity `analytic`, or why there is no rate. `by`: the model of
     communication that proposed them, or empty where every combination was tried."""
     tables = [_table(one.options) for one in tried]
     differing = [key for key in tables[0] if any(table[key] != tables[0][key] for table in tables)]

@@ -74,8 +74,8 @@ def slowdown_of(result: Slowdown | None) -> dict[str, Any] | None:
 
 
 def worst_rows(found: Mapping[str, Any], device: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """The slowdown in words by plan with any one device lagging, and any one link of each class: its range, where kinds
-    of a plan differ."""
+    """Yield the slowdown in words by plan with any one device lagging, and any one link of each class: its range, where
+    kinds of a plan differ."""
     if found["devices"]:
         of_plan = {plan: _range(kinds) for plan, kinds in found["devices"].items()}
         yield f"any one {device} at {found['device_factor']:g}", of_plan
@@ -86,8 +86,8 @@ def worst_rows(found: Mapping[str, Any], device: str) -> Iterator[tuple[str, dic
 
 
 def slowdown_rows(result: Slowdown) -> Iterator[dict[str, Cell]]:
-    """The rows of slowdown.csv: of each plan that fits the cases, then its kinds of devices, then its kinds of links;
-    empty where there is no number."""
+    """Yield the rows of slowdown.csv: of each plan that fits the cases, then its kinds of devices, then its kinds of
+    links; empty where there is no number."""
     for one in result.plans:
         if one.healthy is None:
             continue
@@ -132,14 +132,14 @@ def _links(one: SlowedPlan) -> Iterator[SlowedKind]:
 
 
 def _range(kinds: Sequence[SlowedKind]) -> str:
-    """The mildest and the worst slowdown of kinds: ×1.16, ×1.000 to ×1.07."""
+    """Return the mildest and the worst slowdown of kinds: ×1.16, ×1.000 to ×1.07."""
     known = [each.slowdown for each in kinds if each.slowdown is not None]
     low, high = times(min(known)), times(max(known))
     return high if low == high else f"{low} to {high}"
 
 
 def case_bars(found: Mapping[str, Any], marks: Mapping[str, PlanMark]) -> Figure:
-    """A row per case, a bar per plan: by how much of a healthy step a step is longer."""
+    """Return a row per case, a bar per plan: by how much of a healthy step a step is longer."""
     cases, plans = found["cases"], found["plans"]
     traces = []
     for plan in plans:
@@ -156,7 +156,8 @@ def case_bars(found: Mapping[str, Any], marks: Mapping[str, PlanMark]) -> Figure
 
 
 def device_grids(result: Slowdown, device: str) -> dict[str, Figure]:
-    """A chart per plan: nodes across, positions in a node down, coloured by the slowdown when that device lags."""
+    """Return a chart per plan: nodes across, positions in a node down, coloured by the slowdown when that device
+    lags."""
     lagging = {one.plan: one.devices for one in result.plans if one.devices is not None}
     highest = max(float(np.nanmax(each.slowdown)) for each in lagging.values())
     return {plan: _grid(plan, each, highest, result, device) for plan, each in lagging.items()}

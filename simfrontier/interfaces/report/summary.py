@@ -32,7 +32,7 @@ def assumed(setup: Mapping[str, Any]) -> str:
 
 
 def rate_cells(view: StudyView) -> dict[str, list[str]]:
-    """The rate of each plan at each size as text; a dash where it does not fit."""
+    """Return the rate of each plan at each size as text; a dash where it does not fit."""
     return {
         plan: [NOTHING if row[RATE] is None else number(row[RATE]) for row in rows] for plan, rows in view.rows.items()
     }
@@ -51,7 +51,7 @@ def summary_text(found: Headline, view: StudyView) -> str:
 
 
 def summary_html(found: Headline, view: StudyView) -> str:
-    """The same with a chart, as HTML for a cell of a notebook; it needs neither script nor network."""
+    """Return the same with a chart, as HTML for a cell of a notebook; it needs neither script nor network."""
     return render(
         "summary.html.j2",
         title=view.scenario.file.title,
@@ -65,7 +65,7 @@ def summary_html(found: Headline, view: StudyView) -> str:
 
 
 def chart(view: StudyView, kind: str, outcome: PlanOutcome) -> Figure:
-    """A chart of the page by its kind (`api.Comparison.figure`); that of one plan shows `outcome`."""
+    """Return a chart of the page by its kind (`api.Comparison.figure`); that of one plan shows `outcome`."""
     rows = view.rows_at(view.largest)
     made: dict[str, Callable[[], Figure]] = {
         "rate": lambda: scaling.rates(view),

@@ -101,7 +101,7 @@ class SweptGoal:
     left_out: str = ""
 
     def in_words(self, value: float) -> str:
-        """A value of the goal in words."""
+        """Return a value of the goal in words."""
         return in_unit(value, self.unit)
 
     @property
@@ -117,8 +117,8 @@ class SweptGoal:
 def swept_goal(
     folder: Path, manifest: Mapping[str, Any], num_points: int, axes: Mapping[str, Column]
 ) -> SweptGoal | None:
-    """The goal of the data set in a folder; None where it has none. `axes`: what its axes are, by key. One that cannot
-    be read, or is of other points, is left out: the same sweep makes it anew."""
+    """Return the goal of the data set in a folder; None where it has none. `axes`: what its axes are, by key. One that
+    cannot be read, or is of other points, is left out: the same sweep makes it anew."""
     try:
         answer = sweeps.read_goal(folder)
     except InputError as error:
@@ -218,11 +218,11 @@ class SweepFindings:
         return int(self.rows["fidelity"].eq(REPLAY).sum())
 
     def values_of(self, column: str) -> list[Any]:
-        """The different values of a column in the order of the rows that ran."""
+        """Return the different values of a column in the order of the rows that ran."""
         return list(self.ran[column].unique().tolist())
 
     def size_name(self, size: tuple[str, int]) -> str:
-        """A scenario and its number of devices in words; the scenario where there are several."""
+        """Return a scenario and its number of devices in words; the scenario where there are several."""
         scenario, devices = size
         return f"{scenario}, {devices:,} devices" if len(self.values_of("scenario")) > 1 else f"{devices:,} devices"
 

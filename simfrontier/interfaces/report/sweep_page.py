@@ -45,7 +45,7 @@ class _Coordinate:
     ticks: Mapping[float, str]
 
     def dimension(self) -> dict[str, Any]:
-        """The coordinate as plotly draws it, its title below the number at its end."""
+        """Return the coordinate as plotly draws it, its title below the number at its end."""
         low, high = min(self.places), max(self.places)
         room = 0.5 if low == high else 0.0
         label = f"\u00a0<br>{_lines(self.title, 16)}"
@@ -137,7 +137,7 @@ def _heat_map(rows: pd.DataFrame, across: sweep.SweptAxis, up: sweep.SweptAxis) 
 
 
 def _steps(of: sweep.SweptAxis) -> dict[str, Any]:
-    """A side of a heat map: the values of an axis at even distances."""
+    """Return a side of a heat map: the values of an axis at even distances."""
     ticks = {float(at): escape(of.in_words(value)) for at, value in enumerate(of.values)}
     return axis(escape(of.quantity.title), showgrid=False, **_ticks(ticks))
 
@@ -200,7 +200,7 @@ def _ticks(ticks: Mapping[float, str]) -> dict[str, Any]:
 
 
 def _lines(text: str, width: int) -> str:
-    """A title on several short lines."""
+    """Return a title on several short lines."""
     return "<br>".join(map(escape, wrap(text, width)))
 
 
@@ -256,7 +256,7 @@ def search_figure(goal: sweep.SweptGoal, answer: GoalAnswer) -> theme.Figure:
 
 
 def _best_so_far(steps: Sequence[tuple[int, float]]) -> theme.PlotTrace:
-    """The best so far: a point for each that was better, and the last."""
+    """Return the best so far: a point for each that was better, and the last."""
     turns = [each for at, each in enumerate(steps) if at in (0, len(steps) - 1) or each[1] != steps[at - 1][1]]
     look = {"color": theme.COMPUTE, "width": 2.5, "shape": "hv"}
     x, y = [point for point, _ in turns], [value for _, value in turns]
@@ -299,7 +299,7 @@ def write_sweep_page(folder: Path) -> str:
 
 
 def sweep_page(found: sweep.SweepFindings) -> str:
-    """The page as text; the same findings give the same text."""
+    """Return the page as text; the same findings give the same text."""
     best, drawn, mark = found.best.to_dict("records"), found.rows_to_draw(), marks(found.values_of("plan"))
     return page_of(
         "sweep",
@@ -323,7 +323,7 @@ def sweep_page(found: sweep.SweepFindings) -> str:
 
 
 def axis_values(axis: sweep.SweptAxis) -> str:
-    """The values of an axis in words: all of a few, the first of many texts, the ends of many numbers."""
+    """Return the values of an axis in words: all of a few, the first of many texts, the ends of many numbers."""
     count = len(axis.values)
     if axis.quantity.is_number and count > FEW_NUMBERS:
         return f"{axis.in_words(axis.values[0])} to {axis.in_words(axis.values[-1])}: {count:,} values"
@@ -332,7 +332,7 @@ def axis_values(axis: sweep.SweptAxis) -> str:
 
 
 def goal_figure(goal: sweep.SweptGoal | None) -> theme.Figure | None:
-    """The chart of the goal; None where it has none, or nothing to draw."""
+    """Return the chart of the goal; None where it has none, or nothing to draw."""
     if goal is None or goal.answer is None or goal.answer.best is None:
         return None
     answer = goal.answer

@@ -59,7 +59,7 @@ class PlanMark:
 
 
 def marks(plans: Sequence[str]) -> dict[str, PlanMark]:
-    """A mark for each plan, by its place in the scenario. Plans that share a colour differ in their symbol."""
+    """Return a mark for each plan, by its place in the scenario. Plans that share a colour differ in their symbol."""
     return {
         plan: PlanMark(colour=_PLANS[i % len(_PLANS)], symbol=_SYMBOLS[(i + i // len(_PLANS)) % len(_SYMBOLS)])
         for i, plan in enumerate(plans)
@@ -67,23 +67,23 @@ def marks(plans: Sequence[str]) -> dict[str, PlanMark]:
 
 
 def faint(colour: str, opacity: float) -> str:
-    """A colour (#rrggbb) that what is behind it shows through."""
+    """Return a colour (#rrggbb) that what is behind it shows through."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity:g})"
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
-    """An axis with a title; it makes room for its labels by itself."""
+    """Return an axis with a title; it makes room for its labels by itself."""
     return {"title": {"text": title, "standoff": 8}, "automargin": True, "zeroline": False, **more}
 
 
 def plan_labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The plans of rows of results as labels of bars; of one that does not fit with a word on that."""
+    """Return the plans of rows of results as labels of bars; of one that does not fit with a word on that."""
     return [row["plan"] if row["fits"] else f"{row['plan']}<br>(does not fit)" for row in rows]
 
 
 def rows(labels: Sequence[str]) -> dict[str, Any]:
-    """A vertical axis of names, the first on top."""
+    """Return a vertical axis of names, the first on top."""
     return {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": list(labels)}
 
 
@@ -137,18 +137,18 @@ def points(
 
 
 def line(name: str, x: Sequence[float], y: Sequence[float], dash: str = "solid", **more: Any) -> PlotTrace:
-    """A grey line to compare with, without a text at the pointer; in the legend where it has a name."""
+    """Return a grey line to compare with, without a text at the pointer; in the legend where it has a name."""
     look = {"color": LINE, "width": 1.4, "dash": dash}
     return scatter(name, x, y, "lines", showlegend=bool(name), line=look, hoverinfo="skip") | more
 
 
 def packed(values: Floats) -> dict[str, str]:
-    """A plotly typed array: little-endian 32-bit floats in base 64."""
+    """Return a plotly typed array: little-endian 32-bit floats in base 64."""
     return {"dtype": "f4", "bdata": b64encode(values.astype("<f4").tobytes()).decode()}
 
 
 def capacity(x: Sequence[Any], value: float) -> PlotTrace:
-    """A dashed line at the memory of a device."""
+    """Return a dashed line at the memory of a device."""
     look = {"dash": "dash", "width": 2, "color": CAPACITY}
     return scatter("capacity", x, [value] * len(x), "lines", line=look, hoverinfo="skip")
 
@@ -160,7 +160,7 @@ def error_bars(bands: Sequence[tuple[float, float, float]], **more: Any) -> dict
 
 
 def lanes_axis(title: str, lanes: Sequence[object], **more: Any) -> dict[str, Any]:
-    """A vertical axis of rows numbered from 0 on top, with their names."""
+    """Return a vertical axis of rows numbered from 0 on top, with their names."""
     names = {"tickvals": list(range(len(lanes))), "ticktext": list(lanes)}
     return axis(title, **names, range=[len(lanes) - 0.5, -0.5], fixedrange=True, **more)
 
@@ -193,7 +193,7 @@ def powers_of_two(low: float, high: float, most: int) -> list[float]:
 
 
 def figure(traces: list[PlotTrace], x: dict[str, Any], y: dict[str, Any], height: int, **more: Any) -> Figure:
-    """A chart of the page: transparent, its legend above, clickable."""
+    """Return a chart of the page: transparent, its legend above, clickable."""
     layout = {
         "height": height,
         "margin": {"l": 10, "r": 14, "t": 10, "b": 10},

@@ -70,8 +70,8 @@ class DrawnBar:
 
 
 def bars(file: TraceFile) -> theme.Figure:
-    """The first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait. Of more
-    than MOST, those that are too short to be seen are joined. A line across all lanes for each mark."""
+    """Return the first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait.
+    Of more than MOST, those that are too short to be seen are joined. A line across all lanes for each mark."""
     ops = file.first.spans[0]
     longest = max((span.end_s for span in ops), default=0.0)
     lanes, drawn = lanes_of(ops), bars_of(ops, kind_of)
@@ -133,14 +133,14 @@ def _by_kind(short: Sequence[DrawnBar]) -> Iterator[DrawnBar]:
 
 
 def lanes_of(ops: Iterable[Span]) -> list[str]:
-    """The lanes that ops are on, in the order in which they are drawn."""
+    """Return the lanes that ops are on, in the order in which they are drawn."""
     there = {span.lane for span in ops}
     lanes = [lane for lane in _LANES if lane in there]
     return lanes + sorted(there - set(lanes))
 
 
 def bars_of(ops: Iterable[Span], kind: Callable[[Span], str]) -> list[DrawnBar]:
-    """A bar for each span, and one for each wait before it."""
+    """Return a bar for each span, and one for each wait before it."""
     made = []
 
     def add(kind: str, span: Span, start_s: float, end_s: float) -> None:
@@ -181,7 +181,7 @@ def lane_bars(
 
 
 def op_name(span: Span) -> str:
-    """An operation's kind and name."""
+    """Return an operation's kind and name."""
     return span.name if span.name.startswith(span.kind) else f"{span.kind} {span.name}"
 
 
@@ -195,7 +195,7 @@ def describe(span: Span, start_s: float, end_s: float) -> str:
 
 
 def lanes(stages: Stages) -> theme.Figure:
-    """A row per stage, one trace per colour; behind them the pipeline's time, grey where nothing covers it."""
+    """Return a row per stage, one trace per colour; behind them the pipeline's time, grey where nothing covers it."""
     rows = [stage.stage for stage in stages.stages]
     whole = _trace(IDLE_NAME, theme.IDLE, _BAR, rows, [0.0] * len(rows), [stages.pipeline_s] * len(rows))
     traces = [whole | {"hoverinfo": "skip"}, *_stage_bars(stages)]
@@ -248,7 +248,7 @@ def _stage_words(stage: int, span: StageSpan) -> str:
 
 
 def memory_bars(stages: Stages, capacity_bytes: float) -> theme.Figure:
-    """A bar per stage, stacked by kind; what is not of a layer on top, below the line of the capacity."""
+    """Return a bar per stage, stacked by kind; what is not of a layer on top, below the line of the capacity."""
     most = max(stage.peak_bytes for stage in stages.stages)
     labels = [f"{stage.stage}" for stage in stages.stages]
     colours = {**theme.MEMORY_COLOURS, OUTSIDE: _OUTSIDE_COLOUR}

@@ -161,7 +161,7 @@ def _asked(outcome: TuningOutcome) -> dict[str, Any]:
 
 
 def tuning_manifest(outcome: TuningOutcome) -> dict[str, Any]:
-    """The inputs of a search as digests, what was asked of it, and the versions that answered; no times, and no
+    """Return the inputs of a search as digests, what was asked of it, and the versions that answered; no times, and no
     absolute paths."""
     scenario = outcome.scenario
     return {
@@ -176,8 +176,8 @@ def tuning_manifest(outcome: TuningOutcome) -> dict[str, Any]:
 
 
 def tuning_document(outcome: TuningOutcome, top: int | None) -> dict[str, Any]:
-    """The outcome for a program: what was searched, the counts, the best `top` rows of results.csv (all without), and
-    the scenario's own plans."""
+    """Return the outcome for a program: what was searched, the counts, the best `top` rows of results.csv (all
+    without), and the scenario's own plans."""
     found = TuningFindings(outcome=outcome)
     plans = [{key: None if cell == "" else cell for key, cell in row.items()} for row in rows(outcome)]
     return {

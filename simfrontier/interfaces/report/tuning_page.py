@@ -93,7 +93,7 @@ def _spreads(known: Sequence[tuple[search.TunedPlan, Band]]) -> theme.PlotTrace:
 
 
 def _stars(own: Sequence[tuple[search.OwnPlan, search.SimulatedPlan]]) -> theme.PlotTrace:
-    """The scenario's own plans with their names."""
+    """Return the scenario's own plans with their names."""
     return theme.points(
         "the scenario's own",
         *_places((one.step_s, one.peak_bytes) for _, one in own),
@@ -113,7 +113,7 @@ def _stars(own: Sequence[tuple[search.OwnPlan, search.SimulatedPlan]]) -> theme.
 
 
 def _capacity(capacity_bytes: float, is_far: bool) -> dict[str, Any]:
-    """A line at the memory of a device; where all plans take far less, the words alone."""
+    """Return a line at the memory of a device; where all plans take far less, the words alone."""
     words = f"memory of a device: {quantity(capacity_bytes, 'bytes')}{', far above' if is_far else ''}"
     place = {"yref": "paper", "y": 1, "yanchor": "top"} if is_far else {"y": capacity_bytes, "yanchor": "bottom"}
     label = {"xref": "paper", "x": 1, "xanchor": "right", **place, "text": words, "showarrow": False}
@@ -124,7 +124,7 @@ def _capacity(capacity_bytes: float, is_far: bool) -> dict[str, Any]:
 
 
 def order(found: TuningFindings) -> theme.Figure:
-    """The simulated plans, the fastest on top: the nominal step, and median and 90 % interval of the samples."""
+    """Return the simulated plans, the fastest on top: the nominal step, and median and 90 % interval of the samples."""
     plans, labels = found.outcome.simulated, _labels(found.outcome.simulated)
     named = {plan.candidate: label for plan, label in zip(plans, labels, strict=True)}
     bands = [(named[plan.candidate], band) for plan, band in _bands(plans)]
@@ -198,7 +198,7 @@ def parts(found: TuningFindings) -> theme.Figure:
 
 
 def hover(plan: search.TunedPlan) -> str:
-    """The hover text of a plan."""
+    """Return the hover text of a plan."""
     words = f"<b>{text(plan.candidate.name)}</b><br>{quantity(plan.step_s, 's')}, {quantity(plan.peak_bytes, 'bytes')}"
     if plan.simulated is None:
         return f"{words}, estimated; floor {quantity(plan.estimate.floor_s, 's')}"
@@ -219,7 +219,7 @@ def _labels(plans: Sequence[search.TunedPlan]) -> list[str]:
 
 
 def tuning_page(outcome: search.TuningOutcome) -> str:
-    """The page as text; the same outcome gives the same text."""
+    """Return the page as text; the same outcome gives the same text."""
     found, scenario = TuningFindings(outcome=outcome), outcome.scenario.at(outcome.devices)
     known = [plan.candidate for plan in (*outcome.plans, *outcome.misfits)]
     known += [plan.candidate for plan in outcome.passed_over]

@@ -78,7 +78,7 @@ class StudyView:
         return any(row["fits"] for rows in self.rows.values() for row in rows)
 
     def rows_at(self, size: int) -> list[Row]:
-        """The rows of all plans at a size, in the scenario's order."""
+        """Return the rows of all plans at a size, in the scenario's order."""
         return [row for rows in self.rows.values() for row in rows if row["devices"] == size]
 
     @cached_property
@@ -140,7 +140,8 @@ class StudyView:
 
 
 def comparable(scenario: Scenario) -> PublishedTable | None:
-    """The published figures, if they are of the machine that is simulated: no other one was set on the command line."""
+    """Return the published figures, if they are of the machine that is simulated: no other one was set on the command
+    line."""
     was_set = any(setting.startswith("machine.name = ") for setting in scenario.settings)
     return None if was_set else scenario.file.published
 

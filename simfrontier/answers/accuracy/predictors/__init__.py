@@ -33,7 +33,7 @@ FITS: Final[Mapping[str, Mapping[str, int]]] = {
 
 @lru_cache(maxsize=8)
 def fitted_rows(library: str) -> tuple[CallRow, ...]:
-    """The rows that a library's shipped parameters were fitted to: known faults are left out."""
+    """Return the rows that a library's shipped parameters were fitted to: known faults are left out."""
     rows: list[CallRow] = []
     for name, least_bytes in FITS.get(library, {}).items():
         table = load_table(name)
@@ -62,7 +62,7 @@ def _measured(row: CallRow) -> Measured:
 
 
 def predict_row(row: Row, harnesses: tuple[Harness, ...] | None = None) -> Prediction | BoundedRate | NotCovered:
-    """The time of a row; or the bound that a rate of training must stay below; or why there is neither.
+    """Return the time of a row; or the bound that a rate of training must stay below; or why there is neither.
 
     `harnesses`: those of a user (None: the shipped ones).
     """

@@ -58,7 +58,7 @@ class Harness:
 
 @lru_cache(maxsize=1)
 def shipped_harnesses() -> tuple[Harness, ...]:
-    """The harnesses of the shipped tables."""
+    """Return the harnesses of the shipped tables."""
     document = read_toml(FILE, "harness file")
     return tuple(
         replace(harness, name=name, provenance=tuple(sources_of(document[name], f"harness.{name}.")))
@@ -67,7 +67,8 @@ def shipped_harnesses() -> tuple[Harness, ...]:
 
 
 def named_harnesses(text: str) -> tuple[Harness, ...]:
-    """The shipped harnesses of the names a,b ..., for rows of any source; of "none" no harness. Raises InputError."""
+    """Return the shipped harnesses of the names a,b ..., for rows of any source; of "none" no harness. Raises
+    InputError."""
     shipped = {harness.name: harness for harness in shipped_harnesses()}
     names = [name.strip() for name in text.split(",")]
     if names == ["none"]:
@@ -125,7 +126,7 @@ KINDS: Final[dict[str, CollectiveKind]] = {kind: kind for kind in get_args(Colle
 def predict_call(
     row: CallRow, harnesses: tuple[Harness, ...] | None = None, library: Library | None = None
 ) -> Prediction | NotCovered:
-    """The time of the row's call with its 90 % interval, or why there is no model of it.
+    """Return the time of the row's call with its 90 % interval, or why there is no model of it.
 
     `harnesses` and `library`: those of a user or of a fit (None: the shipped ones).
     """

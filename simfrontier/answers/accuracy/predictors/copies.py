@@ -49,7 +49,7 @@ def copy_sd(machine: Machine, row: CopyRow) -> float:
 
 
 def predict_copy(row: CopyRow) -> Prediction | NotCovered:
-    """The shipped machine's time of the row's message with its 90 % interval, or why there is none."""
+    """Return the shipped machine's time of the row's message with its 90 % interval, or why there is none."""
     if not is_machine(row.machine):
         return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
     machine = machine_named(row.machine)
@@ -89,7 +89,7 @@ def lacking(machine: Machine, row: CopyRow) -> NotCovered | None:
 
 
 def narrowest(machine: Machine, a: int, b: int) -> tuple[LinkClass, int]:
-    """The class of the link that limits a copy from device a to b, and how many links it passes."""
+    """Return the class of the link that limits a copy from device a to b, and how many links it passes."""
     node = machine.node
     way = [machine.link_classes[node.links[link].link_class] for link in node.route(a, b)]
     return min(way, key=lambda link: link.share * link.bytes_per_s), len(way)

@@ -65,7 +65,7 @@ def gemm_sd(machine: Machine) -> float:
 
 
 def predict_rate(row: RateRow) -> Prediction | NotCovered:
-    """The time of the row's matrix product on a typical device with its 90 % interval, or why there is none."""
+    """Return the time of the row's matrix product on a typical device with its 90 % interval, or why there is none."""
     if row.what != "matmul":
         return NotCovered(reason="a rate of training is held against a bound (training_bound)")
     if not is_machine(row.machine):
@@ -91,7 +91,7 @@ def rate_fitted(row: RateRow) -> bool:
 
 
 def training_bound(row: RateRow) -> BoundedRate | NotCovered:
-    """A published rate of training and the most that its machine allows, or why they cannot be compared.
+    """Return a published rate of training and the most that its machine allows, or why they cannot be compared.
 
     The shape is the catalog's of that many billions of parameters; where the paper does not tell its own, that it is
     this one is assumed.

@@ -46,7 +46,7 @@ class Parameter(Strict):
         )
 
     def of(self, step: JobStep) -> float | None:
-        """The number of a step's machine or library; None where it has none."""
+        """Return the number of a step's machine or library; None where it has none."""
         here: Any = step
         for name in self.key.split("."):
             here = here.get(name) if isinstance(here, Mapping) else getattr(here, name)
@@ -78,14 +78,14 @@ class ParametersFile(Strict):
 
 
 def mean_step_error() -> float:
-    """The mean error of a step of a run that the fit has not seen, relative: of normal errors sqrt(2 / pi) times their
-    standard deviation."""
+    """Return the mean error of a step of a run that the fit has not seen, relative: of normal errors sqrt(2 / pi) times
+    their standard deviation."""
     return load_parameters().spread * math.sqrt(2.0 / math.pi)
 
 
 @cache
 def load_parameters(path: Path = PARAMETERS) -> ParametersFile:
-    """The file of parameters. Raises InputError."""
+    """Return the file of parameters. Raises InputError."""
     return typed(read_toml(path, "parameters"), ParametersFile, str(path))
 
 

@@ -42,7 +42,7 @@ class Run:
     fault: str = ""
 
     def __getitem__(self, column: str) -> str:
-        """The text of a column; empty where the table has no such column."""
+        """Return the text of a column; empty where the table has no such column."""
         return self.cells.get(column, "")
 
     @property
@@ -57,7 +57,8 @@ class Run:
 
 
 def read_runs(path: Path = TABLE) -> tuple[Run, ...]:
-    """The runs of a CSV file that has `COLUMNS`. Raises InputError, one line, for a file that is no such table."""
+    """Return the runs of a CSV file that has `COLUMNS`. Raises InputError, one line, for a file that is no such
+    table."""
     return tuple(_run(number, line) for number, line in enumerate(read_lines(path, COLUMNS, uneven=True)))
 
 
@@ -147,7 +148,7 @@ _FRACTION: Final = re.compile(r"[0-9]+\.[0-9]+|[0-9]*\.?[0-9]+e[0-9]+")
 
 
 def _compiled(pattern: str) -> str:
-    """A pattern that compiles. Raises ValueError."""
+    """Return a pattern that compiles. Raises ValueError."""
     try:
         re.compile(pattern)
     except re.error as error:
@@ -224,13 +225,13 @@ class Told:
     refused: str = ""
 
     def table(self, name: str) -> dict[str, Any]:
-        """The values of one table's keys."""
+        """Return the values of one table's keys."""
         return dict(self.values.get(name, {}))
 
 
 @cache
 def load_rules(path: Path = RULES) -> tuple[Rule, ...]:
-    """The rules of a file. Raises InputError."""
+    """Return the rules of a file. Raises InputError."""
     return tuple(typed(read_toml(path, "readings"), RulesFile, str(path)).rules)
 
 

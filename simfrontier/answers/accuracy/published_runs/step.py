@@ -107,7 +107,7 @@ class TimedStep:
 
 
 def step_of(run: Run) -> JobStep:
-    """The step of a run. Raises InputError where no scenario expresses it, or it cannot be built or priced."""
+    """Return the step of a run. Raises InputError where no scenario expresses it, or it cannot be built or priced."""
     step = JobStep(job_of(run))
     _ = step.estimate
     return step

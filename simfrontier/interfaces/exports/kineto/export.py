@@ -58,7 +58,7 @@ def _device(step: SimulatedStep) -> dict[str, Any]:
 
 
 def _together(traces: Sequence[ClassTrace], groups: CommunicatorGroups) -> Iterator[str]:
-    """The events of the lowest rank of each class, and arrows from the rank that was ready last to the others."""
+    """Yield the events of the lowest rank of each class, and arrows from the rank that was ready last to the others."""
     for trace in traces:
         yield from texts(events_of(trace, trace.walk.members[0], groups, trace.walk.members[0]))
     placed = {
