@@ -1,6 +1,7 @@
-"""Extras: what belongs to simfrontier and is no part of its core. Each folder is one, and may be deleted.
+"""Extras: parts of simfrontier outside its core. Each folder is one extra, and may be deleted.
 
-Folders of this package may also come from other distributions (docs/architecture.md)."""
+Folders of this package may also come from other distributions (docs/architecture.md).
+"""
 
 from pkgutil import extend_path
 

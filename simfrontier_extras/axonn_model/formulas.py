@@ -69,8 +69,8 @@ class Tables(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidths:
-    """A version's bandwidths on one machine, by the name that its table has. The authors write GB/s, but divide GiB
-    (bytes / 1024³) by it."""
+    """Bandwidths of a version on one machine, by the name of its table. The authors write GB/s, but divide GiB (bytes /
+    1024³) by it."""
 
     version: VersionName
     machine: str
@@ -117,7 +117,7 @@ class Grid:
 
     @property
     def tensor(self) -> int:
-        """Ranks that share the weights of one layer."""
+        """Number of ranks that share the weights of one layer."""
         return self.x * self.y * self.z
 
 
@@ -170,7 +170,7 @@ class Transformer:
         )
 
     def refuse_what_lacks(self, version: VersionName) -> None:
-        """Raise InputError for what Version A has no formula for: it is of GPTs, whose layers are 3 h, h, 4 h and 4 h
+        """Raise InputError where Version A has no formula: it is for GPTs, whose layers are 3 h, h, 4 h and 4 h
         wide."""
         if version != "axonn-a":
             return

@@ -85,8 +85,8 @@ def _uneven(grid: Grid, batch: int, accumulation: int) -> str:
 
 
 def _no_grid(num_devices: int, min_tensor: int) -> str:
-    """Only these two conditions can leave nothing: X = `num_devices` divides every batch and shares the weights
-    furthest."""
+    """Return the reason why no grid is allowed. There are only these two: the grid with X = `num_devices` divides every
+    batch and shares the weights furthest."""
     total = sum(1 for _ in grids(num_devices))
     if total:
         return (
@@ -152,7 +152,7 @@ SHOWN = 20  # as many as the authors' launcher submits
 
 def print_grids(scenario: GridJob, version: VersionName, top: int | None, as_json: bool) -> bool:
     """Print the ranking at the scenario's largest size, the best `top` grids (by default 20; all of them as JSON);
-    returns whether any grid can run."""
+    return whether any grid can run."""
     devices = max(scenario.file.run.devices)
     entries = rank_grids(scenario, version, devices)
     if as_json:

@@ -27,7 +27,7 @@ MOST_GROUPS: Final = 499  # that ASTRA-sim keeps apart by the tags of their mess
 
 
 def write_traces(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> str:
-    """Write chakra-PLAN.RANK.et for every rank and groups-PLAN.json; returns what was written in words.
+    """Write chakra-PLAN.RANK.et for every rank and groups-PLAN.json; return a description of the files.
 
     Ranks that run the same nodes for as long share a template: only names of groups and ends of messages are put in
     for each rank. Ranks whose traces have the same bytes share one file by hard links, where the file system has them.
@@ -103,7 +103,7 @@ def _own_bytes(own: Own, rank: int, groups: CommunicatorGroups) -> bytes:
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> int:
-    """Write a file; returns its bytes."""
+    """Write a file; return its bytes."""
     with path.open("wb") as file:
         file.writelines(parts)
         return file.tell()

@@ -1,4 +1,4 @@
-"""Nodes of a trace: what an op is in Chakra's words, as bytes of its message.
+"""Nodes of a trace: the Chakra representation of an op, as bytes of its message.
 
 Attributes have the names and types that ASTRA-sim's feeders read. The older one (mlcommons/chakra, src/feeder/
 et_feeder_node.cpp, commit 02da5d056f2f9c2a994d1887ffba6ad4c7c99695) takes each attribute in one type only: num_ops,
@@ -97,13 +97,13 @@ def _collective(op: Collective, schedule: Schedule) -> Kind:
 
 
 def communicator_of(op: Collective, schedule: Schedule) -> Communicator:
-    """Whose call it is."""
+    """Return the communicator of a collective."""
     return Communicator(op.comm, schedule.mesh.live(op.axes))
 
 
 def brought_to(op: Collective, schedule: Schedule) -> int:
-    """Bytes that a rank brings to a collective, data and scales: of an all-gather its piece, of all others the whole
-    message.
+    """Return the bytes that a rank brings to a collective, data and scales: for an all-gather its piece, for all others
+    the whole message.
 
     That is `comm_size` as ASTRA-sim has it: native_collectives/collective_algorithm/Ring.cc (commit 7c77518) sends
     messages of data_size in an all-gather, and of data_size / nodes_in_ring in the others.

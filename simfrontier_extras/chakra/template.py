@@ -1,4 +1,4 @@
-"""The trace of ranks that are alike: the bytes of its nodes, and where each rank has something of its own."""
+"""The trace shared by ranks that are alike: the bytes of its nodes, and the places at which ranks differ."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ Own = Communicator | Peer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """Bytes in the order of a file, each with what follows from the rank: without it they are whole messages; with it
-    one message without its length, and the rank's attributes go at its end. `owns`: what ranks have of their own."""
+    """Template of a trace: bytes in the order of a file, each with the part that follows from the rank. Without it the
+    bytes are whole messages; with it one message without its length, and the rank's attributes go at its end. `owns`:
+    the parts that differ between ranks."""
 
     pieces: tuple[tuple[bytes, Own | None], ...]
     owns: tuple[Own, ...]
     num_nodes: int
 
     def written(self, own_bytes: Mapping[Own, bytes]) -> Iterator[bytes]:
-        """The bytes of one rank's trace, given those of what is its own."""
+        """Yield the bytes of one rank's trace, from those of its own parts."""
         for body, own in self.pieces:
             if own is None:
                 yield body
@@ -35,7 +36,7 @@ class Template:
 
 
 def template_of(walk: Walk, seconds: Sequence[float], comms: dict[str, int]) -> Template:
-    """The trace of ranks whose ops take so many seconds alone.
+    """Return the trace of ranks whose ops take `seconds` alone (without contention).
 
     An op waits for the ends of those that `program.before` names, so that every node waits for nodes before it only.
     Messages that are the same for all ranks become one run of bytes.
@@ -70,8 +71,8 @@ def template_of(walk: Walk, seconds: Sequence[float], comms: dict[str, int]) -> 
 
 
 def _micros(program: ExpandedProgram, seconds: Sequence[float]) -> list[int]:
-    """Whole microseconds of each op, as a node has them: rounded so that those of a lane's first so many ops are
-    together within half of one of what these take."""
+    """Return the whole microseconds of each op, as a node has them: rounded so that the sum over the first k ops of a
+    lane is within half a microsecond of the time that these take, for every k."""
     total, written = [0.0] * len(program.lanes), [0] * len(program.lanes)
     out = []
     for lane, took in zip(program.lane, seconds, strict=True):

@@ -1,4 +1,5 @@
-"""A machine laid out on one computer at a part of its rates, to run on it what is simulated: `simfrontier emulate`."""
+"""Emulation of a machine on one computer at a fraction of its rates, to execute what is simulated: `simfrontier
+emulate`."""
 
 from pathlib import Path
 from typing import Final

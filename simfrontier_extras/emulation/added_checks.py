@@ -1,4 +1,4 @@
-"""An emulated run compared with its simulation: the files beside the traces."""
+"""Comparison of an emulated run with its simulation: the files next to the traces."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _said = partial(said, "emulated", folder=TEMPLATES)
 
 @dataclass(frozen=True, kw_only=True)
 class EmulatedCheck(AddedCheck):
-    """Results of an emulated run beside the comparison of its operations; all empty for any other run.
+    """Results of an emulated run in addition to the comparison of its operations; all empty for any other run.
 
-    `links` are the plans whose bytes per link are known on both sides, `only_counted` those whose are only counted;
-    `sweep` are collectives measured alone, `slowed` what a slowed link did.
+    `links` are the plans whose bytes per link are known on both sides, `only_counted` those whose bytes are only
+    counted; `sweep` are collectives measured alone, `slowed` the effects of a slowed link.
     """
 
     operations: CrossCheck
@@ -124,7 +124,7 @@ class EmulatedCheck(AddedCheck):
 
 
 def read_emulated(check: CrossCheck, paths: TracePaths) -> EmulatedCheck:
-    """Read the files beside the traces of a cross-check. Raises InputError for a file that cannot be read, or links of
+    """Read the files next to the traces of a cross-check. Raises InputError for a file that cannot be read, or links of
     another schedule."""
     links = {each.plan: _links(each, *paths.of_plan[each.plan]) for each in check.comparisons}
     counted = [plan for plan, each in links.items() if each is None and _beside(paths.of_plan[plan][1], plan).exists()]
@@ -144,7 +144,7 @@ def _beside(trace: Path, plan: str) -> Path:
 
 
 def _links(comparison: Comparison, sim: Path, real: Path) -> LinkCheck | None:
-    """Bytes per link of a plan, where both sides have them beside their traces."""
+    """Return the comparison of a plan's bytes per link; None unless both sides have them next to their traces."""
     sim_links, real_links = (_beside(trace, comparison.plan) for trace in (sim, real))
     if not (sim_links.exists() and real_links.exists()):
         return None

@@ -53,8 +53,8 @@ from simfrontier_extras.emulation.sections import limits_words
 
 
 def emulate(scenario: Scenario, settings: EmulateSettings, out: Path, as_json: bool) -> bool:
-    """Simulate, run, compare; whether all limits hold. Raises InputError where the scenario is none of an emulation,
-    and SimfrontierError where the run failed."""
+    """Simulate, run and compare; return whether all limits hold. Raises InputError where the scenario has no table
+    `emulation`, and SimfrontierError where the run failed."""
     if table_of(scenario.file) is None:
         keys = "{ scale, packet_bytes, burst_bytes }"
         example = "simfrontier_extras/emulation/scenarios/emulate.toml"
@@ -77,7 +77,7 @@ def emulate(scenario: Scenario, settings: EmulateSettings, out: Path, as_json: b
 
 
 def _refuse_changes(scenario: Scenario) -> None:
-    """Raise InputError for what single messages do not know, or the emulated machine does not do."""
+    """Raise InputError for settings that the message engine or the emulated machine does not support."""
     if scenario.file.perturbation.is_timed:
         text = "got troubles with times; allowed: some that always are: the wire of --slow changes within a step"
         raise InputError(text, where=scenario.where, key=("perturbation",))
@@ -103,7 +103,7 @@ MIN_BYTES, TOLERANCE = 1 << 20, 0.15
 
 
 def report(settings: EmulateSettings, out: Path, as_json: bool) -> bool:
-    """Compare what was simulated with what was run, write the page and print the result; whether all limits hold."""
+    """Compare the simulation with the run, write the page and print the result; return whether all limits hold."""
     from simfrontier.interfaces.report.crosscheck import crosscheck_page
 
     real, link = out / PLANS / "real", f"node 0 {settings.slow_wire}"
@@ -149,8 +149,9 @@ def _sweep(out: Path, job: str) -> Comparison:
 
 
 def _whole(comparison: Comparison) -> dict[str, tuple[float, float]]:
-    """Times of every collective over all ranks, simulated and real: from when the last rank was ready to when the last
-    one had done. A slowed link lets ranks end one after the other, so that their median means little."""
+    """Return the times of every collective over all ranks, simulated and real: from the moment at which the last rank
+    was ready to the end on the last one. A slowed link lets ranks end one after the other, so that their median means
+    little."""
     out: dict[str, tuple[float, float]] = {}
     for pair in comparison.pairs:
         before = out.get(pair.sim.name, (0.0, 0.0))

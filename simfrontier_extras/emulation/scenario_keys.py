@@ -43,8 +43,8 @@ class Emulation:
 
 
 def emulated(machine: Machine, emulation: Emulation) -> Machine:
-    """The machine that the emulation is of. Raises InputError where the nodes' devices share a bus, which cannot be
-    laid out of cables, or the burst does not hold a packet."""
+    """Return the machine that the emulation is of. Raises InputError where the nodes' devices share a bus, which cannot
+    be laid out as cables, or the burst does not hold a packet."""
     if machine.node.has_bus:
         text = f"{machine.name} joins its devices by a bus; allowed: a machine with node.links or node.switch"
         raise InputError(text, key=("emulation",))
@@ -102,7 +102,7 @@ def _scaled(value: Rates, scale: float, *names: str) -> Rates:
 
 
 def _sources(emulation: Emulation, packets: Packets) -> Iterator[Provenance]:
-    """Yield the sources of the bytes that packets and messages carry beside payload, and of the scenario's own
+    """Yield the sources of the bytes that packets and messages carry in addition to payload, and of the scenario's own
     numbers."""
     for name in ("header_bytes", "message_bytes", "reply_bytes", "reply_message_bytes"):
         value = getattr(packets, name)

@@ -1,4 +1,4 @@
-"""The calls of a step as messages between ranks: who sends how much to whom, and after which other messages."""
+"""Calls of a step as messages between ranks: sender, receiver, bytes, and the messages that have to be over before."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class RankText:
         self.num_sends = self.num_calcs = self.num_bytes = 0
 
     def lines(self) -> Iterator[str]:
-        """All of it."""
+        """Yield the whole text."""
         walk, ends = self.walk, list[str]()
         yield f"rank {self.rank} {{\n"
         for index, (op, before) in enumerate(zip(walk.ops, walk.program.before, strict=True)):

@@ -1,4 +1,5 @@
-"""Losses of training with compressed messages: curves read from a file, and how far policies end from a baseline."""
+"""Losses of training with compressed messages: curves read from a file, and the distance of policies from a
+baseline."""
 
 from __future__ import annotations
 

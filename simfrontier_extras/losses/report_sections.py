@@ -47,11 +47,12 @@ class Fastest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyLosses:
-    """The losses that a scenario names, beside the speed of its plans.
+    """Losses that a scenario names, next to the speed of its plans.
 
-    `last`: steps that a final loss is the mean of; `window`: those of a point of a smoothed curve; `band`: of the
-    baseline's final losses over its `num_seeds` seeds, None with one seed. `fastest`: of the plans with tensor and
-    pipeline parallelism that fit; `fastest_in_band`: of those that compress nothing or stay in the band.
+    `last`: number of steps whose mean is a final loss; `window`: number of those of a point of a smoothed curve;
+    `band`: that of the baseline's final losses over its `num_seeds` seeds, None with one seed. `fastest`: of the plans
+    with tensor and pipeline parallelism that fit; `fastest_in_band`: of those that compress nothing or stay in the
+    band.
     """
 
     device_word: str
@@ -70,7 +71,7 @@ class StudyLosses:
 
 
 def study_losses(view: StudyView, losses: LossCurves) -> StudyLosses | None:
-    """The findings, or None where no plan of the study compresses its messages."""
+    """Return the findings, or None where no plan of the study compresses its messages."""
     rows = compressed_plans(view)
     plans = tuple(_plan_loss(row, losses) for row in rows if not row.is_plain)
     if not plans:
@@ -149,7 +150,7 @@ def losses_section(view: StudyView, found: StudyLosses) -> str:
 
 
 def _colours(view: StudyView, found: StudyLosses, losses: LossCurves) -> Mapping[str, str]:
-    """Colours of policies: that of the first plan with it; of what no plan has, what is left."""
+    """Return the colours of policies: that of the first plan with the policy, an unused one for policies of no plan."""
     spare = marks([*view.plans, *losses.policies])
     of = {policy_of(one.policy): view.marks[one.plan] for one in reversed(found.plans)}
     return {one: of.get(policy_of(one), spare[one]).colour for one in losses.policies}

@@ -1,4 +1,4 @@
-"""The table `losses` of scenarios: the file of loss curves that the page sets beside the speed."""
+"""The table `losses` of scenarios: the file of loss curves that the page shows next to the speed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LossesKeys(Strict):
 
 
 def losses_of(scenario: Scenario) -> LossCurves | None:
-    """The curves of the scenario's file, where it names one."""
+    """Return the loss curves of the scenario's file, None where it names none."""
     known = scenario.contents.get(LossesKeys)
     if known is None:
         return None

@@ -1,1 +1,1 @@
-"""Collectives as MSCCL algorithm files, which RCCL executes; and what says whether such a file does what it should."""
+"""Collectives as MSCCL algorithm files, which RCCL executes; and the check that such a file computes its collective."""

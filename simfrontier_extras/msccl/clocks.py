@@ -52,12 +52,14 @@ class Clocks:
         return clock
 
     def read(self, block: int, step: int, place: Place) -> tuple[int, int] | None:
-        """Note that a step reads a place; the (thread block, step) that wrote it and is not in order with that."""
+        """Note that a step reads a place; return the (thread block, step) that wrote it and is not in order with that,
+        or None."""
         self.readers.setdefault(place, {})[block] = step
         return self._not_before(block, self.writer.get(place))
 
     def write(self, block: int, step: int, place: Place) -> tuple[int, int] | None:
-        """Note that a step writes a place; a (thread block, step) that wrote or read it and is not in order with it."""
+        """Note that a step writes a place; return a (thread block, step) that wrote or read it and is not in order with
+        it, or None."""
         before = [self.writer.get(place), *sorted(self.readers.pop(place, {}).items())]
         self.writer[place] = block, step
         return next(filter(None, (self._not_before(block, each) for each in before)), None)

@@ -54,8 +54,8 @@ class Verdict:
 
 
 def verdict(algo: Algo) -> Verdict:
-    """Return whether RCCL takes the algorithm, and whether it computes its collective, in place and not, as far as it
-    says."""
+    """Return whether RCCL takes the algorithm, and whether it computes its collective, in place and out of place, as
+    far as the file says that it is for both."""
     refused = tuple(refusals(algo))
     if broken := faults(algo):
         return Verdict(findings=tuple(broken), refusals=refused)
@@ -81,7 +81,8 @@ def verdict(algo: Algo) -> Verdict:
 
 
 def _largest_right_call(algo: Algo, in_place: bool, wrong: int, right: int) -> int:
-    """The bytes of the largest calls whose messages hold enough chunks; so many of them are too few, or enough."""
+    """Return the bytes of the largest calls whose messages hold enough chunks, by bisection: `wrong` chunks are too
+    few, `right` are enough."""
     while right - wrong > 1:
         middle = (wrong + right) // 2
         if Run(algo, in_place, middle).findings:
@@ -116,8 +117,8 @@ class _Block:
 
 
 class Run:
-    """One run of an algorithm, with `most` chunks of a step in one message, and what is wrong at its end; `messages`:
-    what went over each connection, in order, chunk by chunk."""
+    """One run of an algorithm, with `most` chunks of a step in one message, and the faults found at its end;
+    `messages`: the contents that went over each connection, in order, chunk by chunk."""
 
     def __init__(self, algo: Algo, in_place: bool, most: int) -> None:
         self.algo, self.in_place, self.most = algo, in_place, most
@@ -137,7 +138,7 @@ class Run:
         self._run_all()
 
     def _run_all(self) -> None:
-        """Run until nothing goes on, and compare what is there with what the collective means."""
+        """Run until nothing goes on, and compare the contents of memory with the meaning of the collective."""
         self.runnable = deque((each, self._steps(each)) for each in self.blocks)
         self.sleeping: defaultdict[tuple[str, object], list[tuple[_Block, Iterator[Wait]]]] = defaultdict(list)
         while self.runnable:
@@ -230,7 +231,8 @@ class Run:
         return rank, self.begins[rank][chunk.buffer] + chunk.offset + offset
 
     def _work(self, each: _Block, step: Step, offset: int, received: Form | None) -> Form:
-        """Read, add and write the chunk of a step that lies `offset` behind its first; what is to be sent on."""
+        """Read, add and write the chunk of a step that lies `offset` behind its first; return the content to be sent
+        on."""
         source, target = (self._place(each.rank, chunk, offset) for chunk in (step.src, step.dst))
         value = received or UNKNOWN
         if step.type in READS:
@@ -260,7 +262,7 @@ class Run:
             return UNKNOWN
 
     def _race(self, each: _Block, other: tuple[int, int] | None) -> None:
-        """Note that an access is not in order with one of another thread block: (which, step)."""
+        """Report an access that is not in order with the one of another thread block: (which, step)."""
         if other is not None:
             before = self.blocks[other[0]].block.id
             text = f"does not wait for thread block {before}, step {other[1]}, which uses the same memory"

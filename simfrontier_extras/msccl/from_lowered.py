@@ -1,4 +1,4 @@
-"""A lowered collective as an MSCCL algorithm: its transfers as steps of thread blocks, and who waits for whom.
+"""A lowered collective as an MSCCL algorithm: its transfers as steps of thread blocks, with their dependencies.
 
 A member has a thread block for every connection that it sends on, one for every connection that it receives on, one
 that does both on a ring's channel (`Fusion`), and one for copies of its own. All run their steps in the order of the

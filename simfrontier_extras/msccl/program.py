@@ -1,4 +1,4 @@
-"""An MSCCL algorithm file as a value: what every thread block of every GPU does, step by step; read and written.
+"""An MSCCL algorithm file as a value: the steps of every thread block of every GPU; read and written.
 
 Elements and attributes have the names of the file: those that ROCm/rccl `src/misc/msccl/msccl_parser.cc` reads
 (mscclGetAlgoFromXmlFile) and microsoft/msccl-tools `msccl/language/ir.py` writes (ir_to_xml). Attributes that nothing
@@ -197,7 +197,7 @@ class Algo(_Part):
         return sum(len(block.step) for block in self.blocks)
 
     def too_large(self) -> str:
-        """Return why it is not read or followed, "" where it is."""
+        """Return the reason why it is too large to be read or followed, "" where it is not."""
         moved = sum(step.cnt for block in self.blocks for step in block.step)
         return STEPS.fault(self.num_steps) or MOVED.fault(moved) or ""
 

@@ -71,8 +71,8 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Block:
-    """A thread block that is being made. `knows`: how many steps of others are over at its end, because it waits for
-    them or for who does; `knew`: the same after each step."""
+    """A thread block under construction. `knows`: how many steps of others are over at its end, because it waits for
+    them or for a block that does; `knew`: the same after each step."""
 
     end: End
     send: int = NONE
@@ -133,7 +133,8 @@ class MemberSteps:
         self._put(block, _Draft("cpy", self.homes.now(begin), self.homes.home(begin), count, None), [], [])
 
     def thread_blocks(self, unit: int = 1) -> tuple[ThreadBlock, ...]:
-        """All of them, in the order of whom they send to and receive from; in chunks of so many of the line."""
+        """Return all thread blocks, in the order of the peers that they send to and receive from; a chunk of theirs is
+        `unit` chunks of the line."""
         order = sorted(self.blocks.values(), key=lambda each: (each.send, each.recv, each.end.channel))
         number = {block.end: place for place, block in enumerate(order)}
         return tuple(
@@ -191,7 +192,7 @@ class MemberSteps:
         block.knew.append(dict(block.knows))
 
     def _needed(self, block: _Block, before: Iterable[At]) -> list[At]:
-        """The last step of every other thread block that is to be waited for, and that no other wait brings with it."""
+        """Return the last step of every other thread block that is to be waited for, and that no other wait implies."""
         last: dict[End, int] = {}
         for end, step in before:
             if end != block.end and block.knows.get(end, 0) <= step:

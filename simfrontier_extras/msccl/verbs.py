@@ -1,4 +1,4 @@
-"""The verb `msccl`: what an algorithm file does, and what is wrong with it."""
+"""The verb `msccl`: the collective that an algorithm file computes, and its faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The architecture of Mugs pre-training (arXiv 2203.14415): a student and a teacher vision transformer, three heads,
+"""Architecture of Mugs pre-training (arXiv 2203.14415): a student and a teacher vision transformer, three heads,
 queues; and the crops and patches that they see."""
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ Ops = tuple[WorkOp, ...]
 
 @dataclass
 class HeadDeclarations:
-    """Declarations shared by the heads of all streams. `block`: a transformer whose layer is the relation block, for so
-    many rows of every image."""
+    """Declarations shared by the heads of all streams. `block`: returns a transformer whose layer is the relation
+    block, for a number of rows per image."""
 
     shape: MugsArchitecture
     batch: int
@@ -44,7 +44,7 @@ class HeadDeclarations:
     values: dict[str, Value] = field(default_factory=dict)
 
     def builder(self, crops: int) -> GraphBuilder:
-        """For ops on so many rows of every image."""
+        """Return a builder for ops on `crops` rows of every image."""
         shape = self.shape
         sizes = {
             "b": self.batch * crops,
@@ -61,7 +61,7 @@ class HeadDeclarations:
         return GraphBuilder(self.precision, sizes, rows=("b",), weights=self.weights)
 
     def declare(self, labels: str, crops: int, *names: str, **traits: Any) -> None:
-        """Declare values of no layer, with so many rows of every image; `traits` as of `GraphBuilder.declare`."""
+        """Declare values of no layer, with `crops` rows of every image; `traits` as for `GraphBuilder.declare`."""
         builder = self.builder(crops)
         builder.declare(labels, *names, per_layer=False, **traits)
         self.values.update(builder.values)
@@ -99,7 +99,8 @@ class HeadStream:
         return (*MATRICES, *PREDICTOR) if self.is_student and head != "cluster" else MATRICES
 
     def _projected(self, head: str, source: str) -> Ops:
-        """Linear modules with GELUs between them, a predictor's input brought to length 1, and so the rows at last."""
+        """Return linear modules with GELUs between them; a predictor's input and the resulting rows are brought to
+        length 1."""
         out: list[WorkOp] = []
         parts = self._parts(head)
         for number, (part, nk) in enumerate(parts):
@@ -125,7 +126,8 @@ class HeadStream:
         return self.declarations.block(self.crops), Stream(RELATION, one_layer=True)
 
     def _related(self) -> Ops:
-        """A query's nearest rows in the memory, and what the relation block makes of its token among them."""
+        """Return the nearest rows of a query in the memory, and the relation block's output for its token among
+        them."""
         block, stream = self._relation()
         self._declare("bk", "similarity")
         self._declare("bh", "related")
@@ -206,7 +208,7 @@ class HeadStream:
     def _between(
         self, module: str, last: str, label: str, sources: str, target: str, part: Part | None = None
     ) -> WorkOp:
-        """The op behind a linear module, the `last` part of whose name is given, or its backward."""
+        """Return the op behind a linear module, or its backward; `last` is the last part of the module's name."""
         kind = _after(last)
         return self.builder.pointwise(f"{module}.{kind}", kind, f"b{label}", sources, target, part=part)
 

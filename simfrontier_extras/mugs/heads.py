@@ -26,9 +26,9 @@ NOT_FOLLOWED = {f"{head}.{part}" for head in ("instance", "group") for part, _ i
 
 
 class Heads:
-    """Declares the heads' weights and values, and gives their ops.
+    """Declare the weights and values of the heads, and make their ops.
 
-    `block`: a transformer whose layer is the relation block, for so many rows of every image.
+    `block`: returns a transformer whose layer is the relation block, for a number of rows per image.
     """
 
     def __init__(

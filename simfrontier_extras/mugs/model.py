@@ -126,7 +126,8 @@ class _Mugs:
     # ── one stream ──
 
     def _backbone(self, name: str, crops: int, pixels: int) -> tuple[Phase, Phase, Phase]:
-        """Embedding, one layer, and what turns tokens into features."""
+        """Return the phases of one stream's backbone: embedding, one layer, and final norm and pooling, which turn
+        tokens into features."""
         stream = Stream(name, follower=TEACHER if name == TEACHER else "")
         builder = self._builder(crops, pixels)
         block = self._block(crops, self.shape.num_patches(pixels) + 1)
@@ -180,12 +181,13 @@ class _Mugs:
         return gpt(like, self.batch * crops, "none", precision=precision, attention=attention, softmax=self.softmax)
 
     def _relation_block(self, crops: int) -> Workload:
-        """The same on a query and its neighbours, of so many crops of every image."""
+        """Return the relation block: a transformer as of `_block`, on a query and its neighbours, for `crops` crops of
+        every image."""
         return self._block(crops, self.shape.neighbours + 1)
 
     def _embedding(self, builder: GraphBuilder) -> Phase:
-        """Patches become tokens, the class token goes before them, and each gets its position's row (small crops: the
-        rows of as many first positions; the original interpolates)."""
+        """Turn patches into tokens, put the class token before them, and add the row of its position to each (small
+        crops: the rows of as many first positions; the original interpolates)."""
         builder.declare("bni", "pixels", per_layer=False, persistent=True)
         builder.declare("bnh", "patch.out", "d.patch", per_layer=False)
         weights = ("positions.cls", "positions.table")
@@ -206,7 +208,7 @@ class _Mugs:
 
 
 def _joined(phases: tuple[Phase, ...]) -> Phase:
-    """Streams one after the other; backward in the other order."""
+    """Return the phases of streams one after the other; backward in the other order."""
     return Phase(
         forward=tuple(op for phase in phases for op in phase.forward),
         backward=tuple(op for phase in reversed(phases) for op in phase.backward),

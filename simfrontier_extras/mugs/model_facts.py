@@ -8,8 +8,8 @@ from simfrontier.core.program import Compute, ModelFacts, Schedule
 
 
 def _stated(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """A model of images sees no mask of time; how many crops an image has and how many neighbours join a query is what
-    its ops join, pick and look for."""
+    """Yield (name, value and reason) of each fact in the schedule's meta that differs from its ops: those that join,
+    pick and search give the crops of an image and the neighbours of a query; a model of images has no causal mask."""
     sizes = {op.kind: dict(op.iteration) for op in schedule.ops if isinstance(op, Compute)}
     if not {"join", "nearest", "pick"} <= sizes.keys():
         return

@@ -19,12 +19,12 @@ class MugsShape(MugsArchitecture):
 
     @property
     def sequence(self) -> int:
-        """A sample is one image: where tokens are counted, images are."""
+        """Samples are counted instead of tokens: a sample is one image."""
         return 1
 
     @property
     def num_parameters(self) -> int:
-        """The student's trained ones."""
+        """Number of trained parameters, which are the student's."""
         return _one_image(self).num_parameters
 
     @property
@@ -34,12 +34,12 @@ class MugsShape(MugsArchitecture):
 
     @property
     def families(self) -> tuple[str, ...]:
-        """Weights, queues and memories are whole on every rank."""
+        """Families of plans that keep weights, queues and memories whole on every rank."""
         return ("ddp",)
 
     @property
     def gathers_statistics(self) -> bool:
-        """Keys and rows for queues and memories, and the sum for the centre."""
+        """True: keys and rows for queues and memories, and the sum for the centre, are gathered from all ranks."""
         return True
 
     def refuse_step(self, grad_accum: int, precision: str, checkpointing: Checkpointing) -> None:
@@ -58,7 +58,8 @@ class MugsShape(MugsArchitecture):
                 raise InputError(f"model {self.name}: got {got}; allowed: {allowed}")
 
     def with_settings(self, settings: Mapping[str, Any]) -> MugsShape:
-        """Runs of Mugs are named ones, of which only the number of layers may be set."""
+        """Return the shape with these settings. Raises InputError for any other than the number of layers: Mugs runs
+        are named ones."""
         for key in settings:
             if key != "num_layers":
                 raise InputError(f"model.{key}: {self.name} is a Mugs run, of which only num_layers may be set")
@@ -70,7 +71,7 @@ class MugsShape(MugsArchitecture):
         return mugs(self, batch, precision, attention, softmax)
 
     def step_flops(self, samples: int, recomputed: bool) -> float:
-        """By its own matrix products."""
+        """Return the FLOPs of a step's own matrix products."""
         return float(mugs(self, samples).matmul_flops)
 
 

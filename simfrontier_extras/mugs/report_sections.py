@@ -1,4 +1,5 @@
-"""The section on queues of the page of a study: what all ranks gather for later steps (queues, memories, centre)."""
+"""The section on queues of the page of a study: the values that all ranks gather for later steps (queues, memories,
+centre)."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class StudyGathers:
 
 
 def study_gathers(view: StudyView) -> StudyGathers | None:
-    """The findings, or None where no plan that fits gathers anything of the sort."""
+    """Return the findings, or None where no plan that fits gathers such values."""
     plans = tuple(
         PlanGathers(plan=o.plan, step_s=step_s(o), held_s=o.gathers.held_s, gathers=o.gathers)
         for o in view.drawn

@@ -16,8 +16,8 @@ from simfrontier_extras.softmax.rates import IN_MEMORY, OTHERS, Rates, read_rate
 
 
 def print_softmax(path: Path, out: Path | None, as_json: bool) -> bool:
-    """Print how the algorithms compare by the length of a row, and write the page; whether two passes are the fastest
-    wherever a row is larger than the last cache. Raises InputError."""
+    """Print the times of the algorithms by the length of a row, and write the page; return whether two passes are the
+    fastest wherever a row is larger than the last cache. Raises InputError."""
     rates = read_rates(path)
     rows = [_row(rates, elements, starts) for elements, starts in rates.kinds]
     if out is not None:

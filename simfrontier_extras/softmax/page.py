@@ -1,4 +1,5 @@
-"""The page of measured softmax kernels: whether two passes over memory beat three on this CPU, where, and why."""
+"""The page of measured softmax kernels: rows for which two passes over memory beat three on this CPU, and the
+reasons."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def _chart(rates: Rates, relative: bool) -> Figure:
 
 
 def _lines(result: Rates, name: str, starts: str, relative: bool) -> list[dict[str, Any]]:
-    """A line through the lengths that were measured with rows there; none where there are none."""
+    """Return a line through the lengths that were measured with rows starting there; an empty list where there are
+    none."""
     sizes = [elements for elements, each in result.kinds if each == starts]
     if not sizes:
         return []

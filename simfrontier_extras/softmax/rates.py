@@ -1,4 +1,4 @@
-"""Measured times of softmax by two passes over memory and by three: read from a file, how they compare, and why."""
+"""Measured times of softmax by two passes over memory and by three: read from a file, compared, and explained."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class AlgorithmSpeed:
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """All three algorithms for every length of a row, on one CPU with a last cache of so many bytes."""
+    """Times of all three algorithms for every length of a row, on one CPU whose last cache has `cache_bytes` bytes."""
 
     rates: Mapping[tuple[int, str, str], Rate]  # by elements, where the row starts, and algorithm
     cpu: str
@@ -225,7 +225,7 @@ def read_rates(path: Path) -> Rates:
 
 
 def _refuse_missing(path: Path, rates: Rates) -> None:
-    """Every length has all algorithms, and one at least is larger than the cache."""
+    """Raise InputError unless every length has all algorithms, and at least one is larger than the cache."""
     for elements, starts in rates.kinds:
         for name in IN_MEMORY:
             if (elements, starts, name) not in rates.rates:

@@ -20,7 +20,7 @@ class NamespaceLayout:
     """Lines for `ip` and `tc`: `joins` in the namespace where all begins, `ip[i]` and `tc[i]` in that of `names[i]`.
 
     The device `cK` sends into cable K, in the namespace number `senders[K]`; `control[r]` is the address of rank r on
-    the unshaped network beside the fabric, `ranks[r]` the number of its namespace.
+    the unshaped network that runs in parallel to the fabric, `ranks[r]` the number of its namespace.
     """
 
     names: tuple[str, ...]
@@ -89,7 +89,7 @@ def shaper(verb: str, number: int, cable: Cable, factor: float = 1.0) -> str:
 
 
 def _pairs(wiring: Wiring) -> list[tuple[int, int | None]]:
-    """Each cable with the one that runs back beside it, if there is one."""
+    """Return each cable with the opposite one between the same boxes, if there is one."""
     waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
     back_of: dict[int, int] = {}
     for k, cable in enumerate(wiring.cables):

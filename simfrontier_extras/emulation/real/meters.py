@@ -1,4 +1,4 @@
-"""Bytes per cable of some steps: read before the first and after the last, while no rank sends."""
+"""Bytes per cable of some steps: counters read before the first and after the last, while no rank sends."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ def pooled_backward(xp: Any, cls: Array, mean: Array, num_tokens: int) -> Array:
 
 
 def joined(xp: Any, parts: tuple[Array, ...], crops: tuple[int, ...]) -> Array:
-    """Rows of streams with so many crops of an image each, as rows of one stream with all of them."""
+    """Join the rows of streams, of which stream i has `crops[i]` crops of an image, to rows of one stream with all of
+    them."""
     width = parts[0].shape[-1]
     by_image = [xp.reshape(part, (-1, count, width)) for part, count in zip(parts, crops, strict=True)]
     return xp.reshape(xp.concat(by_image, axis=1), (-1, width))
@@ -55,12 +56,12 @@ def taken_apart(xp: Any, rows: Array, crops: tuple[int, ...]) -> tuple[Array, ..
 
 
 def lengths(xp: Any, rows: Array) -> Array:
-    """Euclidean lengths of rows, as [..., 1]."""
+    """Return the Euclidean lengths of rows, as [..., 1]."""
     return xp.sqrt(xp.sum(rows * rows, axis=-1, keepdims=True))
 
 
 def unit(xp: Any, rows: Array) -> Array:
-    """Rows brought to length 1."""
+    """Return rows scaled to length 1."""
     return rows / lengths(xp, rows)
 
 
@@ -72,7 +73,7 @@ def unit_backward(xp: Any, gradient: Array, rows: Array) -> Array:
 
 
 def of_length(xp: Any, directions: Array, norms: Array) -> Array:
-    """Rows brought to these lengths: norm v/|v|."""
+    """Return rows scaled to these lengths: norm v/|v|."""
     return norms[:, None] * unit(xp, directions)
 
 
@@ -125,7 +126,7 @@ def contrast(xp: Any, scores: Array, temperature: float) -> tuple[Array, Array]:
 def cluster(
     xp: Any, student: Array, teacher: Array, centre: Array, temperatures: tuple[float, float], views: int, crops: int
 ) -> tuple[Array, Array]:
-    """(sum over pairs of the cross-entropy of the student's distribution over prototypes against the teacher's,
+    """Return (sum over pairs of the cross-entropy between the teacher's and the student's distribution over prototypes,
     gradient of the student's scores).
 
     `student` is [images · crops, w], `teacher` [images · views, w]; `temperatures` are theirs, and the teacher's scores

@@ -127,7 +127,7 @@ def _unit(operands: Operands) -> None:
 
 
 def _nearest(operands: Operands) -> None:
-    """Backward: what is taken out of the memory is not trained."""
+    """Find a row's nearest entries in the memory; no gradient goes to the memory."""
     if operands.is_backward:
         operands.put(operands.one()[:, 0])
         return
@@ -136,7 +136,7 @@ def _nearest(operands: Operands) -> None:
 
 
 def _first(operands: Operands) -> None:
-    """The first token; backward, the others have no gradient."""
+    """Take the first token; backward, the others have no gradient."""
     values = operands.one()
     if not operands.is_backward:
         operands.put(values[:, 0])
@@ -146,7 +146,7 @@ def _first(operands: Operands) -> None:
 
 
 def _pick(operands: Operands) -> None:
-    """The row of the first view of every image."""
+    """Take the row of the first view of every image."""
     views = (1,) * crops_of(operands)[0]
     operands.put(arrays.taken_apart(operands.xp, operands.one(), views)[0])
 
@@ -220,8 +220,8 @@ class MugsKernels:
         operands.keep("cluster.centre", momentum * centre + (1 - momentum) * (operands.one() / num_rows))
 
     def _enqueue(self, operands: Operands) -> None:
-        """Rows of all ranks enter: view by view of the images, or those of the images whose flag is set.
-        A memory's other entries, which no step needs, are written as they are (docs/model.md says why)."""
+        """Enqueue rows of all ranks: view by view of the images, or those of the images whose flag is set. A memory's
+        other entries, which no step needs, are written as they are (docs/model.md says why)."""
         xp, name = operands.xp, operands.op.name
         values = dict(operands.activations())
         flags = values.pop("flags", None)
@@ -240,7 +240,7 @@ class MugsKernels:
             operands.keep(other.quantity, operands.weight(other.quantity))
 
     def _follow(self, operands: Operands) -> None:
-        """A teacher's weight moves towards the student's."""
+        """Move a teacher's weight towards the student's."""
         context = operands.context
         (student, teacher), _, _ = context.operands(operands.index)
         held, momentum = context.buffers[teacher], self.settings.teacher_momentum

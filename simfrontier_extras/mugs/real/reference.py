@@ -62,8 +62,8 @@ def train_mugs(
 
 @dataclass
 class _Model:
-    """The student, the teacher, and what they keep; `by_key` has all weights and states, `places` where the next row
-    enters a queue."""
+    """The student, the teacher, and their states; `by_key` has all weights and states, `places` the index of the next
+    row in each queue."""
 
     schedule: Schedule
     settings: MugsSettings
@@ -72,7 +72,7 @@ class _Model:
     places: dict[str, int] = field(default_factory=dict)
 
     def loss(self, data: Mapping[str, Any]) -> Any:
-        """The loss of one micro-batch, after which queues, memories and centre have moved on."""
+        """Return the loss of one micro-batch, and advance queues, memories and centre."""
         import torch
 
         streams = ("teacher", "global", "local")
@@ -109,7 +109,7 @@ class _Model:
         return loss
 
     def follow(self) -> None:
-        """The teacher's weights move towards the student's."""
+        """Move the teacher's weights towards the student's."""
         import torch
 
         momentum = self.settings.teacher_momentum
@@ -147,7 +147,7 @@ class _Model:
         return torch.nn.functional.cross_entropy(scores, target)
 
     def _enter(self, name: str, rows: Any) -> None:
-        """Rows one by one into the next places: of a queue the columns, of a memory the rows."""
+        """Enter rows one by one at the next places: of a queue the columns, of a memory the rows."""
         kept = self.by_key[name, 0].clone()
         at = self.places.get(name, 0)
         by_entry = kept.T if self.schedule.tensors[name].dims[-1] == "k" else kept

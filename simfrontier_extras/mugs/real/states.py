@@ -1,4 +1,4 @@
-"""What a training of Mugs starts from: made-up crops of images, initial queues, memories and centre, settings."""
+"""Start of a training of Mugs: made-up crops of images, initial queues, memories and centre, settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ WEAK: Final = 0.5  # of the images have their flag set, as with the default --pr
 
 
 def crops(schedule: Schedule, seed: int, step: int, micro: int) -> dict[str, Any]:
-    """Every image is of one of a few fixed patterns; a crop is the beginning of the pattern and noise, as patches."""
+    """Return crops of images, each of one of a few fixed patterns: a crop is the beginning of the pattern and noise, as
+    patches."""
     import numpy as np
 
     numbers = np.random.default_rng([seed, 1, step, micro])

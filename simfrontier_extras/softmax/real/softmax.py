@@ -105,7 +105,7 @@ def parse_elements(text: str) -> tuple[int, ...]:
 
 
 def cpu_name() -> str:
-    """The CPU as its maker calls it."""
+    """Return the name of the CPU as its maker calls it."""
     try:
         match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
@@ -114,7 +114,7 @@ def cpu_name() -> str:
 
 
 def last_cache_bytes() -> int:
-    """The size of the largest cache, as Linux tells it. Raises SimfrontierError where it does not."""
+    """Return the size of the largest cache in bytes, as Linux reports it. Raises SimfrontierError where it does not."""
     sizes = [0]
     for file in _CACHES.glob("index*/size"):
         size = re.fullmatch(r"(\d+)([KMG])", file.read_text(encoding="utf-8").strip())
@@ -200,8 +200,8 @@ def _times(rows: Rows, made: Rows, repeats: int, step: Callable[[], None]) -> di
 
 
 def _aligned(num_rows: int, elements: int, apart: int) -> Rows:
-    """Room that begins with a line of the cache, so many bytes into a page: where a row and its result lie alike in
-    their pages, a core takes loads for dependent on stores."""
+    """Return uninitialised rows that begin with a line of the cache, `apart` bytes into a page: where a row and its
+    result lie alike in their pages, a core takes loads for dependent on stores."""
     size = 4 * num_rows * elements
     space = np.empty(size + PAGE + APART, dtype=np.uint8)
     begin = -space.ctypes.data % PAGE + apart
