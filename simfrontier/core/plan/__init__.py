@@ -1,4 +1,4 @@
-"""Plans: where the states of a model lie on the mesh, and the schedules that follow from it."""
+"""Plans: placements of a model's states on the mesh, and the schedules that follow from them."""
 
 from simfrontier.core.plan.compression import (
     DIMENSIONS as DIMENSIONS,

@@ -1,7 +1,7 @@
-"""The builder: a part of a model under a plan becomes a naive program, each move right where it is needed.
+"""The builder: turns a part of a model under a plan into a naive program, with each move right where it is needed.
 
-Gathers stand before the op or module that uses them, reductions after the op that made what is reduced. The passes then
-move and merge them; `hops` turns the moves into collectives.
+Gathers precede the op or module that uses them, reductions follow the op that computes the value. The passes then move
+and merge them; `hops` turns the moves into collectives.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ProgramBuilder:
         self.begun_by = dict(reversed(makers))
 
     def _backward_ops(self) -> Iterable[WorkOp]:
-        """The ops of the part's backward in order, a layer's once."""
+        """Yield the ops of the part's backward in order, those of a layer once."""
         if self.part.last:
             yield from self.workload.head.backward
         yield from self.workload.layer.backward
@@ -154,8 +154,8 @@ class ProgramBuilder:
     # ── weights ──
 
     def _enter(self, module: str, layer: int, micro: int, stage: Stage) -> tuple[Ref, ...]:
-        """The hook of a module, and the gather of its weights that are not whole: of all of them, also of those that
-        this stage could do without (the embedding's table in the backward), as DeepSpeed 0.16.5 does."""
+        """Add the hook of a module, and the gather of its weights that are not whole: of all of them, even those that
+        this stage does not need (the embedding's table in the backward), as DeepSpeed 0.16.5 does."""
         owned = [w for w in self.workload.weights.values() if w.owner == module]
         sharded = [w for w in owned if w.name in self.tensors.sharded]
         refs = tuple(self._used(w, layer, micro, stage) for w in sharded)
@@ -410,7 +410,7 @@ class ProgramBuilder:
             self.reduce_step(weight, home)
 
     def reduce_step(self, weight: Weight, home: int) -> None:
-        """The move of an accumulated gradient to the optimizer, where it is one."""
+        """Add the move of an accumulated gradient to the optimizer, if there is one."""
         if f"{weight.name}.grad.reduced" in self.tensors:
             src, dst = Ref(f"{weight.name}.grad", home), Ref(f"{weight.name}.grad.reduced", home)
             self.move("step_reduction", src, dst, self.plan.step_hops(weight))

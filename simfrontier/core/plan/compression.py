@@ -42,12 +42,12 @@ POLICIES: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compression:
-    """A codec for each parallel dimension (None: sent as it is), and how collectives apply it.
+    """A codec for each parallel dimension (None: sent as stored), and the way in which collectives apply it.
 
-    Of a tensor that has fewer than `least_bytes` on a rank, messages are sent as they are; `widens` says that these are
-    FP32 all the same, also where the tensor is of 16 bits. `per_hop` is what a library does that
-    compresses every message between two ranks by itself: a ring decodes, adds and encodes again at every step, and a
-    gather loses something at every step. Else messages are coded once.
+    Tensors of fewer than `least_bytes` per rank are not compressed; with `widens`, uncompressed messages are FP32 even
+    if the tensor is of 16 bits. `per_hop` models a library that compresses every message between two ranks by itself: a
+    ring decodes, adds and encodes again at every step, and a gather loses precision at every step. Otherwise messages
+    are coded once.
     """
 
     dp: Codec | None = None
@@ -115,8 +115,8 @@ def _rates(count: int) -> str:
 def compression_of(
     text: str, least_bytes: int = LEAST_BYTES, per_hop: bool = False, widen: bool = False
 ) -> Compression:
-    """A policy, or `dp=CODEC, tp=CODEC …` with what is not named sent as it is; with `widen`, numbers of 16 bits travel
-    as FP32. Raises InputError."""
+    """Parse a policy, or `dp=CODEC, tp=CODEC …`, where other dimensions are sent as stored; with `widen`, numbers of 16
+    bits are sent as FP32. Raises InputError."""
     codecs = _listed(text) if "=" in text else parse_policy(text)
     if widen:
         codecs = {dimension: codec.widened() if codec else Plain("fp32") for dimension, codec in codecs.items()}

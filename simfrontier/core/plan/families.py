@@ -130,7 +130,8 @@ def _as_table(value: Any) -> Any:
 
 
 def _prepared(value: Any, place: Key, axes: tuple[str, ...]) -> Any:
-    """TOML's arrays as tuples, which frozen options hold, and texts of codecs as codecs; axes must be there, once."""
+    """Return TOML's arrays as tuples, for frozen options, and texts of codecs as codecs; axes must exist and be
+    unique."""
     key = str(place[-1]) if place else ""
     if key == "compression":
         with located(key=place):

@@ -40,7 +40,7 @@ def ranks_left(num_devices: int, model: Sizes) -> int:
 
 
 def grid_mesh(outside: Sizes, data: Sizes, inside: Sizes) -> Mesh:
-    """A mesh, slowest axes first."""
+    """Return a mesh, slowest axes first."""
     return Mesh((*outside, *data, *inside))
 
 

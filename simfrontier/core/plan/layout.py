@@ -53,11 +53,11 @@ class CutLayout:
         )
 
     def ops(self, ops: tuple[WorkOp, ...]) -> tuple[WorkOp, ...]:
-        """The ops that this plan needs."""
+        """Return the ops that this plan needs."""
         return tuple(op for op in ops if self.exists(op))
 
     def uses(self, uses: tuple[Use, ...]) -> tuple[Use, ...]:
-        """The uses of values that this plan has."""
+        """Return the uses of values that exist in this plan."""
         return tuple(use for use in uses if self.exists(self.workload.values[use[0]]))
 
     def split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:

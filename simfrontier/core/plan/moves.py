@@ -15,13 +15,13 @@ StepKind = Literal["slice", "reduce_scatter", "all_reduce", "merge", "all_to_all
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One leg of a move: the axes it crosses, how messages are written on it, and by which algorithm.
+    """One leg of a move: the axes it crosses, the codec of its messages, and its algorithm.
 
     Without a codec, elements are sent as they are stored: in the tensor's own type, or in the codec of a coded one. So
-    is a tensor that has fewer than `least_bytes` on a rank, or in `below` where that is given. With `per_hop`, a
-    collective codes every message between two ranks by itself; else it is coded once, and a reduction is an all-to-all
-    of coded pieces. `hierarchical` takes the first axis as the outer level: a gather crosses it first, a reduction
-    last. With `whole`, what is reduced and then cut is all-reduced, and every rank keeps its own piece, instead of
+    is a tensor of fewer than `least_bytes` per rank, or in `below` if that is set. With `per_hop`, a collective codes
+    every message between two ranks by itself; otherwise it is coded once, and a reduction is an all-to-all of coded
+    pieces. `hierarchical` takes the first axis as the outer level: a gather crosses it first, a reduction last. With
+    `whole`, a value that is reduced and then cut is all-reduced, and every rank keeps its own piece, instead of
     reduce-scattered (DeepSpeed's ZeRO-1 and ZeRO-2).
     """
 
@@ -47,10 +47,9 @@ class Hop:
 @dataclass(frozen=True, slots=True)
 class MoveStep:
     """One collective (or local slice) of a move, with the placements before and after it; the codec is the hop's.
-    `merge` is an all-gather of contributions and their local merge.
 
-    `permute` says that the members' pieces do not lie side by side in the larger block: a local reordering is needed,
-    after a gather or before a reduction.
+    `merge` is an all-gather of contributions and their local merge. With `permute`, the members' pieces are not
+    contiguous in the larger block: a local reordering is needed, after a gather or before a reduction.
     """
 
     kind: StepKind
@@ -74,11 +73,11 @@ class UncrossedError(InputError):
 def steps_of(
     mesh: Mesh, nesting: tuple[str, ...], src: Placement, dst: Placement, hops: tuple[Hop, ...], name: str
 ) -> tuple[MoveStep, ...]:
-    """The steps from `src` to `dst`: slices, reduce-scatters, all-reduces and merges, all-to-alls, all-gathers, in this
-    order.
+    """Return the steps from `src` to `dst`: slices, reduce-scatters, all-reduces and merges, all-to-alls, all-gathers,
+    in this order.
 
-    `hops` has the axes, their order and codecs; every axis that communicates must be in one.
-    Raises InputError where the hops do not cover the move, or no sequence of these steps leads there.
+    `hops` has the axes, their order and codecs; every axis that communicates must be in one. Raises InputError where
+    the hops do not cover the move, or no sequence of these steps leads there.
     """
     builder = _Builder(mesh, tuple(mesh.live(nesting)), src.on(mesh), dst.on(mesh), hops, name)
     return builder.steps()
@@ -254,7 +253,8 @@ class _Builder:
             )
 
     def _innermost(self, axes: tuple[str, ...], made: tuple[int, ...] = ()) -> None:
-        """Only the innermost cuts of a dimension can be undone, or `made`, without touching the others."""
+        """Raise InputError unless the cuts over `axes` are the innermost of their dimensions, and of those in `made`:
+        only these can be undone or added without touching the others."""
         outer: set[int] = set()
         for axis, dim in self.now.shards:
             if axis in axes:

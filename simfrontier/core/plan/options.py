@@ -55,11 +55,12 @@ class Options(BaseModel):
         return self
 
     def batch_ranks(self, mesh: Mesh) -> int:
-        """Ranks among which the batch is divided."""
+        """Return the number of ranks among which the batch is divided."""
         return mesh.num_ranks
 
     def in_precision(self, dtype: str) -> Self:
-        """The same options for people to read, with the model's own type as the codec of what is not coded."""
+        """Return the same options for display, with the model's own type as the codec of messages that are not
+        coded."""
         own = Plain(dtype)
         written: dict[str, object] = {}
         for key, value in self:
@@ -89,7 +90,7 @@ class HopOptions(BaseModel):
     via: Annotated[str, Names(LIBRARY, in_plans, HIERARCHICAL)] = LIBRARY
 
     def in_precision(self, dtype: str) -> Self:
-        """The same hop for people to read, as `Options.in_precision`."""
+        """Return the same hop for display, as `Options.in_precision`."""
         return self.model_copy(update={"codec": self.codec or Plain(dtype)})
 
     def hop(self) -> Hop:

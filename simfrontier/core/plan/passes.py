@@ -168,8 +168,8 @@ def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool
 
 
 def _stream_wait_of(held: list[Move]) -> StreamWait:
-    """DeepSpeed's reduction stream has nothing to do until a bucket is full, and then waits for the last gradient
-    (stage3.py, `__reduce_and_partition_ipg_grads`)."""
+    """Return the wait of the reduction stream for all gradients of a full bucket: DeepSpeed's is idle until a bucket is
+    full, and then waits for the last gradient (stage3.py, `__reduce_and_partition_ipg_grads`)."""
     waits = tuple(dict.fromkeys(ref for move in held for ref in move.src))
     return StreamWait(name="bucket", waits=waits, purpose=held[0].purpose)
 
@@ -203,8 +203,8 @@ def after_their_gradients(program: Program) -> Program:
 
 
 def throttle(program: Program, outstanding: int) -> Program:
-    """Let the host run at most `outstanding` fetches ahead: a hook waits for the fetch of the module that many hooks
-    and one before it. A fetch says that it is done by a token."""
+    """Let the host run at most `outstanding` fetches ahead: a hook waits for the token of the fetch `outstanding` + 1
+    modules before it."""
     tensors = dict(program.tensors)
     token_of: dict[Ref, Ref] = {}
     fetched: Placed = []

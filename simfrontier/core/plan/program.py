@@ -71,8 +71,7 @@ Placed = list[tuple[Place, Item]]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Items in issue order, each with the call that it is in and absolute references, and every tensor they mention by
-    name."""
+    """Items in issue order, each with its call and absolute references, and all tensors of these references by name."""
 
     items: Placed
     tensors: dict[str, Tensor]

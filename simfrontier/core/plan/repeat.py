@@ -160,7 +160,7 @@ class _MoreLayers:
         return tuple(out)
 
     def _run(self, run: list[Call]) -> list[Call]:
-        """Calls that go from layer to layer."""
+        """Return the calls of a run that ascends or descends layer by layer, with more layers."""
         by_layer = {call.layer: call for call in run}
         first, period = self.layers.start, len(self.layers)
         if any(by_layer[layer].block != by_layer[layer + period].block for layer in self.layers):
@@ -174,7 +174,7 @@ class _MoreLayers:
         return [*below, *further, *above] if run[0] in below else [*above, *reversed(further), *below]
 
     def _by_itself(self, call: Call) -> Call:
-        """A call of one layer, or of none, that may be about others."""
+        """Return a call outside of runs, whose operands may be of several layers, with those of more layers."""
         if call.layer in self.layers:
             raise _Irregular
         layer = call.layer + self.more * (call.layer >= self.layers.stop)
@@ -198,7 +198,7 @@ class _MoreLayers:
         return Ref(ref.name, ref.layer + layers, ref.micro) if self.tensors[ref.name].per_layer else ref
 
     def _with_more(self, refs: list[Ref]) -> list[Ref]:
-        """Operands of an op with those of more layers, where they go up layer by layer."""
+        """Return the operands of an op with those of more layers, where they ascend layer by layer."""
         first, stop, period = self.layers.start, self.layers.stop, len(self.layers)
         of_layers = [self.tensors[ref.name].per_layer for ref in refs]
         middle = [i for i, ref in enumerate(refs) if of_layers[i] and first <= ref.layer < stop]

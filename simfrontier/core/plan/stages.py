@@ -21,7 +21,7 @@ Lower = Callable[[Program, Tensors], Program]
 
 
 def roles_of(tensors: Tensors, pipeline: Pipeline, num_micro: int, lower: Lower) -> tuple[Role, ...]:
-    """One role for each stage; `lower` makes the ops of a naive program."""
+    """Return one role for each stage; `lower` turns a naive program into ops."""
     maker = _Stages(tensors, pipeline, num_micro, lower)
     return tuple(maker.role(stage) for stage in range(maker.num_stages))
 
@@ -36,9 +36,12 @@ def refuse_periods(layers: int, every: int) -> None:
 
 @dataclass
 class _Stages:
-    """Builds stages. A pass sees one chunk's forward or backward at a time: nothing is fetched or held back across an
-    exchange. First, last and other micro-batches may differ (copies, reductions at the end); stages between the first
-    and the last differ by their layers only, so one is built and shifted."""
+    """Builder of stages.
+
+    A pass contains one chunk's forward or backward at a time: no fetch or reduction crosses an exchange. First, last
+    and other micro-batches may differ (copies, reductions at the end); stages between the first and the last differ by
+    their layers only, so one is built and shifted.
+    """
 
     tensors: Tensors
     pipeline: Pipeline
@@ -61,7 +64,7 @@ class _Stages:
         return any(weight in op.gradients for op in (work.embedding if first else work.head).backward)
 
     def role(self, stage: int) -> Role:
-        """The program of one stage."""
+        """Return the program of one stage."""
         calls: list[Call] = []
         for event in events_of(self.pipeline, self.num_stages, stage, self.num_micro):
             calls += self._work(stage, event) if isinstance(event, StagePass) else [self._exchange(stage, event)]
@@ -107,8 +110,8 @@ class _Stages:
     # ── between stages ──
 
     def _exchange(self, stage: int, boundary: Boundary) -> Call:
-        """The exchange at a boundary, and a stage's coding of what it sends and gets; its layer is the first one
-        below."""
+        """Return the exchange at a boundary, with a stage's encoding and decoding of its messages; its layer is the
+        first one below the boundary."""
         lower = (boundary.upper + 1) % self.num_stages
         layer = (boundary.chunk * self.num_stages + boundary.upper + 1) * self.layers_per_chunk
         there, back = boundary.direction != "backward", boundary.direction != "forward"
@@ -147,7 +150,7 @@ class _Stages:
         return self.compressor.call(Place("exchange", layer, micro), ops)
 
     def _codec(self) -> Codec | None:
-        """The codec of what stages exchange, if there is one."""
+        """Return the codec of messages between stages, if there is one."""
         hop, like = self.tensors.plan.exchange_hop, self.tensors[STREAM]
         if hop is None or hop.codec is None:
             return None
@@ -156,7 +159,7 @@ class _Stages:
         return None if codec.name == like.dtype else codec
 
     def _coded(self, suffix: str, codec: Codec | None) -> Callable[[Ref], Ref]:
-        """The coded form of a value that is sent or received."""
+        """Return a function from a value that is sent or received to its coded form."""
 
         def coded(ref: Ref) -> Ref:
             if codec is None:
@@ -172,7 +175,8 @@ class _Stages:
     # ── the end of the step ──
 
     def _end(self, stage: int) -> tuple[Call, ...]:
-        """Reductions, the exchange of the gradients of a tied weight between two stages, and the optimizer."""
+        """Return the end of a stage's step: reductions, the exchange of the gradients of a tied weight between two
+        stages, and the optimizer."""
         parts = [self._part(stage, chunk) for chunk in range(self.pipeline.chunks)]
         first, last = any(part.first for part in parts), any(part.last for part in parts)
         builder = ProgramBuilder(self.tensors, ModelPart(range(0), first, last), self.num_micro - 1)

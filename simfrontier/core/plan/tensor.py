@@ -48,8 +48,8 @@ class TensorOptions(Options, ABC):
     @field_validator("data", mode="after")
     @classmethod
     def _scattered(cls, data: Options) -> Options:
-        """ZeRO-1 and -2 on the data axes reduce-scatter unless their table says otherwise, as Megatron-LM's distributed
-        optimizer does (core/distributed/param_and_grad_buffer.py, `start_grad_sync`)."""
+        """Return options in which ZeRO-1 and -2 on the data axes reduce-scatter by default, as Megatron-LM's
+        distributed optimizer does (core/distributed/param_and_grad_buffer.py, `start_grad_sync`)."""
         if isinstance(data, BucketOptions) and "reduction" not in data.model_fields_set:
             return data.model_copy(update={"reduction": "reduce_scatter"})
         return data
@@ -65,7 +65,7 @@ class TensorOptions(Options, ABC):
 
     @abstractmethod
     def mesh(self, num_devices: int, per_node: int, per_package: int) -> Mesh:
-        """The mesh of a job. Raises InputError where the grid does not divide the devices."""
+        """Return the mesh of a job. Raises InputError if the grid does not divide the devices."""
 
     def refuse_shape(self, shape: Shape) -> None:
         """Raise InputError where a model does not divide."""
@@ -224,8 +224,8 @@ def refuse_stages(options: TensorOptions, shape: Shape) -> None:
 
 
 def refuse_columns(shape: Shape, key: str, parts: int) -> None:
-    """Refuse sizes that do not divide by columns: heads, heads of keys, feed-forward features and vocabulary of a GPT,
-    features and classes of an MLP."""
+    """Raise InputError for sizes that do not divide by the columns: heads, heads of keys, feed-forward features and
+    vocabulary of a GPT, features and classes of an MLP."""
     if isinstance(shape, GptShape):
         refuse_remainder("heads", shape.heads, key, parts)
         if shape.kv_heads is not None:
@@ -239,7 +239,7 @@ def refuse_columns(shape: Shape, key: str, parts: int) -> None:
 
 
 def _other_matrices(shape: Shape) -> Iterator[tuple[str, int]]:
-    """Widths of a layer's matrices that are no multiples of the hidden size, by name."""
+    """Yield the widths of a layer's matrices that are no multiples of the hidden size, by name."""
     if isinstance(shape, GptShape):
         if shape.kv_heads is not None:
             yield "2 keys", 2 * shape.key_features  # beside the queries' hidden²
@@ -259,8 +259,8 @@ def _cuts(columns: tuple[str, ...], rows: tuple[str, ...]) -> dict[str, tuple[st
 
 
 def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
-    """W's inputs over X, its outputs over Y (the other way round where layers are transposed), its storage over Z;
-    the batch over data and Z."""
+    """Return AxoNN's plan: inputs of a weight over X, outputs over Y (swapped where layers are transposed), its storage
+    over Z; the batch over data and Z."""
     data = _on_data(name, options, mesh)
     if data.gathers_once:
         raise InputError('data.gather = "next_forward": weights are gathered over z besides; allowed: "step_end"')
@@ -310,7 +310,8 @@ def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
 
 
 def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
-    """Columns, then rows, of each pair of products over one axis; the stream whole, or cut along the sequence."""
+    """Return Megatron-LM's plan: columns, then rows, of each pair of products over one axis; the stream whole, or cut
+    along the sequence."""
     data = _on_data(name, options, mesh)
     tensor = mesh.live(("tensor",))
     hops = dict(data.hops)
@@ -353,7 +354,7 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
 
 
 def _with_all(nesting: tuple[str, ...], axes: tuple[str, ...]) -> tuple[str, ...]:
-    """A nesting with every axis over which a coded sum may be scattered."""
+    """Return a nesting with every axis over which a coded sum may be scattered."""
     return (*nesting, *(axis for axis in axes if axis not in nesting))
 
 

@@ -119,9 +119,9 @@ def _point(
     routes: Hops | None = None,
     **other: Any,
 ) -> Plan:
-    """A point of the lattice: the axes over which each state is flat, the moves that do not take one hop over all axes,
-    and other fields of the plan. The data's axes nest as the mesh has them; none does where nothing is cut over them,
-    so that nothing is padded for them either, unless coded sums are scattered on their way."""
+    """Return a point of the lattice: the axes over which each state is flat, the moves that do not take one hop over
+    all axes, and other fields of the plan. By default the data axes nest in the order of the mesh, and not at all if no
+    state is cut over them, to avoid padding, unless coded sums are scattered on their way."""
     axes, gather = mesh.live(data), getattr(options, "gather_codec", None)
     hops: Hops = {
         "weight_gather": (Hop(axes, gather),),
@@ -155,7 +155,7 @@ def _ddp(name: str, options: DdpOptions, mesh: Mesh, data: Axes) -> Plan:
 
 
 def _bucketed(name: str, options: BucketOptions, mesh: Mesh, data: Axes) -> Plan:
-    """zero1 and zero2, which differ in the accumulator."""
+    """Return zero1 or zero2, which differ in the accumulator."""
     own = (Hop(mesh.live(data), options.gradient_codec, whole=options.reduction == "all_reduce"),)
     routes: Hops = {"gradient": own, "step_reduction": own}
     accumulator = data if options.family == "zero2" else ()

@@ -233,7 +233,8 @@ class _Gpt(GraphBuilder):
         return qkv, self.pointwise("rotary", "rotary", "bsa", "query.out key.out", self.query_and_key), *core
 
     def _fused(self) -> tuple[WorkOp, ...]:
-        """Two products of every position with every other, nothing of which reaches memory."""
+        """Return fused attention as one op: two products of every position with every other, whose scores stay on the
+        chip."""
         return (self._fused_op(None, 2, self.attended, "context"),)
 
     def _fused_op(self, part: Part | None, products: int, reads: str, writes: str) -> WorkOp:
@@ -244,7 +245,7 @@ class _Gpt(GraphBuilder):
         return replace(op, flops=flops)
 
     def _per_head(self, module: str, mnk: str, part: Part | None, reads: str, writes: str) -> WorkOp:
-        """A product of attention, head by head."""
+        """Return a product of attention, batched over heads."""
         return self.matmul(module, f"ba|{mnk}", reads, writes, kind=module, sizes=self.heads, part=part)
 
     def _unfused(self) -> tuple[WorkOp, ...]:
@@ -259,7 +260,7 @@ class _Gpt(GraphBuilder):
         )
 
     def _norm(self, module: str, source: str, target: str = "") -> tuple[WorkOp, ...]:
-        """A norm into `target` (default: its own output), after its sums over cut features."""
+        """Return a norm into `target` (default: its own output), after its sums over cut features."""
         moments, sums = f"{module}.moments", f"{self.norm_kind}_sums"
         out, weights = target or f"{module}.out", self._weights_of(module)
         return (
@@ -270,8 +271,8 @@ class _Gpt(GraphBuilder):
     def _norm_backward(
         self, module: str, source: str, target: str, others: str = "", gradient: str = ""
     ) -> tuple[WorkOp, ...]:
-        """A norm's backward from `gradient` (default: `d.module`); `others` are gradients of the same stream, added to
-        its input's."""
+        """Return a norm's backward from `gradient` (default: `d.module`); `others` are gradients of the same stream,
+        added to its input's."""
         weights, gradients = (f"{module}.weight",), self._weights_of(module)
         before = f"{gradient or f'd.{module}'} {source} {module}.moments"
         kind, sums = self.norm_kind, f"d.{module}.moments"
@@ -326,7 +327,7 @@ class _Gpt(GraphBuilder):
         )
 
     def _embedding(self) -> Phase:
-        """Rows of the table; then what a model adds: its positions' rows, a norm."""
+        """Return the embedding: the look-up in the table, then optional learned positions and a norm."""
         table, rows = ("embedding.weight",), ("positions.weight",)
         outs = (*self._embedded(), "x")
         gradient = "d.embedding" if self.shape.embedding_norm else "d.x"  # of what the tables give

@@ -14,12 +14,9 @@ from simfrontier.core.program import OpName, in_streams
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """Types of a model's numbers.
-
-    `model`: weights, activations, and gradients as they are made. `gradients`: what they are added up in over the
-    micro-batches of a step, and what the optimizer reads. `master`: the weights that the optimizer steps. `moments`:
-    each of its two moments. `wide`: the loss's logits, sums over all ranks.
-    """
+    """Types of a model's numbers. `model`: weights, activations, and gradients before accumulation. `gradients`: the
+    accumulators over the micro-batches of a step, which the optimizer reads. `master`: the weights that the optimizer
+    steps. `moments`: each of its two moments. `wide`: the loss's logits, sums over all ranks."""
 
     name: str
     model: str
@@ -34,11 +31,11 @@ class Precision:
         return self.model != self.wide
 
     def keeping(self, gradients: str | None = None, master: str | None = None, moments: str | None = None) -> Precision:
-        """The same with sums of gradients, masters and moments in other types (None: as they are). Raises InputError
-        where one is neither the model's nor the wide one, or moments are in fp16, in which squares of gradients vanish.
+        """Return the same types with other accumulators of gradients, masters and moments (None: unchanged).
 
-        bf16 masters and moments are DeepSpeed's `bf16_master_weights_and_grads` and `bf16_optimizer_states`
-        (github.com/deepspeedai/DeepSpeedExamples, training/bf16_master_weight).
+        Raises InputError where one is neither the model's nor the wide one, or moments are in fp16, in which squares of
+        gradients vanish. bf16 masters and moments are DeepSpeed's `bf16_master_weights_and_grads` and
+        `bf16_optimizer_states` (github.com/deepspeedai/DeepSpeedExamples, training/bf16_master_weight).
         """
         given = {"gradients": gradients, "master": master, "moments": moments}
         chosen = {key: dtype for key, dtype in given.items() if dtype is not None}

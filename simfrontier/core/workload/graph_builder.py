@@ -99,8 +99,8 @@ class GraphBuilder:
         is_sums: bool = False,
         **other: Any,
     ) -> WorkOp:
-        """An op with one step per element of its iteration space; what it `reads` and `writes` as of `uses`, `other`
-        fields as of WorkOp."""
+        """Return an op with one step per element of its iteration space; `reads` and `writes` are parsed by `uses`,
+        `other` are fields of WorkOp."""
         return WorkOp(
             named=OpName(module, part, is_sums),
             kind=kind,
@@ -120,7 +120,7 @@ class GraphBuilder:
         kind: str = "matmul",
         **other: Any,
     ) -> WorkOp:
-        """A product with `labels` batch|m|n|k, such as `ba|s|t|d`: 2·batch·m·n·k operations; `other` as of
+        """Return a product with `labels` batch|m|n|k, such as `ba|s|t|d`: 2·batch·m·n·k operations; `other` as in
         `pointwise`."""
         batch, m, n, k = map(tuple, labels.split("|"))
         op = self.pointwise(module, kind, labels.replace("|", ""), reads, writes, **other)
@@ -133,7 +133,7 @@ class GraphBuilder:
     def linear(
         self, module: str, nk: str, source: str, target: str, sizes: Mapping[str, int] = NOTHING, table: str = ""
     ) -> WorkOp:
-        """A linear module's forward, from value `source` to value `target`; `table`: the module whose matrix it
+        """Return a linear module's forward, from value `source` to value `target`; `table`: the module whose matrix it
         shares."""
         weights, labels = self._weights_of(table or module), f"|{self._rows}|{nk[0]}|{nk[1]}"
         return self.matmul(module, labels, source, target, sizes=sizes, weights=weights)
@@ -156,7 +156,7 @@ class GraphBuilder:
     def weight_gradient(
         self, module: str, nk: str, gradient: str, source: str, sizes: Mapping[str, int] = NOTHING, table: str = ""
     ) -> WorkOp:
-        """The gradients of a linear module's weights alone, for a module whose input needs none."""
+        """Return the gradients of a linear module's weights alone, for a module whose input needs none."""
         weights, labels = self._weights_of(table or module), f"|{nk[0]}|{nk[1]}|{self._rows}"
         return self.matmul(module, labels, f"{gradient} {source}", sizes=sizes, part="wgrad", gradients=weights)
 
@@ -193,7 +193,7 @@ class GraphBuilder:
         return f"logits.{self.precision.wide}" if self.precision.is_mixed else "logits"
 
     def classifier(self, nk: str, source: str, table: str = "") -> tuple[WorkOp, ...]:
-        """The head's product and, where the model's numbers are narrow, the cast of the logits."""
+        """Return the head's product and, in a narrow precision, the cast of the logits."""
         product = self.linear("head", nk, source, "logits", table=table)
         if not self.precision.is_mixed:
             return (product,)
@@ -201,7 +201,7 @@ class GraphBuilder:
         return product, self.pointwise(cast, "cast", self._rows + nk[0], "logits", self._wide_logits)
 
     def classifier_backward(self, nk: str, source: str, target: str, table: str = "") -> tuple[WorkOp, ...]:
-        """The loss and its gradient, then the head's backward into `target`."""
+        """Return the loss and its gradient, then the head's backward into `target`."""
         return *self._loss(nk), *self.linear_backward("head", nk, "d.logits", source, target, table=table)
 
     def _loss(self, nk: str) -> tuple[WorkOp, ...]:

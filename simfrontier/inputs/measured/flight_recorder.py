@@ -76,7 +76,7 @@ class _Entry(External):
         return KINDS.get(match[1]) if match and not self.is_p2p else None
 
     def tensors(self, side: str) -> tuple[_Sizes, tuple[str, ...]]:
-        """Shapes and types of the tensors of a side."""
+        """Return shapes and types of the tensors of a side."""
         return (self.input_sizes, self.input_dtypes) if side == "input" else (self.output_sizes, self.output_dtypes)
 
 

@@ -198,7 +198,7 @@ def _read_line(run: _Run, line: str, where: str) -> None:
 
 
 def _read_row(run: _Run, words: list[str], where: str) -> None:
-    """`size count type [redop] [root] time algbw busbw #wrong time algbw busbw #wrong`, times in microseconds."""
+    """Parse `size count type [redop] [root] time algbw busbw #wrong time algbw busbw #wrong`, times in microseconds."""
     run.words = run.words or len(words)
     try:
         size, micros = int(words[0]), float(words[-run.columns])
@@ -216,8 +216,9 @@ def _read_row(run: _Run, words: list[str], where: str) -> None:
 
 
 def _is_small(error: str) -> bool:
-    """Versions before 2.13 print the largest error of the results (1e-06) where later ones count wrong values; what
-    they allow for 16-bit numbers is the most that is taken (1e-2: deltaMaxValue in nccl-tests' src/common.cu)."""
+    """Return whether the last column is an allowed error of the results: versions before 2.13 print the largest error
+    (1e-06) where later ones count wrong values. The limit is theirs for 16-bit numbers (1e-2: deltaMaxValue in
+    nccl-tests' src/common.cu)."""
     try:
         return "e" in error and float(error) <= 1e-2
     except ValueError:

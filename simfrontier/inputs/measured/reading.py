@@ -37,7 +37,7 @@ class Unusable(InputError):
 
 
 def counted_faults(faults: Iterable[Unusable], noun: str) -> tuple[str, ...]:
-    """Sentences on how many runs or lines are left out, and why."""
+    """Return sentences with the number of runs or lines that are left out, and the reasons."""
     return left_out(Counter(fault.why for fault in faults), noun)
 
 

@@ -72,7 +72,7 @@ def _call_kind(cell: str) -> CallKind:
 
 
 def _machine(cell: str) -> str:
-    """Name of a machine, or path of a machine's file, which is read to see that it is one."""
+    """Return the name of a machine, or the path of a machine's file, which is read to check it."""
     if cell.endswith(".toml"):
         machine_named(cell)
     return cell

@@ -62,7 +62,7 @@ def _is_timed(span: Span) -> bool:
 
 
 def _mesh(path: Path, trace: Trace) -> Mapping[str, int]:
-    """Sizes of the axes as the trace notes them; they say what a group's ranks are on. Raises InputError."""
+    """Return the sizes of the axes in a trace's notes, which place the ranks of a group. Raises InputError."""
     sizes = axis_sizes(trace)
     if not sizes or not set(sizes) <= set(_AXES):
         text = f"got {trace.notes.get('mesh', '')!r}, allowed: sizes of {', '.join(_AXES)}, which place the ranks"

@@ -130,9 +130,9 @@ def _end(trace: RankTrace) -> Kernel:
 
 
 def _by_events(kernels: Sequence[Kernel], waits: Sequence[EventWait]) -> list[list[int]]:
-    """Return what kernels wait for. An event is behind all that its stream was given before it was recorded: the last
-    kernel, and what the stream itself waits for without a kernel since. All calls of the host are gone through in their
-    order."""
+    """Return the dependencies of kernels from events. An event covers everything issued to its stream before it was
+    recorded: the last kernel, and the waits of the stream since that kernel. All calls of the host are processed in
+    their order."""
     records = {wait.record: wait.on_stream for wait in waits}
     calls: list[tuple[float, int, int | str | EventWait]] = [(kernel.order, 1, i) for i, kernel in enumerate(kernels)]
     calls += [(order, 0, stream) for order, stream in records.items()]
@@ -277,8 +277,8 @@ def _lanes(ops: Sequence[ProgramOp]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Roles:
-    """The programs of a job that differ: one, or one for each coordinate of an axis; of each the ranks of which there
-    are traces, the lowest first, whose order of launches is taken for all."""
+    """The different programs of a job: one, or one for each coordinate of an axis; for each, the ranks that have
+    traces, the lowest first, whose order of launches is used for all."""
 
     axis: str | None
     programs: tuple[tuple[RankProgram, ...], ...]
@@ -306,7 +306,7 @@ def _is_one(programs: Sequence[RankProgram]) -> bool:
 
 
 def _differs(programs: Sequence[RankProgram]) -> InputError:
-    """Return the error that says where the first two programs differ."""
+    """Return the error for the first place at which two programs differ."""
     first = programs[0]
     other = next(each for each in programs if each.calls != first.calls)
     lane = next(lane for lane in sorted({*first.calls, *other.calls}) if first.calls.get(lane) != other.calls.get(lane))

@@ -98,7 +98,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class EventWait:
-    """From the host's call `order` on, a stream waits for what another had been given before the host's call
+    """Wait of a stream, from the host's call `order` on, for all work issued to another before the host's call
     `record`."""
 
     stream: str

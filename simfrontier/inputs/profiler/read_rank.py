@@ -125,7 +125,7 @@ def _launch_of(read: _Read, event: TraceEvent) -> tuple[float, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Making:
-    """Facts of a step that its kernels are made with."""
+    """Facts of a step that all of its kernels share."""
 
     read: _Read
     base_us: float

@@ -37,8 +37,8 @@ from simfrontier.inputs.scenario.form import MeshTable, ScenarioFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One plan at one size. `micro_batch`: sequences of one rank of the batch in a micro-batch, of which a step has
-    `grad_accum`; `samples`: sequences of a step over all devices."""
+    """One plan at one size. `micro_batch`: sequences per rank of the batch in a micro-batch, `grad_accum`:
+    micro-batches per step, `samples`: sequences of a step over all devices."""
 
     name: str
     devices: int
@@ -109,7 +109,7 @@ class Case:
         return self.workload_of(self.shape, self.micro_batch * self.batch_ranks)
 
     def workload_of(self, shape: Shape, batch: int) -> Workload:
-        """The same with another shape, of another batch."""
+        """Return the same graph for another shape and another batch."""
         return workload_of(
             shape,
             batch,
@@ -131,9 +131,9 @@ def case_of(
     machine: Machine,
     batch: int | None = None,
 ) -> Case:
-    """A plan at a size of a scenario; `batch`: sequences of a step, where the file says neither these nor how many
-    micro-batches a step has. Raises InputError, with the nearest that works, where the grid does not divide the
-    devices, the model or the batch."""
+    """Return the case of a plan at a size of a scenario. `batch`: sequences of a step, if the file sets neither these
+    nor the number of micro-batches. Raises InputError, with the nearest value that works, where the grid does not
+    divide the devices, the model or the batch."""
     _refuse_family(options, shape)
     _refuse_statistics(options, shape)
     if isinstance(options, TensorOptions):
@@ -170,7 +170,7 @@ def case_of(
 
 
 def precision_of(file: ScenarioFile) -> Precision:
-    """The types of the numbers of a scenario's model. Raises InputError."""
+    """Return the types of the numbers of a scenario's model. Raises InputError."""
     model = file.model
     return find_precision(model.precision).keeping(model.gradients, model.master, model.moments)
 
@@ -189,7 +189,8 @@ def _refuse_statistics(options: Options, shape: Shape) -> None:
 
 
 def mesh_of(options: Options | None, devices: int, cut: MeshTable, machine: Machine) -> Mesh:
-    """The mesh of a plan: its grid, or (node, package, gcd). Raises InputError naming the nearest sizes that work."""
+    """Return the mesh of a plan: its grid, or (node, package, gcd). Raises InputError naming the nearest sizes that
+    work."""
     sizes = mesh_sizes(machine, devices, cut.devices_per_node, cut.devices_per_package)
     if not isinstance(options, TensorOptions):
         return Mesh(tuple(sizes.items()))
@@ -198,7 +199,7 @@ def mesh_of(options: Options | None, devices: int, cut: MeshTable, machine: Mach
 
 
 def _micro_batches(options: Options, ranks: int, file: ScenarioFile, shared: int | None) -> tuple[int, int]:
-    """(sequences of a rank in a micro-batch, micro-batches of a step); `shared`: as `batch` of `case_of`."""
+    """Return (sequences of a rank in a micro-batch, micro-batches of a step); `shared`: as `batch` of `case_of`."""
     training = file.training
     own, grad_accum = options.micro_batch, options.grad_accum
     micro_batch = own or training.micro_batch

@@ -75,7 +75,8 @@ def _refuse_strangers(names: Iterable[str], named: Collection[str], file: Scenar
 
 
 def sizes_with_tables(file: ScenarioFile, named: Collection[str]) -> list[int]:
-    """The sizes that have tables of their own, of those that are run."""
+    """Return those of the simulated sizes that have tables of their own. Raises InputError for unknown sizes or
+    tables."""
     for text, tables in file.at.items():
         if not SIZE.fullmatch(text):
             raise InputError(f"got {shown(text)}, allowed: a number of devices", key=("at", text))

@@ -73,7 +73,7 @@ def plan_sentences() -> Mapping[str, str]:
 
 
 def _keys_of_plans(told: Mapping[str, str]) -> Iterator[ScenarioKey]:
-    """Keys of plans, once for all families that have them."""
+    """Yield the keys of plans, once for all families that have them."""
     search = told.get("search", "")
     yield ScenarioKey(
         name="plans.NAME.search", allowed="a table", default="", sentence=search, families=tuple(FAMILIES)
@@ -91,7 +91,7 @@ def _keys_of_plans(told: Mapping[str, str]) -> Iterator[ScenarioKey]:
 
 
 def _keys_of(form: type, path: str) -> Iterator[tuple[str, Any, list[Any], Any]]:
-    """The keys below a form, with their types, bounds and defaults."""
+    """Yield the keys of a form, with their types, bounds and defaults."""
     for name, kind, metadata, default in _fields(form):
         inner = _table(kind)
         if inner is None:
@@ -112,7 +112,7 @@ def _fields(form: type) -> list[tuple[str, Any, list[Any], Any]]:
 
 
 def _table(kind: Any) -> type | None:
-    """The form of a table, where a key holds one."""
+    """Return the form of a key's table; None if the key has no table."""
     for part in (kind, *(get_args(kind) if get_origin(kind) in (Union, UnionType) else ())):
         if isinstance(part, type) and (issubclass(part, BaseModel) or dataclasses.is_dataclass(part)):
             return part
@@ -120,7 +120,7 @@ def _table(kind: Any) -> type | None:
 
 
 def _ways(kind: Any) -> tuple[Any, ...]:
-    """The types of which a key holds one."""
+    """Return the alternative types of a key."""
     if get_origin(kind) is Annotated:
         return _ways(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -171,7 +171,7 @@ def _shown(default: Any) -> str:
 
 @cache
 def _sentences() -> dict[str, dict[str, str]]:
-    """Sentences by key, of the core's file and of extras'."""
+    """Return the sentences by key, of the core's file and of extras'."""
     files = [Path(__file__).with_name("keys.toml")]
     for name in extras():
         where = import_module(f"{PACKAGE}.{name}").__file__

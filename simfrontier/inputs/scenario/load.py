@@ -100,7 +100,7 @@ def scenario_of(
 def _resolve(
     document: Mapping[str, Any], where: str, file: ScenarioFile, named: Collection[str], laid_out: bool
 ) -> Scenario:
-    """The scenario of a file of the right form; `named`: all plans of the file, also those that are not run."""
+    """Return the scenario of a well-formed file; `named`: all plans of the file, also those that are not simulated."""
     refuse_file(file, named)
     folder = Path(where).parent
     file = with_tables(file, folder)
@@ -182,7 +182,7 @@ def _merged(document: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, A
 
 
 def refuse_variations(scenario: Scenario) -> None:
-    """Raise InputError for a setting of the `sensitivity` table that cannot be made."""
+    """Raise InputError for a setting of the `sensitivity` table that cannot be applied."""
     table = scenario.file.sensitivity
     if table is None:
         return

@@ -79,8 +79,8 @@ def _form_of(known: Shape | None, given: Collection[str]) -> type[GptShape] | ty
 
 
 def machine_and_library(folder: Path, file: ScenarioFile) -> tuple[Machine, Library]:
-    """The values of their files, and the algorithms that the scenario chooses; a calibration overrides these, and the
-    scenario's overrides both."""
+    """Return machine and library from their files, with the algorithms that the scenario chooses; a calibration
+    overrides the files, and the scenario overrides both."""
     machine, library = _from_files(folder, file)
     with located(key=("library", "algorithms")):
         return machine, with_algorithms(library, file.library.algorithms.chosen())
@@ -110,8 +110,8 @@ def named_file(folder: Path, name: str) -> str:
 
 
 def with_tables(file: ScenarioFile, folder: Path) -> ScenarioFile:
-    """The same file with the rows of every table of its spreads. Raises InputError at the key that names the table, or
-    with the line of the table that is wrong."""
+    """Return the same file with the rows of every table of its spreads. Raises InputError at the key that names the
+    table, or with the faulty line of the table."""
     changed: dict[str, object] = {}
     if file.perturbation.spread:
         changed["perturbation"] = _filled(file.perturbation, folder)

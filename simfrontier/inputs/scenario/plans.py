@@ -73,7 +73,7 @@ def searched(table: Mapping[str, Any], name: str) -> tuple[dict[str, Any], Searc
 
 
 def plan_keys(family: str) -> tuple[str, ...]:
-    """The keys of a plan's table, of a family: those of its options, but for what is of the plan on the data axes."""
+    """Return the keys of a plan's table for a family: its options, except those of the plan on the data axes."""
     form = FAMILIES[family][0]
     return tuple(key for key in form.model_fields if key != OF_DATA or not issubclass(form, TensorOptions))
 

@@ -95,7 +95,8 @@ class Scenario:
         return max(self.file.run.devices) if table is None or table.devices is None else table.devices
 
     def mesh(self, num_devices: int) -> Mesh:
-        """The machine's mesh (node, package, gcd) of a size; raises InputError naming the nearest sizes that work."""
+        """Return the machine's mesh (node, package, gcd) of a size. Raises InputError naming the nearest sizes that
+        work."""
         return mesh_of(None, num_devices, self.file.mesh, self.machine)
 
     def at(self, num_devices: int) -> Scenario:
@@ -103,8 +104,8 @@ class Scenario:
         return self.sized.get(num_devices, self)
 
     def of(self, plan: str, num_devices: int) -> Scenario:
-        """The scenario for a plan at a size: by its table `at`, and with the machine, engine and options that the
-        plan's stack makes of it."""
+        """Return the scenario for a plan at a size: with its table `at`, and with the machine, engine and options of
+        the plan's stack."""
         here = self.at(num_devices)
         return here.of_family(here.plans[plan].family, (plan,)) if plan in here.plans else here
 
@@ -154,10 +155,10 @@ class Scenario:
         return here.case_with(plan, options, num_devices, self.at(num_devices).shared_batch(num_devices))
 
     def shared_batch(self, num_devices: int) -> int | None:
-        """The sequences of a step that all plans have at a size where the file does not say how many micro-batches a
-        step has: the fewest that every plan's micro-batch divides over its data-parallel ranks, so that the plan with
-        the most takes them in one. Plans that are searched for have these, too. None where the file says it, or no
-        plan can be laid out."""
+        """Return the sequences of a step that all plans share at a size if the file does not set the number of
+        micro-batches: the fewest that every plan's micro-batch divides over its data-parallel ranks, so that the plan
+        with the most takes them in one. Plans that are searched for have the same. None if the file sets it, or no plan
+        can be laid out."""
         if num_devices not in self._shared_batches:  # every plan asks, and the answer is of all
             self._shared_batches[num_devices] = self._find_shared_batch(num_devices)
         return self._shared_batches[num_devices]
@@ -184,7 +185,7 @@ class Scenario:
         return math.lcm(*parts) if parts else None
 
     def case_with(self, plan: str, options: Options, num_devices: int, batch: int | None = None) -> Case:
-        """A plan of these options; `batch`: sequences of a step, where the file does not say it."""
+        """Return the case of a plan with these options; `batch`: sequences of a step, if the file does not set it."""
         try:
             return case_of(plan, options, num_devices, self.file, self.shape, self.machine, batch)
         except SizeError:  # whatever the plan

@@ -66,7 +66,7 @@ def _paths(document: Mapping[str, Any], path: Path) -> list[Path]:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """`key=value` with the value as in TOML; a bare word is a string. Raises InputError."""
+    """Parse `key=value` with the value as in TOML; a bare word is a string. Raises InputError."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise InputError("write key=value, e.g. training.micro_batch=4", where=f"--set {text!r}")
@@ -92,8 +92,8 @@ def with_settings(document: Mapping[str, Any], where: str, settings: Mapping[str
 def changed_document(
     document: Mapping[str, Any], where: str, settings: Mapping[str, Any], plans: tuple[str, ...]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """A document with settings put into it, and those of them, as texts, that it does not say already. Settings of
-    single sizes come last, as others hold at every size; `plans` are meant by `plans.*`, too."""
+    """Return a document with settings put into it, and, as texts, the settings that change it. Settings of single sizes
+    are applied last, as others apply to every size; `plans.*` includes `plans`."""
     changed = copy.deepcopy(dict(document))
     new: list[str] = []
     given = [(key, path_of(key), value) for key, value in settings.items()]
@@ -123,12 +123,13 @@ def _refuse_astray(path: tuple[str, ...], value: Any) -> None:
 
 
 def _keys_of(table: str) -> tuple[str, ...]:
-    """The keys that a table of a scenario may have, where they are fixed."""
+    """Return the keys that a table of a scenario may have, if they are fixed."""
     return tuple(getattr(FileForm.model_fields[table].annotation, "model_fields", ()))
 
 
 def _unknown(key: str) -> InputError:
-    """The fault of a key whose first part is no table: it is not modelled yet, or the nearest key, by its last part."""
+    """Return the error for a key whose first part is no table: that it is not modelled yet, or the nearest key by its
+    last part."""
     if absent := next(filter(None, map(not_modelled, key.split("."))), None):
         return InputError(f"unknown key; {absent}", key=(key,))
     last, names = key.rpartition(".")[2], [each.name for each in scenario_keys()]

@@ -112,7 +112,7 @@ def _power(base: float | None, pairs: Mapping[float, tuple[float, float]]) -> in
 
 
 def _hold(scenario: Scenario, axes: Mapping[str, Floats], numbers: Mapping[Place, Floats]) -> None:
-    """Raise InputError where numbers that change together are not what the loader makes of them."""
+    """Raise InputError if the loader's numbers differ from these when all axes change together."""
     last = with_numbers(scenario, {key: float(values[-1]) for key, values in axes.items()})
     changed = [place for place, *_ in _differing((scenario.machine, scenario.library), (last.machine, last.library))]
     for place in dict.fromkeys([*changed, *numbers]):
