@@ -14,7 +14,7 @@ from simfrontier.core.plan.moves import HIERARCHICAL, Hop
 from simfrontier.core.program import LIBRARY, Mesh
 from simfrontier.core.workload import Attention, Checkpointing, Softmax
 
-PLAIN = "plain"  # the word for: not coded, sent and held in the model's own type
+PLAIN = "plain"  # not coded: sent and stored in the model's own type
 
 
 def codec_of(text: str) -> Codec | None:

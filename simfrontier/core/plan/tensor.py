@@ -242,7 +242,7 @@ def _other_matrices(shape: Shape) -> Iterator[tuple[str, int]]:
     """Yield the widths of a layer's matrices that are no multiples of the hidden size, by name."""
     if isinstance(shape, GptShape):
         if shape.kv_heads is not None:
-            yield "2 keys", 2 * shape.key_features  # beside the queries' hidden²
+            yield "2 keys", 2 * shape.key_features  # in addition to the queries' hidden²
         if shape.ffn_hidden is not None:
             yield "ffn_hidden", shape.ffn_hidden
 

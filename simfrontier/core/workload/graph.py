@@ -175,11 +175,10 @@ class WorkOp:
     `iteration` is the size of each label of its iteration space; an operand that lacks a label is shared along it, an
     output that lacks one is summed over it. `matmul` names the labels of (batch, m, n, k) for a matrix product.
     `weights` are read, `gradients` are the weights whose gradient it adds to; `states` are read, `written_states` are
-    the states that it writes anew. An op without a batch in its iteration space sees all samples: where they are
-    divided, its operands are gathered. `flops` counts the whole logical op.
-    An op with `where_cut` is needed only where a plan cuts that label: elsewhere another op includes its work;
-    one with `loss_methods` only under one of these. `kernel` is that of a softmax (program.cost);
-    empty where its rows stay on the chip. `named` is what its name is made of.
+    overwritten. An op without a batch in its iteration space sees all samples: where they are divided, its operands are
+    gathered. `flops` counts the whole logical op. An op with `where_cut` is needed only where a plan cuts that label:
+    elsewhere another op includes its work; one with `loss_methods` only under one of these. `kernel` is that of a
+    softmax (program.cost); empty where its rows stay on the chip. `named` has the parts of its name.
     """
 
     named: OpName
@@ -212,11 +211,13 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A whole model: embedding, `num_layers` equal layers, head; `checkpointing` says what of each layer its backward
-    computes again, `core` names the ops of a layer's forward that `selective` does; with `full`, the layers whose
-    numbers divide by `checkpoint_every` alone. A sample has `sequence` positions (1 in a model without sequences). Its
-    weights are stepped by an `optimizer`.
-    `traits` say what else tells models of these sizes apart. Raises InputError."""
+    """A whole model: embedding, `num_layers` equal layers, head.
+
+    `checkpointing` selects the ops of each layer that its backward runs again; `core` names those of the forward for
+    `selective`; with `full`, only the layers whose numbers divide by `checkpoint_every`. A sample has `sequence`
+    positions (1 in a model without sequences). `optimizer` steps the weights. `traits` are further differences between
+    models of equal sizes. Raises InputError.
+    """
 
     name: str
     batch: int

@@ -25,12 +25,12 @@ def uses(names: str) -> tuple[Use, ...]:
 
 @dataclass
 class GraphBuilder:
-    """Collects values and weights; makes ops.
+    """Builder of values, weights and ops.
 
-    `sizes` of labels hold for every op that does not give its own; `rows` are the labels of the rows of a linear
+    `sizes` of labels apply to every op that sets none of its own; `rows` are the labels of the rows of a linear
     module's input; `softmax` is the kernel of those softmaxes whose rows are whole. A linear module m has the ops m,
-    m.dgrad and m.wgrad and the weights m.weight and perhaps m.bias; `nk` are the two letters that label its outputs and
-    its inputs.
+    m.dgrad and m.wgrad and the weights m.weight and, optionally, m.bias; `nk` are the two letters that label its
+    outputs and its inputs.
     """
 
     precision: Precision

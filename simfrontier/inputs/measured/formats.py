@@ -49,11 +49,8 @@ def is_table(path: Path) -> bool:
 
 
 def readings(paths: Iterable[Path], setup: Setup) -> tuple[Reading, ...]:
-    """Read files, and all files of folders; `setup` holds what they do not say themselves.
-
-    The files of a job's ranks become one reading. Files without usable times are left out if others have some. Raises
-    InputError.
-    """
+    """Read files, and all files of folders; `setup` supplies facts that they do not contain. The files of a job's ranks
+    become one reading. Files without usable times are left out if others have some. Raises InputError."""
     done: list[Reading] = []
     unusable: list[Unusable] = []
     for form, files in _jobs(files_in(paths)):

@@ -18,10 +18,10 @@ _EXACT: Final = ("machine", "collective", "library", "benchmark", "scope")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pathology:
-    """Selection of rows that show a fault of a machine or a library and not its law, and why that is known.
+    """Selection of rows that show a fault of a machine or a library and not its law, with the evidence.
 
-    A row is meant if it agrees with every selection that is given: its fields by their names, how its `source` begins,
-    and bounds on its devices and bytes, both included.
+    A row is selected if it agrees with every criterion that is set: its fields by their names, the beginning of its
+    `source`, and bounds on its devices and bytes, both included.
     """
 
     reason: Text

@@ -43,7 +43,7 @@ def counted_faults(faults: Iterable[Unusable], noun: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Rows of a file, or of the files of all ranks of a job; `said`: sentences about what was left out."""
+    """Rows of a file, or of the files of all ranks of a job; `said`: sentences on the parts left out."""
 
     files: tuple[Path, ...]
     rows: tuple[CallRow, ...]
@@ -93,7 +93,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Facts that the user states; None where not stated. What a file says itself takes precedence."""
+    """Facts that the user states; None where not stated. The contents of a file take precedence."""
 
     machine: str | None = None
     library: str | None = None
@@ -102,7 +102,7 @@ class Setup:
     packages: int | None = None
 
     def devices_of(self, name: str) -> int:
-        """Return the number of devices of a call, of a file that does not say it. Raises InputError."""
+        """Return the number of devices of a call from a file that does not contain it. Raises InputError."""
         if self.devices is None:
             raise InputError(f"{name}: does not say among how many devices, allowed: --devices N beside it")
         if self.devices < 2:
@@ -128,8 +128,8 @@ class Setup:
         source: str = "",
         library: str = "",
     ) -> CallRow:
-        """Return a row of a file that does not say its machine; `source` (default: the file) and `library` (default:
-        as stated) are what it says. Raises InputError where the machine or the library is not known."""
+        """Return a row of a file that does not name its machine; `source` (default: the file) and `library` (default:
+        as stated) are those of the file. Raises InputError where the machine or the library is not known."""
         if not self.machine:
             raise InputError(f"{file}: does not say on which machine, allowed: --machine NAME beside it")
         library = library or self.library or ""

@@ -1,6 +1,6 @@
 """Measured rows: calls of collectives, copies between two devices, rates of products and of training, and kernels.
 
-The annotations say what a table's cells may be, and an alias names the column where that differs from the field.
+The annotations define the allowed cells of a table; an alias names the column where that differs from the field.
 """
 
 from __future__ import annotations
@@ -100,13 +100,11 @@ Seconds = Annotated[Positive, Field(validation_alias="time_s")]
 class CallRow:
     """One measured time of a collective.
 
-    `num_bytes` is the whole message: what a rank ends with of an all-gather, what it begins with of a reduce-scatter
-    or all-to-all, the vector of an all-reduce or broadcast. `nodes` and `packages` say what the devices are on, None
-    where that is not told: then devices fill one node after another.
-
-    `groups`: the devices of one node by groups that make the call at once, in rank order, where the row says them; its
-    time is that of the first group, which has rank 0. `read_off`: the key of a library's file whose number is this
-    row's.
+    `num_bytes` is the whole message: the output of a rank for an all-gather, the input for a reduce-scatter or
+    all-to-all, the vector of an all-reduce or broadcast. `nodes` and `packages` are the numbers on which the devices
+    are, None if unknown: then devices fill one node after another. `groups`: the devices of one node by groups that
+    make the call at once, in rank order, if the row has them; its time is that of the first group, which has rank 0.
+    `read_off`: the key of a library's file whose number is this row's.
     """
 
     machine: MachineName
@@ -125,11 +123,9 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRow:
-    """One measured copy from device to device: `value` in `unit`, as the benchmark prints it.
-
-    `path_class` is what the copy crosses ("4 links", "2 links", "1 link", "routed" or words about NICs), `pair` the two
-    devices ("" where not told), `scope` "intra-node" or "inter-node".
-    """
+    """One measured copy from device to device: `value` in `unit`, as the benchmark prints it. `path_class` is the path
+    of the copy ("4 links", "2 links", "1 link", "routed" or words about NICs), `pair` the two devices ("" if unknown),
+    `scope` "intra-node" or "inter-node"."""
 
     machine: MachineName
     path_class: Text
@@ -191,7 +187,7 @@ class RateRow:
 
     @property
     def flops_per_s(self) -> float | None:
-        """Rate of one device; None where the row says something else (a share of a peak, a ratio)."""
+        """Rate of one device; None for rows of other quantities (a share of a peak, a ratio)."""
         match self.quantity:
             case "flops_per_s":
                 return self.value

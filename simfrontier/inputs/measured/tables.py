@@ -137,8 +137,10 @@ def read_rows(
     path: Path, form: type[RowForm], columns: Sequence[str], called: str = "", known: Mapping[str, Any] | None = None
 ) -> tuple[RowForm, ...]:
     """Read the lines of a CSV file as rows of the dataclass `form`, which has a field `place`, and whose annotations
-    say what is allowed; empty cells are missing ones, and `known` are values that no column has. A row that repeats
-    another is refused: a point that is measured again has another value. Raises InputError."""
+    define the allowed values; empty cells are missing values, and `known` are values that no column has.
+
+    A row that repeats another is refused: a point that is measured again has another value. Raises InputError.
+    """
     rows: dict[Any, Any] = {}
     for line in read_lines(path, columns, called):
         row = _row(line.place, form, {**(known or {}), **{column: cell for column, cell in line.cells.items() if cell}})

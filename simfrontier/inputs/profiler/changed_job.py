@@ -23,7 +23,7 @@ from simfrontier.inputs.profiler.rank_trace import DeviceModel
 from simfrontier.inputs.scenario import Scenario, load_scenario, scenario_of
 
 _PRODUCT: Final = re.compile(r"\b[A-Z]{1,2}\d{1,3}[A-Z]?\b")  # A100, GH200, MI250X, L40S; not SXM4, HBM3, 80GB
-_SAME_SIZE: Final = 1.25  # 40 GB are said as 40e9, 39.4 GiB or 42.3e9 bytes
+_SAME_SIZE: Final = 1.25  # 40 GB are recorded as 40e9, 39.4 GiB or 42.3e9 bytes
 
 TABLES: Final = ("machine", "library", "run", "nodes", "perturbation")
 
@@ -39,8 +39,8 @@ class Platform:
 
 
 def platform_of(named: str, settings: Mapping[str, Any], option: str) -> Platform:
-    """Return the platform of a machine's name, or of the path of a machine's file or of a scenario; `settings`: dotted
-    keys of a scenario, of tables that say what a job runs on. Raises InputError."""
+    """Return the platform of a machine's name, or of the path of a machine's file or of a scenario. `settings`: dotted
+    keys of a scenario, of its tables of machine, library, run, nodes and perturbation. Raises InputError."""
     for key in settings:
         if (table := key.partition(".")[0]) not in TABLES:
             raise InputError(

@@ -20,12 +20,12 @@ from simfrontier.inputs.profiler.read_rank import read_rank
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Job:
-    """A job. `places`: of each role, the op of each kernel in its program; `times`: of each rank with a trace of its
-    own, how many times as long its kernels and pauses took as the mean of its role, by the op's place in the program;
-    empty where all took as long. `step_name`, `measured_s`: the step, of the rank that took longest; `call_s`: of each
-    role, by number of the kernel, what a collective took on the rank of its group that waited least; `partial_groups`:
-    groups of which some ranks have no trace, so that this may hold waiting for them; `devices`: those that traces name;
-    `notes`: what was taken for something else, or left out."""
+    """A job. `places`: for each role, the op of each kernel in its program; `times`: for each rank with a trace of its
+    own, the times of its kernels and pauses relative to the mean of its role, by the op's place in the program; empty
+    where all are equal. `step_name`, `measured_s`: the step, of the slowest rank; `call_s`: for each role, by number of
+    the kernel, the minimum time of a collective over the ranks of its group; `partial_groups`: groups in which some
+    ranks have no trace, so that this minimum may include waiting for them; `devices`: those that traces name; `notes`:
+    sentences on assumptions, and on parts left out."""
 
     schedule: Schedule
     roles: Roles

@@ -125,7 +125,7 @@ class JobSchedule:
     def _call(
         self, program: RankProgram, each: ProgramOp, token: Ref | None, counts: dict[str, int]
     ) -> Collective | Exchange:
-        """Return the op of a call. One that roles share is made once, with a token that each of them may wait for."""
+        """Return the op of a call. A call that roles share has one op, with a token for which each of them may wait."""
         ends, mine, where = each.ends, each.call_key, program.trace.where
         if ends is None and self.axis not in each.axes:
             return self._collective(each, f"{'+'.join(each.axes)} {each.lane}", token)

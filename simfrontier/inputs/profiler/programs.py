@@ -20,8 +20,8 @@ _Latest = dict[str, int]  # by stream, its last kernel that something waits for
 
 
 class CallKey(NamedTuple):
-    """Facts that all ranks of a call agree on: what it does, over which axes, between which coordinates a message goes,
-    the bytes of the whole message, and its type, or what a simulation wrote of it."""
+    """Facts that all ranks of a call agree on: its kind, its axes, the coordinates of a message's ends, the bytes of
+    the whole message, and its type, or facts that a simulation recorded."""
 
     meaning: str
     axes: tuple[str, ...]

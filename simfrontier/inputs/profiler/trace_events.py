@@ -90,7 +90,7 @@ def event_of(raw: dict[str, Any], where: str) -> TraceEvent:
 
 
 def head_of(path: Path) -> dict[str, Any]:
-    """Return the values that stand before the events, by their keys in `HEAD`. Raises InputError."""
+    """Return the values that precede the events, by their keys in `HEAD`. Raises InputError."""
     builders: dict[str, ijson.ObjectBuilder] = {}
     with _opened(path) as file:
         for prefix, event, value in ijson.parse(file, use_float=True):

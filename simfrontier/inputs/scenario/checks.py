@@ -26,7 +26,7 @@ FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 def refuse_file(file: ScenarioFile, named: Collection[str]) -> None:
     """Raise InputError for names that cannot name files or are of no plan, duplicates, and numbers that do not go
-    together; `named`: all plans of the file, also those that are not run."""
+    together; `named`: all plans of the file, also those that are not simulated."""
     _refuse_names(file, named)
     samples, training, model = file.uncertainty.samples, file.training, file.model
     if 0 < samples < FEWEST_SAMPLES:

@@ -28,9 +28,9 @@ _WORDS = {str: "text", int: "whole number", float: "number", bool: "true or fals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioKey:
-    """A key of a scenario file: its dotted `name` (a plan's keys are `plans.NAME.key`), what it may hold and its
-    default as words (empty: there is none, or it must be given), the families that have it (empty: it is of no
-    plan). `is_whole`: it holds a whole number, and none with a fraction; `is_list`: it holds a list alone."""
+    """A key of a scenario file: its dotted `name` (a plan's keys are `plans.NAME.key`), its allowed values and its
+    default in words (empty: no default, or required), the families that have it (empty: no key of a plan). `is_whole`:
+    only whole numbers; `is_list`: only lists."""
 
     name: str
     allowed: str
@@ -149,7 +149,7 @@ def words_of(kind: Any, metadata: list[Any]) -> str:
 
 
 def _bounds(metadata: list[Any]) -> str:
-    """The ends of a number's range, where they are small enough to say something."""
+    """Return the bounds of a number, in words, if they are small enough to be informative."""
     flat = [each for part in metadata for each in (part, *getattr(part, "metadata", ()))]
     low = next((f" from {each.ge}" for each in flat if isinstance(each, Ge)), "")
     low = next((f" above {each.gt}" for each in flat if isinstance(each, Gt)), low)

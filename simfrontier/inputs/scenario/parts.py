@@ -144,7 +144,7 @@ def _factors(spread: Spread, folder: Path) -> tuple[float, ...]:
     return factors
 
 
-# ── the job beside ──
+# ── the neighbouring job ──
 
 SAME: Final = ("node", "dragonfly", "fat_tree", "num_nodes")  # what is one for both jobs
 

@@ -179,7 +179,7 @@ class Scenario:
                 continue
             try:
                 mesh = mesh_of(options, num_devices, file.mesh, self.machine)
-            except InputError:  # of this plan alone, and said where it is run
+            except InputError:  # concerns this plan alone, and is raised again where it is simulated
                 continue
             parts.append(options.batch_ranks(mesh) * (options.micro_batch or file.training.micro_batch))
         return math.lcm(*parts) if parts else None

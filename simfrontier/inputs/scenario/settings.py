@@ -169,7 +169,7 @@ def _of_plans(table: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any
 
 
 def choose_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
-    """Keep the named plans, in the order given; a family's own name means its defaults where the file has no such
+    """Keep the named plans, in the order of the names; a family's own name selects its defaults if the file has no such
     plan."""
     known = document.get("plans", {})
     if not isinstance(known, dict):
