@@ -1,4 +1,5 @@
-"""The network: a job's links, patterns of loads on them, fair rates, and folding of what is alike."""
+"""The network: a job's links, load patterns on them, fair rates, and folding of equivalent ranks, links and
+activities."""
 
 from simfrontier.core.network.detours import around_dead as around_dead, dead_wires as dead_wires
 from simfrontier.core.network.fabric import (

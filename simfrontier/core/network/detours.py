@@ -1,8 +1,8 @@
-"""Ways around dead links: what a pattern loads where some links of the fabric have no capacity left.
+"""Detours around dead links: the load of a pattern if some links of the fabric have no capacity left.
 
-Who sends what to whom stays as it is: what a dead link would carry takes the best way that is left between the two ends
-of the link, as networks with local rerouting do. What a dead NIC, or the link to it, would carry goes by another NIC of
-the node. Where there is no way, the load stays on the dead link, and nothing moves.
+Senders and receivers stay the same: the traffic of a dead link takes the best remaining path between the two ends of
+the link, as in networks with local rerouting. The traffic of a dead NIC, or of the link to it, uses another NIC of the
+node. If there is no such path, the load stays on the dead link, and nothing moves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from simfrontier.core.network.pools import RESIDUE, summed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Detour:
-    """What is sent over one link, `broken`, takes the links `to` instead of the links `instead_of`, a `part` of it."""
+    """Reroute of a `part` of the traffic over the link `broken`: the links `to` replace the links `instead_of`."""
 
     broken: int
     instead_of: tuple[int, ...]
@@ -31,14 +31,14 @@ class _Detour:
 
 
 def dead_wires(fabric: Fabric) -> NDArray[np.bool_]:
-    """[num_links] wires and pools that have no capacity left."""
+    """Return a mask [num_links] of the wires and pools without capacity."""
     dead: NDArray[np.bool_] = (fabric.capacity == 0.0) & (fabric.kind == ResourceKind.WIRE)
     return dead
 
 
 def around_dead(fabric: Fabric, pattern: Pattern, shares: Mapping[str, float]) -> Pattern:
-    """The pattern with what its dead wires would carry on the ways around them; `shares` of link classes as it was
-    built with."""
+    """Return the pattern with the loads of its dead wires moved to detours; `shares` of link classes as it was built
+    with."""
     dead, wires = dead_wires(fabric), slice(0, pattern.num_wire_loads)
     act, link = pattern.act[wires], pattern.link[wires]
     used = np.unique(link[dead[link]])
@@ -71,7 +71,7 @@ def around_dead(fabric: Fabric, pattern: Pattern, shares: Mapping[str, float]) -
 
 
 def _shares_of_links(fabric: Fabric, shares: Mapping[str, float]) -> Floats:
-    """The share of its capacity that payload gets of each link [num_links]."""
+    """Return the share of its capacity that payload achieves on each link [num_links]."""
     wire_share, pool_share = achieved_shares(fabric, shares)
     out = np.ones(fabric.num_links)
     out[: fabric.hbm_base] = np.tile(wire_share, fabric.num_nodes)
@@ -80,7 +80,7 @@ def _shares_of_links(fabric: Fabric, shares: Mapping[str, float]) -> Floats:
 
 
 def _detours(fabric: Fabric, dead: NDArray[np.bool_], used: Ints) -> Iterator[_Detour]:
-    """The ways around the dead links that are used, where there are any."""
+    """Yield the detours around the dead links in use, if there are any."""
     in_nodes = used[used < fabric.hbm_base]
     by_node = np.split(in_nodes, np.flatnonzero(np.diff(in_nodes // fabric.wires_per_node)) + 1)
     for links in by_node if len(in_nodes) else ():
@@ -96,7 +96,8 @@ def _detours(fabric: Fabric, dead: NDArray[np.bool_], used: Ints) -> Iterator[_D
 
 
 def _in_node(fabric: Fabric, first: int, dead: NDArray[np.bool_], used: list[int]) -> Iterator[_Detour]:
-    """The ways around dead links of a node; `first`: the id of its first link, `dead` of its links in order."""
+    """Yield the detours around dead links of a node; `first`: the id of its first link, `dead`: mask of its links in
+    order."""
     node = fabric.machine.node
     alive = np.flatnonzero(~dead).tolist()
     inside = [wire for wire in alive if wire < node.num_inside]

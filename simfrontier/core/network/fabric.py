@@ -19,7 +19,7 @@ from simfrontier.core.network.speeds import ClassRates, class_rates, device_fact
 
 
 class ResourceKind(IntEnum):
-    """What a link is a resource of: bytes on a wire, bytes of device memory, or compute units."""
+    """Resource that a link models: bytes on a wire, bytes of device memory, or compute units."""
 
     WIRE = 0
     HBM = 1
@@ -28,16 +28,16 @@ class ResourceKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fabric:
-    """The links of `num_nodes` whole nodes, and where the ranks of a job sit on them.
+    """The links of `num_nodes` whole nodes, and the placement of a job's ranks on them.
 
-    Link ids are in this order: the directed wires of node 0, node 1 ... (as `machine.node.links` numbers them), the
-    memory of every device, the compute units of every device, and, where the job spans several groups of a dragonfly or
+    Link ids are in this order: the directed wires of node 0, node 1 ... (numbered as in `machine.node.links`), the
+    memory of every device, the compute units of every device, and, if the job spans several groups of a dragonfly or
     leaves of a fat tree, their pools.
 
     capacity    [num_links] wires: nominal bytes/s; memories: achieved bytes/s; compute units: their number
     kind        [num_links] ResourceKind
     link_class  [num_links] index into class_names
-    group_of_node  [num_nodes] the group of the dragonfly, or the leaf of the fat tree, that each node is in
+    group_of_node  [num_nodes] the dragonfly group, or the fat-tree leaf, of each node
     device_of   [num_ranks] device of each rank; device d is position d % devices_per_node of node d // devices_per_node
     devices     [num_ranks] factors on the compute speeds of the ranks' devices
     networks    [num_ranks] factors on the rates at which the ranks' nodes reach the network
@@ -67,12 +67,12 @@ class Fabric:
         placement: NDArray[np.integer] | None = None,
         classes: Ints | None = None,
     ) -> Self:
-        """Lay out the links; ranks fill the devices in order unless `placement` (rank -> device) says otherwise.
+        """Lay out the links; ranks fill the devices in order unless `placement` (rank -> device) is given.
 
-        num_devices: number of ranks, by default all devices of the nodes. Of a perturbation that changes over time,
-        what is wrong at the beginning of step 0. classes: the class of each node, whose devices have the mean speeds of
-        the class (`classes_of_nodes`; None: each node is by itself). Raises InputError where the perturbation names
-        what is not there.
+        num_devices: number of ranks, by default all devices of the nodes. A perturbation that changes over time applies
+        as it is at the beginning of step 0. classes: the class of each node, whose devices have the mean speeds of the
+        class (`classes_of_nodes`; None: each node is a class of its own). Raises InputError if the perturbation names a
+        missing component.
         """
         per_node = machine.devices_per_node
         num_slots = num_nodes * per_node
@@ -141,7 +141,8 @@ class Fabric:
             capacity[self.pool_base :] *= busy.factor
 
     def _wires_to_network(self) -> list[int]:
-        """Numbers of the wires of a node that lead to or from the network. Raises InputError where there are none."""
+        """Return the numbers of a node's wires that lead to or from the network. Raises InputError if there are
+        none."""
         ends = [number for number, wire in enumerate(self.machine.node.links) if NET in (wire.src, wire.dst)]
         if not ends:
             text = f'{self.machine.name} has no network between nodes; allowed: "devices"'
@@ -152,12 +153,12 @@ class Fabric:
 
     @property
     def speed(self) -> Floats:
-        """[num_ranks] factor on the compute speed of the rank's device, as it is simulated."""
+        """Simulated factor on the compute speed of each rank's device [num_ranks]."""
         return self.devices.mean
 
     def node_speeds(self) -> tuple[Floats, Floats]:
         """Return factors on the speeds of devices [num_nodes, devices of a node] and on the rates at which nodes reach
-        the network [num_nodes]; 1 where no rank is."""
+        the network [num_nodes]; 1 for devices and nodes without ranks."""
         per_node = self.machine.devices_per_node
         speed, network = np.ones(self.num_nodes * per_node), np.ones(self.num_nodes)
         speed[self.device_of], network[self.device_of // per_node] = self.speed, self.networks.mean
@@ -165,20 +166,22 @@ class Fabric:
 
     @property
     def hbm_of(self) -> Ints:
-        """[num_ranks] link id of each rank's memory."""
+        """Link id of each rank's memory [num_ranks]."""
         return self.hbm_base + self.device_of
 
     @property
     def units_of(self) -> Ints:
-        """[num_ranks] link id of each rank's compute units."""
+        """Link id of each rank's compute units [num_ranks]."""
         return self.units_base + self.device_of
 
     def link_hashes(self) -> Hashes:
-        """Return what tells links apart before their loads do, class and capacity [num_links]."""
+        """Return a hash of each link's class and capacity [num_links], which distinguishes links before their loads
+        do."""
         return combine(number_hash(self.capacity), self.link_class.astype(np.uint64))
 
     def rank_hashes(self) -> Hashes:
-        """Return what tells ranks apart before their loads do: speed, memory and compute units [num_ranks]."""
+        """Return a hash of each rank's speed, memory and compute units [num_ranks], which distinguishes ranks before
+        their loads do."""
         own = number_hash(self.capacity[self.hbm_base : self.pool_base])
         memories, units = own[: self.num_devices], own[self.num_devices :]
         return combine(number_hash(self.speed), memories[self.device_of], units[self.device_of])
@@ -192,12 +195,12 @@ class Fabric:
 
     @property
     def num_devices(self) -> int:
-        """Number of devices on the nodes, with a rank or without."""
+        """Number of devices on the nodes, with or without a rank."""
         return self.num_nodes * self.machine.devices_per_node
 
     @property
     def hbm_base(self) -> int:
-        """Link id of the memory of device 0; before it come all node wires."""
+        """Link id of the memory of device 0; all node wires precede it."""
         return self.num_nodes * self.wires_per_node
 
     @property
@@ -212,7 +215,7 @@ class Fabric:
 
     @property
     def num_pool_groups(self) -> int:
-        """Number of groups of nodes between which pools lie; 0 in a job without pools."""
+        """Number of groups of nodes connected by pools; 0 in a job without pools."""
         return self.pools.num_groups
 
     @property
@@ -221,9 +224,10 @@ class Fabric:
         return self.pool_base + self.pools.num_pools
 
     def link_named(self, node: int, name: str) -> int:
-        """Link id of a wire of a node, or of "hbm <position>" or "compute units <position>" of one of its devices.
+        """Return the link id of a wire of a node, or of "hbm <position>" or "compute units <position>" of one of its
+        devices.
 
-        Raises InputError for a node or name that is not there, naming the nearest valid name.
+        Raises InputError for an unknown node or name, with the nearest valid name.
         """
         if not 0 <= node < self.num_nodes:
             raise InputError(f"link {name!r}: got node {node}; this job has nodes 0 to {self.num_nodes - 1}")
@@ -237,7 +241,7 @@ class Fabric:
         return ids[name]
 
     def describe(self, link: int) -> str:
-        """Name of a link for a reader, such as "node 3 xgmi 0>6", "global 0>3" or "leaf 3 up"."""
+        """Return the display name of a link, such as "node 3 xgmi 0>6", "global 0>3" or "leaf 3 up"."""
         assert 0 <= link < self.num_links, link
         if link < self.hbm_base:
             node, wire = divmod(link, self.wires_per_node)
@@ -250,7 +254,8 @@ class Fabric:
 
 
 def ends(fabric: Fabric, link: int) -> tuple[str, str]:
-    """Where a wire or a pool comes from and leads to, such as ("node 0 gcd 1", "node 0 nic0") or ("net 0", "net 3")."""
+    """Return the source and target of a wire or a pool, such as ("node 0 gcd 1", "node 0 nic0") or ("net 0", "net
+    3")."""
     if link >= fabric.pool_base:
         return fabric.pools.ends(link - fabric.pool_base)
     assert link < fabric.hbm_base, f"{fabric.describe(link)} joins no boxes"
@@ -260,12 +265,13 @@ def ends(fabric: Fabric, link: int) -> tuple[str, str]:
 
 
 def box(fabric: Fabric, node: int, end: End) -> str:
-    """Boxes are named by node, the switch is not: there is one, or one per group of nodes between which pools lie."""
+    """Return the name of an end of a link, with its node unless it is the switch: there is one switch, or one per group
+    of nodes with pools."""
     if end != NET:
         return f"node {node} {'gcd ' if isinstance(end, int) else ''}{end}"
     return fabric.pools.switch(int(fabric.group_of_node[node]))
 
 
 def joining_links(fabric: Fabric) -> list[int]:
-    """The links that join boxes: all wires of nodes, and the pools between switches."""
+    """Return the links between boxes: all wires of nodes, and the pools between switches."""
     return [*range(fabric.hbm_base), *(fabric.pool_base + pool for pool in fabric.pools.joining())]

@@ -1,8 +1,9 @@
-"""Folding: classes of ranks, links and activities that behave alike, and the loads of classes on classes.
+"""Folding: classes of equivalent ranks, links and activities, and the loads of activity classes on link classes.
 
-Where the partition is equitable, the max-min point of the quotient is that of the whole, class by class, so that one
-rank of a class needs to be simulated (as for linear programs in Grohe, Kersting, Mladenov and Selman, Dimension
-Reduction via Colour Refinement, ESA 2014). Ranks belong to the relation: equal loads alone do not make equal starts.
+If the partition is equitable, the max-min solution of the quotient equals that of the whole, class by class, so that
+only one rank of each class needs to be simulated (as for linear programs in Grohe, Kersting, Mladenov and Selman,
+Dimension Reduction via Colour Refinement, ESA 2014). Ranks are part of the relation: activities with equal loads do not
+necessarily start at equal times.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ HBM_SALT, UNITS_SALT = np.uint64(0x48424D), np.uint64(0x554E4954)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadColumn:
-    """What all activities of one class take from the representative link of each link class, per unit of speed.
+    """Load of all activities of one class on the representative link of each link class, per unit of speed.
 
     rows              link classes, ascending
     wire, hbm, units  [len(rows)] the load, in the array of the link's kind; 0 in the others
@@ -40,7 +41,7 @@ class LoadColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Quotient:
-    """One pattern's quotient: loads sorted by (activity class, link class), and who takes part."""
+    """Quotient of one pattern: loads sorted by (activity class, link class), and the participating rank classes."""
 
     count: Ints
     cls: Ints
@@ -52,7 +53,7 @@ class _Quotient:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Folding:
-    """The classes, numbered by the lowest rank, link or activity in them, and the quotient of every pattern.
+    """The classes, numbered by their lowest rank, link or activity, and the quotient of every pattern.
 
     rank_class           [num_ranks]
     rank_count, representative  [num_rank_classes] number of ranks, and the lowest rank, of each class
@@ -74,11 +75,12 @@ class Folding:
 
     @property
     def num_link_classes(self) -> int:
-        """Number of link classes, those that no pattern uses included."""
+        """Number of link classes, including those that no pattern uses."""
         return len(self.capacity)
 
     def column(self, key: str, cls: int) -> LoadColumn:
-        """The quotient's column of one activity class; unit: speed, at which the busiest wire link moves its peak."""
+        """Return the quotient's column of one activity class, per unit of speed, at which the busiest wire moves its
+        peak."""
         quotient = self._quotients[key]
         low, high = np.searchsorted(quotient.cls, (cls, cls + 1))
         rows, load = quotient.row[low:high], quotient.load[low:high]
@@ -86,15 +88,15 @@ class Folding:
         return LoadColumn(rows=rows, wire=wire, hbm=hbm, units=units)
 
     def activity_of(self, key: str) -> Classes:
-        """[num_rank_classes] class of the activity that a rank of each class belongs to."""
+        """Return the activity class of the ranks of each class [num_rank_classes]."""
         return self._quotients[key].of_rank
 
     def members(self, key: str) -> tuple[frozenset[int], ...]:
-        """Per activity class: the rank classes that take part in one activity of it."""
+        """Return for each activity class the rank classes that take part in one of its activities."""
         return self._quotients[key].members
 
     def count(self, key: str) -> Ints:
-        """[num activity classes] how many activities each class stands for."""
+        """Return the number of activities in each class [num activity classes]."""
         return self._quotients[key].count
 
 
@@ -104,10 +106,10 @@ def fold(
     rank_colour: NDArray[np.integer] | None = None,
     exact: bool = False,
 ) -> Folding:
-    """Fold ranks, links and activities into classes, once for all the patterns that a run may use.
+    """Fold ranks, links and activities into classes, once for all patterns that a run may use.
 
-    rank_colour: [num_ranks] what tells ranks apart besides the fabric (role, jitter ...). A rank's speed is added here.
-    exact: every rank, link and activity is a class of its own.
+    rank_colour: [num_ranks] further distinctions between ranks (role, jitter ...); their speed is added here. exact:
+    every rank, link and activity is a class of its own.
     """
     return fold_states([(fabric, patterns)], rank_colour, exact)[0]
 
@@ -118,9 +120,9 @@ def fold_states(
     exact: bool = False,
     link_colour: NDArray[np.integer] | None = None,
 ) -> tuple[Folding, ...]:
-    """The same of a fabric in several states, one after another, each with what the same patterns load in it: what is
-    alike is so in all of them, so classes have the same numbers. link_colour: [num_links] what else tells links
-    apart."""
+    """Fold a fabric in several successive states, each with the loads of the same patterns in it. Members of a class
+    are equivalent in all states, so classes have the same numbers in each. link_colour: [num_links] further
+    distinctions between links."""
     fabric, patterns = states[0]
     assert rank_colour is None or rank_colour.shape == (fabric.num_ranks,)
     if exact:
@@ -169,7 +171,7 @@ def fold_states(
 
 
 def _of_all(hashes: Sequence[Hashes]) -> Hashes:
-    """What tells apart whatever one of these does."""
+    """Return combined hashes, which distinguish everything that one of them does."""
     return hashes[0] if len(hashes) == 1 else combine(*hashes)
 
 
@@ -186,7 +188,8 @@ def _quotient(
     ranks: Classes,
     representative: Ints,
 ) -> _Quotient:
-    """Loads on representative links only, summed over the activities of each class and divided by the class's peak."""
+    """Return the loads on representative links only, summed over the activities of each class and divided by the
+    class's peak."""
     num_rows, num_ranks = len(link_representative), len(representative)
     hit = np.flatnonzero(link_representative[links[pattern.link]] == pattern.link)
     cell = classes[pattern.act[hit]].astype(np.int64) * num_rows + links[pattern.link[hit]]
@@ -217,20 +220,20 @@ class Colours:
     activities: tuple[Hashes, ...]
 
     def num_distinct(self) -> tuple[int, ...]:
-        """Number of classes of links, of ranks and of the activities of each pattern."""
+        """Return the number of classes of links, of ranks and of the activities of each pattern."""
         return tuple(_count(colours) for colours in (self.links, self.ranks, *self.activities))
 
 
 def refine(patterns: Sequence[Pattern], links: Hashes, ranks: Hashes) -> Colours:
-    """The coarsest equitable partition below the given colours, for each pattern separately.
+    """Return the coarsest equitable partition that refines the given colours, for each pattern separately.
 
-    links: initial colours of all links, of which only the wires and pools are refined: a rank and its memory and
-    compute units have each other alone, so `ranks` must hold what tells those apart, and stands for them.
-    Two activities are alike if their multisets of (link colour, weight) and of rank colours are; two ranks, if their
-    activities are, pattern by pattern; two links, if their multisets of (activity colour, weight) are.
+    links: initial colours of all links, of which only the wires and pools are refined: memory and compute units belong
+    to one rank each, so `ranks` must include their properties and represents them. Two activities are equivalent if
+    their multisets of (link colour, weight) and of rank colours are equal; two ranks, if their activities are, pattern
+    by pattern; two links, if their multisets of (activity colour, weight) are.
 
-    A multiset is hashed as the wrap-around sum of r(colour) * s(weight), r and s random words; the last stable
-    partition is found by counting, as every round only splits.
+    A multiset is hashed as the wrap-around sum of r(colour) * s(weight), with random words r and s; the fixed point is
+    found by counting classes, as every round only splits them.
     """
     salts = mix(np.arange(len(patterns), dtype=np.uint64))
     wires = [(p.act[: p.num_wire_loads], p.link[: p.num_wire_loads]) for p in patterns]
@@ -263,7 +266,7 @@ def refine(patterns: Sequence[Pattern], links: Hashes, ranks: Hashes) -> Colours
 
 
 def number(colours: Hashes) -> tuple[NDArray[np.int32], Ints]:
-    """Class ids in the order of first occurrence, and the first member of each class."""
+    """Return class ids in the order of first occurrence, and the first member of each class."""
     _, first, which = np.unique(colours, return_index=True, return_inverse=True)
     order = np.argsort(first)
     ids = np.empty(len(order), np.int32)

@@ -1,4 +1,4 @@
-"""Which nodes of the machine a job is on, and in which group of a dragonfly, or under which leaf, each of them is."""
+"""Nodes of the machine that a job occupies, and the dragonfly group or fat-tree leaf of each of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simfrontier.core.network.hashes import mix
 
 
 def nodes_of_job(machine: Machine, num_nodes: int) -> Ints:
-    """[num_nodes] the machine's nodes that a job is on, in the order in which its ranks take them."""
+    """Return the machine's nodes of a job [num_nodes], in the order in which its ranks fill them."""
     job = machine.job_nodes
     match job.placement:
         case "contiguous":
@@ -28,19 +28,20 @@ def nodes_of_job(machine: Machine, num_nodes: int) -> Ints:
 
 
 def groups_of_job(machine: Machine, num_nodes: int) -> Ints:
-    """[num_nodes] the group of each node of a job; all in group 0 where the machine has none."""
+    """Return the group of each node of a job [num_nodes]; all in group 0 if the machine has no groups."""
     return _group_of_all(machine)[nodes_of_job(machine, num_nodes)]
 
 
 def num_unlike(passed: Ints) -> int:
-    """How many pipelines are unlike by the groups of nodes that they pass [num_pipelines, num_stages]: classes of ranks
-    grow with them, not with ranks. Those that stay in one group are alike, whichever it is."""
+    """Return the number of distinct pipelines by the groups of the nodes that they pass [num_pipelines, num_stages]:
+    the number of rank classes grows with it, not with the number of ranks. All pipelines within one group are
+    equivalent, whichever group it is."""
     within = (passed == passed[:, :1]).all(axis=1)
     return len(np.unique(passed[~within], axis=0)) + bool(within.any())
 
 
 def _group_of_all(machine: Machine) -> Ints:
-    """[nodes of the machine] the group of each."""
+    """Return the group of each node of the machine [num nodes of the machine]."""
     if machine.job_nodes.group_of:
         return np.array(machine.job_nodes.group_of, np.int64)
     fly, tree = machine.dragonfly, machine.fat_tree
@@ -53,7 +54,7 @@ def _group_of_all(machine: Machine) -> Ints:
 
 
 def _turn(group_of: Ints) -> Ints:
-    """How many nodes of lower number are in the same group, of each node."""
+    """Return for each node the number of lower-numbered nodes in its group."""
     order = np.argsort(group_of, kind="stable")
     counts = np.bincount(group_of)
     turn = np.empty(len(group_of), np.int64)

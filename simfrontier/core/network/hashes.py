@@ -1,4 +1,4 @@
-"""Hashes of numbers, 64 bits each: equal where what is hashed is equal, but for rounding."""
+"""64-bit hashes of numbers, equal for numbers that are equal up to rounding."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ DROPPED_BITS = np.uint64(16)  # of 52: numbers within about 1e-11 of each other 
 
 
 def mix(values: Hashes) -> Hashes:
-    """The splitmix64 finaliser (Steele, Lea and Flood, OOPSLA 2014): a bijection of 64-bit words."""
+    """Apply the splitmix64 finaliser (Steele, Lea and Flood, OOPSLA 2014), a bijection of 64-bit words."""
     out = values + np.uint64(0x9E3779B97F4A7C15)
     out ^= out >> np.uint64(30)
     out *= np.uint64(0xBF58476D1CE4E5B9)
@@ -23,14 +23,14 @@ def mix(values: Hashes) -> Hashes:
 
 
 def number_hash(values: Floats) -> Hashes:
-    """Hashes of positive floats, equal where the numbers differ by rounding only."""
+    """Return hashes of positive floats, equal for numbers that differ only by rounding."""
     bits = (np.ascontiguousarray(values) * SPREAD).view(np.uint64)
     bits += np.uint64(1) << (DROPPED_BITS - np.uint64(1))
     return mix(bits >> DROPPED_BITS)
 
 
 def combine(*columns: Hashes) -> Hashes:
-    """One hash of several columns, in which their order matters."""
+    """Return one hash of several columns; their order matters."""
     out = mix(columns[0])
     for column in columns[1:]:
         out = mix(out * np.uint64(3) + column)

@@ -1,4 +1,4 @@
-"""Patterns of messages between members of groups: the same ones in every group, from member to member."""
+"""Patterns of messages between members of groups, with the same messages in every group."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def paired(fabric: Fabric, pairs: NDArray[np.integer], there: int, back: int, sh
 def _wires(
     fabric: Fabric, act: Ints, start: Ints, end: Ints, kinds: tuple[NDArray[np.bool_], Ints, Ints], payload: Floats
 ) -> tuple[Ints, Floats]:
-    """Payload by activity and wire, each pair once; a loop over the few pairs of positions, never over messages."""
+    """Return the payload by activity and wire, each pair once; loops over the few pairs of positions, never over
+    messages."""
     node, num_links = fabric.machine.node, len(fabric.capacity)
     keys, amounts = [np.empty(0, np.int64)], [np.empty(0)]
     of_kind = np.column_stack(kinds)

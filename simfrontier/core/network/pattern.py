@@ -1,7 +1,8 @@
-"""What ops over groups of ranks load on every link, per byte of volume: how a pattern is put together.
+"""Patterns: the load of ops over groups of ranks on every link, per byte of volume, and their assembly.
 
-Steady state only: start-up latencies, and the caps that a library's protocol sets, belong to the op. A pattern is
-built from templates of one node, written out over arrays of nodes."""
+Steady state only: start-up latencies, and rate limits of a library's protocol, belong to the op. A pattern is built
+from templates of one node, applied to arrays of nodes.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +26,14 @@ PACKAGE, NODE, NETWORK = 0, 1, 2  # the boundaries at which endpoint payload is 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupLayout:
-    """The groups of a pattern as visits, sorted by group, then by node.
+    """The groups of a pattern as visits of nodes, sorted by group, then by node.
 
     group_of   [num_ranks]   group of each rank
-    group      [num_visits]  the group that visits
+    group      [num_visits]  the group of the visit
     node       [num_visits]  the node visited
-    mask       [num_visits]  which positions of the node belong to the group, as bits
-    following  [num_visits]  the visit of the same group to its next node, around to the first
-    order      [num_visits]  running number of the visit within its group
+    mask       [num_visits]  positions of the node that belong to the group, as bits
+    following  [num_visits]  the visit of the same group to its next node, cyclically
+    order      [num_visits]  index of the visit within its group
     """
 
     num_groups: int
@@ -46,7 +47,7 @@ class GroupLayout:
 
     @property
     def spans_nodes(self) -> bool:
-        """Whether the groups reach over several nodes; all groups of a pattern agree on that."""
+        """True if the groups span several nodes; the same for all groups of a pattern."""
         return len(self.group) > self.num_groups
 
 
@@ -83,10 +84,10 @@ def lay_out(fabric: Fabric, groups: NDArray[np.integer]) -> GroupLayout:
 
 @dataclass(slots=True, kw_only=True)
 class Template:
-    """Loads that one visit brings to the wires of its node, and its messages by boundary.
+    """Loads of one visit on the wires of its node, and its messages by boundary.
 
     wires    local wire -> bytes per byte of volume inside the node
-    network  local wire -> the same for the ways to and from the network
+    network  local wire -> the same for the paths to and from the network
     edges    messages by boundary (same package, same node, between nodes)
     """
 
@@ -96,16 +97,16 @@ class Template:
 
 
 def positions(mask: int) -> list[int]:
-    """The positions whose bit is set, in ascending order."""
+    """Return the positions of the set bits, in ascending order."""
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
 def orders(node: Node, mask: int, spans_nodes: bool, ring_order: RingOrder = "links") -> list[list[int]]:
-    """The library's orders of this node's members, one per channel; a library that follows the ranks has one.
+    """Return the library's orders of this node's members, one per channel; a library that follows the ranks has one.
 
-    The whole node: its rings, or its chains where the group spans nodes. A part of a node: where the group spans
-    nodes, the chains with the others left out; else the best cycle through the members, both ways round, as a library
-    that searches the link graph would find it.
+    For the whole node: its rings, or its chains if the group spans nodes. For a part of a node: if the group spans
+    nodes, the chains without the other devices; else the best cycle through the members, in both directions, as a
+    library that searches the link graph would find it.
     """
     members = positions(mask)
     if ring_order == "ranks":
@@ -121,8 +122,8 @@ def orders(node: Node, mask: int, spans_nodes: bool, ring_order: RingOrder = "li
 
 
 def best_cycle(node: Node, members: Sequence[int]) -> list[int]:
-    """The cycle that, run both ways at once, moves most over its narrowest link; then the fewest links, then the
-    lowest order."""
+    """Return the cycle that, run in both directions at once, has the highest bandwidth over its narrowest link; ties go
+    to the fewest links, then to the lowest order."""
     if node.has_bus or node.has_switch:  # every order is as good as any other
         return list(members)
     first, *rest = members
@@ -177,18 +178,20 @@ class Pattern:
 
 
 def local(fabric: Fabric) -> Pattern:
-    """One activity per rank on its own memory and compute units; volume: bytes, or units, as the op scales them."""
+    """Return one activity per rank on its own memory and compute units; volume: bytes, or units, as scaled by the
+    op."""
     return assemble(fabric, lay_out(fabric, np.arange(fabric.num_ranks)[:, None]), {}, {}, divisor=1)
 
 
 def wait_pattern(fabric: Fabric, groups: NDArray[np.integer]) -> Pattern:
-    """Who waits for whom, and no load: for messages too small to take bandwidth from anyone."""
+    """Return the pattern of groups that wait for each other without load: for messages too small to use noticeable
+    bandwidth."""
     return assemble(fabric, lay_out(fabric, groups), {}, {}, divisor=1)
 
 
 def equal_parts(fabric: Fabric, pattern: Pattern) -> tuple[Ints, Floats]:
-    """The wires that a pattern loads, and what each would give its activities if all ran alike and it alone held them
-    up, in bytes of volume per second. The least of them is where max-min rates begin."""
+    """Return the wires that a pattern loads, and the rate that each would allow its activities if all ran equally and
+    only it limited them, in bytes of volume per second. The minimum is the starting point of max-min rates."""
     wires = slice(0, pattern.num_wire_loads)
     load = np.bincount(pattern.link[wires], pattern.weight[wires], minlength=len(fabric.capacity))
     used = np.flatnonzero(load)
@@ -206,8 +209,8 @@ def finished(
     edges: Ints,
     divisor: int,
 ) -> Pattern:
-    """The pattern of loads on wires, in parts that follow one another, with the memory and the compute units of every
-    rank added; `peak` is 0 where an activity uses no wire."""
+    """Return the pattern of loads on wires, given in consecutive parts, with the memory and compute units of every rank
+    added; `peak` is 0 for an activity that uses no wire."""
     own = group_of.astype(np.int64)
     pattern = Pattern(
         num=len(peak),
@@ -230,12 +233,12 @@ def masks(at: GroupLayout) -> list[int]:
 
 
 def pool_loads(fabric: Fabric, act: Ints, start: Ints, end: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
-    """Loads (activity, link, weight) on pools, each (activity, link) once, of amounts from node to node."""
+    """Return loads (activity, link, weight) on pools, each (activity, link) once, for amounts from node to node."""
     return group_loads(fabric, act, fabric.group_of_node[start], fabric.group_of_node[end], amount)
 
 
 def group_loads(fabric: Fabric, act: Ints, start: Ints, end: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
-    """The same of amounts from group of nodes to group."""
+    """Return loads as `pool_loads` does, for amounts from group of nodes to group of nodes."""
     act, pool, load = fabric.pools.loads(act, start, end, amount)
     return act, fabric.pool_base + pool, load
 
@@ -251,7 +254,7 @@ def assemble(
     network_scale: Floats | None = None,
     edges: Ints | None = None,
 ) -> Pattern:
-    """Write the templates out over the visits, add pools, and every rank's memory and compute units."""
+    """Apply the templates to the visits, and add pools and every rank's memory and compute units."""
     wire_share, pool_share = achieved_shares(fabric, shares)
     acts, links, weights = [], [], []
     peak = np.zeros(at.num_groups)
@@ -281,7 +284,7 @@ def assemble(
 
 
 def achieved_shares(fabric: Fabric, shares: Mapping[str, float]) -> tuple[Floats, float]:
-    """Achieved share of every local wire, and of the pools (1 where the job has none)."""
+    """Return the achieved share of every local wire, and of the pools (1 if the job has none)."""
     classes = fabric.machine.link_classes
     for name, share in shares.items():
         if name not in classes:

@@ -47,7 +47,7 @@ class Pools:
         return ()
 
     def describe(self, pool: int) -> str:
-        """Return the name of a pool for a reader, such as "global 0>3"."""
+        """Return the display name of a pool, such as "global 0>3"."""
         raise AssertionError(f"pool {pool} of a job without pools")
 
     def switch(self, group: int) -> str:
@@ -67,11 +67,12 @@ class Pools:
         raise AssertionError(f"pool {pool} of a job without pools")
 
     def around(self, pool: int, dead: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
-        """Return the ways around a dead pool, each the pools that it takes; `dead` of all pools [num_pools]."""
+        """Return the detours around a dead pool, each as the pools that it uses; `dead`: mask of all pools
+        [num_pools]."""
         return ()
 
     def degraded(self, source: int, target: int) -> int:
-        """Return the pool that a perturbation names by two groups. Raises InputError where there is no such pool."""
+        """Return the pool that a perturbation names by two groups. Raises InputError if there is no such pool."""
         raise InputError(f"global pool: got {source}>{target}; this job has no global pools", key=("perturbation",))
 
 
@@ -120,7 +121,7 @@ class DragonflyPools(Pools):
         return key[keep] // num_groups**2, key[keep] % num_groups**2, load[keep]
 
     def route(self, source: int, target: int) -> tuple[int, ...]:
-        """Return the direct pool: single messages never go by way of a third group."""
+        """Return the direct pool: single messages never pass through a third group."""
         return (source * self.num_groups + target,) if source != target else ()
 
     def describe(self, pool: int) -> str:
@@ -135,7 +136,7 @@ class DragonflyPools(Pools):
         return self.switch(source), self.switch(target)
 
     def joining(self) -> tuple[int, ...]:
-        """Return all pools but those from a group to itself."""
+        """Return all pools except those from a group to itself."""
         groups = range(self.num_groups)
         return tuple(a * self.num_groups + b for a in groups for b in groups if a != b)
 
@@ -143,7 +144,7 @@ class DragonflyPools(Pools):
         return pool % self.num_groups
 
     def around(self, pool: int, dead: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
-        """Return the ways by each third group to and from which pools are alive."""
+        """Return the paths through each third group whose two pools are alive."""
         source, target = divmod(pool, self.num_groups)
         third = np.arange(self.num_groups)
         to, on = source * self.num_groups + third, third * self.num_groups + target
@@ -159,8 +160,8 @@ class DragonflyPools(Pools):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FatTreePools(Pools):
-    """Two pools for each leaf of a tapered fat tree: up at 2 * leaf, down at 2 * leaf + 1. A group is the nodes under
-    one leaf; the levels above the leaves are non-blocking and have no pools."""
+    """Two pools for each leaf of a tapered fat tree: up at 2 * leaf, down at 2 * leaf + 1. A group consists of the
+    nodes under one leaf; the levels above the leaves are non-blocking and have no pools."""
 
     link_class: str = UPLINK
     route_names: tuple[str, ...] = ("leaf {a} up", "leaf {b} down")
@@ -170,7 +171,7 @@ class FatTreePools(Pools):
         return 2 * self.num_groups
 
     def loads(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> Loads:
-        """Return the loads: what goes from leaf a to leaf b loads up(a) and down(b) once."""
+        """Return the loads: traffic from leaf a to leaf b loads up(a) and down(b) once."""
         across = source != target
         act, source, target, amount = act[across], source[across], target[across], amount[across]
         pool = np.concatenate([2 * source, 2 * target + 1])
@@ -189,7 +190,7 @@ class FatTreePools(Pools):
         return f"leaf {group}"
 
     def ends(self, pool: int) -> tuple[str, str]:
-        """Return a leaf's switch and the spine, which stands for all levels above it."""
+        """Return a leaf's switch and the spine, which represents all levels above it."""
         leaf, is_down = divmod(pool, 2)
         return ("spine", self.switch(leaf)) if is_down else (self.switch(leaf), "spine")
 
@@ -203,7 +204,7 @@ class FatTreePools(Pools):
 
 
 def pools_of(machine: Machine, group_of: Ints) -> Pools:
-    """Return the pools that a job may use whose nodes are in these groups of the machine's network [num_nodes]."""
+    """Return the pools of a job whose nodes are in these groups of the machine's network [num_nodes]."""
     fly, tree, last = machine.dragonfly, machine.fat_tree, int(group_of.max())
     is_one_group = bool((group_of == last).all())
     if fly is not None and not is_one_group:
@@ -219,6 +220,6 @@ def pools_of(machine: Machine, group_of: Ints) -> Pools:
 
 
 def summed(key: Ints, amount: Floats) -> tuple[Ints, Floats]:
-    """Return the different keys in ascending order, and the sum of the amounts of each."""
+    """Return the distinct keys in ascending order, and the sum of the amounts of each."""
     unique, which = np.unique(key, return_inverse=True)
     return unique, np.bincount(which, amount).astype(np.float64, copy=False)

@@ -1,4 +1,4 @@
-"""The links that a message passes from one device of a job to another."""
+"""Routes: the links that a message passes from one device of a job to another."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from simfrontier.core.network.pools import pools_of
 
 
 def route(fabric: Fabric, source: int, target: int) -> tuple[int, ...]:
-    """Link ids in order, from device `source` to device `target`; () to itself.
+    """Return link ids in order, from device `source` to device `target`; () to itself.
 
-    Between dragonfly groups the direct pool is taken: the share of traffic that goes by way of a third group, which
-    fluid patterns count, is left out. Between leaves of a fat tree: up from the one, down to the other.
+    Between dragonfly groups it uses the direct pool, without the share of traffic through a third group that fluid
+    patterns include. Between leaves of a fat tree it goes up from the one and down to the other.
     """
     machine, per_node = fabric.machine, fabric.machine.devices_per_node
     (a, here), (b, there) = divmod(source, per_node), divmod(target, per_node)
@@ -41,10 +41,10 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenGroups:
-    """What a message from a node of group a to one of another group b passes between the NICs: `route`, names of pools
-    in which {a} and {b} stand for the groups: node i is in group i // nodes_per_group, or, where the job's nodes lie
+    """Pools that a message passes between the NICs of nodes in two different groups a and b: `route` has names of
+    pools, with {a} and {b} for the groups. Node i is in group i // nodes_per_group, or, if the job's nodes are placed
     otherwise, in group_of_node[i] [num_nodes]. Of the traffic of collectives and exchanges at fidelity `flow`,
-    `nonminimal_share` goes by way of a third group; single messages never do."""
+    `nonminimal_share` passes through a third group; single messages never do."""
 
     nodes_per_group: int
     num_groups: int
@@ -57,15 +57,15 @@ class BetweenGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteTable:
-    """The links that a message passes, in order, by the names that they have within their node.
+    """The links that a message passes, in order, by their names within their node.
 
     within_node   [a][b] from device a to device b of one node, () to itself
-    to_network    [a] from device a to the switch; empty where there is no NIC
+    to_network    [a] from device a to the switch; empty if there is no NIC
     from_network  [b] from the switch to device b
-    between       None where no two groups of nodes share anything: the switch joins all of the job's nodes
+    between       None if no two groups of nodes share anything: the switch connects all of the job's nodes
 
-    Between two nodes: to_network[a] of the one, `between` where their groups differ, from_network[b] of the other.
-    Rates of links are nominal and per direction, without a scenario's `perturbation`.
+    Between two nodes: to_network[a] of the one, `between` if their groups differ, from_network[b] of the other. Rates
+    of links are nominal and per direction, without a scenario's `perturbation`.
     """
 
     machine: str
@@ -80,7 +80,7 @@ class RouteTable:
 
 
 def route_table(machine: Machine, num_nodes: int) -> RouteTable:
-    """All routes of a job on `num_nodes` nodes of the machine."""
+    """Return all routes of a job on `num_nodes` nodes of the machine."""
     node, group_of = machine.node, groups_of_job(machine, num_nodes)
     between = _between(machine, group_of)
     used = dict.fromkeys(link.link_class for link in node.links)
@@ -121,6 +121,6 @@ def _between(machine: Machine, group_of: Ints) -> BetweenGroups | None:
 
 
 def save_routes(table: RouteTable, path: Path) -> None:
-    """Write the table as JSON, whole or not at all. Raises InputError where it cannot be written."""
+    """Write the table as JSON, all or nothing. Raises InputError if it cannot be written."""
     form: dict[str, Any] = {"format": FORMAT, "version": VERSION, **asdict(table)}
     write_json(form, path)

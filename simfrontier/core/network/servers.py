@@ -1,19 +1,20 @@
-"""Links that serve messages one after the other: FIFO servers with token buckets, which count what they carry.
+"""Links that serve messages one after the other: FIFO servers with token buckets, which count the bytes they carry.
 
 A link of rate B and burst b serves c bytes that arrive at t until
 
     v' = max(v, t - b/B) + c/B,    and they have left it at max(t, v'),
 
-v being the v' of what came before: a link that was idle for long enough lets b bytes through at once. With cut-through
-the first packet goes on to the next link when it has left this one, without packets the head goes on at once; the tail
-leaves no link before it has left the one before. With store-and-forward everything goes on when the tail has left.
+where v is the v' of the previous message: a link that was idle for long enough passes b bytes at once. With cut-through
+the first packet moves on to the next link when it has left this one, without packets the head moves on immediately; the
+tail leaves no link before it has left the previous one. With store-and-forward everything moves on when the tail has
+left.
 
-Where the rate changes, the same holds on a scale of bytes instead of seconds: with C(t) what the link could carry until
-t,
+If the rate changes, the same holds on a scale of bytes instead of seconds: with C(t) the bytes that the link could have
+carried until t,
 
     V' = max(V, C(t) - b) + c,    and they have left it at max(t, the first moment at which C is V').
 
-What is being served goes on at the new rate; at rate 0 it waits.
+A message in service continues at the new rate; at rate 0 it waits.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from simfrontier.core.network.fabric import Fabric
 
 @dataclass(slots=True, kw_only=True)
 class Server:
-    """One link: its rate, what only single messages feel of it, and the state of its queue (`free_s`: v)."""
+    """One link: its rate, properties that affect single messages only, and the state of its queue (`free_s`: v)."""
 
     bytes_per_s: float
     latency_s: float = 0.0
@@ -41,9 +42,9 @@ class Server:
     num_bytes: float = 0.0
 
     def serve(self, now: float, num_bytes: float, tail_s: float, share: float = 1.0) -> tuple[float, float]:
-        """Carry a message whose head is here now, at that share of the rate; `tail_s`: when its tail comes.
+        """Carry a message whose head arrives now, at a `share` of the rate; `tail_s`: arrival time of its tail.
 
-        Returns when its head and when its tail are at the link's far end. Calls must come in the order of `now`.
+        Return the times at which its head and its tail reach the link's far end. Calls must come in the order of `now`.
         """
         rate = self.bytes_per_s * share
         packet_s = min(self.packet_bytes, num_bytes) / rate
@@ -57,8 +58,8 @@ class Server:
 
 @dataclass(slots=True, kw_only=True)
 class ChangingServer(Server):
-    """One link whose rate changes: `later` are the moments, in order, with the rate from each on. What a link that is
-    dead for good never carries leaves it at infinity."""
+    """One link whose rate changes: `later` lists (moment, new rate) in order. On a link that is permanently dead,
+    remaining bytes leave at infinity."""
 
     later: tuple[tuple[float, float], ...]
     free_bytes: float = -math.inf  # V
@@ -88,12 +89,12 @@ class ChangingServer(Server):
         return head + self.latency_s, tail + self.latency_s
 
     def _until(self, now: float) -> float:
-        """C(now)."""
+        """Return C(now)."""
         piece = max(0, bisect_right(self._moments, now) - 1)
         return self._carried[piece] + self._rates[piece] * (now - self._moments[piece])
 
     def _done(self, num_bytes: float) -> float:
-        """The first moment at which C is so much."""
+        """Return the first moment at which C reaches `num_bytes`."""
         piece = max(0, bisect_left(self._carried, num_bytes) - 1)
         missing, rate = num_bytes - self._carried[piece], self._rates[piece]
         if rate == 0.0:
@@ -101,7 +102,7 @@ class ChangingServer(Server):
         return self._moments[piece] + missing / rate
 
     def _goes_on(self, num_bytes: float) -> float:
-        """The moment from which C is more than so much."""
+        """Return the moment from which C exceeds `num_bytes`."""
         piece = max(0, bisect_right(self._carried, num_bytes) - 1)
         missing, rate = num_bytes - self._carried[piece], self._rates[piece]
         if rate == 0.0:
@@ -110,7 +111,7 @@ class ChangingServer(Server):
 
 
 def servers_of(fabric: Fabric, later: Sequence[tuple[float, Fabric]] = ()) -> list[Server]:
-    """A server for every link, by link id, at its whole capacity; `later`: the fabric from some moments on."""
+    """Return a server for every link, by link id, at its full capacity; `later`: the fabric from later moments on."""
     machine = fabric.machine
     packets = machine.packets
     packet_bytes = 0.0 if packets is None else float(packets.payload_bytes + packets.header_bytes)

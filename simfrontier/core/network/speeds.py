@@ -1,5 +1,5 @@
-"""Factors on the speeds of devices and on the rates of networks, and classes of nodes where there are many: the nodes
-of one class are simulated with the same factors, and fold together."""
+"""Factors on the speeds of devices and on the rates of networks, and classes of nodes if there are many different ones:
+the nodes of one class are simulated with the same factors, and fold together."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MOST_MIXED = 256  # speeds times nodes of different devices that are, too: the e
 
 
 def classes_of_nodes(speeds: Floats, networks: Floats) -> Ints:
-    """The class of every node [num_nodes], where in each state of the machine its devices have these speeds
-    [num_states, num_nodes, devices of a node] and its links to the network these factors on their rates
-    [num_states, num_nodes].
+    """Return the class of every node [num_nodes], given the speeds of its devices in each state of the machine
+    [num_states, num_nodes, devices of a node] and the factors on the rates of its links to the network [num_states,
+    num_nodes].
 
-    In every state the node of the slowest living device, that of the slowest living network, and those with dead
-    devices are classes by themselves, as a step waits for them. The others are sorted by their slowest devices, in
-    classes of about equal counts, as many as leave MOST_SPEEDS speeds. With few speeds every node is a class.
+    In every state the node with the slowest living device, that with the slowest living network, and those with dead
+    devices are classes of their own, as a step waits for them. The others are sorted by their slowest devices, and
+    divided into classes of about equal size, as many as keep MOST_SPEEDS speeds. With few speeds every node is a class.
     """
     _, num_nodes, per_node = speeds.shape
     if all(_are_few(speed) for speed in speeds):
@@ -41,39 +41,40 @@ def classes_of_nodes(speeds: Floats, networks: Floats) -> Ints:
 
 
 def _are_few(speed: Floats) -> bool:
-    """Whether devices [num_nodes, devices of a node] have so few speeds that they are simulated as they are."""
+    """Return whether devices [num_nodes, devices of a node] have few enough speeds to be simulated individually."""
     num_speeds, num_different = len(np.unique(speed)), len(np.unique(speed, axis=0))
     return num_speeds <= MOST_SPEEDS and num_speeds * num_different <= MOST_MIXED
 
 
 def _slowest_living(factors: Floats) -> int:
-    """The node of the least factor above 0 [num_nodes]."""
+    """Return the node with the lowest factor above 0 [num_nodes]."""
     return int(np.where(factors > 0.0, factors, np.inf).argmin())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClassRates:
     """Factors on rates of nodes in classes [num_nodes, ...]: `mean` as simulated, the harmonic mean of a class, which
-    keeps its mean time; `slowest` and `fastest`: of the class's nodes at that place."""
+    preserves its mean time; `slowest` and `fastest` of the class's nodes at that position."""
 
     mean: Floats
     slowest: Floats
     fastest: Floats
 
     def at(self, index: Ints | tuple[Ints, ...]) -> ClassRates:
-        """Those of some places."""
+        """Return the rates at some indices."""
         return ClassRates(mean=self.mean[index], slowest=self.slowest[index], fastest=self.fastest[index])
 
     @property
     def largest_difference(self) -> float:
-        """Relative, of a node's own factor from that of its class; of a time, it is at most so much."""
+        """Largest relative difference between a node's own factor and that of its class; an upper bound of the error of
+        a time."""
         some = self.mean > 0.0  # the dead are by themselves
         ratios = self.mean[some] / self.slowest[some], self.fastest[some] / self.mean[some]
         return float(np.max(ratios, initial=1.0)) - 1.0
 
 
 def class_rates(factors: Floats, classes: Ints) -> ClassRates:
-    """Factors on rates [num_nodes, ...] of nodes in these classes [num_nodes]."""
+    """Return the rates of nodes in these classes [num_nodes], from factors [num_nodes, ...]."""
     mean, slowest, fastest = factors.copy(), factors.copy(), factors.copy()
     for number in np.flatnonzero(np.bincount(classes) > 1).tolist():
         own = factors[nodes := np.flatnonzero(classes == number)]
@@ -83,8 +84,8 @@ def class_rates(factors: Floats, classes: Ints) -> ClassRates:
 
 
 def device_factors(machine: Machine, num_nodes: int, perturbation: Perturbation) -> Floats:
-    """Return factors on the speeds of all devices [num_nodes, devices of a node]. Raises InputError where a device is
-    named that is not there."""
+    """Return factors on the speeds of all devices [num_nodes, devices of a node]. Raises InputError if a named
+    component does not exist."""
     per_node, spread = machine.devices_per_node, perturbation.differing("devices")
     num_devices = num_nodes * per_node
     speed = np.ones(num_devices) if spread is None else _factors(perturbation, spread, num_devices)
@@ -116,6 +117,6 @@ def _factors(perturbation: Perturbation, spread: Spread, num: int) -> Floats:
 
 
 def refuse_beyond(what: str, got: int, count: int, things: str, where: str = "this job") -> None:
-    """Raise InputError where a perturbation names a thing beyond the last."""
+    """Raise InputError if a perturbation names a component beyond the last."""
     if not got < count:
         raise InputError(f"{what} {got}; {where} has {things} 0 to {count - 1}", key=("perturbation",))

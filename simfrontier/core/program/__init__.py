@@ -1,4 +1,4 @@
-"""The schedule: what every rank does in one step, never how long it takes; checked, stored and drawn."""
+"""The schedule: the program of every rank for one step, without durations; checked, stored and rendered as text."""
 
 from simfrontier.core.program.as_text import render as render
 from simfrontier.core.program.checker import check as check, check_calls as check_calls, check_sizes as check_sizes

@@ -135,7 +135,7 @@ def _more_passes(of: Operands) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StepBytes:
-    """Bytes of one rank's operands of an op of the optimizer."""
+    """Bytes of one rank's operands of an optimizer op."""
 
     of_gradients: int  # of making them ready
     masters: int
@@ -146,19 +146,21 @@ class StepBytes:
 
 
 def step_bytes(of: Operands) -> StepBytes:
-    """What DeepSpeed's step reads and writes (0.16.5, runtime/zero/stage3.py `step` and stage_1_and_2.py `step`), of g
-    bytes per number of the model's type, w of the master's, and two moments of w bytes each (16 bits: g = 2, w = 4):
+    """Return the bytes of DeepSpeed's optimizer step (0.16.5, runtime/zero/stage3.py `step` and stage_1_and_2.py
+    `step`), with g bytes per number of the model's type, w of the master's, and two moments of w bytes each (16 bits: g
+    = 2, w = 4):
 
         gradients side by side in one buffer (`flatten`)                  2 g            4
-        cast to the master's type (`to`), where that is another           g + w          6
+        cast to the master's type (`to`), if different                    g + w          6
         loss scale and clipping (`unscale_and_clip_grads`, `mul_`)        2 w            8
         Adam (csrc/adam/multi_tensor_adam.cu): reads gradient, master,
           moments; writes master, moments                                 4 w + 3 w     28
         new weights in the model's type (`copy_`)                         w + g          6
-                                                                                        52 bytes a parameter
+                                                                                        52 bytes per parameter
 
-    Megatron-LM's does without the first (48). LAMB's two passes (csrc/lamb/fused_lamb_cuda_kernel.cu) write the update
-    instead of the master, taking the norms on their way, and read both again to write the master: 3 w more, 64 bytes.
+    Megatron-LM's step lacks the first line (48). LAMB's two passes (csrc/lamb/fused_lamb_cuda_kernel.cu) write the
+    update instead of the master, computing the norms in the same pass, and read both again to write the master: 3 w
+    more, 64 bytes.
     """
     op = of.op
     gradients, masters = of.bytes(op.reads, *GRADIENT_ROLES), of.bytes(op.reads, "master")

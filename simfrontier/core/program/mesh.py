@@ -1,4 +1,4 @@
-"""The mesh: an ordered product of named axes, slowest first, and the rank groups that a set of axes spans."""
+"""The mesh: an ordered product of named axes, slowest first, and the rank groups spanned by a set of axes."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ class Mesh:
             raise InputError(f"mesh: no axis {axis!r}; {nearest(axis, self.names)}") from None
 
     def size(self, axes: Iterable[str]) -> int:
-        """Number of ranks in one group over these axes."""
+        """Return the number of ranks in one group over these axes."""
         return math.prod([self[axis] for axis in axes])
 
     def live(self, axes: Iterable[str]) -> tuple[str, ...]:
-        """The given axes that have more than one coordinate, in the given order."""
+        """Return those of the axes that have more than one coordinate, in the same order."""
         return tuple(axis for axis in axes if self[axis] > 1)
 
     def ordered(self, axes: Iterable[str]) -> tuple[str, ...]:
-        """The given axes in mesh order."""
+        """Return the axes in mesh order."""
         wanted = set(axes)
         for axis in wanted:
             self[axis]
         return tuple(name for name in self.names if name in wanted)
 
     def groups(self, axes: tuple[str, ...]) -> NDArray[np.int64]:
-        """All groups over `axes`: ranks of shape (num_groups, group size), members in the order of `axes`, the first
+        """Return all groups over `axes`: ranks [num_groups, group size], members in the order of `axes`, the first
         slowest."""
         ranks = np.arange(self.num_ranks).reshape([size for _, size in self.axes])
         inside = [self.names.index(axis) for axis in axes]

@@ -1,4 +1,4 @@
-"""The names that a schedule has: of a model's ops and of tensors, for people alone, and of collective algorithms."""
+"""Names in a schedule: of a model's ops and of tensors, for display only, and of collective algorithms."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ weights, or of one operand of a product."""
 
 
 class OpName(NamedTuple):
-    """A module of a model, in streams (student, teacher …, the outermost first), and what of it an op computes:
-    the forward, or a `part` of its backward; `is_sums` of one that first forms the sums over what ranks share."""
+    """A module of a model, in streams (student, teacher …, the outermost first), and the computation of an op: the
+    forward, or a `part` of its backward; `is_sums` marks an op that first forms the sums over data split between
+    ranks."""
 
     module: str
     part: Part | None = None
@@ -23,13 +24,13 @@ class OpName(NamedTuple):
 
     @property
     def text(self) -> str:
-        """`teacher/qkv`, `qkv.dgrad`, `ln1.backward.sums`."""
+        """Text of the name: `teacher/qkv`, `qkv.dgrad`, `ln1.backward.sums`."""
         part = f".{self.part}" if self.part else ""
         return in_streams(self.streams, f"{self.module}{part}{'.sums' if self.is_sums else ''}")
 
     @property
     def forward(self) -> OpName:
-        """The op of the forward whose gradients this makes."""
+        """Name of the forward op whose gradients this op computes."""
         return OpName(self.module, streams=self.streams)
 
 
@@ -37,7 +38,7 @@ NO_MODULE: Final = OpName("")  # of an op that is none of the model's
 
 
 def in_streams(streams: Sequence[str], local: str) -> str:
-    """The name of an op, a weight or a value in these streams: `teacher/relation/qkv.weight`."""
+    """Return the name of an op, a weight or a value in these streams: `teacher/relation/qkv.weight`."""
     return "/".join((*streams, local))
 
 
@@ -45,17 +46,18 @@ def in_streams(streams: Sequence[str], local: str) -> str:
 
 
 def gathered_name(weight: str, stage: Stage, use: str = "") -> str:
-    """A weight as its ranks hold it together for one pass, and for one `use` of several in that pass."""
+    """Return the name of a weight gathered for one pass, and for one of several uses (`use`) in that pass."""
     return f"{weight}.full{use}.{stage}"
 
 
 def value_name(value: str, again: bool = False, stage: Stage | None = None, is_partial: bool = False) -> str:
-    """A value: computed `again`, in the placement of a reader in one pass (`stage`), or still to be summed."""
+    """Return the name of a value: recomputed (`again`), in the placement of a reader in one pass (`stage`), or still to
+    be summed."""
     return value + ".again" * again + (f".gathered.{stage}" if stage else "") + ".partial" * is_partial
 
 
 def buffer_name(end: str, suffix: str) -> str:
-    """A buffer for a value that is being moved to a tensor."""
+    """Return the name of a buffer for a value on its way to a tensor."""
     return f"{end}.{suffix}"
 
 

@@ -1,4 +1,4 @@
-"""Placements: where the elements of a logical tensor lie on a mesh, and how many of them a rank holds."""
+"""Placements: distribution of a logical tensor's elements on a mesh, and the number of elements per rank."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PartialOp = Literal["sum", "max", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Per axis, what a rank holds of a tensor; an axis that is named nowhere replicates.
+    """Placement of a tensor along each axis; axes that are not named replicate it.
 
     `shards`: (axis, dimension) pairs, outermost first, applied before anything else; sizes must divide.
     `flat`: axes whose digit of the padded flat index of the block is fixed (a set: order is the tensor's nesting).
-    `partial`: (axis, op) pairs: the values of the ranks along the axis are still to be combined by op.
+    `partial`: (axis, op) pairs: the values of the ranks along the axis are yet to be combined by op.
     """
 
     shards: tuple[tuple[str, int], ...] = ()
@@ -46,7 +46,7 @@ class Placement:
         return frozenset(axis for axis, _ in self.partial)
 
     def on(self, mesh: Mesh) -> Placement:
-        """The canonical form on a mesh: axes of size 1 are left out, partial axes stand in mesh order."""
+        """Return the canonical form on a mesh: without axes of size 1, partial axes in mesh order."""
         shards = tuple((axis, dim) for axis, dim in self.shards if mesh[axis] > 1)
         ops = dict(self.partial)
         partial = tuple((axis, ops[axis]) for axis in mesh.ordered(ops) if mesh[axis] > 1)
@@ -63,17 +63,17 @@ REPLICATE = Placement()
 
 
 def flat(axes: Iterable[str]) -> Placement:
-    """Flat over `axes`, replicated over the others."""
+    """Return a placement that is flat over `axes` and replicated over the others."""
     return Placement(flat=frozenset(axes))
 
 
 def partial(axes: Iterable[str], flat_axes: Iterable[str] = (), op: PartialOp = "sum") -> Placement:
-    """Still to be combined over `axes`, flat over `flat_axes`."""
+    """Return a placement that is yet to be combined over `axes`, and flat over `flat_axes`."""
     return Placement(flat=frozenset(flat_axes), partial=tuple((axis, op) for axis in axes))
 
 
 def parse_placement(text: str) -> Placement:
-    """The inverse of `str(placement)`; raises InputError for anything else."""
+    """Parse the text of a placement, as `str(placement)` writes it. Raises InputError."""
     if text == "replicate":
         return REPLICATE
     shards: list[tuple[str, int]] = []
@@ -96,7 +96,7 @@ def parse_placement(text: str) -> Placement:
 
 
 def block_shape(shape: tuple[int, ...], placement: Placement, mesh: Mesh, name: str) -> tuple[int, ...]:
-    """Shape of the block that the shards leave; `name` is for the message when a size does not divide."""
+    """Return the shape of the block after sharding; `name` is used in the error message if a size does not divide."""
     block = list(shape)
     for axis, dim in placement.shards:
         size = mesh[axis]
@@ -112,10 +112,11 @@ def block_shape(shape: tuple[int, ...], placement: Placement, mesh: Mesh, name: 
 def local_elements(
     shape: tuple[int, ...], nesting: tuple[str, ...], placement: Placement, mesh: Mesh, name: str = "tensor"
 ) -> tuple[int, int]:
-    """Elements that one rank holds: (with padding, padding among all of its block spread over the flat pieces).
+    """Return the number of elements on one rank: (with padding, padding of its whole block spread over the flat
+    pieces).
 
-    The block that shards leave is padded once to a multiple of the whole nesting. The second number is the padding of
-    the whole block, not of one rank: only the last pieces hold it.
+    The block after sharding is padded once to a multiple of the whole nesting. The second number is the padding of the
+    whole block, not of one rank: only the last pieces hold it.
     """
     outside = placement.flat - set(nesting)
     if outside:
@@ -127,5 +128,6 @@ def local_elements(
 
 
 def placements_of(split: Mapping[str, str], dims: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    """Shards of an operand with labels `dims` under an op whose iteration space is cut by `split` (axis → label)."""
+    """Return the shards of an operand with labels `dims` under an op whose iteration space is cut by `split` (axis →
+    label)."""
     return tuple((axis, dims.index(label)) for axis, label in split.items() if label in dims)

@@ -1,8 +1,8 @@
-"""The stored form of a schedule: canonical JSON, its digest, and files that are never half-written.
+"""The stored form of a schedule: canonical JSON, its digest, and files that are never incomplete.
 
-A field of a tensor or an op stands in the file under its own name, in the form that `_FORMS` has for its type, both
-ways. What is empty, zero, false or None is left out where that is the field's default. Every fault of a file is one
-InputError that names the file and the place in it.
+A field of a tensor or an op is stored under its own name, in the form that `_FORMS` defines for its type, for reading
+and writing. Values that are empty, zero, false or None are omitted if that is the field's default. Every fault of a
+file raises one InputError that names the file and the place in it.
 """
 
 from __future__ import annotations

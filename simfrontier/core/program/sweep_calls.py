@@ -28,8 +28,8 @@ class SweepCall:
 
 
 def sweep(mesh: Mesh, probes: Iterable[SweepCall]) -> Schedule:
-    """Return a schedule of the probes in order on one lane, each on its own tensors; inputs are persistent, so that
-    every collective can begin at once."""
+    """Return a schedule of the probes in order on one lane, each on its own tensors. Inputs are persistent: the parts
+    of an all-gather, or the contributions of the ranks to a reduction."""
     tensors: dict[str, Tensor] = {}
     ops: list[Op] = []
     for probe in probes:

@@ -1,4 +1,5 @@
-"""Traces: when every op ran, in one schema for simulation and reality; their file, and how two of them compare."""
+"""Traces: times of every op, in one schema for simulated and real runs; trace files, and the comparison of two
+traces."""
 
 from simfrontier.core.trace import kineto as kineto
 from simfrontier.core.trace.comparison import Comparison as Comparison, OpPair as OpPair, compare as compare

@@ -1,4 +1,5 @@
-"""Two traces of one schedule, simulated and real, joined on (op, rank): what must be equal is compared exactly."""
+"""Comparison of two traces of one schedule, simulated and real, joined on (op, rank): facts that must be equal are
+compared exactly."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ class TraceDifference:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A plan's two traces with what was joined: `pairs` by rank, then op; `differences` by their first rank.
-    `num_left_out`: the ranks whose ops the real trace was not to hold."""
+    """The two traces of a plan and their join: `pairs` by rank, then op; `differences` by their first rank.
+    `num_left_out`: number of ranks whose ops the real trace intentionally omits."""
 
     plan: str
     sim: Trace
@@ -58,7 +59,7 @@ class Comparison:
 
     @cached_property
     def by_rank(self) -> Mapping[int, tuple[OpPair, ...]]:
-        """The pairs of every rank, ranks ascending."""
+        """The pairs of every rank, in ascending order of rank."""
         out: dict[int, list[OpPair]] = {}
         for pair in self.pairs:
             out.setdefault(pair.rank, []).append(pair)
@@ -66,7 +67,7 @@ class Comparison:
 
     @cached_property
     def slowest_rank(self) -> int:
-        """The rank that ends last in reality (the lowest of equals); -1 where nothing was joined."""
+        """The rank that ends last in reality (the lowest of equals); -1 if there are no pairs."""
         ends = {rank: max(pair.real.end_s for pair in pairs) for rank, pairs in self.by_rank.items()}
         return min(ends, key=lambda rank: (-ends[rank], rank), default=-1)
 
@@ -76,8 +77,8 @@ Fact = tuple[int | None, str, str, str]  # an op, what differs, as simulated and
 
 
 def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
-    """Join the two traces, on the ranks that the real one says it holds, if it does. Raises InputError where they are
-    not of the same schedule."""
+    """Join the two traces, on the ranks that the real trace claims to hold, if it states them. Raises InputError if
+    they are not of the same schedule."""
     if sim.digest != real.digest:
         raise InputError(
             f"{plan}: the simulated schedule has the digest {_short(sim.digest)}, the real one {_short(real.digest)}; "
@@ -112,7 +113,7 @@ def _by_rank(trace: Trace) -> dict[int, Ops]:
 
 
 def _left_out(plan: str, simulated: Mapping[int, Ops], really: Mapping[int, Ops], real: Trace) -> set[int]:
-    """Return the simulated ranks that the real trace does not have and was not to hold."""
+    """Return the simulated ranks that the real trace intentionally omits."""
     if HELD_RANKS not in real.notes:
         return set()
     try:
@@ -123,8 +124,8 @@ def _left_out(plan: str, simulated: Mapping[int, Ops], really: Mapping[int, Ops]
 
 
 def _differences(mine: Ops | None, its: Ops | None) -> Iterator[Fact]:
-    """Yield what differs on a rank. Lanes are FIFOs: the order in which a rank was ready for a lane's ops is the order
-    in which it did them."""
+    """Yield the differences on a rank. Lanes are FIFOs: a rank executes a lane's ops in the order in which it was ready
+    for them."""
     if mine is None or its is None:
         sim, real = (MISSING if ops is None else f"{len(ops)} ops" for ops in (mine, its))
         yield None, "its ops", sim, real

@@ -1,5 +1,5 @@
-"""Cross-check of simulated with real traces: of two files, or of the files of the same names of two folders, with what
-extras compare besides."""
+"""Cross-check of simulated with real traces: two files, or the files of equal names in two folders, with additional
+comparisons by extras."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Names = tuple[str, ...]
 
 
 class AddedCheck(ABC):
-    """Result of an extra's check; its texts are for people, without markup."""
+    """Result of an extra's check; its texts are for display, without markup."""
 
     @property
     @abstractmethod
     def fault(self) -> str:
-        """Name of what does not agree, e.g. "the bytes of links"; empty if all does."""
+        """Name of the disagreement, e.g. "the bytes of links"; empty if there is none."""
 
     @property
     @abstractmethod
@@ -36,25 +36,25 @@ class AddedCheck(ABC):
 
     @abstractmethod
     def sentences(self) -> Sequence[str]:
-        """Sentences about the result."""
+        """Return sentences about the result."""
 
     @abstractmethod
     def cards(self) -> Sequence[tuple[str, str, str]]:
-        """Key numbers of the page: the number, what it is, and a remark."""
+        """Return key figures for the page, as (number, label, remark)."""
 
     @abstractmethod
     def document(self) -> Mapping[str, Any]:
-        """Its keys of --json."""
+        """Return its entries for --json."""
 
     @abstractmethod
     def sections(self) -> Mapping[str, tuple[str, str]]:
-        """Sections of the page by their anchors: the short title, and the HTML, empty where there is nothing."""
+        """Return sections of the page by anchor, as (short title, HTML); empty if there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrossCheck:
-    """Everything that was compared: a comparison per plan, the verdict, the plans that only one side has, and what
-    extras compared besides."""
+    """Result of a cross-check: a comparison per plan, the verdict, the plans that only one side has, and the checks of
+    extras."""
 
     comparisons: tuple[Comparison, ...]
     verdict: Verdict
@@ -64,7 +64,7 @@ class CrossCheck:
 
     @property
     def outcome(self) -> Outcome:
-        """The verdict on operations and times, and on what extras compared, which is judged however times are."""
+        """The verdict on operations and times, overridden by any fault found by extras, whatever the times."""
         return "differ" if any(each.fault for each in self.added) else self.verdict.outcome
 
 
@@ -78,14 +78,15 @@ class TracePaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedCheckReader:
-    """A check of an extra, by its module `added_checks`: `read` takes the comparison of the operations and the traces'
-    paths, and raises InputError for a file that cannot be read."""
+    """A check of an extra, registered in its module `added_checks`: `read` takes the comparison of the operations and
+    the traces' paths, and raises InputError for a file that cannot be read."""
 
     read: Callable[[CrossCheck, TracePaths], AddedCheck]
 
 
 def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> CrossCheck:
-    """Compare simulated with real traces. Raises InputError where there is nothing to compare, or other digests."""
+    """Compare simulated with real traces. Raises InputError if there is nothing to compare, or if the digests
+    differ."""
     for path in (sim, real):
         if not path.exists():
             raise InputError(

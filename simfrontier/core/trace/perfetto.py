@@ -147,7 +147,7 @@ class _Name(External):
 
 
 class _Metadata(External):
-    """A process, or a lane of one."""
+    """A process, or one of its lanes."""
 
     ph: Literal["M"]
     name: Literal["process_name", "thread_name"]
@@ -180,7 +180,7 @@ class _SpanEvent(External):
 
 
 class _Drawn(External):
-    """Counters, marks and the ends of arrows, which follow from the rest."""
+    """Counters, marks and the ends of arrows, which are derived from the rest."""
 
     ph: Literal["C", "i", "s", "f"]
 
@@ -206,7 +206,8 @@ def read_perfetto(path: Path) -> Trace:
 
 
 def _trace(file: _File) -> Trace:
-    """Raises KeyError for a span in an unknown process or lane, ValueError for a text that is no ranks."""
+    """Return the trace. Raises KeyError for a span in an unknown process or lane, ValueError for an invalid text of
+    ranks."""
     names: dict[int, str] = {}
     members: dict[int, tuple[int, ...]] = {}
     lanes: dict[tuple[int, int], str] = {}

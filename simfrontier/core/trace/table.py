@@ -1,5 +1,5 @@
-"""Traces: one span per op and rank (or class of ranks), with the digest of the schedule that was run; and what is drawn
-of them: processes with their spans, arrows between spans, and counters over time."""
+"""Traces: one span per op and rank (or class of ranks), with the digest of the executed schedule; and their display:
+processes with their spans, arrows between spans, and counters over time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 
 
 def ranges_text(ranks: Sequence[int]) -> str:
-    """Write ascending ranks as ranges, each as long as its stride goes on."""
+    """Write ascending ranks as ranges of constant stride."""
     parts, at = [], 0
     while at < len(ranks):
         first, last, stride, stop = ranks[at], ranks[at], 1, at + 1
@@ -36,7 +36,7 @@ def ranges_text(ranks: Sequence[int]) -> str:
 
 
 def ranks_of_text(text: str) -> tuple[int, ...]:
-    """Parse such a text. Raises ValueError unless ranks ascend."""
+    """Parse the text that `ranges_text` writes. Raises ValueError unless ranks ascend."""
     results: list[int] = []
     for part in text.split(",") if text else ():
         matched = _RANGE.fullmatch(part)
@@ -85,14 +85,14 @@ class Span:
 
 
 def rank_text(members: Sequence[int], num_ranks: int) -> str:
-    """Ranks that stand for each other, for a reader: the lowest, and how many they are."""
+    """Return a text for equivalent ranks: the lowest, and their number."""
     return f"rank {members[0]} (stands for {len(members):,} of {num_ranks:,})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """All spans of a run by rank; `ranks`: a text for each list of spans, `members`: its ranks,
-    ascending. `notes`: how the times were made (machine, backend, iterations …)."""
+    """All spans of a run by rank; `ranks`: a text for each list of spans, `members`: its ranks, ascending. `notes`:
+    origin of the times (machine, backend, iterations …)."""
 
     digest: str
     title: str
@@ -114,8 +114,8 @@ Place = tuple[int, int]  # the number of a process, and of one of its spans
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Process:
-    """A rank, or several that stand for each other. `spans` say what each op is: processes that run one program may
-    share the list, whose times are those of the first of them. Times in seconds are in the arrays [num_spans]."""
+    """One rank, or several equivalent ones. `spans` describe its ops: processes that run one program may share the
+    list, whose times are those of the first of them. Times in seconds are in the arrays [num_spans]."""
 
     name: str
     members: tuple[int, ...]
@@ -127,7 +127,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From one span to another of the same call, in other processes."""
+    """Arrow from one span to another of the same call, in another process."""
 
     source: Place
     target: Place
@@ -135,8 +135,8 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Counter:
-    """Named values over time [num_times], each from its time to the next; `process`: whose they are, None where they
-    are those of the whole job."""
+    """Named values over time [num_times], each valid from its time to the next; `process`: the process to which they
+    belong, None for the whole job."""
 
     name: str
     process: int | None
@@ -154,7 +154,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TraceFile:
-    """A trace (see `Trace`) as it is drawn: with arrows, counters and marks. `notes` also say what was left out."""
+    """A trace (see `Trace`) for display: with arrows, counters and marks. `notes` also list omissions."""
 
     digest: str
     title: str
@@ -179,7 +179,7 @@ class TraceFile:
 
 
 class Waiting(Protocol):
-    """Ranks that wait in calls, and when they were ready for each op."""
+    """Ranks that wait in calls, and the times at which they were ready for each op."""
 
     @property
     def members(self) -> tuple[int, ...]: ...
@@ -228,7 +228,7 @@ def file_of(trace: Trace) -> TraceFile:
 class LinkBytes:
     """Bytes that one direction of a link carries in a step, from box to box ("node 0 gcd 1", "node 0 nic0", "net").
 
-    `name` is the simulator's name of the link, e.g. "node 0 xgmi 0>1"; counted bytes are a mean over steps.
+    `name` is the simulator's name of the link, e.g. "node 0 xgmi 0>1"; measured bytes are a mean over steps.
     """
 
     name: str
@@ -240,7 +240,7 @@ class LinkBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkTable:
-    """All links of a job in one step of the schedule with that digest; `title`: the source of these bytes."""
+    """All links of a job in one step of the schedule with this digest; `title`: the source of these bytes."""
 
     digest: str
     title: str

@@ -1,4 +1,5 @@
-"""Verdict of a cross-check: simulation and reality agree, differ, or cannot be judged, and by which bounds."""
+"""Verdict of a cross-check: simulation and reality agree, differ, or cannot be judged, and the bounds that decide
+it."""
 
 from __future__ import annotations
 
@@ -18,11 +19,12 @@ _AXIS: Final = re.compile(r"\s*(\S+) (\d{1,9})\s*", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """Calls that are alike: collectives by kind, name, axes and message size; local work by kind (the rest is empty).
+    """Equivalent calls: collectives by kind, name, axes and message size; local work by kind (the other fields are
+    empty).
 
-    `calls` are those of one rank, the medians are over calls and ranks. `group_size` is 0 where the traces lack
-    it. `ratio` is that of the medians, real over simulated; `apart` the median over calls of |real/sim - 1|; NaN where
-    no time was simulated. `wait` is from a rank's readiness to that of its group.
+    `calls` counts those of one rank, the medians are over calls and ranks. `group_size` is 0 if the traces lack it.
+    `ratio` is that of the medians, real over simulated; `apart` the median over calls of |real/sim - 1|; NaN if no time
+    was simulated. `wait` is the time from a rank's readiness to that of its group.
     """
 
     kind: str
@@ -46,10 +48,10 @@ class Delta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStepTimes:
-    """A plan's step. The real one is the median over iterations if the trace notes it, `real_iqr_s` their
-    interquartile range. `sim_spread`: how far two measurements of the calibration that the simulation rests on lie
-    apart (median, relative). `others_share`: of the processors, that other programs took during the real steps. None
-    where a trace lacks it."""
+    """Step times of a plan. `real_s` is the median over iterations if the trace states it, `real_iqr_s` their
+    interquartile range. `sim_spread`: relative difference (median) between two measurements of the calibration used by
+    the simulation. `others_share`: share of the processors that other programs used during the real steps. None if a
+    trace lacks it."""
 
     plan: str
     sim_s: float
@@ -69,14 +71,14 @@ class PlanStepTimes:
 
     @property
     def others_noise(self) -> float:
-        """Largest relative slowdown of the real steps by other programs: a rank got 1 - `others_share` of the
+        """Largest relative slowdown of the real steps by other programs, when a rank gets 1 - `others_share` of the
         processors that it needs. 0 if unknown."""
         share = min(self.others_share or 0.0, 0.99)
         return share / (1.0 - share)
 
 
 def deltas(comparison: Comparison) -> tuple[Delta, ...]:
-    """Collectives, then local work; each by falling real time."""
+    """Return collectives, then local work, each in descending order of real time."""
     sizes = {**axis_sizes(comparison.real), **axis_sizes(comparison.sim)}
     alike: dict[tuple[str, str, str, float], list[OpPair]] = {}
     for pair in comparison.pairs:
@@ -123,34 +125,35 @@ def step_times(comparison: Comparison) -> PlanStepTimes:
 
 
 def large_pairs(comparisons: Iterable[Comparison], min_bytes: float) -> list[OpPair]:
-    """Return the collectives whose messages have at least that many bytes."""
+    """Return the collectives whose messages have at least `min_bytes` bytes."""
     return [
         pair for each in comparisons for pair in each.pairs if pair.sim.axes and pair.sim.message_bytes >= min_bytes
     ]
 
 
 def ratios_of(pairs: Iterable[OpPair]) -> list[float]:
-    """Real over simulated duration, of those that were simulated to take time."""
+    """Return real over simulated duration of all pairs whose simulated duration is not 0."""
     return [duration(pair.real) / duration(pair.sim) for pair in pairs if duration(pair.sim) > 0]
 
 
 def duration(span: Span) -> float:
-    """Seconds from start to end; clocks of several hosts may put an end a little before its start."""
+    """Return the seconds from start to end, at least 0: clock skew between hosts may put an end slightly before its
+    start."""
     return max(span.end_s - span.start_s, 0.0)
 
 
 def waiting(span: Span) -> float:
-    """Seconds that the rank waits for its group."""
+    """Return the seconds for which the rank waits for its group."""
     return max(span.start_s - span.ready_s, 0.0)
 
 
 def quotient(a: float, b: float) -> float:
-    """a / b, NaN where b is 0."""
+    """Return a / b; NaN if b is 0."""
     return a / b if b else math.nan
 
 
 def number_of(notes: Mapping[str, str], name: str) -> float | None:
-    """Return a noted number of 0 or more; None if there is none."""
+    """Return a non-negative number from the notes; None if there is none."""
     try:
         value = float(notes.get(name, ""))
     except ValueError:
@@ -159,7 +162,7 @@ def number_of(notes: Mapping[str, str], name: str) -> float | None:
 
 
 def axis_sizes(trace: Trace) -> dict[str, int]:
-    """Return the sizes of the axes that the trace notes as `node 2, package 4, gcd 2`."""
+    """Return the sizes of the axes from the trace's note `node 2, package 4, gcd 2`."""
     axes = (_AXIS.fullmatch(part) for part in trace.notes.get("mesh", "").split(","))
     return {match[1]: int(match[2]) for match in axes if match}
 
@@ -172,14 +175,14 @@ Outcome = Literal["agree", "differ", "too small to judge", "too noisy to judge"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Verdict over all plans, with the numbers that it follows from.
+    """Verdict over all plans, with the numbers on which it is based.
 
     `judged` counts the collectives (calls × ranks) of at least `min_bytes`, which carry `judged_share` of all bytes of
-    messages; `apart` is the median of their |real/sim - 1|, `ratio` that of real/sim; NaN where there are none.
-    `swapped` are pairs of plans (as simulated: faster, slower) whose real order is the reverse, `close` those that
-    noise may swap. `real_noise` is how much the real steps of a plan vary at most, `others_noise` by how much other
-    programs can have made them longer, `sim_noise` how far two measurements of the calibration lie apart; all relative,
-    0 where it is not known.
+    messages; `apart` is the median of their |real/sim - 1|, `ratio` that of real/sim; NaN if there are none. `swapped`
+    are pairs of plans (as simulated: faster, slower) whose real order is reversed, `close` those that noise may swap.
+    `real_noise` is the largest spread of a plan's real steps, `others_noise` the largest slowdown of real steps by
+    other programs, `sim_noise` the largest difference between two measurements of the calibration; all relative, 0 if
+    unknown.
     """
 
     num_different: int
@@ -202,33 +205,34 @@ class Verdict:
 
     @property
     def is_large_enough(self) -> bool:
-        """Whether those collectives whose times are judged carry most of what is sent."""
+        """True if the judged collectives carry most of the bytes sent."""
         return self.judged > 0 and self.judged_share >= LEAST_SHARE
 
     @property
     def is_near(self) -> bool:
-        """Whether the collectives' times agree; False where there is none to judge by."""
+        """True if the collectives' times agree within the tolerance; False if no collective was judged."""
         return self.apart <= self.tolerance
 
     @property
     def is_apart(self) -> bool:
-        """Whether the collectives' times lie further apart than is allowed and than noise explains."""
+        """True if the collectives' times differ by more than the tolerance and noise together."""
         return self.apart > self.tolerance + self.noise
 
     @property
     def noise(self) -> float:
-        """Relative time by which equal runs may differ."""
+        """Largest relative difference between times of equal runs."""
         return max(self.real_noise, self.others_noise, self.sim_noise)
 
     @property
     def is_noisy(self) -> bool:
-        """Whether the noise alone is more than what is allowed."""
+        """True if the noise alone exceeds the tolerance."""
         return self.noise > self.tolerance
 
     @property
     def outcome(self) -> Outcome:
-        """Operations that differ are never excused. What is too small stays so on an idle machine, so it comes before
-        noise. Times that are beyond the tolerance by less than the noise may agree or not."""
+        """Outcome of the cross-check. Differing operations are never excused. Calls that are too small stay so on an
+        idle machine, so this is reported before noise. Times beyond the tolerance by less than the noise are
+        inconclusive."""
         if not self.is_exact:
             return "differ"
         if not self.is_large_enough:
@@ -269,7 +273,8 @@ PlanPairs = tuple[tuple[str, str], ...]
 
 
 def _ranks(steps: Sequence[PlanStepTimes]) -> tuple[PlanPairs, PlanPairs, bool]:
-    """Pairs that rank otherwise in reality, pairs that are too close there to tell, and whether any of these does."""
+    """Return the pairs whose real order is reversed, the pairs too close to rank, and whether any of the latter is
+    reversed."""
     swapped, close, muddled = [], [], False
     for a, b in combinations(sorted(steps, key=lambda step: step.sim_s), 2):
         apart = b.real_s - a.real_s
