@@ -1,4 +1,4 @@
-"""Collectives: what they move, and what a library would do to move it."""
+"""Collectives: the data that they move, and how a library moves it."""
 
 from simfrontier.core.collectives.algorithms import (
     Algorithm as Algorithm,

@@ -1,8 +1,9 @@
 """Measured times of collective calls, and measured or fitted numbers of machine and library, in one TOML file of a
 user's own.
 
-A scenario names it as library.calibration. The numbers say where and when they were measured, those of a fit in which
-interval they lie; the times win over the library's own law for the groups that they are of."""
+A scenario names it as library.calibration. The file says where and when the numbers were measured, and gives the
+intervals of fitted ones; measured times take precedence over the library's own law for their groups.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +28,14 @@ from simfrontier.core.program import CollectiveKind
 Ranks = Annotated[int, Ge(1), Le(RANKS.most)]
 KINDS: tuple[CollectiveKind, ...] = get_args(CollectiveKind)
 Group = tuple[CollectiveKind, int, int, int]  # kind, ranks, nodes, packages
-HARNESS = "harness."  # begins the keys of what measuring programs add, among the intervals
-RESIDUAL = "residual.model_sd"  # a fit says it too, without an interval
+HARNESS = "harness."  # prefix, among the intervals, of times that measuring programs added
+RESIDUAL = "residual.model_sd"  # set by a fit too, without an interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPoint:
-    """Median time of one call with a message of `bytes` (all-gather: what a rank ends with; others: what it begins
-    with); `spread` is the inter-quartile range over the median, None where it is not known."""
+    """Median time of one call with a message of `bytes` (all-gather: output of a rank; others: input of a rank);
+    `spread` is the inter-quartile range over the median, None if unknown."""
 
     bytes: Annotated[int, Ge(1), Le(SIZE.most)]
     seconds: Annotated[Positive, Le(LARGEST_S)]
@@ -57,7 +58,7 @@ class CallTable:
 
     @property
     def group(self) -> Group:
-        """What the table is of: there is one table per group in a calibration."""
+        """Kind of call and shape of the groups: a calibration has one table for each."""
         return self.kind, self.ranks, self.nodes, self.packages
 
     @property
@@ -82,8 +83,8 @@ class CallTable:
         return max(1.0 / self.seconds_per_byte, *(point.bytes / point.seconds for point in self.points))
 
     def seconds(self, num_bytes: float) -> float:
-        """Time of a call alone: the first point's for smaller messages, a straight line between two points, and the
-        slope above beyond the last."""
+        """Return the time of a call alone, in seconds: the first point's for smaller messages, linear between two
+        points, and with the slope `seconds_per_byte` beyond the last."""
         sizes = [point.bytes for point in self.points]
         after = bisect_left(sizes, num_bytes)
         if after == 0:
@@ -98,8 +99,8 @@ class CallTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorSummary:
-    """How far predicted times lie from `points` measured ones: | predicted / measured − 1 |, on average, its 90th
-    percentile, and the largest; `residual_sd` is the standard deviation of log(predicted / measured)."""
+    """Errors | predicted / measured − 1 | of predicted times at `points` measured points: their mean, 90th percentile
+    and maximum; `residual_sd` is the standard deviation of log(predicted / measured)."""
 
     points: Annotated[int, Ge(1)]
     mean_abs_error: NotNegative
@@ -110,9 +111,9 @@ class ErrorSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutDevices:
-    """The points on one number of a machine's devices, predicted by a fit that had seen none of them.
+    """Errors at the points on one number of a machine's devices, predicted by a fit without them.
 
-    `kept`: parameters that the other points do not show, so that they kept their values in the library's file.
+    `kept`: parameters that the other points do not determine, so that they kept their values in the library's file.
     """
 
     machine: Text
@@ -123,11 +124,11 @@ class LeftOutDevices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRecord:
-    """Of which library on which machines, with how many free parameters, and how well it holds.
+    """Record of a fit: the library, the machines, the number of free parameters, and the errors.
 
-    `left_out`: every point by a fit that had not seen its number of devices, None where there is only one such number;
-    `places` are the same by number of devices. `unseen`: free parameters that no point shows; they are not in the
-    calibration.
+    `left_out`: errors of every point predicted by a fit without its number of devices, None if there is only one such
+    number; `places`: the same by number of devices. `unseen`: free parameters that no point determines; they are not in
+    the calibration.
     """
 
     library: Text
@@ -140,16 +141,17 @@ class FitRecord:
 
     @property
     def model_sd(self) -> float:
-        """Standard deviation of log(predicted / measured) to reckon with: the larger of points fitted and left out."""
+        """Standard deviation of log(predicted / measured) to assume: the larger of that of fitted and of left-out
+        points."""
         return max(far.residual_sd for far in (self.fitted, self.left_out) if far is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What was measured: dotted keys of numbers of the machine's and of the library's file, and tables of calls.
+    """Measured numbers, by dotted key in the machine's and in the library's file, and measured tables of calls.
 
-    Of a fit: `intervals` that hold its numbers with 90 % confidence, and how well it holds; `harness`: what measuring
-    programs added to the times (NAME.NUMBER), which belongs to no simulation.
+    For a fit also the 90 % `intervals` of its numbers and its record (`fit`); `harness`: times that measuring programs
+    added (NAME.NUMBER), which no simulation uses.
     """
 
     title: Text
@@ -165,27 +167,27 @@ class Calibration:
 
     @property
     def source(self) -> str:
-        """What stands as the source of every number of it."""
+        """Source of every number of the calibration."""
         return f"{self.title}: {self.where}, {self.when}"
 
     @property
     def tables(self) -> dict[Group, CallTable]:
-        """The tables by what they are of."""
+        """Tables by kind of call and shape of the groups."""
         return {table.group: table for table in self.calls}
 
     def kind_of(self, key: str) -> Literal["fitted", "measured"]:
-        """How a number of the library came about."""
+        """Return whether a number of the library was fitted or measured."""
         return "fitted" if key in self.intervals or (self.fit is not None and key == RESIDUAL) else "measured"
 
     def source_of(self, key: str) -> str:
-        """What stands as the source of a number of the library: a fitted one says its interval."""
+        """Return the source of a number of the library, with the interval of a fitted one."""
         if key not in self.intervals:
             return self.source
         low, high = (written(end, unit_of(key)) for end in self.intervals[key])
         return f"{self.source}; 90 % interval {low} to {high}"
 
     def refuse_other_library(self, name: str) -> None:
-        """Raise InputError where the numbers were fitted to another library: they would mean something else."""
+        """Raise InputError if the numbers were fitted to another library, where they mean something else."""
         if self.fit is not None and self.fit.library != name:
             raise InputError(
                 f"library {name}: the calibration was fitted to {self.fit.library}, allowed: a fit to {name}, "
@@ -193,7 +195,7 @@ class Calibration:
             )
 
     def provenance(self) -> tuple[Provenance, ...]:
-        """Every time of a call with its source; numbers of machine and library stand with those."""
+        """Return every time of a call with its source; numbers of machine and library are listed with these."""
         return tuple(
             Provenance(
                 key=f"calls.{table.kind}.ranks_{table.ranks}_nodes_{table.nodes}_packages_{table.packages}"
@@ -215,7 +217,8 @@ def load_calibration(path: str | Path) -> Calibration:
 
 
 def calibration_of(document: Mapping[str, Any], where: str) -> Calibration:
-    """A calibration out of a document that was read from the file `where`; InputError as in load_calibration."""
+    """Return the calibration of a document that was read from the file `where`; raises InputError as
+    `load_calibration`."""
     calibration = typed(document, Calibration, where)
     known: set[Group] = set()
     for place, call in enumerate(calibration.calls):
@@ -228,7 +231,7 @@ def calibration_of(document: Mapping[str, Any], where: str) -> Calibration:
 
 
 def _refuse_intervals(calibration: Calibration, where: str) -> None:
-    """Intervals are of numbers that stand in the file, and hold them."""
+    """Raise InputError unless every interval belongs to a number of the file and contains it."""
     numbers = {**calibration.library, **{HARNESS + key: value for key, value in calibration.harness.items()}}
     for key, (low, high) in calibration.intervals.items():
         if key not in numbers:
@@ -238,7 +241,7 @@ def _refuse_intervals(calibration: Calibration, where: str) -> None:
 
 
 def _fault(call: CallTable, known: Collection[Group]) -> str:
-    """What is wrong with a table besides its form; `known`: the groups of the tables before it."""
+    """Return the first error of a table beyond its form, "" if none; `known`: the groups of the tables before it."""
     sizes = [point.bytes for point in call.points]
     for place, (low, high) in enumerate(pairwise(sizes), 1):
         if low >= high:
@@ -265,7 +268,7 @@ def write_calibration(calibration: Calibration, path: str | Path) -> None:
 
 
 def to_toml(calibration: Calibration) -> str:
-    """The text of a calibration's file."""
+    """Return the text of a calibration's file."""
     lines = [
         "# A calibration: a scenario names it as library.calibration. Its numbers win over those of the machine's",
         "# and the library's file; its times of calls win over the library's own law, for the groups that they are of.",
@@ -306,7 +309,7 @@ def _numbers(table: str, remark: str, numbers: Mapping[str, object]) -> list[str
 
 
 def record_lines(record: FitRecord) -> Iterator[str]:
-    """The lines of TOML of a record."""
+    """Yield the lines of TOML of a record."""
     yield "[fit]  # errors are | predicted / measured - 1 |; residual_sd is of log(predicted / measured)"
     yield f"library = {toml_value(record.library)}"
     yield f"machines = {toml_value(record.machines)}"
@@ -324,10 +327,10 @@ def record_lines(record: FitRecord) -> Iterator[str]:
 
 
 def merged(tables: Iterable[CallTable]) -> tuple[CallTable, ...]:
-    """One table per group, in order of first appearance, with every size that any of them has.
+    """Return one table per group, in order of first appearance, with every size of any of them.
 
     A size measured several times gets the median; the residual is then the median over such sizes of their range over
-    their median. What was measured once keeps what was known of it.
+    their median. A size measured once is kept as it is.
     """
     groups: dict[Group, list[CallTable]] = {}
     for table in tables:

@@ -13,14 +13,14 @@ from simfrontier.core.program import DIRECT, LIBRARY, TREE, CollectiveKind
 
 
 def carriers(kind: CollectiveKind) -> tuple[str, ...]:
-    """Names of the algorithms by which some library carries a kind of call."""
+    """Return the names of the algorithms by which some library carries a kind of call."""
     return tuple(each.name for each in all_algorithms() if kind in each.in_libraries)
 
 
 def allowed_algorithms(library: Library, kind: CollectiveKind, added_later: bool, via: str) -> tuple[str, ...]:
-    """Return what may carry a collective: the library's choices, unless the schedule says `via`, or what is coded
-    cannot be summed on the way. Raises InputError for a `via` that carries no such collective, or by which no plan can
-    go, and where the library has no numbers of it."""
+    """Return the algorithms that may carry a collective: the library's choices, unless the schedule prescribes `via`,
+    or encoded data cannot be summed on the way. Raises InputError for a `via` that does not support the collective or
+    is not allowed in plans, and if the library has no numbers of it."""
     if kind == "all_to_all" or (kind == "reduce_scatter" and added_later):
         return (DIRECT,)
     if via == LIBRARY:
@@ -37,8 +37,8 @@ def allowed_algorithms(library: Library, kind: CollectiveKind, added_later: bool
 def candidate_algorithms(
     library: Library, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
 ) -> tuple[str, ...]:
-    """Return what may carry a call with its largest message, less what the library's own rule of trees excludes; of
-    what is left the fastest is taken. Raises InputError as `allowed_algorithms`."""
+    """Return the algorithms that may carry a call with its largest message, without those that the library's own rule
+    for trees excludes; the fastest of them is used. Raises InputError as `allowed_algorithms`."""
     left = algorithms_left(library, kind, added_later, via, message_bytes, group)
     return tuple([name for name, is_left in left.items() if is_left])
 
@@ -46,8 +46,8 @@ def candidate_algorithms(
 def algorithms_left(
     library: Library, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
 ) -> dict[str, bool]:
-    """Return of each algorithm that may carry the call whether the library's own rule of trees leaves it; for a library
-    whose numbers vary an array of that. Raises InputError as `allowed_algorithms`."""
+    """Return for each algorithm that may carry the call whether the library's own rule for trees allows it; as an array
+    for a library whose numbers vary. Raises InputError as `allowed_algorithms`."""
     options = allowed_algorithms(library, kind, added_later, via)
     if library.tuning is None or TREE not in options or set(options) == {TREE}:
         return dict.fromkeys(options, True)
@@ -56,12 +56,12 @@ def algorithms_left(
 
 
 def with_algorithms(library: Library, chosen: Mapping[CollectiveKind, tuple[str, ...]]) -> Library:
-    """The library with other `choices`: of several algorithms the one that is fastest alone is taken, and trees beside
-    others where the library's own rule takes them.
+    """Return the library with other `choices`: of several algorithms the one that is fastest alone is used, and trees
+    among others only where the library's own rule uses them.
 
-    A plan's `via` wins over it, and messages that cannot be summed on their way go directly all the same.
-    Raises InputError, under the kind of call, where the library has no numbers of an algorithm, or no schedule can be
-    simulated with it.
+    A plan's `via` takes precedence, and messages that cannot be summed on their way go directly all the same. Raises
+    InputError, under the kind of call, if the library has no numbers of an algorithm, or no schedule can be simulated
+    with it.
     """
     for kind, names in chosen.items():
         for name in names:
@@ -72,7 +72,7 @@ def with_algorithms(library: Library, chosen: Mapping[CollectiveKind, tuple[str,
 
 
 def _fault(library: Library, kind: CollectiveKind, name: str) -> str:
-    """Why the library cannot carry a kind of call by an algorithm, "" where it can."""
+    """Return the reason why the library cannot carry a kind of call by an algorithm, "" if it can."""
     by = algorithm(name)
     if lacked := by.lacks(library, kind):
         return f"library {library.name} has no {lacked}"

@@ -21,7 +21,8 @@ Slices = Annotated[int, Ge(1), Le(SLICES), SOURCED]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupShape:
-    """What a library model needs of a group: its ranks, the nodes they are on (equally many on each), and packages."""
+    """Shape of a group: the numbers of its ranks, of their nodes (equally many ranks on each), and of their
+    packages."""
 
     size: int
     num_nodes: int
@@ -39,16 +40,16 @@ class GroupShape:
         return (self.num_nodes - 1).bit_length()
 
     def ring_mean(self, inside: float, between: float) -> float:
-        """Mean over the edges of the closed ring."""
+        """Return the mean over the edges of the closed ring."""
         near, far = self.ring_edges
         return (near * inside + far * between) / self.size
 
     def ring_crossed_s(self, inside_s: float, mean_s: float, rounds: int) -> float:
-        """What one edge between nodes has to cost, so that a closed ring's slowest block pays `mean_s` for each of its
-        rounds * (n - 1) hops, where one inside a node costs `inside_s`.
+        """Return the time of an edge between nodes at which a closed ring's slowest block takes `mean_s` on average
+        over its rounds * (n - 1) hops, if an edge inside a node takes `inside_s`.
 
-        Of those edges as many as X lie between nodes: all k of every full circle, and of the r edges left over one in
-        every n/k, rounded up.
+        The slowest block crosses between nodes most often: k times in every full circle, and of the r edges left over
+        on one in every n/k, rounded up.
         """
         hops = rounds * (self.size - 1)
         circles, left = divmod(hops, self.size)
@@ -69,11 +70,11 @@ class HopTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingTimes(HopTimes):
-    """Rings: `forwarded_share` of a block has to come before the next edge starts.
+    """Parameters of rings: `forwarded_share` of a block has to arrive before the next edge starts.
 
-    `sharpness`: channels, links and nodes are not alike, so the longer of two times passes gradually from one to the
-    other: (x^p + y^p)^(1/p). Infinite: the maximum. `slices`: parts that a channel cuts a block into, each of
-    `least_elements` at least.
+    `sharpness`: channels, links and nodes are not alike, so the longer of two times is a smooth maximum: (x^p +
+    y^p)^(1/p). Infinite: the maximum. `slices`: parts into which a channel cuts a block, each of at least
+    `least_elements`.
     """
 
     forwarded_share: Annotated[Part, SOURCED]
@@ -82,7 +83,7 @@ class RingTimes(HopTimes):
     least_elements: Annotated[int, Ge(1), Le(COUNT.most), SOURCED] = 1
 
     def longer(self, one_s: float, other_s: float) -> float:
-        """The longer of two times, rounded off where they are alike."""
+        """Return the longer of two times, smoothed where they are similar."""
         most, least = maximum(one_s, other_s), minimum(one_s, other_s)
         ratio = least / where(most > 0.0, most, 1.0)
         return most * exp(log1p(ratio**self.sharpness) / self.sharpness)
@@ -90,11 +91,12 @@ class RingTimes(HopTimes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeTimes(HopTimes):
-    """Trees, at `bandwidth_ratio` of a ring's rate.
+    """Parameters of trees, which run at `bandwidth_ratio` of a ring's rate.
 
-    `slices`: parts of 1 MiB that a channel carries, that follow one another; over several nodes a part has
-    `least_slice_bytes` at least. `chunk_bytes`: of a channel, that a hop between nodes waits for. `fill_share`: what a
-    part costs on a hop inside a node, of its time at the tree's rate, before the next hop has it; over several nodes.
+    `slices`: successive parts into which a channel cuts 1 MiB; over several nodes a part has at least
+    `least_slice_bytes`. `chunk_bytes`: bytes of a channel that a hop between nodes waits for. `fill_share`: over
+    several nodes, the time of a part on a hop inside a node before the next hop has it, as a share of its time at the
+    tree's rate.
     """
 
     bandwidth_ratio: Annotated[Share, SOURCED]
@@ -108,8 +110,8 @@ class TreeTimes(HopTimes):
 class LowLatency(HopTimes):
     """The LL protocol: every 8 bytes carry a flag, so blocks flow at `rate_share` of a ring's rate.
 
-    It takes a channel for every `bytes_per_channel` of a block, at most `num_channels`, and each channel's message
-    costs a hop between nodes `channel_s` more, since one thread of the host hands all of them to the network.
+    It uses one channel for every `bytes_per_channel` of a block, at most `num_channels`, and each channel's message
+    adds `channel_s` to a hop between nodes, since one thread of the host hands all of them to the network.
     """
 
     rate_share: Annotated[Share, SOURCED]
@@ -118,17 +120,17 @@ class LowLatency(HopTimes):
     num_channels: Annotated[int, Ge(1), Le(CHANNELS), SOURCED] = 1
 
     def hop_of_block_s(self, block_bytes: float) -> float:
-        """Start-up time of a hop between nodes with a block of that size."""
+        """Return the start-up time, in seconds, of a hop between nodes with a block of that size."""
         channels = minimum(maximum(block_bytes / self.bytes_per_channel, 1.0), self.num_channels)
         return self.hop_between_nodes_s + channels * self.channel_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingStep:
-    """One step of a ring, in which each rank hands on a block: what it takes beyond block / rate.
+    """One step of a ring, in which each rank forwards a block: its time beyond block / rate.
 
-    `extra_s` is of the closed ring, on which the n blocks go around together, `inside_s` of an edge inside a node.
-    `share` of a block has to come, at `bytes_per_s`, before the next edge starts.
+    `extra_s` is for the closed ring, on which the n blocks go around together, `inside_s` for an edge inside a node.
+    `share` of a block has to arrive, at `bytes_per_s`, before the next edge starts.
     """
 
     base_s: float
@@ -142,7 +144,7 @@ Times = TypeVar("Times", HopTimes, RingStep)
 
 
 def either(condition: bool, one: Times, other: Times, form: type[Times]) -> Times:
-    """The one where the condition holds, the other elsewhere; by numbers of `form` where it is an array."""
+    """Return `one` where the condition holds and `other` elsewhere; field by field, as a `form`, if it is an array."""
     if isinstance(condition, bool):
         return one if condition else other
     names = [each.name for each in fields(form)]
@@ -150,7 +152,7 @@ def either(condition: bool, one: Times, other: Times, form: type[Times]) -> Time
 
 
 def simple_step(ring: RingTimes, block_bytes: float, group: GroupShape, rate: float) -> RingStep:
-    """A step with the Simple protocol: max(c/B, a + f c/B), with its corner rounded off.
+    """Return a step with the Simple protocol: max(c/B, a + f c/B), with its corner rounded off.
 
     A ring of n ranks carries n blocks around: a step takes as long as its slowest link needs for a block, c/B, or as
     long as a block needs for an edge on average, start-up and the part f of it that has to come before the next edge
@@ -169,7 +171,7 @@ def simple_step(ring: RingTimes, block_bytes: float, group: GroupShape, rate: fl
 
 
 def low_latency_step(low: LowLatency, block_bytes: float, group: GroupShape, rate: float) -> RingStep:
-    """A step with LL: a + h channels + c / (share * B), never less than c/B."""
+    """Return a step with LL: a + h channels + c / (share * B), never less than c/B."""
     between_s = low.hop_of_block_s(block_bytes)
     slower_s = block_bytes / rate * (1.0 / low.rate_share - 1.0)
     return RingStep(
@@ -182,9 +184,9 @@ def low_latency_step(low: LowLatency, block_bytes: float, group: GroupShape, rat
 
 
 def tree_passage_s(depth: int, hop_s: float, volume_s: float) -> float:
-    """Time from the first byte sent to the last one received, for trees that are `depth` hops between nodes high.
+    """Return the time from the first byte sent to the last one received, for trees `depth` hops between nodes high.
 
-    `volume_s`: what the busiest link needs for all that it carries, of which one half goes up and the other down.
+    `volume_s`: time of the busiest link for all bytes that it carries, of which one half goes up and the other down.
 
     While hops take long, links lie idle between the two halves: the last part waits for the first half to be sent, and
     then goes up and down, 2 d hops. While the halves take long, the busiest link never rests: it begins when the first
@@ -198,17 +200,17 @@ def tree_passage_s(depth: int, hop_s: float, volume_s: float) -> float:
 
 
 def tree_waits_s(depth: int, hop_s: float) -> float:
-    """The hops that not even a busiest link without rest can hide."""
+    """Return the time of the hops that even a continuously busy link cannot hide."""
     return max(1, 2 * depth - 3) * hop_s if depth else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepLaw:
-    """How long a single message of a lowered call takes beside its links (fidelity `chunk`).
+    """Time of a single message of a lowered call in addition to its links (fidelity `chunk`).
 
-    A call starts after `base_s`. A message of c bytes arrives at the earliest max(c/B, a + f c/B) after it was sent, a
-    being the hop's start-up inside a node or between nodes, f `forwarded_share`, B `bytes_per_s` (infinite where
-    messages go as fast as their links); and never before its links have carried it, plus a where `is_added`.
+    A call starts after `base_s`. A message of c bytes arrives at the earliest max(c/B, a + f c/B) after it was sent,
+    with a the hop's start-up inside a node or between nodes, f `forwarded_share`, B `bytes_per_s` (infinite if messages
+    are as fast as their links); and never before its links have carried it, plus a if `is_added`.
     """
 
     base_s: float
@@ -220,7 +222,7 @@ class StepLaw:
 
 
 def added(hops: HopTimes) -> StepLaw:
-    """The law of messages that go as fast as their links, each with its start-up on top."""
+    """Return the law of messages that are as fast as their links, each with its start-up added."""
     return StepLaw(
         base_s=hops.base_s,
         hop_in_node_s=hops.hop_in_node_s,
@@ -233,8 +235,8 @@ def added(hops: HopTimes) -> StepLaw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelRates:
-    """What a rank sends per second in each of the two calls, when nothing else runs; between nodes, all of a node's
-    ranks at once."""
+    """Rates, in bytes/s, at which a rank sends in each of the two calls while nothing else runs; between nodes with all
+    of a node's ranks at once."""
 
     between: float
     inside: float

@@ -1,4 +1,4 @@
-"""Reading a library model from the catalog or from a user's own TOML file; every number carries its source."""
+"""Loading of a library model from the catalog or from a user's own TOML file; every number carries its source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simfrontier.core.program import DIRECT, RING, TREE, TWO_LEVEL, CollectiveKi
 
 CATALOG = Path(__file__).parent / "catalog"
 FILES = Catalog(folder=CATALOG, what="library")
-# What carries each kind of call where a library's file does not say it.
+# Algorithms of each kind of call where a library's file does not name them.
 AS_RCCL: Mapping[CollectiveKind, tuple[str, ...]] = {
     "all_gather": (RING,),
     "reduce_scatter": (RING,),
@@ -29,13 +29,14 @@ AS_RCCL: Mapping[CollectiveKind, tuple[str, ...]] = {
 
 
 def libraries() -> tuple[str, ...]:
-    """Names of the library models that simfrontier brings along."""
+    """Return the names of the library models of the catalog."""
     return FILES.names()
 
 
 @cache
 def environments_of(name: str) -> tuple[str, ...]:
-    """Names of the library models that are states in which a job may find that one without knowing it."""
+    """Return the names of the library models that are states in which a job may find the named library without
+    knowing."""
     files = ((each, read_toml(CATALOG / f"{each}.toml", "library file")) for each in libraries())
     return tuple(each for each, document in files if document.get("environment_of") == name)
 
@@ -43,8 +44,8 @@ def environments_of(name: str) -> tuple[str, ...]:
 def load_library(
     name_or_path: str, overrides: Mapping[str, float] | None = None, calibration: Calibration | None = None
 ) -> Library:
-    """The library model of that name, or of the TOML file at that path; `overrides`: dotted key of a number → new
-    value; they win over what a calibration measured.
+    """Return the library model of that name, or of the TOML file at that path. `overrides`: dotted key of a number →
+    new value; they take precedence over a calibration.
 
     Raises InputError.
     """
@@ -85,7 +86,7 @@ def _library(document: dict[str, Any], where: str) -> Library:
 
 
 def _refuse_half_tuning(tuning: TuningModel, where: str) -> None:
-    """What one algorithm and protocol is weighed against has to be there."""
+    """Raise InputError if a way is missing that the tuning model compares others with."""
     for way, other, why in (
         ("ring_simple", None, "other ways are weighed against it"),
         ("tree_simple", "tree_ll", "tree_ll is weighed against it"),
@@ -100,8 +101,8 @@ LEVELLED: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter")
 
 
 def _two_level_library(document: dict[str, Any], where: str) -> Library:
-    """The library of a document with `levels`: the library inside, its calls replaced by those of two levels; its
-    sources are those of both levels' libraries. Raises InputError."""
+    """Return the library of a document with `levels`: the library inside, its calls replaced by those of two levels;
+    its sources are those of both levels' libraries. Raises InputError."""
     file = typed(document, TwoLevelFile, where)
     known: dict[CollectiveKind, LevelsOfCall] = {
         kind: part for kind in LEVELLED if (part := getattr(file.levels, kind)) is not None
@@ -128,7 +129,8 @@ def _two_level_library(document: dict[str, Any], where: str) -> Library:
 
 
 def _levels(between: Library, levels: LevelsTable, call: LevelsOfCall) -> Levels:
-    """The library between nodes as it is while all devices of a node call at once."""
+    """Return the levels of a call, with the library between nodes as it runs while all devices of a node call at
+    once."""
     if levels.rate_share is not None:
         slower = {name: share * levels.rate_share for name, share in between.shares.items()}
         between = replace(between, shares=slower)
@@ -144,8 +146,8 @@ def _levels(between: Library, levels: LevelsTable, call: LevelsOfCall) -> Levels
 
 
 def _level(what: str, name: str, known: Mapping[CollectiveKind, LevelsOfCall]) -> Library:
-    """A library that is a level of another one, and carries the kinds of calls that go by levels by rings: its file may
-    have none itself, or loading might never end."""
+    """Return a library that is a level of another one, and carries the kinds of calls in `known` by rings. It may have
+    no levels itself, or loading might never end. Raises InputError."""
     try:
         path = FILES.path(name)
         document = FILES.document(path)
@@ -163,22 +165,22 @@ def _level(what: str, name: str, known: Mapping[CollectiveKind, LevelsOfCall]) -
 
 
 def _named(library: Library) -> tuple[Provenance, ...]:
-    """A library's numbers, under its name."""
+    """Return a library's numbers, with its name before their keys."""
     return tuple(replace(number, key=f"{library.name}.{number.key}") for number in library.sources)
 
 
-# ── what a calibration says about a machine: its numbers, and what its tables ask of a shared bus ──
+# ── numbers of the machine in a calibration, and the rate of a shared bus that its tables require ──
 
 BUS_RATE = "link_classes.bus.bytes_per_s"
 
 
 def machine_numbers(calibration: Calibration, machine: Machine, library: Library) -> MeasuredNumbers:
-    """The numbers of the machine's file that the calibration replaces.
+    """Return the numbers of the machine's file that the calibration replaces.
 
     On a machine with a bus, all groups of a table share it, and each takes its time alone; so the bus carries at least
-    the largest total rate over all tables. It is set to that rate where the calibration does not say it. Calls that
-    have a table keep the whole bus while they run, so the rate matters to groups without one. Raises InputError where
-    the calibration says less than that.
+    the largest total rate over all tables. It is set to that rate unless the calibration gives one. Calls that have a
+    table keep the whole bus while they run, so the rate matters to groups without one. Raises InputError if the
+    calibration gives a lower rate.
     """
     numbers = dict(calibration.machine)
     rates = {table.group: total_bytes_per_s(table, machine, library) for table in calibration.calls if table.nodes == 1}
@@ -194,7 +196,8 @@ def machine_numbers(calibration: Calibration, machine: Machine, library: Library
 
 
 def total_bytes_per_s(table: CallTable, machine: Machine, library: Library) -> float:
-    """What all ranks of a node together send at the fastest point of a table: its groups fill the node."""
+    """Return the total rate, in bytes/s, at which the ranks of a node send at the fastest point of a table: its groups
+    fill the node."""
     name = library.choices[table.kind][0]
     sent = float(sent_part(table.kind, name, table.ranks))
     return machine.devices_per_node * sent * table.fastest_bytes_per_s

@@ -1,4 +1,4 @@
-"""Lowering: a recipe as the transfers of one group, proved against what its collective means; the recipes of all
+"""Lowering of a recipe to the transfers of one group, proved against the meaning of its collective; the recipes of all
 collectives of a schedule, and their file."""
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 @lru_cache(maxsize=256)
 def lower(kind: CollectiveKind, recipe: Recipe) -> Lowered:
-    """The transfers of a collective. Raises InputError where the algorithm does not carry the kind, or the recipe does
-    not hold together."""
+    """Return the transfers of a collective. Raises InputError if the algorithm does not carry the kind, the recipe is
+    inconsistent, or there are too many transfers."""
     if text := recipe.fault():
         raise InputError(f"recipe {recipe.algorithm}: {text}")
     by = algorithm(recipe.algorithm)
@@ -44,7 +44,7 @@ def lower(kind: CollectiveKind, recipe: Recipe) -> Lowered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoweredSchedule:
-    """How the collectives of one schedule are carried.
+    """Recipes of the collectives of one schedule.
 
     `digest` is the schedule's. `recipes[i][g]`: the i-th distinct collective of the schedule, in order of appearance,
     and its g-th group, as `schedule.mesh.groups(op.axes)` numbers them.
@@ -58,23 +58,23 @@ class LoweredSchedule:
 
 
 def prove(lowered: Lowered) -> list[str]:
-    """What is wrong with a lowered collective, in words; nothing where it does exactly what its kind means.
+    """Return the errors of a lowered collective, in words; empty if it does exactly what its kind means.
 
-    A place in a line is empty or holds a sum over ranks of one chunk. Keeping the ranks alone would let a right sum of
-    the wrong chunk pass. The transfers run one after the other; that any order allowed by `after` gives the same
-    follows from `after` itself, which orders any two transfers of which one writes what the other reads or writes, but
-    for two additions.
+    A place in a line is empty or holds a sum over ranks of one chunk; tracking the ranks alone would accept a right sum
+    of the wrong chunk. The transfers run one after the other; that any order allowed by `after` gives the same follows
+    from `after` itself, which orders any two transfers of which one writes what the other reads or writes, except for
+    two additions.
     """
     return list(_Proof(lowered).findings())
 
 
 class _Proof(Interpreter[int]):
-    """The content of every chunk of every member's line, by numbers that go on from line to line."""
+    """Content of every chunk of every member's line; the numbers of chunks continue from line to line."""
 
     def __init__(self, lowered: Lowered) -> None:
         super().__init__()
         self.lowered, self.num_chunks = lowered, lowered.num_chunks
-        self.fault = ""  # of the transfer that is being done
+        self.fault = ""  # of the current transfer
         self.width = _widths(lowered)
         for member in range(lowered.size):
             self.held.update(
@@ -82,7 +82,7 @@ class _Proof(Interpreter[int]):
             )
 
     def findings(self) -> Iterator[str]:
-        """Run the transfers, and compare what members end with with what the kind means."""
+        """Run the transfers, compare the members' outputs with the meaning of the kind, and yield the errors."""
         for number, transfer in enumerate(self.lowered.transfers):
             if text := self._misfit(transfer) or self._move(transfer):
                 yield f"transfer {number} ({_transfer_text(transfer)}) {text}"
@@ -117,7 +117,7 @@ class _Proof(Interpreter[int]):
         return None
 
     def _move(self, t: Transfer) -> str:
-        """Do the transfer, as far as it makes sense; its first fault."""
+        """Run the transfer, as far as it makes sense; return its first fault."""
         self.fault = ""
         sources = self._places(t.src, range(t.chunk, t.chunk + t.count))
         targets = self._places(t.dst, range(t.to, t.to + t.count))
@@ -129,7 +129,8 @@ class _Proof(Interpreter[int]):
 
 
 def _widths(lowered: Lowered) -> list[int]:
-    """A number per place of the line; places with the same number are equally wide for every number of elements."""
+    """Return a number per place of the line; places with the same number have the same width for any number of
+    elements."""
     if lowered.kind == "all_reduce":
         widths = list(range(lowered.num_message_chunks))
     else:
@@ -171,7 +172,7 @@ def save_lowered(lowered: LoweredSchedule, path: Path) -> None:
 
 
 def load_lowered(path: Path) -> LoweredSchedule:
-    """The lowered schedule of a file; raises InputError with the file and the place in it."""
+    """Return the lowered schedule of a file; raises InputError with the file and the place in it."""
     where, what = str(path), "lowered schedule"
     form = typed(headed(read_json(path, what), what, FORMAT, VERSION, where), _File, where)
     for number, recipe in enumerate(form.recipes):
@@ -187,7 +188,8 @@ def load_lowered(path: Path) -> LoweredSchedule:
 
 
 def to_json(lowered: LoweredSchedule) -> str:
-    """Canonical: keys sorted; every recipe once, in the order in which the collectives' groups first use it."""
+    """Return canonical JSON: keys sorted; every recipe once, in the order in which the collectives' groups first use
+    it."""
     number: dict[Recipe, int] = {}
     collectives = [[number.setdefault(recipe, len(number)) for recipe in groups] for groups in lowered.recipes]
     recipes = [asdict(recipe) for recipe in number]

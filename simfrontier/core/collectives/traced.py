@@ -1,5 +1,5 @@
-"""What calls say of themselves in a trace of PyTorch's profiler: Kineto's keys, and under a key of our own what only a
-schedule knows."""
+"""Events of calls in a trace of PyTorch's profiler: Kineto's keys, and a key of our own for the data that only a
+schedule has."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from simfrontier.core.trace import kineto
 
 
 class TracedCall(NamedTuple):
-    """The name of a call's kernel, what its event says in `args` beside its group, the axes of its groups, and its
-    communicator."""
+    """Name of a call's kernel, `args` of its event except for its group, axes of its groups, and its communicator."""
 
     kernel: str
     args: dict[str, Any]
@@ -22,7 +21,7 @@ class TracedCall(NamedTuple):
 
 
 def traced_call(op: Collective | Exchange, schedule: Schedule, at: tuple[str, int] | None) -> TracedCall:
-    """What a call says on ranks that run their program at that place."""
+    """Return the traced form of a call on ranks that run their program at the place `at`."""
     if isinstance(op, Collective):
         return _collective(op, schedule)
     return _exchange(op, schedule, at)
@@ -50,7 +49,8 @@ def _collective(op: Collective, schedule: Schedule) -> TracedCall:
 
 
 def _coded(op: Collective, schedule: Schedule) -> dict[str, Any]:
-    """Elements of the tensors that the call moves, whole, as its codec is given them, and the type of the first."""
+    """Return the elements of the whole tensors that the call moves, as its codec gets them, and the dtype of the
+    first."""
     tensors = [schedule.tensors[ref.name] for ref in (op.dst if op.kind == "all_gather" else op.src)]
     share = [1 if op.piece is None else op.piece.share_of(tensor) for tensor in tensors]
     elements = [tensor.local_elements(schedule.mesh) // parts for tensor, parts in zip(tensors, share, strict=True)]

@@ -1,7 +1,8 @@
-"""Lowered collectives: explicit transfers with both ends, and what becomes of what arrives; they know no sizes.
+"""Lowered collectives: explicit transfers, each with both ends and whether it overwrites or adds; they know no sizes.
 
-A recipe says by which algorithm a group carries a collective, in which orders, in how many slices; of it the algorithm
-makes the transfers (`lower`)."""
+A recipe names the algorithm by which a group carries a collective, the orders of its members and the number of slices;
+the algorithm turns it into transfers (`lower`).
+"""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ TRANSFERS: Final = Limit(most=1_000_000, what="transfers")  # 300 bytes each; a 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a collective of `size` ranks makes of a message of `num_chunks` chunks.
+    """Effect of a collective of `size` ranks on a message of `num_chunks` chunks.
 
-    But for an all-reduce the message is `size` equal pieces, one after the other.
+    Except for an all-reduce the message is `size` equal pieces, one after the other.
     """
 
     kind: CollectiveKind
@@ -31,19 +32,19 @@ class Meaning:
     num_chunks: int
 
     def input(self, rank: int) -> range:
-        """The part of a message that a rank's input is: its piece in an all-gather, else all."""
+        """Return the part of a message that is a rank's input: its piece in an all-gather, else all."""
         return self._piece(rank) if self.kind == "all_gather" else range(self.num_chunks)
 
     def output(self, rank: int) -> range:
-        """The part of a message that a rank's output is: its piece in a reduce-scatter, else all."""
+        """Return the part of a message that is a rank's output: its piece in a reduce-scatter, else all."""
         return self._piece(rank) if self.kind == "reduce_scatter" else range(self.num_chunks)
 
     def before(self, rank: int) -> Iterator[ChunkSum]:
-        """The chunks of a rank's input."""
+        """Yield the contents of the chunks of a rank's input."""
         return (ChunkSum(chunk, 1 << rank) for chunk in self.input(rank))
 
     def after(self, rank: int) -> Iterator[ChunkSum]:
-        """The chunks of a rank's output."""
+        """Yield the contents of the chunks of a rank's output."""
         match self.kind:
             case "all_gather":
                 return (ChunkSum(chunk, 1 << owner) for owner in range(self.size) for chunk in self._piece(owner))
@@ -59,10 +60,11 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """`count` chunks from `chunk` on of member `src`'s line go to the chunks from `to` on of member `dst`'s line.
+    """Transfer of `count` chunks from `chunk` on of member `src`'s line to the chunks from `to` on of member `dst`'s
+    line.
 
-    They take the place of what is there, or are added to it (`add`). src == dst is a copy within a member. `channel`
-    numbers the ring, tree or stage that the transfer belongs to.
+    They replace the chunks there, or are added to them (`add`). src == dst is a copy within a member. `channel` numbers
+    the ring, tree or stage that the transfer belongs to.
     """
 
     src: int
@@ -76,7 +78,7 @@ class Transfer:
 
 @dataclass(frozen=True, kw_only=True)
 class Lowered:
-    """What the members of a group do in one message of a collective.
+    """Transfers between the members of a group for one message of a collective.
 
     Every member has a line of `num_chunks` chunks. The first `size * parts` are the message, of which piece m is the
     `parts` chunks from m * parts on:
@@ -87,9 +89,9 @@ class Lowered:
     all_to_all      members begin with all pieces; the result is as many chunks more, after the message's: its piece s
                     ends as piece m of member s's message, on member m
 
-    Chunks beyond are room for what is on its way; `like[i]` is the message's chunk that the i-th of them is as large
-    as. What was not said to be kept may be gone at the end: the message, the other pieces of a reduce-scatter.
-    `transfers` stand in an order in which they may run one after the other; `after` says what each really waits for.
+    Chunks beyond are staging room; `like[i]` is the message's chunk that has the size of the i-th of them. Other
+    contents may be lost at the end: the message, the other pieces of a reduce-scatter. `transfers` are in an order in
+    which they may run one after the other; `after` has the actual dependencies of each.
     """
 
     kind: CollectiveKind
@@ -105,20 +107,20 @@ class Lowered:
 
     @property
     def meaning(self) -> Meaning:
-        """What the collective does."""
+        """Effect of the collective."""
         return Meaning(self.kind, self.size, self.num_message_chunks)
 
     @property
     def result_chunk(self) -> int:
-        """The chunk at which the result begins."""
+        """First chunk of the result."""
         return self.num_message_chunks if self.kind == "all_to_all" else 0
 
     def input(self, member: int) -> range:
-        """The chunks of a member's line that are its input."""
+        """Return the chunks of a member's line that are its input."""
         return self.meaning.input(member)
 
     def output(self, member: int) -> range:
-        """The chunks of a member's line that are its output."""
+        """Return the chunks of a member's line that are its output."""
         chunks = self.meaning.output(member)
         return range(chunks.start + self.result_chunk, chunks.stop + self.result_chunk)
 
@@ -128,11 +130,11 @@ class Lowered:
 
     @cached_property
     def after(self) -> tuple[tuple[int, ...], ...]:
-        """Per transfer, the earlier ones that must have arrived before it may start: those that wrote what it reads,
-        and those that wrote or read what it writes; none that one of the others waits for anyway.
+        """For each transfer the earlier ones that must have arrived before it may start: those that wrote what it
+        reads, and those that wrote or read what it writes, except for those that one of the others waits for anyway.
 
-        Additions to the same place do not wait for each other. Who adds floating-point numbers takes them in the order
-        of the list as they arrive, so that sums come out the same every time.
+        Additions to the same place do not wait for each other. An executor adds floating-point numbers in the order of
+        the list as they arrive, so that sums are reproducible.
         """
         block, num_blocks = self._blocks()
         lines = [[_Place() for _ in range(num_blocks)] for _ in range(self.size)]
@@ -150,20 +152,22 @@ class Lowered:
         return tuple(out)
 
     def _blocks(self) -> tuple[dict[int, int], int]:
-        """Where a transfer begins or ends a block begins; per such chunk the block's number, and how many there are.
+        """Return the block number of each chunk at which a transfer begins or ends, where a block begins; and the
+        number of blocks.
 
-        Chunks that always move together count as one block, so that `after` does not depend on how many they are."""
+        Chunks that always move together count as one block, so that `after` does not depend on their number.
+        """
         ends = {0, self.num_chunks}
         for transfer in self.transfers:
             ends |= {transfer.chunk, transfer.chunk + transfer.count, transfer.to, transfer.to + transfer.count}
         return {chunk: number for number, chunk in enumerate(sorted(ends))}, len(ends) - 1
 
     def offsets(self, elements: int) -> list[int]:
-        """Where each chunk of a line begins, and after the last where the line ends, in elements.
+        """Return the start of each chunk of a line and, last, the end of the line, in elements.
 
         `elements`: of one piece; for an all-reduce of the whole message. Pieces, and the parts of a piece, are as even
-        as can be: of e elements in p parts the first e mod p hold one more. A piece with less than `least_elements` for
-        every part has fewer parts; the chunks that are left over are empty.
+        as possible: of e elements in p parts the first e mod p hold one more. A piece with fewer than `least_elements`
+        for every part has fewer parts; the remaining chunks are empty.
         """
         pieces = _even(elements, self.size) if self.kind == "all_reduce" else [elements] * self.size
         widths = [width for piece in pieces for width in self._parted(piece)]
@@ -180,25 +184,25 @@ class Lowered:
 
 
 class _Place:
-    """What has been done with one block of a line, by the numbers of the transfers."""
+    """Writes and reads of one block of a line, by the numbers of the transfers."""
 
     __slots__ = ("base", "readers", "writers")
 
     def __init__(self) -> None:
-        self.base: list[int] = []  # what every further addition waits for
-        self.writers: list[int] = []  # what made the place what it is, beyond that
-        self.readers: list[int] = []  # who has read that
+        self.base: list[int] = []  # transfers that every further addition waits for
+        self.writers: list[int] = []  # transfers that wrote the content, after those
+        self.readers: list[int] = []  # transfers that have read it
 
     def replaced(self, index: int) -> list[int]:
-        """Note that a transfer overwrites the place; what it waits for."""
+        """Record that a transfer overwrites the place; return the transfers that it waits for."""
         waits = self.readers or self.writers
         self.base = self.writers = [index]
         self.readers = []
         return waits
 
     def added(self, index: int) -> list[int]:
-        """Note that a transfer adds to the place; what it waits for."""
-        if self.readers:  # who read the place waited for all that had been added
+        """Record that a transfer adds to the place; return the transfers that it waits for."""
+        if self.readers:  # readers have waited for all additions so far
             self.base, self.writers, self.readers = self.readers, [index], []
         elif self.writers is self.base:
             self.writers = [index]
@@ -217,15 +221,14 @@ def _even(elements: int, parts: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How one group carries a collective.
+    """Choices by which one group carries a collective.
 
-    algorithm  by name, one of `collectives.algorithms`
+    algorithm  name, one of `collectives.algorithms`
     orders     per channel the members (numbered 0 to n-1 in the group's order), node after node, so that each node's
                members are `per_node` neighbours in the list; rings close it
-    per_node   members on each node; n where the group is on one
-    slices     how many parts a channel cuts its chunks into, so that parts follow one another
-    least_elements  a message's piece is only cut into as many parts as keep this many elements: small messages go on
-               fewer channels
+    per_node   members on each node; n if the group is on one
+    slices     number of successive parts into which a channel cuts its chunks
+    least_elements  minimum number of elements of a part of a message's piece: small messages use fewer channels
     """
 
     algorithm: Annotated[str, Names(*ALGORITHMS)]
@@ -244,11 +247,11 @@ class Recipe:
 
     @property
     def parts(self) -> int:
-        """Parts that a member's piece of the message is cut into: slices of all channels."""
+        """Number of parts into which a member's piece of the message is cut: slices of all channels."""
         return len(self.orders) * self.slices
 
     def fault(self) -> str | None:
-        """What does not hold together in it, if anything: got, and what is allowed."""
+        """Return the first inconsistency of the recipe (got, and what is allowed), or None."""
         members = list(range(self.size)) if self.orders else []
         if not members or any(sorted(order) != members for order in self.orders):
             return "orders: allowed: one or more, each of all members"
@@ -264,7 +267,8 @@ class Recipe:
 
 
 def mirrored(transfers: Sequence[Transfer], add: bool) -> list[Transfer]:
-    """The transfers run backwards: of a gather that copies, the reduction that adds; of a reduction, the gather.
+    """Return the transfers run backwards: for a gather that copies, the reduction that adds; for a reduction, the
+    gather.
 
     A gather brings each piece from its member to every other one exactly once, along a tree; backwards along that tree
     every contribution reaches the piece's member exactly once.
@@ -273,13 +277,13 @@ def mirrored(transfers: Sequence[Transfer], add: bool) -> list[Transfer]:
 
 
 def in_time(timed: Iterable[tuple[int, Transfer]]) -> tuple[Transfer, ...]:
-    """The transfers by their stage; those of one stage in the order given."""
+    """Return the transfers by their stage; those of one stage in the order of `timed`."""
     return tuple(transfer for _, transfer in sorted(timed, key=lambda entry: entry[0]))
 
 
 def cut(pairs: Sequence[tuple[int, int]], slices: int) -> list[list[tuple[int, int, int]]]:
-    """Chunks to move, as (from, to), in up to `slices` even parts one after the other; each part as runs of neighbours
-    (from, to, count)."""
+    """Return the chunks to move, as (from, to), in up to `slices` even successive parts; each part as runs of
+    neighbours (from, to, count)."""
     slices = min(slices, len(pairs))
     each, more = divmod(len(pairs), slices)
     out, begin = [], 0

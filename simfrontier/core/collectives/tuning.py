@@ -1,7 +1,7 @@
-"""Which algorithm and protocol RCCL and NCCL take: the smallest time by their own prediction, right or wrong.
+"""Choice of algorithm and protocol by RCCL and NCCL: the smallest time by their own prediction, right or wrong.
 
 Sources: ROCm/rccl and NVIDIA/nccl, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime). The libraries decide
-by these formulas, so they say when a call changes its protocol; how long it then takes they do not say well.
+by these formulas, so the formulas predict when a call changes its protocol; they do not predict its time well.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ WAYS: Final[Mapping[Way, tuple[str, Protocol]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlgorithmTuning(HopTimes):
-    """What a library assumes of one algorithm and protocol when it chooses: start-up times, the part of the bus's rate
-    that it reaches on at most two nodes and on more (None: the same), and a cap on that rate likewise."""
+    """Assumptions of a library about one algorithm and protocol when it chooses: start-up times, the share of the bus's
+    rate that it reaches on at most two nodes and on more (None: the same), and likewise a cap on that rate."""
 
     rate_share: Annotated[Positive, SOURCED]
     rate_share_more_nodes: Annotated[Positive, SOURCED] | None = None
@@ -37,7 +37,7 @@ class AlgorithmTuning(HopTimes):
     cap_more_nodes_bytes_per_s: Annotated[Positive, SOURCED] | None = None
 
     def bytes_per_s(self, bus_bytes_per_s: float, num_nodes: int) -> float:
-        """Its rate in a group on so many nodes."""
+        """Return the assumed rate, in bytes/s, in a group on `num_nodes` nodes."""
         share, cap = self.rate_share, self.cap_bytes_per_s
         if num_nodes > 2:
             share = share if self.rate_share_more_nodes is None else self.rate_share_more_nodes
@@ -58,7 +58,7 @@ class Corrections:
 class TuningModel:
     """The tuning model of a library.
 
-    `bus_bytes_per_s`: what all channels of a device carry. `host_hop_s`: the least a hop inside a node costs in a ring
+    `bus_bytes_per_s`: rate of all channels of a device. `host_hop_s`: the least a hop inside a node costs in a ring
     over several nodes, with Simple `simple_host_factor` times as much. `all_reduce_turns`: edges between nodes that a
     ring all-reduce of k nodes counts as 2 (k - all_reduce_turns). `all_reduce_factor`: by which the latency of a Simple
     ring all-reduce over several nodes is multiplied. `simple_weight`: by which all latencies of Simple rings are
@@ -77,7 +77,7 @@ class TuningModel:
     corrections: Mapping[Annotated[Way, Names(*WAYS)], Corrections] = field(default_factory=dict)
 
     def takes_ll(self, algorithm: str, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> bool:
-        """Whether a ring or a tree goes by the LL protocol, not by the Simple one."""
+        """Return whether a ring or a tree uses the LL protocol rather than Simple."""
         simple, low = (way for way, (name, _) in WAYS.items() if name == algorithm)
         if low not in self.ways:
             return False
@@ -88,18 +88,19 @@ class TuningModel:
         return low_s < simple_s
 
     def takes_tree(self, message_bytes: float, group: GroupShape) -> bool:
-        """Whether an all-reduce goes by tree."""
+        """Return whether an all-reduce goes by tree."""
         if group.num_nodes == 1 and self.one_node_block_bytes is not None:
             return False
         return self._least_s(TREE, message_bytes, group) < self._least_s(RING, message_bytes, group)
 
     def _least_s(self, algorithm: str, message_bytes: float, group: GroupShape) -> float:
-        """Predicted time of an all-reduce by the faster protocol of an algorithm; endless where there is none."""
+        """Return the predicted time of an all-reduce by the faster protocol of an algorithm; infinite if there is
+        none."""
         ways = [way for way, (name, _) in WAYS.items() if name == algorithm and way in self.ways]
         return reduce(minimum, [self.predicted_s(way, "all_reduce", message_bytes, group) for way in ways], math.inf)
 
     def predicted_s(self, way: Way, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> float:
-        """latency + S / bandwidth, as the library predicts it."""
+        """Return latency + S / bandwidth, in seconds, as the library predicts it."""
         tuned, several = self.ways[way], group.num_nodes > 1
         rate = tuned.bytes_per_s(self.bus_bytes_per_s, group.num_nodes)
         if several and way in self.corrections:
@@ -131,5 +132,5 @@ class TuningModel:
 
 
 def _index(message_bytes: float, num: int) -> int:
-    """floor(log2(S / 64)), within the table."""
+    """Return floor(log2(S / 64)), clamped to the table."""
     return min(max(int(math.log2(max(message_bytes, 64.0) / 64.0)), 0), num - 1)

@@ -1,4 +1,5 @@
-"""Algorithms of collectives, a file of each sort: transfers, loads on links, latency, and what a rank sends."""
+"""Collective algorithms, one module per family: transfers, loads on links, latency, and the volume that a rank
+sends."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _MODULES: Final[Mapping[str, str]] = {RING_TWICE: RING}  # of those that are not
 
 @cache
 def algorithm(name: str) -> Algorithm:
-    """The algorithm of that name. Raises InputError where there is none."""
+    """Return the algorithm of that name. Raises InputError if there is none."""
     if name not in ALGORITHMS:
         raise InputError(f"algorithm {name!r}: {nearest(name, ALGORITHMS)}")
     known: tuple[Algorithm, ...] = import_module(f"{__name__}.{_MODULES.get(name, name)}").ALGORITHMS
@@ -27,15 +28,16 @@ def algorithm(name: str) -> Algorithm:
 
 
 def all_algorithms() -> tuple[Algorithm, ...]:
-    """All algorithms, in the order of their list."""
+    """Return all algorithms, in the order of `ALGORITHMS`."""
     return tuple(map(algorithm, ALGORITHMS))
 
 
 def in_libraries(kind: CollectiveKind) -> tuple[str, ...]:
-    """Names of the algorithms that a library's file may list for a kind of call in its table `algorithms`."""
+    """Return the names of the algorithms that a library's file may list for a kind of call in its table
+    `algorithms`."""
     return tuple(each.name for each in all_algorithms() if kind in each.in_libraries and each.said_in == "algorithms")
 
 
 def in_plans() -> tuple[str, ...]:
-    """Names of the algorithms that a plan may ask for."""
+    """Return the names of the algorithms that a plan may request."""
     return tuple(each.name for each in all_algorithms() if each.in_plans)

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Direct(Algorithm):
-    """A message from every member to every other one."""
+    """Direct messages: one from every member to every other."""
 
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
-        """As many messages of a member at once as there are channels."""
+        """Return the start-up times, with as many messages of a member in flight as there are channels."""
         near = group.size // group.num_nodes - 1
         far = group.size - 1 - near
         rounds_near, rounds_far = -(-near // library.num_channels), -(-far // library.num_channels)
@@ -69,7 +69,7 @@ class Direct(Algorithm):
         return "ranks"
 
     def channels(self, orders: list[tuple[list[int], ...]]) -> list[tuple[int, ...]]:
-        """One order, which deals the nodes' members out in turn: a member sends to those that follow it, so that
+        """Return one order, which takes the nodes' members in turn: a member sends to those that follow it, so that
         neighbours do not all begin with the same NIC (assumed)."""
         return [tuple(member for seat in zip(*orders[0], strict=True) for member in seat)]
 
@@ -78,7 +78,8 @@ class Direct(Algorithm):
 
 
 def direct(kind: CollectiveKind, recipe: Recipe) -> Lowered:
-    """Nobody is sent to by all at once. What arrives to be added is added in the order of the sources' places.
+    """Return the transfers of a call, staggered so that members do not all send to the same one. Contributions to a sum
+    are added in the order of the sources' places.
 
     All-reduce: a reduce-scatter, then an all-gather; a slice is gathered while the next ones are reduced.
     """
@@ -105,7 +106,7 @@ def direct(kind: CollectiveKind, recipe: Recipe) -> Lowered:
 
 
 def _across(size: int, parts: int, part: int, source: int, target: int, channel: int) -> Transfer:
-    """A part of the piece for `target`, to where the result has the piece of `source`."""
+    """Return the transfer of a part of the piece for `target`, to the place of the piece of `source` in the result."""
     return Transfer(source, target, target * parts + part, (size + source) * parts + part, 1, False, channel)
 
 
@@ -114,14 +115,14 @@ def _staggered(size: int) -> list[tuple[int, int]]:
 
 
 def _by_source(size: int) -> list[tuple[int, int]]:
-    """Every (source, target) pair, each source's targets from the place behind it on, each target's sources ascending:
-    first the messages to later places, then those to earlier ones."""
+    """Return every (source, target) pair, each source's targets from the place behind it on, each target's sources
+    ascending: first the messages to later places, then those to earlier ones."""
     pairs = [(source, target) for source in range(size) for target in range(size) if source != target]
     return sorted(pairs, key=lambda pair: (pair[0] > pair[1], sum(pair)))
 
 
 def direct_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
-    """All-to-all by direct messages: every member sends volume/(n-1) to each other one, from its NIC to the peer's.
+    """Return the loads of direct messages: each member sends volume/(n-1) to each other one, NIC to NIC.
 
     Counted, never enumerated: a template for the pairs of a node, the rest in sums per member and per group of nodes
     between which pools lie.
@@ -149,7 +150,8 @@ def _template(machine: Machine, mask: int, size: int) -> Template:
 
 
 def _all_pairs(fabric: Fabric, at: GroupLayout) -> tuple[Ints, Ints, Floats] | None:
-    """Pool loads where each member sends 1/(size-1) to each other: by the numbers of members per group of nodes."""
+    """Return the pool loads if each member sends 1/(size-1) to every other, from the numbers of members per group of
+    nodes."""
     num_groups = fabric.pools.num_groups
     if not num_groups:
         return None

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halving(Algorithm):
-    """Exchanges in pairs, each of half of what the one before it moved."""
+    """Recursive halving: exchanges in pairs, each of half as many bytes as the one before."""
 
     def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
         return 2 * self.rounds(kind) * recipe.size * recipe.parts * max(1, (recipe.size - 1).bit_length())
 
     def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
-        """Round after round: S/2 goes to the neighbour, S/4 two ranks further, S/8 four ranks further and so on."""
+        """Return the sum over all rounds: S/2 goes to the neighbour, S/4 two ranks further, S/8 four ranks further and
+        so on."""
         rounds = calls.split(self.name, pairs_of_rounds)
         times = (
             pairs.seconds_by(DIRECT, library, "all_to_all", message_bytes / 2**number)
@@ -45,7 +46,7 @@ class Halving(Algorithm):
 
 
 def pairs_of_rounds(fabric: Fabric, groups: NDArray[np.integer]) -> list[NDArray[np.integer]]:
-    """The pairs that exchange in each round. Raises InputError where ranks are left over."""
+    """Return the pairs that exchange in each round. Raises InputError if the group size is no power of two."""
     size = groups.shape[1]
     out: list[NDArray[np.integer]] = []
     for number in range(num_rounds(size)):
@@ -56,15 +57,15 @@ def pairs_of_rounds(fabric: Fabric, groups: NDArray[np.integer]) -> list[NDArray
 
 
 def num_rounds(size: int) -> int:
-    """Rounds of groups of that size. Raises InputError where ranks are left over."""
+    """Return the number of rounds of groups of that size. Raises InputError if it is no power of two."""
     if size.bit_count() != 1:
         raise InputError(f"recursive halving: got groups of {size} devices, allowed: powers of two")
     return size.bit_length() - 1
 
 
 def round_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float], number: int) -> Pattern:
-    """What one round loads, of groups with one rank on each of 2^m nodes: with the node 2^number further on, or as far
-    back, each exchanges all of the volume."""
+    """Return the loads of one round of groups with one rank on each of 2^m nodes: each exchanges all of the volume with
+    the node 2^number before or after its own."""
     at = lay_out(fabric, groups)
     assert at.size == len(at.group) // at.num_groups, "one rank on each node"
     partner = np.arange(len(at.group)) - at.order + (at.order ^ 2**number)
@@ -74,13 +75,13 @@ def round_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str
 
 
 def halving(kind: CollectiveKind, recipe: Recipe) -> Lowered:
-    """Reduce-scatter: the places of the order are split in two halves, the first larger by one at most. Every member
-    sends what belongs to the other half's members to its partner there; then each half goes on by itself. All-gather:
-    the same backwards. All-reduce: the one after the other, in place.
+    """Return the transfers of a call. Reduce-scatter: the places of the order are split into two halves, the first
+    larger by at most one. Every member sends the pieces of the other half's members to its partner there; then each
+    half continues by itself. All-gather: the reverse. All-reduce: one after the other, in place.
 
-    Where a half has one member more, that one shares the last partner of the other half: it has nothing coming from
-    there, and its contributions are in. So every contribution to a piece moves exactly once in each round in which its
-    holder and the piece are parted, for any n; with a power of two it is the textbook's algorithm.
+    Where a half has one more member, that member shares the last partner of the other half: it sends its contributions
+    there and receives nothing back. So every contribution to a piece moves exactly once in each round in which its
+    holder and the piece are separated, for any n; with a power of two this is the textbook algorithm.
     """
     reduces = _reduce_scatter(recipe, whole=kind == "all_reduce")
     transfers: list[Transfer] = []
@@ -92,7 +93,8 @@ def halving(kind: CollectiveKind, recipe: Recipe) -> Lowered:
 
 
 def _reduce_scatter(recipe: Recipe, whole: bool) -> list[Transfer]:
-    """Round after round; within one, slice after slice, so that what the receiver passes on next comes first."""
+    """Return the transfers round by round; within a round slice by slice, so that data that the receiver forwards next
+    comes first."""
     out: list[Transfer] = []
     for messages in _rounds(recipe.size):
         sliced: list[list[Transfer]] = [[] for _ in range(recipe.slices)]
@@ -108,8 +110,8 @@ def _reduce_scatter(recipe: Recipe, whole: bool) -> list[Transfer]:
 
 
 def _chunks(recipe: Recipe, channel: int, place: int, whole: bool) -> range:
-    """The chunks of a place's piece that a channel carries. In an all-reduce (`whole`) pieces belong to nobody, and a
-    channel's lie side by side, so that its messages are in one run."""
+    """Return the chunks of a place's piece that a channel carries. In an all-reduce (`whole`) no member owns a piece,
+    and a channel's chunks are contiguous, so that each of its messages is one run."""
     if whole:
         first = (channel * recipe.size + place) * recipe.slices
     else:
@@ -118,7 +120,8 @@ def _chunks(recipe: Recipe, channel: int, place: int, whole: bool) -> range:
 
 
 def _rounds(size: int) -> list[list[tuple[int, int, int, int]]]:
-    """Per round the messages (source, target, begin, end), all as places: the pieces from begin to end go."""
+    """Return for each round the messages (source, target, begin, end), all as places: the pieces from begin to end are
+    sent."""
     out: list[list[tuple[int, int, int, int]]] = []
     ranges = [(0, size)]
     while any(end - begin > 1 for begin, end in ranges):
@@ -141,7 +144,8 @@ def _middle(begin: int, end: int) -> int:
 
 
 def _parting(holder: int, place: int, begin: int, end: int) -> int:
-    """In how many rounds from now on a piece leaves its holder, both within begin to end; its own goes last."""
+    """Return the number of rounds from now until a piece leaves its holder, both within begin to end; its own goes
+    last."""
     rounds = 0
     while end - begin > 1:
         middle = _middle(begin, end)

@@ -40,8 +40,8 @@ GATHERS_AND_SUMS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring(Algorithm):
-    """All-gather: piece m travels n - 1 hops from member m on. Reduce-scatter: it sets out one hop behind member m and
-    gathers a contribution at every hop, to end there. All-reduce: the one after the other, in place."""
+    """Ring algorithm. All-gather: piece m travels n - 1 hops from member m on. Reduce-scatter: it starts at the member
+    after m, gathers a contribution at every hop and ends at m. All-reduce: one after the other, in place."""
 
     twice: bool = False  # a reduce-scatter by an all-reduce of the whole message, of which a rank keeps its part
 
@@ -57,7 +57,7 @@ class Ring(Algorithm):
     def step(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> RingStep:
-        """One step with a message of S bytes, by the protocol that the library takes."""
+        """Return one step with a message of S bytes, by the protocol that the library uses."""
         rounds, block = self.rounds(kind), message_bytes / group.size
         simple = simple_step(library.ring, block, group, bytes_per_s)
         if library.ring_ll is None:
@@ -79,8 +79,8 @@ class Ring(Algorithm):
         bytes_per_s: float,
         num_orders: int,
     ) -> StepLaw:
-        """Alone, a ring's slowest block then takes what `latency_s` and the volume say: see
-        `GroupShape.ring_crossed_s`."""
+        """Return the law of single messages under which a ring's slowest block, alone, takes `latency_s` plus the time
+        of the volume: see `GroupShape.ring_crossed_s`."""
         step = self.step(library, kind, message_bytes, group, bytes_per_s)
         block = message_bytes / group.size
         rest_s = block / bytes_per_s - step.share * block / step.bytes_per_s
@@ -106,7 +106,7 @@ class Ring(Algorithm):
         return {**library.shares, **library.ring_shares}
 
     def lacks(self, library: Library, kind: CollectiveKind) -> str:
-        """A library none of whose calls goes by rings has a law of them in its file that nobody measured."""
+        """Return "rings" for a library without calls by rings: the ring law in its file was never measured."""
         level = library if library.two_level is None else library.two_level.library_inside
         return "" if any(RING in names for names in level.choices.values()) else "rings"
 
@@ -121,8 +121,8 @@ class Ring(Algorithm):
 
 
 def ring(kind: CollectiveKind, recipe: Recipe, *, twice: bool = False) -> Lowered:
-    """The transfers of a call; `twice`: a reduce-scatter by those of an all-reduce, after which every member has more
-    than it needs."""
+    """Return the transfers of a call; `twice`: a reduce-scatter by those of an all-reduce, after which every member has
+    more than it needs."""
     transfers: list[Transfer] = []
     if kind in ("reduce_scatter", "all_reduce"):
         transfers += _around(recipe, first=-1, add=True)
@@ -132,7 +132,8 @@ def ring(kind: CollectiveKind, recipe: Recipe, *, twice: bool = False) -> Lowere
 
 
 def _around(recipe: Recipe, first: int, add: bool) -> list[Transfer]:
-    """Step s: the member at place p sends the piece of the member at place p + first - s to the next place."""
+    """Return the transfers around the ring; in step s the member at place p sends the piece of the member at place p +
+    first - s to the next place."""
     size, parts, out = recipe.size, recipe.parts, []
     for step in range(size - 1):
         for part in range(parts):
@@ -148,7 +149,8 @@ def _around(recipe: Recipe, first: int, add: bool) -> list[Transfer]:
 def ring_loads(
     fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float], ring_order: RingOrder = "links"
 ) -> Pattern:
-    """Rings over [num_groups, size] ranks, in the library's channel orders, members sorted by (node, position).
+    """Return the loads of rings over [num_groups, size] ranks, in the library's channel orders, members sorted by
+    (node, position).
 
     volume: bytes that a rank sends, (n-1)/n of the whole for an all-gather or a reduce-scatter. Every channel carries
     1/num_channels of it. Groups lie within nodes, or all span nodes; then one chain per node is joined to the next.
@@ -165,8 +167,8 @@ def ring_loads(
 
 
 def ring_template(machine: Machine, mask: int, spans_nodes: bool, ring_order: RingOrder = "links") -> Template:
-    """Each channel sends 1/num_channels of the volume over each of its edges on a node; it enters at its order's first
-    member."""
+    """Return the loads on a node: each channel sends 1/num_channels of the volume over each of its edges, and enters at
+    the first member of its order."""
     node, out = machine.node, Template()
     cut = orders(node, mask, spans_nodes, ring_order)
     share = 1.0 / len(cut)

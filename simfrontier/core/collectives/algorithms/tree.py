@@ -49,7 +49,8 @@ Ints = NDArray[np.signedinteger[Any]]
 
 
 def double_tree(order: Ints, num_nodes: Ints) -> tuple[Ints, Ints]:
-    """Parents (-1 for the root) in two binary trees over places 0..num_nodes-1; inner in one is leaf in the other.
+    """Return the parents (-1 for the root) in two binary trees over places 0..num_nodes-1; inner nodes of one
+    are leaves of the other.
 
     First tree: clear the lowest set bit and set the one above it, or only clear it where that leads beyond the end.
     Second tree: the first one mirrored (even number of nodes) or shifted by one (odd).
@@ -72,14 +73,14 @@ MOST_SLICES, MIB = 128, 2**20  # more parts than that change little, and cost ti
 
 
 def _times(library: Library) -> TreeTimes:
-    """What the library's file says of trees."""
+    """Return the tree parameters of the library's file."""
     assert library.tree is not None, "`Library.algorithms` names no tree in a library without one"
     return library.tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree(Algorithm):
-    """Up to the root and down again; the volume is the whole message."""
+    """Reduction up to the root and broadcast down again; the volume is the whole message."""
 
     def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
         return Fraction(1)
@@ -88,7 +89,7 @@ class Tree(Algorithm):
         return 4 * recipe.size * recipe.parts * max(1, (recipe.size - 1).bit_length())
 
     def memory_per_byte(self, kind: CollectiveKind) -> float:
-        """Per byte of the vector it reduces up (3) and copies down (2)."""
+        """Return 5 bytes per byte of the vector: 3 to reduce it up and 2 to copy it down."""
         return 5.0
 
     def latency_s(
@@ -106,7 +107,7 @@ class Tree(Algorithm):
     def least_latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
-        """It is least in between, where it waits for the hops that nothing hides."""
+        """Return the minimum, which lies at a rate in between, where only the hops that nothing hides count."""
         hops, _ = self._hops(library, message_bytes, group, math.inf)
         in_node_s = 2 * (group.size // group.num_nodes - 1) * hops.hop_in_node_s
         return hops.base_s + in_node_s + tree_waits_s(group.tree_depth, hops.hop_between_nodes_s)
@@ -127,10 +128,11 @@ class Tree(Algorithm):
     def _hops(
         self, library: Library, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> tuple[HopTimes, float]:
-        """The hops of the protocol that a tree takes, and the share of its rate that the protocol leaves.
+        """Return the hop times of the protocol that a tree uses, and the share of its rate that the protocol leaves.
 
-        With Simple a hop between nodes is passed when a chunk is there: all channels' chunks, or the whole message if
-        it is smaller, at the tree's rate, and the start-up. Hops inside a node, over faster links, are start-up only.
+        With Simple a hop between nodes takes the start-up and the arrival of a chunk: all channels' chunks, or the
+        whole message if it is smaller, at the tree's rate. Hops inside a node, over faster links, take the start-up
+        only.
         """
         times = _times(library)
         chunk_s = minimum(message_bytes, library.num_channels * times.chunk_bytes) / bytes_per_s
@@ -147,7 +149,7 @@ class Tree(Algorithm):
         return tree_loads(fabric, groups, shares or self.shares_on(library, fabric.machine))
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
-        """A part of what is known of rings inside a node."""
+        """Return the cap of rings inside a node, as far as it is known, times `bandwidth_ratio`."""
         return library.ring_cap(group) * _times(library).bandwidth_ratio
 
     def shares_ratio(self, library: Library) -> float:
@@ -157,9 +159,9 @@ class Tree(Algorithm):
         return "tree" if library.tree is None else ""
 
     def slices(self, library: Library, channel_bytes: float, num_nodes: int) -> int:
-        """A pipeline with an overhead for every part is fastest with a number of parts that grows as the square root of
-        the bytes: here from its `slices` for 1 MiB on, in whole rounds of `in_flight`, up to about 128; over several
-        nodes of `least_slice_bytes` at least, so that those in flight fill the links while hops are started up."""
+        """Return the number of slices. A pipeline with an overhead per slice is fastest with a number that grows as the
+        square root of the bytes: here `slices` for 1 MiB, in whole rounds of `in_flight`, up to about 128; over several
+        nodes each has at least `least_slice_bytes`, so that those in flight fill the links while hops start up."""
         times = _times(library)
         parts = minimum(MOST_SLICES, times.slices * math.sqrt(channel_bytes / MIB))
         if num_nodes > 1:
@@ -175,10 +177,11 @@ class Tree(Algorithm):
 
 
 def tree(kind: CollectiveKind, recipe: Recipe) -> Lowered:
-    """The partial sums run from each chain's tail to its head, from the heads up the tree, and the sum back down.
+    """Return the transfers of an all-reduce: the partial sums run from each chain's tail to its head, from the heads up
+    the tree, and the sum back down.
 
-    Every channel carries an even share of the message, half of it on each tree (all of it on the chain where the group
-    is on one node), slice after slice: slice k is k stages behind the first, and goes down while later ones come up.
+    Every channel carries an even share of the message, half of it on each tree (all of it on the chain if the group is
+    on one node), slice by slice: slice k is k stages behind the first, and goes down while later ones come up.
     """
     shapes = _parents(recipe)
     parts = len(recipe.orders) * len(shapes) * recipe.slices
@@ -198,7 +201,7 @@ def tree(kind: CollectiveKind, recipe: Recipe) -> Lowered:
 
 
 def _parents(recipe: Recipe) -> list[list[int]]:
-    """The parent's place for each place of an order (-1 for the root), in one tree or two."""
+    """Return the parent's place for each place of an order (-1 for the root), in one tree or two."""
     each, nodes = recipe.per_node, recipe.num_nodes
     above_nodes = [np.array([-1])]
     if nodes > 1:
@@ -210,7 +213,7 @@ def _parents(recipe: Recipe) -> list[list[int]]:
 
 
 def _depth(parents: list[int]) -> list[int]:
-    """Edges from each place to the root."""
+    """Return the number of edges from each place to the root."""
     out = []
     for place in range(len(parents)):
         edges, at = 0, place
@@ -221,7 +224,7 @@ def _depth(parents: list[int]) -> list[int]:
 
 
 def _height(parents: list[int]) -> list[int]:
-    """Edges on the longest way from each place down to a leaf."""
+    """Return the number of edges on the longest path from each place down to a leaf."""
     depth = _depth(parents)
     out = [0] * len(parents)
     for place in sorted(range(len(parents)), key=lambda place: -depth[place]):

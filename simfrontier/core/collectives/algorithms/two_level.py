@@ -1,6 +1,6 @@
 """Two levels, as in PCCL (arXiv 2504.18658): between the members with the same place on each node, and inside nodes.
 
-How fast both calls are, and what they load; their transfers are in `two_level_transfers`."""
+Times and loads of both calls; their transfers are in `two_level_transfers`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from simfrontier.core.program import RING, TWO_LEVEL, CollectiveKind
 if TYPE_CHECKING:
     from simfrontier.core.collectives.library import Library, TwoLevel
 
-PAIR = GroupShape(size=2, num_nodes=2, num_packages=2)  # of ranks that exchange in a round
+PAIR = GroupShape(size=2, num_nodes=2, num_packages=2)  # two ranks that exchange in a round
 Ranks = NDArray[np.integer]
-Wave = tuple[float, Pattern]  # a share of what a rank sends, and what each byte of it loads
+Wave = tuple[float, Pattern]  # a share of the bytes that a rank sends, and the loads per byte
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InTwoLevels(Algorithm):
-    """Two calls of two libraries, which a library's file names as its levels; they follow one another."""
+    """Two calls of two libraries, one after the other; a library's file names the libraries as its levels."""
 
     def loads(
         self, fabric: Fabric, groups: Ranks, library: Library, shares: Mapping[str, float] | None = None
@@ -39,12 +39,13 @@ class InTwoLevels(Algorithm):
         return two_level_pattern(fabric, groups, library, lambda level: shares or _shares_of_rings(level, fabric))
 
     def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
-        """At the rates of both levels' calls, each alone."""
+        """Return the time of a call, in seconds, at the rates of both levels' calls, each alone."""
         known = self.knowing(library, calls)
         return self.seconds_at(known, kind, message_bytes, calls.shape, self.cap_bytes_per_s(known, calls.shape))
 
     def knowing(self, library: Library, calls: CallsAlone) -> Library:
-        """How fast the calls of both levels are, of rings with what is laid out once for all libraries."""
+        """Return the library with the rates of both levels' calls; rates of rings use a layout common to all
+        libraries."""
         across, within = calls.split(self.name, level_groups)
         between, inside = levels_of(library)
         if two_level_of(library).between_by == RING:
@@ -56,7 +57,7 @@ class InTwoLevels(Algorithm):
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
-        """Time of a call beyond volume / `cap_bytes_per_s`."""
+        """Return the time of a call, in seconds, beyond volume / `cap_bytes_per_s`."""
         if kind == "all_reduce":
             halves: tuple[CollectiveKind, ...] = ("reduce_scatter", "all_gather")
             return sum(self.latency_s(library, half, message_bytes, group, bytes_per_s) for half in halves)
@@ -75,7 +76,7 @@ class InTwoLevels(Algorithm):
         return seconds
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
-        """Bytes that a rank sends over the time of sending them: (n-1)/n over (k-1)/kp / B1 + (p-1)/p / B2."""
+        """Return the bytes that a rank sends over the time to send them: (n-1)/n over (k-1)/kp / B1 + (p-1)/p / B2."""
         rates, (between, inside) = two_level_of(library).rates[group], shapes_of(group)
         between_s = (between.size - 1) / group.size / rates.between
         inside_s = (inside.size - 1) / inside.size / rates.inside
@@ -90,15 +91,15 @@ class InTwoLevels(Algorithm):
 
 
 def shapes_of(group: GroupShape) -> tuple[GroupShape, GroupShape]:
-    """Of the groups between nodes, and inside."""
+    """Return the shapes of the groups between nodes and of those inside nodes."""
     k = group.num_nodes
     between = GroupShape(size=k, num_nodes=k, num_packages=k)
     return between, GroupShape(size=group.size // k, num_nodes=1, num_packages=group.num_packages // k)
 
 
 def level_groups(fabric: Fabric, groups: Ranks) -> tuple[Ranks, Ranks]:
-    """The groups between nodes, of the ranks with the same place on each node, and those inside nodes; for groups with
-    equally many ranks on each of their nodes."""
+    """Return the groups between nodes, of the ranks with the same place on each node, and those inside nodes; for
+    groups with equally many ranks on each of their nodes."""
     order = np.argsort(fabric.device_of[groups], axis=1)
     ranks = np.take_along_axis(groups, order, axis=1)
     num_nodes = len(np.unique(fabric.device_of[ranks[0]] // fabric.machine.devices_per_node))
@@ -107,7 +108,7 @@ def level_groups(fabric: Fabric, groups: Ranks) -> tuple[Ranks, Ranks]:
 
 
 def with_rates(library: Library, group: GroupShape, rates: LevelRates) -> Library:
-    """The library with the rates of a shape of groups; of two kinds of groups with that shape, the slower ones."""
+    """Return the library with the rates of a group shape; for two kinds of groups of that shape, the slower ones."""
     levels = two_level_of(library)
     known = levels.rates.get(group, rates)
     slower = LevelRates(between=min(known.between, rates.between), inside=min(known.inside, rates.inside))
@@ -115,13 +116,14 @@ def with_rates(library: Library, group: GroupShape, rates: LevelRates) -> Librar
 
 
 def levels_of(library: Library) -> tuple[Library, Library]:
-    """The library between nodes, alike for all kinds of calls in what it loads, and the one inside."""
+    """Return the library between nodes, whose loads are the same for all kinds of calls, and the library inside
+    nodes."""
     levels = two_level_of(library)
     return next(iter(levels.calls.values())).between, levels.library_inside
 
 
 def two_level_of(library: Library) -> TwoLevel:
-    """The levels of a library that has them: `allowed_algorithms` names none in one of one level."""
+    """Return the levels of a two-level library; `allowed_algorithms` allows this algorithm for no other library."""
     assert library.two_level is not None, f"library {library.name} has no levels"
     return library.two_level
 
@@ -129,8 +131,9 @@ def two_level_of(library: Library) -> TwoLevel:
 def two_level_pattern(
     fabric: Fabric, groups: Ranks, library: Library, shares: Callable[[Library], Mapping[str, float]]
 ) -> Pattern:
-    """What both calls load, per byte of their common volume, as if they ran side by side: they follow one another, and
-    the library's cap says how slow that makes a call alone. `shares`: of link classes, that a library's rings reach.
+    """Return the loads of both calls per byte of their common volume, as if they overlapped: they run one after the
+    other, and the library's cap accounts for the time of a call alone. `shares`: from a level's library to the share of
+    each link class that its rings achieve.
 
     Of the (n-1)/n S that a rank sends, (k-1)/(n-1) goes between the nodes and k (p-1)/(n-1) inside.
     """
@@ -161,7 +164,7 @@ def two_level_pattern(
 
 
 def _between(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]) -> Iterator[Wave]:
-    """What follows one another in the calls between nodes, made one after the other."""
+    """Yield the consecutive parts of the calls between nodes, as the share of the bytes sent and the loads per byte."""
     if two_level_of(library).between_by == RING or ranks.shape[1] == 1:
         yield 1.0, ring_loads(fabric, ranks, shares, levels_of(library)[0].ring_order)
         return
@@ -171,20 +174,21 @@ def _between(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str
 
 
 def share_of(number: int, num_rounds: int) -> float:
-    """What a round of recursive halving moves of all that a rank sends: a half, a quarter and so on, over (k-1)/k."""
+    """Return the share of all bytes that a rank sends in one round of recursive halving: a half, a quarter and so on,
+    over (k-1)/k."""
     return 0.5 ** (number + 1) / (1.0 - 0.5**num_rounds)
 
 
 def _between_rate(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]) -> float:
-    """What a rank sends per second between nodes: its bytes over the times of all rounds, one after the other, each
-    with equal parts of the links."""
+    """Return the rate, in bytes/s, at which a rank sends between nodes: its bytes over the time of all rounds, one
+    after the other, each with equal parts of the links."""
     rates = [(share, equal_parts(fabric, loads)[1]) for share, loads in _between(fabric, ranks, library, shares)]
     seconds_per_byte = sum(share / float(each.min(initial=np.inf)) for share, each in rates)
     return 1.0 / seconds_per_byte if seconds_per_byte else math.inf
 
 
 def _outer(pattern: Pattern, group_of: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The group of the call that each activity of one of its levels belongs to."""
+    """Return the group of the call to which each activity of one of its levels belongs."""
     outer = np.empty(pattern.num, np.int64)
     outer[pattern.group_of] = group_of
     return outer
@@ -193,7 +197,7 @@ def _outer(pattern: Pattern, group_of: NDArray[np.int32]) -> NDArray[np.int64]:
 def _summed(
     fabric: Fabric, levels: Sequence[Iterable[Wave]], counts: tuple[int, int], group_of: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Loads on wires of both levels, by group of the call and link, each pair once."""
+    """Return the wire loads of both levels as (group of the call, link, weight), each pair once."""
     num_links = len(fabric.capacity)
     places, weights = [], []
     for rounds, count in zip(levels, counts, strict=True):

@@ -8,9 +8,10 @@ from simfrontier.core.program import CollectiveKind
 
 
 def two_level(kind: CollectiveKind, recipe: Recipe) -> Lowered:
-    """All-gather: rings between the nodes among members with the same place, then rings inside each node; a piece goes
-    round a node as soon as it is there. Reduce-scatter: the same backwards. All-reduce: the one after the other.
-    All-to-all: inside the node to the member with the target's place, then all that is for one node in one message."""
+    """Return the transfers of a call. All-gather: rings between the nodes among members with the same place, then rings
+    inside each node; a piece goes round a node as soon as it arrives there. Reduce-scatter: the reverse. All-reduce:
+    one after the other. All-to-all: inside the node to the member with the target's place, then all pieces for one node
+    in one message."""
     if kind == "all_to_all":
         return exchange(recipe)
     gathers = _all_gather(recipe)
@@ -31,7 +32,7 @@ def _all_gather(recipe: Recipe) -> tuple[Transfer, ...]:
         for place, member in enumerate(order):
             chunk = member * parts + part
             home, seat = divmod(place, each)
-            for hop in range(nodes):  # the piece is on node `here` after so many hops
+            for hop in range(nodes):  # the piece is on node `here` after `hop` hops
                 here, there = [(home + hop + ahead) % nodes * each for ahead in (0, 1)]
                 edges = [(hop, here + seat, there + seat)] if hop < nodes - 1 else []
                 for j in range(each - 1):
@@ -42,10 +43,11 @@ def _all_gather(recipe: Recipe) -> tuple[Transfer, ...]:
 
 
 def exchange(recipe: Recipe) -> Lowered:
-    """What the members of a node have for one member of another node meets at the member of their node that has its
-    place, and goes from there in one message (per slice), where the group's order lets the pieces lie side by side.
+    """Return the transfers of an all-to-all. The pieces that a node's members have for one member of another node are
+    gathered at the member of their own node with the same place, and sent from there in one message (per slice) where
+    the group's order makes them contiguous.
 
-    With one member per node there is nothing to gather first, and the messages are direct ones.
+    With one member per node there is nothing to gather, and the messages are direct.
     """
     if recipe.per_node == 1:
         return direct("all_to_all", recipe)
@@ -58,15 +60,15 @@ def exchange(recipe: Recipe) -> Lowered:
 
 
 class _Channel:
-    """One channel's share of every piece. Its room at a member: per node that things are for, a piece per member of
-    the member's own node."""
+    """One channel's share of every piece. Its staging room at a member: per destination node one piece for each member
+    of the member's own node."""
 
     def __init__(self, recipe: Recipe, channel: int) -> None:
         self.recipe, self.channel, self.order = recipe, channel, recipe.orders[channel]
 
     def timed(self) -> list[tuple[int, Transfer]]:
-        """What is for the node `ahead` gathers in stage `ahead` and leaves in the next, after that one's gathering;
-        messages for the own node come last, since no rank waits for them."""
+        """Return the transfers with their stages: pieces for the node `ahead` are gathered in stage `ahead` and sent in
+        the next, after that one's gathering; messages inside the node come last, since no rank waits for them."""
         each, nodes = self.recipe.per_node, self.recipe.num_nodes
         out: list[tuple[int, Transfer]] = []
         for ahead in range(nodes):
@@ -95,7 +97,7 @@ class _Channel:
         ]
 
     def _piece(self, place: int, line: int) -> list[int]:
-        """The channel's chunks of a place's piece, in the message (line 0) or in the result (line 1)."""
+        """Return the channel's chunks of a place's piece, in the message (line 0) or in the result (line 1)."""
         slices, channels, size = self.recipe.slices, len(self.recipe.orders), self.recipe.size
         first = ((line * size + self.order[place]) * channels + self.channel) * slices
         return list(range(first, first + slices))
