@@ -149,8 +149,8 @@ def refuse_checkpoints(num_schedules: int, folder: Path | None, resume: Path | N
 
 
 def refuse_places(folder: Path | None, file: Path | None) -> None:
-    """Raise InputError for a folder that cannot be made, or a file that cannot be written in its folder; before the
-    work, not after it."""
+    """Raise InputError, before the work begins, for a folder that cannot be made or a file that cannot be written in
+    its folder."""
     for place in filter(None, (folder, None if file is None else file.parent)):
         there = next(each for each in (place, *place.parents) if each.exists())
         if not there.is_dir():

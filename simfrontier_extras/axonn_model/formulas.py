@@ -208,7 +208,8 @@ class Transformer:
 def transformer_of(
     shape: GptShape, *, intermediate: int | None = None, gqa: int = 1, swiglu: bool = False
 ) -> Transformer:
-    """A GPT's shape; what is given stands for the shape's own feed-forward features, queries of a key, and gate."""
+    """Return the sizes of a GPT's shape; arguments that are set replace the shape's own feed-forward features, query
+    heads per key, and gate."""
     return Transformer(
         num_layers=shape.num_layers,
         hidden=shape.hidden,

@@ -73,7 +73,7 @@ def ranked(
 
 
 def _rounded(seconds: float) -> float:
-    """Twelve digits: what is equal but for the order of the floating-point sums is equally fast."""
+    """Round to twelve digits: times that differ only by the order of floating-point sums are equal."""
     return float(f"{seconds:.11e}")
 
 

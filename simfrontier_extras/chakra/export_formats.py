@@ -52,7 +52,7 @@ def write_traces(scenario: Scenario, plan: str, step: SimulatedStep, folder: Pat
 
 
 def _templates(step: SimulatedStep) -> Iterator[tuple[Template, list[int]]]:
-    """Each template with its ranks, made one after another: those of ranks that run the same role for as long."""
+    """Yield each template with its ranks, one after another: those of ranks that run the same role for as long."""
     comms = comms_of(step.schedule)
     alike: dict[tuple[int, bytes], tuple[Walk, list[int]]] = {}
     for cls in range(step.pricing.folding.num_rank_classes):
@@ -103,7 +103,7 @@ def _own_bytes(own: Own, rank: int, groups: CommunicatorGroups) -> bytes:
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> int:
-    """Write a file; return its bytes."""
+    """Write a file; return its size in bytes."""
     with path.open("wb") as file:
         file.writelines(parts)
         return file.tell()

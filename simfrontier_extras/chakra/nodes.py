@@ -140,7 +140,7 @@ def name_of(op: Op, call: Call) -> str:
 
 
 def tags_of(program: ExpandedProgram, comms: dict[str, int]) -> dict[int, int]:
-    """The tag of each exchange of a program, by its place in it. The k-th call of a communicator between two ends is
+    """Return the tag of each exchange of a program, by its index. The k-th call of a communicator between two ends is
     the same call in both programs. `comms`: numbers of communicators, as `comms_of` gives them."""
     count: Counter[CallSequence] = Counter()
     out = {}

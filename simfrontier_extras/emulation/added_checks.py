@@ -66,7 +66,7 @@ class EmulatedCheck(AddedCheck):
 
     @cached_property
     def limits_told(self) -> tuple[AgreementLimit, ...]:
-        """The same; none where collectives were not measured alone, as in another run."""
+        """The limits that are shown: none where collectives were not measured alone, as in another run."""
         return self.limits if self.sweep else ()
 
     @property

@@ -89,7 +89,7 @@ def _refuse_changes(scenario: Scenario) -> None:
 
 
 def _run(jobs: Path) -> None:
-    """The real half, which reports its own errors and ends with this process."""
+    """Run the real half, which reports its own errors and ends with this process."""
     command = [sys.executable, "-m", "simfrontier_real", "emulate", str(jobs)]
     done = subprocess.run(command, check=False, env={**os.environ, "SIMFRONTIER_STARTED_BY": str(os.getpid())})
     if done.returncode >= 128:  # stopped by a signal, which is no answer

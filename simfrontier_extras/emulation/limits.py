@@ -244,7 +244,7 @@ class SlowLinkEffect(Strict):
 
     @property
     def real_effect(self) -> float:
-        """The same, measured."""
+        """Measured time relative to that of a healthy link."""
         return self.real_slowed_s / self.real_s
 
 

@@ -75,7 +75,7 @@ class LossCurves:
         return float(apart.mean(skipna=False)) if len(apart) else None
 
     def distances(self, text: str) -> pd.Series[float]:
-        """The same for every step, of smoothed losses."""
+        """The distance as a mean over seeds for every step, of smoothed losses."""
         own = self._smoothed(text)
         return (own - self._smoothed(self.baseline)[own.columns]).mean(axis=1, skipna=False)
 
@@ -161,7 +161,7 @@ Losses = Mapping[tuple[str, int], Mapping[int, float]]
 
 
 def _refuse_lengths(path: Path, losses: Losses, names: Mapping[str, str], last: int) -> None:
-    """All runs have the same steps, enough to be averaged at the end."""
+    """Raise InputError unless all runs have the same steps, enough to be averaged at the end."""
     steps = next(iter(losses.values())).keys()
     if len(steps) < last:
         raise InputError(f"{path}: got {len(steps)} steps, allowed: {last} or more, as many as losses.last")
@@ -172,7 +172,7 @@ def _refuse_lengths(path: Path, losses: Losses, names: Mapping[str, str], last: 
 
 
 def _refuse_baseline(path: Path, losses: Losses, names: Mapping[str, str], baseline: str, last: int) -> None:
-    """The baseline is there and ends well, for every seed of the others."""
+    """Raise InputError unless the baseline is there and ends well, for every seed of the others."""
     wanted = policy_of(baseline)
     seeds = sorted(seed for policy, seed in losses if policy == wanted)
     if not seeds:

@@ -42,7 +42,7 @@ class Clocks:
         return True
 
     def join(self, block: int, clock: Clock) -> None:
-        """A thread block learns what a clock knows."""
+        """Add the knowledge of a clock to that of a thread block."""
         np.maximum(self.known[block], clock, out=self.known[block])
 
     def sent(self, block: int, num_steps: int) -> Clock:

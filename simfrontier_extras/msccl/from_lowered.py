@@ -264,7 +264,7 @@ Use = tuple[int, str]  # which transfer, and whether it reads, replaces or adds
 
 
 def _history(lowered: Lowered) -> tuple[dict[int, set[int]], dict[tuple[int, int], list[Use]]]:
-    """Per transfer those that wrote what it reads last, and per (member, chunk) who uses it, in order."""
+    """Return for each transfer those that wrote its source last, and for each (member, chunk) its uses, in order."""
     last: dict[tuple[int, int], int] = {}
     writers: dict[int, set[int]] = {}
     uses: dict[tuple[int, int], list[Use]] = {}

@@ -89,7 +89,7 @@ class HeadStream:
         return self.stream.ops(ops)
 
     def _take(self) -> None:
-        """Register what was declared so far under the stream's names."""
+        """Register the values declared so far under the stream's names."""
         self.declarations.values.update(self.stream.values(self.builder.values.values()))
 
     def _declare(self, labels: str, *names: str, form_of: str = "") -> None:

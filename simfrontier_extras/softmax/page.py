@@ -105,7 +105,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def softmax_rates_page(rates: Rates) -> str:
-    """The page as text; the same table gives the same text."""
+    """Return the page as text; the same table gives the same text."""
     return page_of(
         "softmax",
         TEMPLATES,

@@ -154,7 +154,8 @@ def _adam(values: Any, kind: str) -> Callable[[], object]:
 
 
 def _attention(values: Any, kind: str) -> Callable[[], object]:
-    """On a GPU by torch's FlashAttention, and no other; on the host by what torch takes."""
+    """Return the work of attention: on a GPU by torch's FlashAttention alone, on the host by torch's own choice of
+    kernel."""
     query, key, value = operands = tuple(torch.randn_like(values).requires_grad_() for _ in range(3))
 
     def run() -> object:

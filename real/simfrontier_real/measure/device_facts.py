@@ -94,7 +94,7 @@ def _asked() -> Iterator[tuple[str, str]]:
 
 
 def lines_of(facts: dict[str, Any]) -> Iterator[str]:
-    """The facts for a person."""
+    """Yield the facts as lines of text."""
     for device in facts["devices"]:
         units = f"{device['compute_units']} compute units, {device['memory_bytes'] / 1e9:.1f} GB"
         yield f"{device['name']}: {units}, capability {device['compute_capability']}"

@@ -30,8 +30,8 @@ TAIL_BYTES: Final = 4096  # of a step's output, in which its last line is looked
 
 @dataclass(frozen=True, slots=True)
 class CheckStep:
-    """A command with a time limit in seconds. `shows`: what its success proves. `needs`: names of the steps whose
-    results it reads; it is skipped unless they have passed."""
+    """Command with a time limit in seconds. `shows`: the property that its success proves. `needs`: names of the steps
+    whose results it reads; it is skipped unless they have passed."""
 
     name: str
     limit_s: float
@@ -60,8 +60,8 @@ def run_steps(
     limit_s: float,
     after: Callable[[Sequence[StepResult]], None] = lambda _: None,
 ) -> list[StepResult]:
-    """Run all within `limit_s`, output to NAME.txt in `logs`; `after` is called after every step with all results so
-    far. An exception that comes meanwhile (a signal to stop) ends the step that runs, and is raised."""
+    """Run all steps within `limit_s`, with output to NAME.txt in `logs`; `after` is called after every step with all
+    results so far. An exception during a step (a signal to stop) ends that step and is raised."""
     logs.mkdir(parents=True, exist_ok=True)
     results: list[StepResult] = []
     end_s = time.monotonic() + limit_s
@@ -129,8 +129,8 @@ class GpuRun:
 
 
 def steps_of(run: GpuRun) -> list[CheckStep]:
-    """The steps in their order. All limits but the last step's come to `LIMIT_S` at most, so that every step has its
-    time whatever becomes of the others; the tests, which come last, have what is left."""
+    """Return the steps in their order. All limits but the last step's come to `LIMIT_S` at most, so that every step has
+    its time whatever becomes of the others; the tests, which come last, have the remaining time."""
     out, steps = run.out, [*_with_nccl(run), *_over_gloo(run)]
     machine = () if run.machine is None else ("--machine", run.machine)
     rates = _real("rates", "--device", "cuda", "--out", out / "rates", "--seconds", "72", *machine)
@@ -215,9 +215,9 @@ def _schedules(folder: Path, *plans: str) -> tuple[Path, ...]:
 
 
 def run_gpu(run: GpuRun, say: Callable[[str], None]) -> int:
-    """Run all steps, write the summary after each, and say how they ended; the exit code: 0 where all passed. Raises
-    SimfrontierError where there is no GPU, and InputError for a folder that holds something else; before anything is
-    run."""
+    """Run all steps, write the summary after each, and report their results; return the exit code: 0 where all passed.
+    Raises, before anything is run, SimfrontierError where there is no GPU, and InputError for a folder that holds
+    something else."""
     if not has_gpu():
         raise SimfrontierError(f"{NO_GPU}; nothing was run")
     if not (run.root / "scenarios").is_dir():
@@ -229,7 +229,7 @@ def run_gpu(run: GpuRun, say: Callable[[str], None]) -> int:
 def run_and_summarise(
     steps: Sequence[CheckStep], out: Path, say: Callable[[str], None], limit_s: float = LIMIT_S
 ) -> int:
-    """Run steps into a folder, and say one line for each, then the summary; the exit code."""
+    """Run steps into a folder, and print one line for each, then the summary; return the exit code."""
     results: list[StepResult] = []
     begin_s = time.monotonic()
 
@@ -266,7 +266,8 @@ def make_room(out: Path) -> None:
 
 
 def step_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """A step finds simfrontier where this process has it, and says at once what it says."""
+    """Return the environment of a step: simfrontier is imported from where this process has it, and output is
+    unbuffered."""
     places = [ROOT, Path(__file__).resolve().parents[2], *filter(None, [environment.get("PYTHONPATH")])]
     return {**environment, "PYTHONPATH": os.pathsep.join(map(str, places)), "PYTHONUNBUFFERED": "1"}
 

@@ -301,7 +301,7 @@ def _tables(
 def _machine(
     probes: list[TimedOp], durations: NDArray[Any], settings: MeasureSettings, work: LocalWork
 ) -> dict[str, float]:
-    """Numbers of the machine's file: what an op costs by itself, memory bandwidth, and the rate of matrix products.
+    """Return numbers of the machine's file: the overhead of an op, memory bandwidth, and the rate of matrix products.
 
     R and x0 of rate = R x / (x + x0) by least squares on 1/rate = 1/R + (x0/R) / x.
     """
@@ -331,5 +331,5 @@ def _machine(
 
 
 def _short(value: float) -> float:
-    """Four digits: more would be noise."""
+    """Round to four significant digits; more would be noise."""
     return float(f"{value:.4g}") if math.isfinite(value) else 0.0

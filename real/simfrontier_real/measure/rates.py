@@ -275,5 +275,5 @@ def _spread(times: Times) -> Row:
 
 
 def _short(seconds: float) -> str:
-    """Four digits: more would be noise."""
+    """Return a time with four significant digits; more would be noise."""
     return f"{seconds:.4g}"

@@ -33,7 +33,7 @@ def taken_apart(operands: Operands, qkv: Array) -> tuple[Array, Array, Array]:
 
 
 def put_together(operands: Operands, query: Array, key: Array, value: Array) -> Array:
-    """The inverse, of what is b s a."""
+    """Put queries, keys and values, each b s a, together; the inverse of `taken_apart`."""
     xp, (heads, groups) = operands.xp, heads_here(operands)
     rows = query.shape[:2]
     sizes = ((query, heads // groups), (key, 1), (value, 1))
@@ -68,7 +68,7 @@ def _put_rows(operands: Operands, values: Array, number: int = 0) -> None:
 
 
 def _put_shared(operands: Operands, values: Array, number: int = 0) -> None:
-    """The same of a key's or a value's gradients, which are summed over the heads that share it."""
+    """Put gradients of a key or a value, summed over the heads that share it: b head s feature → b s a."""
     heads, groups = heads_here(operands)
     if heads != groups:
         batch, _, *rest = values.shape

@@ -29,7 +29,7 @@ _BROKEN = re.compile(r"[Cc]onnection (reset|closed|refused)|Read error|Broken pi
 
 
 class StuckError(SimfrontierError):
-    """Nothing has ended for too long; `table`: what the rank runs and what it waits for."""
+    """No op has ended for too long; `table`: the ops that the rank runs and those that it waits for."""
 
     def __init__(self, table: list[str]) -> None:
         super().__init__("nothing has ended for too long")
@@ -45,7 +45,8 @@ class Executor:
         self._running: dict[int, float] = {}
 
     def run_step(self, timeout_s: float) -> StepTimes:
-        """Run one whole step. Raises StuckError where no op ends for `timeout_s`, and what an op raised."""
+        """Run one whole step. Raises StuckError where no op ends for `timeout_s`, and the error of an op that
+        failed."""
         self.begin()
         while not self.is_finished:
             if not self.advance(timeout_s):

@@ -144,8 +144,8 @@ def _normalised(operands: Operands, x: Array, moments: Array | None) -> tuple[Ar
 
 
 def _norm_sums(operands: Operands) -> None:
-    """Sums over this rank's features: of a norm's input and its squares; backward, of what the norm's gradient takes
-    the means of."""
+    """Compute sums over this rank's features: of a norm's input and its squares; backward, of the terms whose means the
+    norm's gradient takes."""
     xp, wide, module = operands.xp, operands.wide, operands.module
     values, moments = _with_moments(operands)
     parts: tuple[Array, ...]
@@ -161,7 +161,7 @@ def _norm_sums(operands: Operands) -> None:
 
 
 def _norm_backward(operands: Operands, module: str) -> None:
-    """A norm's backward; other gradients of the same stream that the op reads are added to its input's."""
+    """Compute a norm's backward; other gradients of the same stream that the op reads are added to its input's."""
     xp, wide = operands.xp, operands.context.backend.wide
     (gradient, x, *others), moments = _with_moments(operands)
     gradient = wide(gradient)

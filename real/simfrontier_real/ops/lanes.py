@@ -150,8 +150,8 @@ class OnStreams(Lanes):
         super().__init__(step)
 
     def begin_step(self) -> None:
-        """Forget the events of the step before, wait for what other streams do, and take the moment that times count
-        from."""
+        """Forget the events of the step before, wait for the work of other streams, and record the start time of the
+        step."""
         self._done: list[list[Any]] = [[] for _ in self._streams]
         self._events: dict[int, tuple[Any, Any]] = {}
         torch, stream = self._torch, self._streams[0]
@@ -162,7 +162,8 @@ class OnStreams(Lanes):
             self._origin = (self.step.clock(), event)
 
     def put(self, index: int, ready_s: float) -> None:
-        """Put an op on the stream of its lane, behind what it waits for, all of which has been put on its stream."""
+        """Put an op on the stream of its lane, behind the ops that it waits for, all of which are on their streams
+        already."""
         torch, program = self._torch, self.step.program
         lane, op = program.lane[index], program.ops[index]
         stream = self._streams[lane]

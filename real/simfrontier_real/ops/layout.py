@@ -53,7 +53,8 @@ def block_of(
 
 
 def piece_shape(src: Tensor, dst: Tensor, mesh: Mesh) -> tuple[int, ...]:
-    """Shape of what a member of an all-to-all sends to each other one: its block of `src`, cut as `dst` is, too."""
+    """Return the shape of the message from a member of an all-to-all to each other one: its block of `src`, cut as
+    `dst` is, too."""
     moved = tuple(cut for cut in dst.placement.shards if cut not in src.placement.shards)
     shape = list(local_shape(src, mesh))
     for axis, dim in moved:
@@ -165,8 +166,8 @@ class Layouts:
 
 
 def layouts_of(schedule: Schedule, program: ExpandedProgram) -> Layouts:
-    """The layouts that the communication of a program asks for. Raises InputError where a weight, gradient or state is
-    moved along an axis that cuts its dimensions, where an exchange codes what it moves, or where two collectives
+    """Return the layouts that the communication of a program requires. Raises InputError where a weight, gradient or
+    state is moved along an axis that cuts its dimensions, where an exchange codes its values, or where two collectives
     disagree."""
     mesh, tensors = schedule.mesh, schedule.tensors
     order: dict[Ref, Order] = {}

@@ -156,7 +156,7 @@ def outgoing(context: RankContext, index: int, op: Collective) -> tuple[Array, .
 
 
 def incoming(context: RankContext, index: int, op: Collective, results: tuple[Array, ...]) -> None:
-    """Put what a call brought into the buffers of its destinations."""
+    """Put the results of a call into the buffers of its destinations."""
     src = context.program.reads[index]
     dst = context.program.writes[index][: len(op.dst)]
     xp = context.backend.xp
@@ -211,7 +211,7 @@ def room(context: RankContext, index: int) -> Array | None:
 
 
 def received(context: RankContext, index: int, message: Array | None) -> None:
-    """Put what an exchange brought into the buffers of its destinations."""
+    """Put the message of an exchange into the buffers of its destinations."""
     tensors, mesh, start = context.schedule.tensors, context.schedule.mesh, 0
     for ref in _arriving(context, index):
         tensor = tensors[ref.name]

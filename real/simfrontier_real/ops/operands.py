@@ -15,7 +15,8 @@ from simfrontier_real.ops.programs import RankContext
 
 
 def shape_of(context: RankContext, piece: Piece | None, ref: Ref) -> tuple[int, ...]:
-    """The shape of what a piece has of an instance; without a piece, or where it is not cut, of all of it."""
+    """Return the shape of a piece's part of an instance; that of the whole instance without a piece, or where it is not
+    cut."""
     tensor = context.schedule.tensors[ref.name]
     shape = list(local_shape(tensor, context.schedule.mesh))
     if piece is not None and piece.label in tensor.dims:
@@ -33,7 +34,7 @@ def taken(context: RankContext, piece: Piece | None, ref: Ref) -> Array:
 
 
 def put(context: RankContext, piece: Piece | None, ref: Ref, values: Array) -> None:
-    """Write what a piece makes of an instance, or all of it; the first piece makes room for all."""
+    """Write a piece's part of an instance, or all of it; the first piece allocates the whole."""
     tensor = context.schedule.tensors[ref.name]
     if piece is None or piece.label not in tensor.dims:
         context.buffers[ref] = values
@@ -103,7 +104,7 @@ class Operands:
         return self.op.local_sizes(self.context.schedule.mesh)
 
     def activations(self) -> list[tuple[str, Array]]:
-        """(name, value) of what it reads that is no weight, in the op's order."""
+        """Return (name, value) of the operands that are no weights, in the op's order."""
         tensors, reads = self.context.schedule.tensors, self.context.program.reads[self.index]
         held = [(tensors[ref.name], ref) for ref in reads]
         own = [(tensor.quantity, ref) for tensor, ref in held if tensor.role == "activation"]

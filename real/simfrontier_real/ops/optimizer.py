@@ -19,7 +19,7 @@ _OfWeight = dict[str, Ref]  # what an op reads, or writes, of one weight, by rol
 
 @dataclass
 class Optimizer:
-    """The kernels of the optimizer's ops; what they see of gradients and norms is kept in the state of training."""
+    """Kernels of the optimizer's ops; the gradients and norms that they see are kept in the state of training."""
 
     training_state: TrainingState
     _held: dict[str, Ref] = field(default_factory=dict)  # what the op at hand reads, by name
@@ -60,8 +60,8 @@ class Optimizer:
             self._renew(context, read, new, self._adam_step(context, weight, read, new))
 
     def _lamb_update(self, operands: Operands) -> None:
-        """The same before LAMB scales it: kept as the update of each weight, with this rank's part of two squares, of
-        the master's norm and of the update's."""
+        """Compute Adam's step before LAMB scales it: kept as the update of each weight, with this rank's part of two
+        squares, those of the master's norm and of the update's."""
         context, xp, backend = operands.context, operands.xp, operands.backend
         buffers, tensors = context.buffers, context.schedule.tensors
         for weight, read, new in self._begun(operands):
@@ -109,7 +109,7 @@ class Optimizer:
         return ahead / (xp.sqrt(second / (1 - adam.beta2**self.training_state.step)) + adam.epsilon)
 
     def _renew(self, context: RankContext, read: _OfWeight, new: _OfWeight, step: Array) -> None:
-        """The master moves by a step, and the weight becomes what it is."""
+        """Move the master by a step, and set the weight to it."""
         backend, buffers, tensors = context.backend, context.buffers, context.schedule.tensors
         master = backend.wide(buffers[read["master"]]) - self.training_state.adam.learning_rate * step
         buffers[new["master"]] = backend.cast(master, tensors[new["master"].name].dtype)
@@ -127,7 +127,7 @@ class Optimizer:
 
 
 def _by_weight(operands: Operands) -> list[tuple[str, _OfWeight, _OfWeight]]:
-    """Each weight that an op steps, with what the op reads and writes of it."""
+    """Return each weight that an op steps, with the instances of it that the op reads and writes."""
     sides: list[dict[str, _OfWeight]] = []
     for refs in operands.refs[:2]:
         sides.append({})

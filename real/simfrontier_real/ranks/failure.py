@@ -60,7 +60,7 @@ def _is_first(world: World | None) -> bool:
 
 
 def _print_tables(table: list[str], world: World | None, rank: int) -> None:
-    """Print what each rank runs and waits for; the first rank that is stuck collects."""
+    """Print the ops that each rank runs and those it waits for; the first rank that is stuck collects them."""
     tables: dict[int, list[str]] = {rank: table}
     size = 1 if world is None else world.size
     if world is not None:

@@ -149,7 +149,7 @@ def launch(num_ranks: int) -> int:
 
 
 def _step_of(store: Any, rank: int) -> str:
-    """In words, the step that a rank was in, where it trained."""
+    """Describe the step that a rank was in, where it trained."""
     key = step_key(rank)
     with suppress(RuntimeError):
         if store.check([key]):

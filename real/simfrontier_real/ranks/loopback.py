@@ -156,7 +156,7 @@ class SentPending:
         return True
 
     def wait(self) -> None:
-        """It is done."""
+        """Do nothing: the message has been sent."""
 
 
 @dataclass(frozen=True, slots=True)

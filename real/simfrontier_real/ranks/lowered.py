@@ -161,7 +161,8 @@ class LoweredPending:
         return self._result()
 
     def _advance(self, blocking: bool) -> bool:
-        """Go on as far as may be, or (`blocking`) to the end; whether all is done."""
+        """Advance as far as possible without waiting, or (`blocking`) to the end; return whether the message is
+        done."""
         if self.before is not None:
             if not self.before._advance(blocking):
                 return False

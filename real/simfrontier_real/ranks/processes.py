@@ -22,8 +22,8 @@ HOST = "cpu"  # as torch calls the host's memory
 
 @dataclass(frozen=True, slots=True)
 class TorchPending:
-    """Work of torch that has started; gloo's must be waited for, nccl's makes the current stream wait. `deliver` takes
-    what has come through the host's memory to the device, on the current stream."""
+    """Work of torch that has started; gloo's must be waited for, nccl's makes the current stream wait. `deliver` copies
+    a message that came through the host's memory to the device, on the current stream."""
 
     works: Sequence[Any]
     result: Array | None
@@ -94,8 +94,8 @@ class TorchTransport:
         self._wires = {channel: self._made(channel, channel.groups(schedule.mesh)) for channel in channels_of(schedule)}
 
     def _made(self, channel: Channel, groups: list[tuple[int, ...]]) -> TorchWire:
-        """This rank's end of a channel. `groups` hold every rank once: torch names a group by how many its members have
-        made before, so all ranks always make as many."""
+        """Return this rank's end of a channel. `groups` hold every rank once: torch names a group by how many groups
+        its members have made before, so all ranks always make equally many."""
         members = next(group for group in groups if self._world.rank in group)
         key = (channel.comm, channel.lane, tuple(groups))
         if key not in self._groups:
@@ -169,7 +169,7 @@ class TorchTransport:
 
 
 def empty_like(values: Array, device: str) -> Any:
-    """Room on a device, or in the host's memory, for what is to become `values`."""
+    """Return an uninitialised tensor like `values` on a device, or in the host's memory."""
     return torch.empty(values.shape, dtype=values.dtype, device=device)
 
 

@@ -127,7 +127,7 @@ class Carrier:
     coding: PerHopCoder | None
 
     def rounds(self, part: MemberPart) -> Iterator[Pending]:
-        """Start round after round; what is yielded must have been waited for before the next is asked for."""
+        """Start round after round; wait for each pending that is yielded before requesting the next."""
         return self._in_batches(part) if self.wire.in_batches else self._as_they_arrive(part)
 
     def _in_batches(self, part: MemberPart) -> Iterator[Pending]:
@@ -139,8 +139,8 @@ class Carrier:
                 self._combine(write, values)
 
     def _as_they_arrive(self, part: MemberPart) -> Iterator[Pending]:
-        """All receives are posted at once; a round ends when what it brings has arrived, and sends are waited for at
-        the end."""
+        """Post all receives at once; a round ends when its messages have arrived, and sends are waited for at the
+        end."""
         rooms = [self._rooms(each) for each in part.rounds]
         receives = [move for each, own in zip(part.rounds, rooms, strict=True) for move in _receives(each, own)]
         arriving, sending = iter(self.wire.exchange(receives)), list[Pending]()
@@ -153,7 +153,7 @@ class Carrier:
         yield from sending
 
     def _rooms(self, of: Round) -> list[Array | None]:
-        """Room for what each write of a round brings; None for a copy within the line."""
+        """Return a buffer for the message of each write of a round; None for a copy within the line."""
         room = self.blank if self.coding is None else self.coding.room
         return [None if write.peer is None else room(write.place.size) for write in of.writes]
 

@@ -191,7 +191,7 @@ class World:
         dist.barrier(group=self.control)
 
     def barrier_of_step(self) -> None:
-        """Wait for all ranks to set out on a step. Raises SimfrontierError with the rank that does not come within the
+        """Wait for all ranks to begin a step. Raises SimfrontierError with the rank that does not come within the
         timeout."""
         import torch.distributed as dist
 
@@ -311,7 +311,7 @@ def _wait_for_all(store: Any, place: RankAddress, join_s: float) -> None:
 
 
 def _reported_once(store: Any, place: RankAddress, text: str) -> SimfrontierError:
-    """A fault that ranks find at the same time: the first to ask reports it."""
+    """Return the error for a fault that all ranks find at the same time: the first rank to ask reports it."""
     is_first = int(store.add("reports", 1)) == 1
     if place.rank == 0:
         time.sleep(LINGER_S)  # the others still ask this rank's store

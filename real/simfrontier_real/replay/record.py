@@ -127,8 +127,8 @@ def held_ranks(hosts: Sequence[str], most: int | None) -> list[int]:
 
 
 def aligned(schedule: Schedule, programs: Programs, ranks: list[RankTimes]) -> list[Times]:
-    """Each rank's (ready, start, end) of every op, [iterations, ops] in seconds from the moment at which the first rank
-    set out on the step. Communication starts when the last rank that takes part is ready."""
+    """Return each rank's (ready, start, end) of every op, [iterations, ops] in seconds from the moment at which the
+    first rank began the step. Communication starts when the last rank that takes part is ready."""
     begin = np.min([rank.begin_s for rank in ranks], axis=0)[:, None]
     ready = [rank.ready_s - begin for rank in ranks]
     start = [each.copy() for each in ready]
@@ -238,5 +238,5 @@ def _own_bytes(op: Op, schedule: Schedule, reads: tuple[Ref, ...]) -> float:
 
 
 def sent_bytes(schedule: Schedule, op: Exchange, reads: tuple[Ref, ...]) -> int:
-    """Bytes of what one end of an exchange reads, and so sends."""
+    """Return the bytes that one end of an exchange reads, and so sends."""
     return sum(op.codec.wire_bytes(schedule.tensors[ref.name].local_elements(schedule.mesh)) for ref in reads)

@@ -37,7 +37,7 @@ class StandInKernels:
     memory: dict[str, Array] = field(default_factory=dict)  # zeros, by type: every blank and scratch lies in them
 
     def kernels(self) -> dict[str, Kernel]:
-        """By kind; where compute is real, so are the codecs and the other local moves."""
+        """Return the kernels by kind of op; where compute is real, so are the codecs and the other local moves."""
         stand = dict.fromkeys((name for name, kind in KINDS.items() if not isinstance(kind, CopyKind)), self.op)
         return {**stand, **(LOCAL_KERNELS if self.mode == "real" else dict.fromkeys(LOCAL_KERNELS, self.op))}
 

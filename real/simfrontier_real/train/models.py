@@ -169,8 +169,8 @@ def _scales(schedule: Schedule) -> frozenset[str]:
 
 
 def _source(schedule: Schedule, tensor: Tensor) -> str:
-    """The weight or state that one starts equal to: what it follows, of a stream's constant that outside of streams,
-    or itself."""
+    """Return the weight or state whose initial value another shares: the one that it follows, for a stream's constant
+    the one outside of streams, or itself."""
     if tensor.role == "constant" and tensor.local is not None and tensor.local in schedule.tensors:
         return tensor.local
     return tensor.follows or tensor.name

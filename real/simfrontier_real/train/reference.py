@@ -51,7 +51,7 @@ class ReferenceOptimizer:
         self._round()
 
     def _scale(self, weight: Any, old: Any) -> None:
-        """Scale the move that Adam made to the norm of what it moved."""
+        """Scale Adam's move of a tensor to the norm of the tensor."""
         update = (old - weight.detach()) / self._rate
         lengths = float(old.norm()), float(update.norm())
         scale = lengths[0] / lengths[1] if min(lengths) > 0 else 1.0

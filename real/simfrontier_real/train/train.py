@@ -162,8 +162,8 @@ def run_in_one_process(
     lowered: LoweredSchedule | None = None,
     adjust: Callable[[TrainingRank], None] = lambda _: None,
 ) -> tuple[list[RankReport], list[RankTimes]]:
-    """The reports of all ranks on their training in this process, and their times and bytes; `adjust` is called with
-    every rank when it is made. Raises as `train_in_one_process` does."""
+    """Return the reports of all ranks on their training in this process, and their times and bytes; `adjust` is called
+    with every rank when it is made. Raises as `train_in_one_process` does."""
     refuse_per_hop(schedule, str(schedule.meta.get("plan", "schedule")), lowered is not None)
     programs = programs_of(schedule) if programs is None else programs
     backend = numpy_backend() if backend is None else backend

@@ -65,7 +65,7 @@ def refuse_too_large(session: Session, loaded: LoadedSchedule) -> None:
 def training_rank(
     session: Session, loaded: LoadedSchedule, training: TrainingSettings, start: StartingPoint = BEGINNING
 ) -> TrainingRank:
-    """This rank, ready to train by a schedule as all others are. Raises InputError for what cannot be
+    """Return this rank, ready to train by a schedule as all others are. Raises InputError for a schedule that cannot be
     trained, or has no room here."""
     refuse_too_large(session, loaded)
     rank = session.world.rank

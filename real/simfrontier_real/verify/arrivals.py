@@ -26,8 +26,9 @@ _SEED: Final = 7
 
 @dataclass(slots=True)
 class MessageDigest:
-    """Digests of one message of one call on one rank: of what it sent, the square of that one's length, and of what
-    arrived; `error` is the difference of the two that rounding may make, relative to the length of all that is sent."""
+    """Digests of one message of one call on one rank: `sent` and `received` are those of the messages it sent and
+    received, `square` is the squared length of the former; `error` is the difference of the two that rounding may make,
+    relative to the length of all that is sent."""
 
     sent: Any
     square: Any
@@ -74,7 +75,7 @@ class MessageDigests:
         self.calls[index] = tuple(self._sent(op, message) for message in messages or (None,))
 
     def record_received(self, index: int, op: Op, results: tuple[Array | None, ...]) -> None:
-        """Note what a call brought."""
+        """Record the digests of a call's results."""
         for message, result in zip(self.calls.get(index, ()), results, strict=False):
             message.received = self._arrived(op, result)
 
@@ -149,8 +150,8 @@ def _longest(schedule: Schedule) -> int:
 
 
 def call_errors(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]) -> RelativeError:
-    """The call of one step in which what arrived is furthest from what its members sent, over how far rounding may take
-    it (1: as far as allowed)."""
+    """Return the largest difference in one step between the results of a call and the messages that its members sent,
+    relative to the limit for rounding (1: at the limit), and where it occurs."""
     worst = RelativeError()
     for groups, indices in calls_by_group(schedule, programs):
         for group in groups:

@@ -126,7 +126,7 @@ class TrainingBounds:
 
 
 def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[MoveNoise]:
-    """The moves of a schedule, on all its programs, that lose something of what they move."""
+    """Return the moves of a schedule, on all its programs, that lose something of the moved values."""
     codings: dict[tuple[str, str, tuple[str, ...], str], tuple[Codec, int, int]] = {}
     for program in programs:
         decoded = _decoded(schedule, program)
@@ -153,7 +153,7 @@ def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[
 
 
 def _decoded(schedule: Schedule, program: ExpandedProgram) -> dict[str, str]:
-    """The role of what is decoded from each coded tensor."""
+    """Return the role of the tensor that is decoded from each coded one."""
     out: dict[str, str] = {}
     for index, op in enumerate(program.ops):
         if isinstance(op, Compute) and op.kind in ("decode", "decode_sum"):

@@ -99,7 +99,8 @@ def _worst(name: str, limit: float, by_step: dict[int, RelativeError]) -> Traini
 
 
 def _usual(name: str, limit: float, by_step: dict[int, RelativeError]) -> TrainingCheck:
-    """The step than which half of the steps are no further off: of two the worse one."""
+    """Return the check of the median step: half of the steps differ no more than it does; of two steps the worse
+    one."""
     order = sorted(by_step, key=lambda each: by_step[each].error)
     half = {number: by_step[number] for number in order[: len(order) // 2 + 1]}
     return _worst(f"{name} of most steps", limit, half)

@@ -55,7 +55,7 @@ def check_codecs(backend: Backend, schedule: Schedule, program: ExpandedProgram)
 
 
 def check_codec(backend: Backend, codec: Codec) -> None:
-    """Compare what coding loses of normal numbers of several magnitudes with the codec's definition: the error of every
+    """Compare the loss of coding normal numbers of several magnitudes with the codec's definition: the error of every
     number, their root mean square, and their mean, as it is and with the numbers' sign (not zero where all shrink).
     Raises SimfrontierError."""
     if codec.name == "bf16" and not backend.is_torch:  # numpy has no bfloat16

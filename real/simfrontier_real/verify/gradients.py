@@ -102,8 +102,8 @@ def norm_of(digests: Digests) -> float:
 
 
 def joined(schedule: Schedule, by_rank: Sequence[Digests]) -> tuple[dict[Key, Any], dict[Key, float]]:
-    """(the digests of whole gradients out of those of the ranks' shares; how far the digests of copies of one share are
-    from each other on ranks that should hold the same)."""
+    """Return (the digests of whole gradients, joined from those of the ranks' shares; the differences between the
+    digests of copies of one share on ranks that should hold the same)."""
     total: dict[Key, Any] = {}
     copy_differences: dict[Key, float] = {}
     for key in dict.fromkeys(key for digests in by_rank for key in digests):

@@ -114,8 +114,8 @@ Codings = tuple[tuple[Ref, Ref], ...]  # the codings of a weight, the last first
 
 
 def published(context: RankContext) -> dict[tuple[str, int], Any]:
-    """By name and layer of this rank's masters: the line that its share of the published weight should be, as a numpy
-    array. Weights that are coded more than once are left out: what other ranks hold of them counts
+    """Return, by name and layer of this rank's masters, the line that its share of the published weight should be, as a
+    numpy array. Weights that are coded more than once are left out: the values that other ranks hold of them count,
     too."""
     if context.schedule.codes_per_hop:
         return {}
@@ -143,7 +143,8 @@ def _image(context: RankContext, weight: Ref, master: Any, codings: Codings) -> 
 
 
 def _sources(context: RankContext) -> dict[Ref, tuple[str, Ref]]:
-    """By what an op of the program writes last: the op's kind, and what it is made of."""
+    """Return the source of every instance that a move or collective writes last: the op's kind, and the instance that
+    it reads."""
     program, out = context.program, {}
     for index, op in enumerate(program.ops):
         if isinstance(op, Collective) or (isinstance(op, Compute) and op.kind in _MOVES):
@@ -153,7 +154,7 @@ def _sources(context: RankContext) -> dict[Ref, tuple[str, Ref]]:
 
 
 def _codings_of(context: RankContext, sources: dict[Ref, tuple[str, Ref]], weight: Ref) -> Codings:
-    """From a weight back to what the optimizer wrote."""
+    """Return the codings on the way back from a weight to the optimizer's output."""
     codings, at, seen = [], weight, set()
     while at in sources and at not in seen:
         seen.add(at)

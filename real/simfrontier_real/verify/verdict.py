@@ -171,7 +171,8 @@ def verdict_of(
 
 
 def why_inexact(schedule: Schedule, program: ExpandedProgram) -> str:
-    """Why a schedule need not agree with the unsharded model, going by one of its programs, or nothing."""
+    """Return the reason why a schedule need not agree with the unsharded model, judged by one of its programs;
+    empty where it must."""
     dtype = model_dtype(schedule)
     if dtype not in EXACT:
         return f"the model is {dtype}"
@@ -187,8 +188,8 @@ def why_inexact(schedule: Schedule, program: ExpandedProgram) -> str:
 
 
 def scheduled_bytes(schedule: Schedule, program: ExpandedProgram) -> int:
-    """Bytes of all messages of one step of which the schedule says how many, for one rank of a program: of collectives
-    whole ones, of exchanges what the rank sends."""
+    """Return the bytes of all messages of one step for which the schedule says how many, for one rank of a program: of
+    collectives whole messages, of exchanges those that the rank sends."""
     sizes: dict[int, int] = {}
     total = 0
     for index, op in enumerate(program.ops):
@@ -220,7 +221,7 @@ def _is_exact(op: Op) -> bool:
 
 
 def _scheduled_bytes(loaded: LoadedSchedule) -> int:
-    """Over all ranks."""
+    """Return the scheduled bytes over all ranks."""
     each = [scheduled_bytes(loaded.schedule, program) for program in loaded.programs.of_roles]
     return sum(each[number] for number in loaded.programs.by_rank)
 
@@ -295,7 +296,7 @@ def _checkpoints(result: TrainingVerdict) -> str:
 
 
 def _bounds(result: TrainingVerdict) -> str:
-    """The limits where something is lost, and what was seen."""
+    """Return the limits where something is lost, and the largest differences seen."""
     return f"{result.name}: allowed for {result.allowed}: " + ", ".join(
         f"{each.name} {each.limit:.1e} (seen {each.seen:.1e})" for each in result.checks
     )

@@ -42,7 +42,7 @@ echo 1 > /proc/sys/net/ipv4/ip_forward
 
 
 def missing() -> list[str]:
-    """Return what is lacking, a line each; nothing where a fabric can be built."""
+    """Return the requirements that this system lacks, a line each; empty where a fabric can be built."""
     if sys.platform != "linux":
         return [f"Linux network namespaces (this system is {sys.platform})"]
     out = [
@@ -194,7 +194,7 @@ def _sent(namespace: str) -> dict[str, int]:
 
 @contextmanager
 def slowed(factors: Mapping[str, float]) -> Iterator[None]:
-    """Give cables these parts of their rates for a while; what is queued in them goes on at the new rate."""
+    """Give cables these parts of their rates for a while; packets queued in them go on at the new rate."""
     set_rates(factors)
     yield
     set_rates(dict.fromkeys(factors, 1.0))

@@ -103,8 +103,8 @@ def _environment(layout: NamespaceLayout, rank: int, wiring: Path) -> dict[str, 
 
 
 def _preload() -> None:
-    """Import what the ranks will need; nothing of it starts a thread. The ranks' garbage collectors never look at it:
-    each would write to every page of it, and so copy what all of them share."""
+    """Import the modules that the ranks will need, none of which starts a thread, and exclude them from the ranks'
+    garbage collection: each collector would write to every page, and so copy the memory that all ranks share."""
     import torch.distributed  # noqa: F401
 
     import simfrontier_real.cli

@@ -144,7 +144,7 @@ def cluster(
 
 
 def log_softmax(xp: Any, values: Array) -> Array:
-    """Over the last dimension."""
+    """Return the log-softmax over the last dimension."""
     shifted = values - xp.max(values, axis=-1, keepdims=True)
     return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
 

@@ -82,8 +82,9 @@ class FoundCheckpoint:
 def found_checkpoint(
     world: World, loaded: LoadedSchedule, training: TrainingSettings, settings: CheckpointSettings
 ) -> FoundCheckpoint | None:
-    """The newest finished checkpoint that a run is to go on with, the same on all ranks; rank 0 prints a line for each
-    that is refused. None where it is to start. Raises InputError where there is none, or it is another run's."""
+    """Return the newest finished checkpoint from which a run is to resume, the same on all ranks, or None where the run
+    is to start anew; rank 0 prints a line for each that is refused. Raises InputError where there is none, or it is
+    another run's."""
     if settings.resume is None:
         return None
     resume = settings.resume
@@ -126,8 +127,8 @@ def _verified(world: World, folder: Path) -> Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointWriter:
-    """Writes the checkpoints of one schedule's training, on all ranks together; `before` is what it goes on from.
-    `written` are those of this run so far."""
+    """Write the checkpoints of one schedule's training, on all ranks together; `before` is the checkpoint that it
+    resumes from. `written` are the checkpoints of this run so far."""
 
     world: World
     loaded: LoadedSchedule

@@ -39,8 +39,8 @@ Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, sizes
 
 @dataclass(frozen=True, slots=True)
 class HeldTensor:
-    """The part of a whole tensor that a rank holds: the shape of the whole, and views of what is held by the offsets of
-    their boxes in it."""
+    """Part of a whole tensor that a rank holds: the shape of the whole, and views of the rank's values by the offsets
+    of their boxes in the whole."""
 
     shape: torch.Size
     chunks: Mapping[torch.Size, torch.Tensor]
@@ -286,7 +286,7 @@ def _whole_weight(context: RankContext, tensor: Tensor, ref: Ref, folder: Path) 
 
 
 def _load(wanted: Mapping[str, object], folder: Path) -> None:
-    """Fill what is wanted; every rank reads for itself."""
+    """Fill the requested tensors; every rank reads for itself."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
         load(dict(wanted), storage_reader=ChunkReader(folder), planner=ChunkLoadPlanner(), no_dist=True)
