@@ -157,7 +157,7 @@ def _num_unlike(scenario: Scenario, case: Case) -> int:
 
 
 def _sizes(scenario: Scenario, plans: Iterable[str], sizes: Iterable[int]) -> list[PlanSize]:
-    """Sizes of plans at numbers of devices, without those that cannot be laid out there."""
+    """Return sizes of plans at numbers of devices, without those that cannot be laid out there."""
     found = []
     for plan, size in product(plans, sizes):
         if plan in scenario.at(size).plans:

@@ -46,13 +46,13 @@ MAX_MESSAGE = 500
 
 
 def not_modelled(name: str) -> str | None:
-    """Say that what a name stands for is not modelled yet; None for any other name."""
+    """Return a note that what a name stands for is not modelled yet; None for any other name."""
     plain = re.sub(r"[^a-z0-9]+", "_", name[:MOST_CHARACTERS].lower()).strip("_")
     return next((f"not modelled yet: {words}" for pattern, words in _NOT_MODELLED if re.search(pattern, plain)), None)
 
 
 class SimfrontierError(Exception):
-    """Base of all errors that simfrontier raises on purpose; `exit_code` is what the command line ends with."""
+    """Base of all errors that simfrontier raises on purpose; `exit_code` is the exit code of the command line."""
 
     exit_code = 1
 
@@ -120,11 +120,11 @@ def located(where: str = "", key: Key = (), when: str = "") -> Iterator[None]:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM has come (scancel, a time limit): all that Ctrl-C ends is ended by it, with an exit code of its own."""
+    """Raised on SIGTERM (scancel, a time limit): it ends everything that Ctrl-C ends, with an exit code of its own."""
 
 
 def exit_code_of_stop(stop: KeyboardInterrupt) -> int:
-    """128 and the number of the signal: 130 after Ctrl-C, 143 after SIGTERM."""
+    """Return 128 plus the number of the signal: 130 after Ctrl-C, 143 after SIGTERM."""
     return 143 if isinstance(stop, Terminated) else 130
 
 
@@ -146,7 +146,7 @@ def one_line(text: str) -> str:
 
 
 def dotted(key: Key) -> str:
-    """`("node", "rings", 0)` is `node.rings[0]`."""
+    """Return a key in dotted form: `("node", "rings", 0)` is `node.rings[0]`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).removeprefix(".")
 
 
@@ -165,12 +165,12 @@ def wrong(got: object, allowed: str) -> str:
 
 
 def unknown(got: object, allowed: Iterable[str]) -> str:
-    """Return the same of a name: with the nearest one that is allowed."""
+    """Return the message for a name that is not allowed, with the nearest one that is."""
     return f"got {shown(got)}; {meant(str(got), allowed)}"
 
 
 def unknown_key(name: str, allowed: Iterable[str]) -> str:
-    """Return the same of a key of a table, which the place names."""
+    """Return the message for an unknown key of a table; the place of the error names the table."""
     return f"unknown key; {meant(name, allowed)}"
 
 

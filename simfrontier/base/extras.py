@@ -55,7 +55,7 @@ def added(module: str, kind: type[Added]) -> tuple[Added, ...]:
 
 @cache
 def _adds(name: str, module: str) -> tuple[Any, ...]:
-    """`ADDS` of one extra's module; empty where it has no such module."""
+    """Return `ADDS` of one extra's module; empty if it has no such module."""
     full = f"{PACKAGE}.{name}.{module}"
     try:
         spec = find_spec(full)

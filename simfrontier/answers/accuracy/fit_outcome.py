@@ -88,7 +88,7 @@ class FitOutcome:
 
     @property
     def hardly(self) -> tuple[str, ...]:
-        """Parameters whose interval says next to nothing."""
+        """Parameters whose interval is too wide to say anything."""
         return tuple(key for key, (low, high) in self.fitted.intervals.items() if high > HARDLY * low)
 
     # ── errors ──
@@ -121,8 +121,8 @@ class FitOutcome:
 
     @property
     def covered(self) -> float | None:
-        """Part of the points left out that lie in the 90 % interval of the spread that the calibration says; None
-        where none is left out."""
+        """Share of the left-out points within the 90 % interval of the calibration's spread; None if none is left
+        out."""
         errors = errors_of(point for point in self.points if point.use == "left out")
         return None if errors is None else errors.covered
 
@@ -198,7 +198,7 @@ class FitOutcome:
         )
 
     def _points(self, use: Use, errors: Floats, spreads: Floats | None = None) -> tuple[Point, ...]:
-        """Points by their log errors, without those that have none; without spreads they have no interval."""
+        """Return points by their log errors, without those that have none; without spreads they have no interval."""
         sds = np.full(len(errors), np.nan) if spreads is None else spreads
         return tuple(
             Residual(
@@ -238,8 +238,8 @@ class FitOutcome:
 
 
 def error_summary(points: Iterable[Point], num_parameters: int = 0) -> ErrorSummary:
-    """Errors of points, at least one, as a calibration file says them; `num_parameters` that were fitted to these
-    points take freedom from their spread."""
+    """Return errors of points, at least one, as a calibration file says them; `num_parameters` that were fitted to
+    these points take freedom from their spread."""
     errors = errors_of(points)
     assert errors is not None
     freedom = max(1, errors.count - num_parameters)

@@ -67,7 +67,7 @@ def set_apart(
 
 
 def named(what: Literal["library", "machine"], there: Iterable[str], asked: Sequence[str]) -> tuple[str, ...]:
-    """Return the names asked for, all of which are there; without any the only one that is there. Raises InputError."""
+    """Return the requested names, all of which must exist; without any, the only one that exists. Raises InputError."""
     counts = Counter(there)
     for name in asked:
         if name not in counts:
@@ -82,7 +82,7 @@ def named(what: Literal["library", "machine"], there: Iterable[str], asked: Sequ
 def _missing(
     row: CallRow, library: str, machines: Sequence[str], min_bytes: int, faults: Sequence[Pathology]
 ) -> NotCovered | None:
-    """Why a row is not fitted to; None where it is."""
+    """Return why a row is not among those to fit; None if it is."""
     if row.library != library or row.machine not in machines:
         return NotCovered(reason="of other libraries or machines")
     if row.num_bytes < min_bytes:
@@ -163,8 +163,8 @@ def cross_validated(
 
 
 def shipped_rows_left_out(workers: Workers | None = None) -> dict[Row, Prediction]:
-    """Every row that a shipped library was fitted to, as fits without its number of devices predict it; rows are
-    lacking where such a fit cannot be made."""
+    """Predict every row that a shipped library was fitted to by a fit without its device count; rows for which no such
+    fit can be made are missing."""
     return {row: made for library in FITS for row, made in _shipped_left_out(library, workers)}
 
 

@@ -67,8 +67,7 @@ def with_partners(library: str, known: Mapping[str, _Said]) -> dict[str, _Said]:
 def with_numbers(
     library: Library, harnesses: Sequence[Harness], numbers: Mapping[str, float]
 ) -> tuple[Library, tuple[Harness, ...]]:
-    """Return the library and the harnesses with other values for some numbers, and those one with them, by dotted
-    key."""
+    """Return the library and the harnesses with new values for some numbers, by dotted key."""
     changed = {harness.name: harness for harness in harnesses}
     for key, value in with_partners(library.name, numbers).items():
         if key.startswith("harness."):
@@ -159,7 +158,7 @@ class FitProblem:
         self.added = [[each.covers(row) for each in self.harnesses] for row in self.rows]
 
     def log_errors(self, numbers: Mapping[str, float]) -> Floats:
-        """log(predicted / measured) of every point."""
+        """Return log(predicted / measured) of every point."""
         library, harnesses = with_numbers(self.library, self.harnesses, numbers)
         times = [
             groups.seconds(library, KINDS[row.collective], row.num_bytes)
@@ -174,7 +173,7 @@ class FitProblem:
 
 
 def problem_of(library: str, rows: Sequence[CallRow]) -> FitProblem:
-    """Points of a library by its name, with the shipped harnesses that cover any of them. Raises InputError."""
+    """Return points of a library by its name, with the shipped harnesses that cover any of them. Raises InputError."""
     harnesses = tuple(one for one in shipped_harnesses() if any(map(one.covers, rows)))
     return FitProblem(library=load_library(library), harnesses=harnesses, rows=rows)
 
@@ -224,7 +223,8 @@ def shown(problem: FitProblem) -> tuple[list[str], list[str]]:
 
 
 def _runs(problem: FitProblem, free: Mapping[str, float]) -> list[list[float]]:
-    """Every way in which the stepped parameter sorts the points: neighbouring values that all sort them alike."""
+    """Return every way in which the stepped parameter sorts the points: neighbouring values that all sort them
+    alike."""
 
     def sorted_points(step: float) -> bytes:
         return np.round(problem.log_errors({**free, STEPPED: step}), 12).tobytes()
@@ -233,7 +233,7 @@ def _runs(problem: FitProblem, free: Mapping[str, float]) -> list[list[float]]:
 
 
 def _least_squares(problem: FitProblem, keys: Sequence[str], free: Mapping[str, float]) -> tuple[float, Floats]:
-    """Cost and values of these parameters, others as they are; in logs, so that all stay positive."""
+    """Return the cost and values of these parameters, others as they are; in logs, so that all stay positive."""
     from scipy.optimize import least_squares
 
     def errors(logs: Floats) -> Floats:
@@ -248,8 +248,8 @@ def _least_squares(problem: FitProblem, keys: Sequence[str], free: Mapping[str, 
 
 
 def _intervals(problem: FitProblem, keys: Sequence[str], values: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """90 % confidence intervals from the curvature at the solution, the `covariance` of logs. The weights are those
-    that the robust loss gives the points, over their weighted mean square error by degrees of freedom.
+    """Return 90 % confidence intervals from the curvature at the solution, the `covariance` of logs. The weights are
+    those that the robust loss gives the points, over their weighted mean square error by degrees of freedom.
 
     The prior says of every parameter that it was sought within a factor of e^WIDEST: that is what an interval comes to
     where no point depends on a parameter near the solution, and next to nothing elsewhere.

@@ -25,12 +25,13 @@ MeasuredRow = TypeVar("MeasuredRow", covariant=True)
 
 
 def factor_90(sd: float) -> float:
-    """Factor from the median to the ends of the central 90 % interval of a log-normal; `sd` is of the logarithm."""
+    """Return the factor from the median to the ends of the central 90 % interval of a log-normal; `sd` is of the
+    logarithm."""
     return math.exp(NORMAL_90 * sd)
 
 
 def covariance(slopes: Floats, weights: Floats, prior_sd: Floats) -> Floats:
-    """Covariance of fitted parameters: (JᵀWJ + P)⁻¹.
+    """Return the covariance of fitted parameters: (JᵀWJ + P)⁻¹.
 
     `slopes`: J, how the points move with the parameters, [points, parameters]. `weights`: diagonal of W, the inverse
     variance of each point times the weight that a robust loss gives it, [points]. `prior_sd`: P is diag(prior_sd⁻²),
@@ -171,7 +172,7 @@ class Errors:
 
 
 def errors_of(rows: Iterable[Residual[Any]]) -> Errors | None:
-    """Errors of those residuals that count in averages; None where there is none."""
+    """Return errors of those residuals that count in averages; None where there is none."""
     counted = [(row, row.error) for row in rows if row.is_averaged and row.error is not None]
     if not counted:
         return None
@@ -194,13 +195,13 @@ def errors_of(rows: Iterable[Residual[Any]]) -> Errors | None:
 
 
 def errors_by(rows: Iterable[AnyResidual], key: Callable[[AnyResidual], str]) -> dict[str, Errors]:
-    """Errors by what `key` says of a residual, in the order in which its values come up."""
+    """Return errors by what `key` says of a residual, in the order in which its values come up."""
     several = grouped(rows, key)
     return {name: errors for name, some in several.items() if (errors := errors_of(some)) is not None}
 
 
 def grouped(rows: Iterable[AnyResidual], key: Callable[[AnyResidual], str]) -> dict[str, list[AnyResidual]]:
-    """Residuals by what `key` says of them, in the order in which its values come up."""
+    """Return residuals by what `key` says of them, in the order in which its values come up."""
     several: dict[str, list[AnyResidual]] = {}
     for row in rows:
         several.setdefault(key(row), []).append(row)

@@ -78,18 +78,18 @@ def environment_of(
 
 
 def _steps(rows: Iterable[Row]) -> dict[str, float | None]:
-    """Seconds of the median step by plan; None where it does not fit, and without plans that cannot run."""
+    """Return seconds of the median step by plan; None where it does not fit, and without plans that cannot run."""
     return {row["plan"]: row.get("step_time_s") for row in rows if "plan" in row and not row.get("error")}
 
 
 def _band(plan: str, alternatives: Iterable[Alternative]) -> Band:
-    """Return the least and the largest factor of a plan."""
+    """Return the least and the largest factor of a plan over the alternatives."""
     factors = [1.0, *(factor for each in alternatives if (factor := each.factors.get(plan)))]
     return min(factors), max(factors)
 
 
 def _found_by_search(scenario: Scenario, devices: int, runner: RowRunner) -> dict[str, Any]:
-    """Return the tables of plans that were searched for, as they were found."""
+    """Return the tables that a search found, of the plans that were searched for."""
     changes: dict[str, Any] = {}
     for plan in scenario.at(devices).searches:
         changes |= decided(only(scenario, (plan,), devices), plan, devices, runner.searcher)[1]
@@ -97,7 +97,7 @@ def _found_by_search(scenario: Scenario, devices: int, runner: RowRunner) -> dic
 
 
 def _tried(scenario: Scenario, devices: int) -> Iterator[tuple[Key, str, tuple[str, ...]]]:
-    """Each alternative with the plans that it may be of."""
+    """Yield each alternative with the plans that it may apply to."""
     of_stacks = {plan: stacks_of(scenario.plans[plan].family) for plan in scenario.plans}
     for value in dict.fromkeys([*(name for names in of_stacks.values() for name in names), NONE]):
         plans = tuple(plan for plan, names in of_stacks.items() if _is_other(value, scenario, plan, devices, names))

@@ -90,7 +90,7 @@ class RowRunner:
 
 
 def _key(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity) -> Hashable:
-    """All that the outcome of a plan at a size may depend on."""
+    """Return all inputs that the outcome of a plan at a size may depend on."""
     here = scenario.at(devices)
     search = here.searches.get(plan)
     return (
@@ -217,7 +217,7 @@ class _Answered:
 
 
 def _step_s(rows: Sequence[Row], plan: str, devices: int) -> float:
-    """Return the step time of a plan at a size; endless where it has none."""
+    """Return the step time of a plan at a size; infinite if it has none."""
     times = [row[STEP] for row in rows if row.get("plan") == plan and row.get("devices") == devices and row.get(STEP)]
     return times[0] if times else math.inf
 

@@ -57,7 +57,7 @@ def required_values(
 def _found(
     runner: PerProcess[RowRunner], setting: Setting, key: str, ratios: Mapping[str, float]
 ) -> dict[str, float | None] | str:
-    """Return the number for each plan, or why none is known."""
+    """Return the number for each plan, or the reason why none is known."""
     try:
         rates = {plan: _rates(runner.here, setting, key, plan) for plan in setting.plans}
     except SimfrontierError as error:
@@ -67,7 +67,7 @@ def _found(
 
 
 def _rates(runner: RowRunner, setting: Setting, key: str, plan: str) -> Floats:
-    """Samples per second of a plan with each of the numbers; nan where the library takes other algorithms."""
+    """Return samples per second of a plan with each of the numbers; nan where the library takes other algorithms."""
     scenario, (devices,) = setting.scenario(), setting.devices
     scenario = runner.searcher.resolved(scenario, (devices,), (plan,))
     what_ifs = WhatIfs.of(scenario, plan, devices, "analytic", runner.schedule_cache)
@@ -76,8 +76,8 @@ def _rates(runner: RowRunner, setting: Setting, key: str, plan: str) -> Floats:
 
 
 def last_crossing(numbers: Floats, ratios: Floats, wanted: float) -> float | None:
-    """Return the largest number at which the ratios, known at some numbers, are as wanted; interpolated in the
-    logarithms. None where no two neighbours have it between them."""
+    """Return the largest number at which the ratios, known at some numbers, equal the target; interpolated in the
+    logarithms. None if no two neighbours enclose it."""
     x, miss = np.log(numbers), np.log(ratios / wanted)
     crosses = np.flatnonzero(miss[:-1] * miss[1:] <= 0.0)
     if not len(crosses):
@@ -147,9 +147,9 @@ def run_sensitivity(
     workers: Workers | None = None,
     runner: PerProcess[RowRunner] | None = None,
 ) -> Sensitivity | None:
-    """All variations of the scenario's `sensitivity` table; None if it has none. Each is the run with that setting, at
-    `fidelity`, or, where this is the scenario's own, at that of the variation. `workers`: who simulates (None: this
-    process), with a `runner` each. Raises InputError for a variation that cannot be run."""
+    """Return all variations of the scenario's `sensitivity` table; None if it has none. Each is the run with that
+    setting, at `fidelity`, or, where this is the scenario's own, at that of the variation. `workers`: who simulates
+    (None: this process), with a `runner` each. Raises InputError for a variation that cannot be run."""
     table = scenario.file.sensitivity
     if table is None:
         return None
@@ -171,7 +171,7 @@ def _at_size(
     runner: PerProcess[RowRunner],
     progress: Callable[[str], None],
 ) -> Sensitivity:
-    """All variations at one size, one setting at a time."""
+    """Return all variations at one size, one setting at a time."""
     plans = tuple(table.plans)
     other = None if fidelity == scenario.file.run.fidelity else fidelity
     start = Setting.at(scenario, plans, devices, fidelity=other)

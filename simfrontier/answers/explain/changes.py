@@ -50,7 +50,7 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
 
 
 def setting_text(key: str, value: Any) -> str:
-    """`key=value`, which `scenario.parse_setting` reads back as the same key and value."""
+    """Return `key=value`, which `scenario.parse_setting` parses back to the same key and value."""
     return f"{key}={value if isinstance(value, str) and _is_a_word(value) else toml_value(value)}"
 
 
@@ -121,7 +121,7 @@ def _coded(label: str, **settings: Any) -> Change:
 
 
 def _changes(options: Options, table: Mapping[str, Any]) -> Iterator[Change]:
-    """Changes of a table of options, by its own keys."""
+    """Yield changes of a table of options, by its own keys."""
     for key, label in _OVERLAPS.items():
         if getattr(options, key, None) is False:
             yield _overlap(label, **{key: True})
@@ -139,7 +139,7 @@ def _changes(options: Options, table: Mapping[str, Any]) -> Iterator[Change]:
 
 
 def _codecs(options: Options) -> Iterator[Change]:
-    """Every codec that a plan has, the other way: coded where it is plain, plain where it is coded."""
+    """Yield the opposite of every codec of a plan: coded where it is plain, plain where it is coded."""
     switched = ("weight_codec", "quantised_gradient_codec") if isinstance(options, ZeroppOptions) else ()
     for key, (label, coarser) in _CODECS.items():
         if key not in type(options).model_fields or key in switched:
@@ -185,7 +185,7 @@ def _falls_back(options: Options) -> bool:
 
 
 def _block(options: Options) -> int:
-    """Elements per scale of a codec that the plan has already."""
+    """Return elements per scale of a codec that the plan has already."""
     blocks = [value.block for _, value in options if isinstance(value, Quantised)]
     return blocks[0] if blocks else BLOCK
 
@@ -203,8 +203,8 @@ _ENGINE: tuple[tuple[str, object, object, str], ...] = (
 
 
 def what_ifs(scenario: Scenario, plan: str, step: SimulatedStep) -> Iterator[Change]:
-    """All changes that may concern a plan of a scenario as that plan has it, whose options are decided; `step` is its
-    step. Some of them may not be possible, or mean nothing for the plan."""
+    """Yield all changes that may concern a plan of a scenario as that plan has it, whose options are decided; `step` is
+    its step. Some of them may not be possible, or mean nothing for the plan."""
     yield from _links(scenario, step)
     yield from _start_ups(scenario)
     yield from _device(scenario)
@@ -216,7 +216,8 @@ def what_ifs(scenario: Scenario, plan: str, step: SimulatedStep) -> Iterator[Cha
 
 
 def _links(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
-    """Every link class that the plan's messages use, and what the library reaches inside a node, twice as fast."""
+    """Yield every link class that the plan's messages use, and what the library reaches inside a node, twice as
+    fast."""
     numbers, fabric = _numbers(scenario.machine.provenance()), step.pricing.fabric
     used = traffic(step).on_link > 0.0
     for number, name in enumerate(fabric.class_names):

@@ -83,7 +83,7 @@ def waits_of(found: WhoWaited, device_of: Ints, machine: Machine) -> Waits:
 
 
 def places(devices: Ints, per_node: int, word: str) -> str:
-    """Devices in words, ascending: GCD 3 of node 0; GCDs 0-2,4-7 of node 0 and all of nodes 1-47."""
+    """Return devices in words, ascending: GCD 3 of node 0; GCDs 0-2,4-7 of node 0 and all of nodes 1-47."""
     node, position = np.divmod(devices, per_node)
     nodes, first, count = np.unique(node, return_index=True, return_counts=True)
     parts: dict[tuple[int, ...], list[int]] = {}
@@ -101,7 +101,7 @@ def places(devices: Ints, per_node: int, word: str) -> str:
 
 
 def _sentence(found: WhoWaited, named: Callable[[Ints], str]) -> str:
-    """On the class that others waited for longest, in all; `named`: ranks in words."""
+    """Return a sentence on the class of ranks that others waited for longest in total; `named`: ranks in words."""
     counts = np.bincount(found.rank_class)
     late = {pair.late for pair in found.pairs}
     total = {cls: fsum(counts[p.waiting] * p.seconds for p in found.pairs if p.late == cls) for cls in late}
@@ -120,7 +120,7 @@ def _sentence(found: WhoWaited, named: Callable[[Ints], str]) -> str:
 
 
 def _reason(found: WhoWaited, late: int, waiting: int, num_late: int) -> str:
-    """By how much the kernels of the late take longer, where both run the same role."""
+    """Return the ratio by which the kernels of the late ranks take longer, in words, if both run the same role."""
     if found.role_of[late] != found.role_of[waiting] or not found.kernel_s[waiting]:
         return ""
     ratio = found.kernel_s[late] / found.kernel_s[waiting]

@@ -116,7 +116,7 @@ def explain(
 
 
 def _reason(error: SimfrontierError) -> str:
-    """Why a plan is left out."""
+    """Return why a plan is left out."""
     return error.what if isinstance(error, InputError | DoesNotFitError) else str(error)
 
 
@@ -146,7 +146,7 @@ class _Plans:
         return best
 
     def others(self, plan: str) -> list[RankedPlan]:
-        """All plans that ran but one, the fastest first."""
+        """Return all plans that ran except one, the fastest first."""
         known = [each for name, each in self.timed.items() if name != plan]
         return sorted(known, key=lambda each: -each.samples_per_s)
 
@@ -186,7 +186,7 @@ def _compared(ours: RankedPlan, theirs: RankedPlan) -> PlanComparison:
 
 
 def _ranking(plans: Sequence[RankedPlan]) -> tuple[RankedPlan, ...]:
-    """Plans, the fastest first, each against the next."""
+    """Rank the plans, the fastest first, each compared with the next."""
     return tuple(
         each if after is None else replace(each, next=_compared(each, after))
         for each, after in zip_longest(plans, plans[1:])
@@ -197,7 +197,7 @@ def _ranking(plans: Sequence[RankedPlan]) -> tuple[RankedPlan, ...]:
 
 
 def _possible(ours: SimulatedCase) -> Iterator[tuple[Change, Scenario]]:
-    """Changes that make a scenario, with it; what a library, machine or plan does not have is left out."""
+    """Yield changes that make a scenario, with it; what a library, machine or plan does not have is left out."""
     base, plan, devices = ours.scenario, ours.case.name, ours.case.devices
     for each in what_ifs(ours.here, plan, ours.step):
         with suppress(InputError):

@@ -66,7 +66,7 @@ class Failures:
 
 
 def names_of_failures() -> tuple[str, ...]:
-    """Names of the catalog."""
+    """Return the names of the failures in the catalog."""
     return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
 
 
@@ -158,7 +158,7 @@ def spares_for(upkeep: Upkeep, share: float) -> int:
 
 
 def interval_of(rule: Rule, upkeep: Upkeep) -> float:
-    """Seconds of work between checkpoints by a rule.
+    """Return seconds of work between checkpoints by a rule.
 
     `young`: sqrt(2 C M), of the checkpoint's seconds and the mean time between interruptions (J. W. Young, CACM 17,
     1974); `daly`: his higher order estimate; `best`: where the useful share of the model is largest.
@@ -256,13 +256,13 @@ def upkeep_of(given: GoodputTable, failures: Failures, step: SizedStep) -> Upkee
 
 
 def interval_steps(given: GoodputTable, upkeep: Upkeep, step: SizedStep) -> int:
-    """Whole steps between two checkpoints, one at least."""
+    """Return the number of whole steps between two checkpoints, at least one."""
     interval_s = interval_of(given.interval, upkeep) if isinstance(given.interval, str) else given.interval
     return max(1, round(interval_s / step.step_s))
 
 
 def read_s(given: GoodputTable, step: SizedStep) -> float:
-    """Seconds in which the file system gives a checkpoint back."""
+    """Return the seconds to read a checkpoint from the file system."""
     return step.checkpoint.total / (given.read_bytes_per_s or given.write_bytes_per_s)
 
 

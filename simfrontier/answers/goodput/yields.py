@@ -63,12 +63,12 @@ class Yield:
 
     @property
     def steps_per_day(self) -> float:
-        """Useful steps of a day."""
+        """Useful steps per day."""
         return self.shares.useful * DAY_S / self.step.step_s
 
     @property
     def tokens_per_day(self) -> float:
-        """Tokens of useful steps of a day."""
+        """Tokens of useful steps per day."""
         return self.steps_per_day * self.step.tokens
 
     @property
@@ -89,7 +89,7 @@ class Goodput:
     left_out: tuple[tuple[str, int], ...]
 
     def of(self, plan: str) -> list[Yield]:
-        """Those of a plan."""
+        """Return the yields of a plan."""
         return [each for each in self.yields if each.plan == plan]
 
     @property

@@ -88,7 +88,7 @@ class GridSearcher:
         raise InputError(f"{where}: no candidate of its search can run; the first: {faults[0] if faults else 'none'}")
 
     def _rate(self, scenario: Scenario, case: Case) -> float | None:
-        """Samples per second of a case; None where it does not fit."""
+        """Return samples per second of a case; None where it does not fit."""
         capacity = scenario.machine.device.hbm_bytes
         if self.layer_states.num_bytes(case) > capacity:
             return None

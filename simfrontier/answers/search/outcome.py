@@ -132,7 +132,8 @@ class TuningOutcome:
 
     @property
     def headroom(self) -> float:
-        """By what share the best step could still be shorter: no plan of the space goes below the lowest floor."""
+        """Share by which the best step could still be shorter: no plan of the space is faster than the lowest lower
+        bound."""
         floors = [plan.estimate.floor_s for plan in self.estimated]
         return max(0.0, 1.0 - min(floors, default=self.best.nominal_s) / self.best.nominal_s)
 
@@ -154,7 +155,7 @@ class TuningOutcome:
         return tuple(float(np.mean(first == number)) for number in range(len(samples)))
 
     def front(self) -> tuple[TunedPlan, ...]:
-        """Return the Pareto front: plans than which none is both faster and smaller, the fastest first."""
+        """Return the Pareto front: plans that no other plan beats in both time and memory, the fastest first."""
         out: list[TunedPlan] = []
         for plan in sorted(self.plans, key=lambda plan: (plan.step_s, plan.peak_bytes)):
             if not out or plan.peak_bytes < out[-1].peak_bytes:

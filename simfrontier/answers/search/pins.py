@@ -55,16 +55,16 @@ DIMENSIONS: Mapping[str, PlanDimension] = {
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """Values to which dimensions are held; a dimension that is not named is free."""
+    """Values to which dimensions are fixed; a dimension that is not named is free."""
 
     values: Mapping[str, tuple[Value, ...]]
 
     def of(self, name: str, free: Sequence[Value]) -> tuple[Value, ...]:
-        """Return the values of a dimension: those it is held to, in that order, or else all that are `free`."""
+        """Return the values of a dimension: the pinned ones, in that order, or else all that are `free`."""
         return self.values.get(name, tuple(free))
 
     def numbers(self, name: str, free: Sequence[int]) -> tuple[int, ...]:
-        """Return the same of a dimension of numbers."""
+        """Return the values of a dimension of numbers, as `of`."""
         return tuple(int(value) for value in self.of(name, free))
 
     def allow(self, name: str, value: Value) -> bool:
@@ -72,7 +72,7 @@ class Pins:
         return name not in self.values or value in self.values[name]
 
     def without(self, name: str) -> Pins:
-        """Return the same with one dimension free."""
+        """Return the same pins with one dimension free."""
         return Pins({key: values for key, values in self.values.items() if key != name})
 
     def __str__(self) -> str:
@@ -85,8 +85,8 @@ def written(value: Value) -> str:
 
 
 def pins_of(table: Mapping[str, Value | Sequence[Value]], place: Key = ("tune", "pin")) -> Pins:
-    """Pins out of a table of a scenario: a value or a list of them per dimension. Raises InputError at `place` or a
-    dimension below it."""
+    """Return pins out of a table of a scenario: a value or a list of them per dimension. Raises InputError at `place`
+    or a dimension below it."""
     out: dict[str, tuple[Value, ...]] = {}
     for name, given in table.items():
         if name not in DIMENSIONS:
@@ -101,7 +101,7 @@ def pins_of(table: Mapping[str, Value | Sequence[Value]], place: Key = ("tune", 
 
 
 def parse_pin(text: str) -> tuple[str, list[Value]]:
-    """`tensor=4,8` of the command line. Raises InputError."""
+    """Parse `tensor=4,8` of the command line. Raises InputError."""
     name, equals, values = text.partition("=")
     if not equals or not name.strip() or not values.strip():
         raise InputError(f"--pin {text!r}: write dimension=value or dimension=value,value, e.g. tensor=4,8")

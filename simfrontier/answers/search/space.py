@@ -68,7 +68,7 @@ class Candidate:
         return isinstance(other, Candidate) and self.key == other.key
 
     def value(self, dimension: str) -> Value:
-        """Its value of a dimension (`pins.DIMENSIONS`)."""
+        """Return its value of a dimension (`pins.DIMENSIONS`)."""
         match dimension:
             case "family" | "micro_batch" | "checkpointing":
                 return getattr(self, dimension)  # type: ignore[no-any-return]
@@ -171,7 +171,8 @@ class Space:
                         yield str(family), grid, mesh, states
 
     def _belongs(self, family: str, states: StateSharding) -> bool:
-        """Beside a grid, routes and copies only where they are asked for; AxoNN spreads weights over Z, not data."""
+        """Return whether a family uses these states. With a grid, routes and copies only if they are pinned; AxoNN
+        shards weights over Z, not over data."""
         asked = self.pins.values
         if family != "zero" and states.copy and True not in asked.get("copy", ()):
             return False
@@ -240,7 +241,8 @@ class Space:
                 self.refused.append(f"x × y × z × pipeline = {ranks}: allowed with axonn: 2 to {self.size:,} devices")
 
     def _few(self) -> tuple[int, ...]:
-        """Ranks that share products: powers of two, to the larger of two nodes' devices and 8."""
+        """Return the numbers of ranks that may share products: powers of two up to the devices of two nodes, at least
+        up to 8."""
         return _powers(max(8, 2 * self.scenario.machine.devices_per_node))
 
     def _mesh(self, family: str, grid: Grid) -> Mesh | None:

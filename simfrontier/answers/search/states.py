@@ -145,9 +145,9 @@ def point_on(name: str, mesh: Mesh, data: Axes) -> str:
 
 
 def points(mesh: Mesh, data: Axes, *, codecs: Axes, stages: bool) -> Iterator[StateSharding]:
-    """All points: each state is spread at least as widely as the one before it (weights, gradients, optimizer). In a
-    pipeline of several `stages` weights and gradients stay whole: what is gathered or reduced with every micro-batch
-    would be so for each of those under way."""
+    """Yield all points: each state is spread at least as widely as the one before it (weights, gradients, optimizer).
+    In a pipeline of several `stages` weights and gradients stay whole: what is gathered or reduced with every
+    micro-batch would be so for each of those under way."""
     levels = levels_of(mesh, data)
     leaves = bool(mesh.live(data[:1])) and bool(mesh.live(data[1:]))  # what all share leaves the node and has an inside
     inside = [*levels][-2:-1]  # the level that has all of a node, where there is one

@@ -139,7 +139,7 @@ class SmallSchedules:
 
 
 def _sizes(schedule: Schedule) -> dict[str, int]:
-    """Bytes of tensors on a rank; of those that share others' none."""
+    """Return bytes of tensors on a rank; of those that share others' none."""
     return {
         name: 0 if tensor.shares else tensor.local_bytes(schedule.mesh) for name, tensor in schedule.tensors.items()
     }
@@ -244,7 +244,7 @@ def _small(form: SmallForm, schedule: Schedule, prices: Prices) -> SmallStep:
 def _peak_in_time(
     form: SmallForm, size: Mapping[str, int], start: list[float], end: list[float], passing: Collection[str]
 ) -> tuple[float, float]:
-    """Return the most bytes of buffers at once, and of those `passing` then."""
+    """Return the peak bytes of buffers over time, and how many of these are `passing` then."""
     held = [(size[name], start[first], end[last], name in passing) for name, first, last in form.held if size[name]]
     if not held:
         return 0.0, 0.0

@@ -41,7 +41,7 @@ def fitting_of(outlines: Mapping[Candidate, PlanResult]) -> list[TunedPlan]:
 
 
 def without(plans: Sequence[TunedPlan], known: Sequence[TunedPlan]) -> list[TunedPlan]:
-    """Return the plans that are not among those known."""
+    """Return the plans that are not yet known."""
     keys = {plan.candidate.key for plan in known}
     return [plan for plan in plans if plan.candidate.key not in keys]
 
@@ -128,9 +128,9 @@ class Runner:
     def best(
         self, fitting: Sequence[TunedPlan], count: int, before: Sequence[TunedPlan]
     ) -> tuple[list[TunedPlan], tuple[TunedPlan, ...]]:
-        """With those simulated `before`, the first plans by their estimates, simulated, until `count` of them fit,
-        twice as many were tried, or no other is likely to be faster (`_next`); and those that do not fit. Where none of
-        twice as many fits, the others follow, those that need least memory first, until one does."""
+        """Simulate the first plans by their estimates, after those simulated `before`, until `count` of them fit, twice
+        as many were tried, or no other is likely to be faster (`_next`); return them and those that do not fit. If none
+        of twice as many fits, the others follow, those that need least memory first, until one does."""
         kept = list(before)
         misfits: list[TunedPlan] = []
         rest = list(fitting)
@@ -188,7 +188,7 @@ class Runner:
 
 
 def _why_not(scenario: Scenario, plan: str, size: int, batch: int) -> str:
-    """Why a plan of the scenario cannot be compared at a size; "" where it can."""
+    """Return why a plan of the scenario cannot be compared at a size; "" if it can."""
     try:
         if plan in scenario.at(size).searches:
             return "its options are searched for; simfrontier run decides them"
@@ -353,7 +353,8 @@ def _refuse_unsearchable(here: Scenario) -> None:
 
 
 def batch_of(scenario: Scenario, size: int) -> int:
-    """Sequences of a step over all devices: as the scenario says, or as its first plan that can run makes them."""
+    """Return sequences of a step over all devices: as the scenario says, or as its first plan that can run makes
+    them."""
     here = scenario.at(size)
     training = here.file.training
     if training.batch is not None:
@@ -368,7 +369,7 @@ def batch_of(scenario: Scenario, size: int) -> int:
 
 
 def with_batch(scenario: Scenario, size: int, batch: int) -> Scenario:
-    """Return the scenario with that batch at that size, and plans that say themselves how they divide it."""
+    """Return the scenario with that batch at that size, and with plans that state how they divide it."""
     settings = {"training.batch": batch, "training.micro_batch": 1, "training.grad_accum": 1}
     return scenario_of(scenario.document, scenario.where, settings, devices=(size,), laid_out=False)
 

@@ -41,7 +41,7 @@ from simfrontier.inputs.scenario import Scenario, SlowdownTable
 
 
 def lagging_links(pricing: Pricing, factor: float) -> Iterator[tuple[LaggingLinks, Perturbation]]:
-    """Every class of wires, memories and global pools that a schedule loads, where one of it has a part of its
+    """Yield every class of wires, memories and global pools that a schedule loads, where one of it has a part of its
     capacity both ways, and what is wrong then; of each class of the machine the kinds with the most links first."""
     fabric, folding = pricing.fabric, pricing.folding
     reverse = reverses(fabric)

@@ -101,8 +101,8 @@ def who_waited(step: SimulatedStep) -> WhoWaited:
 
 
 def _calls(step: SimulatedStep) -> Iterator[tuple[str, str, Ints, Floats]]:
-    """All calls that ranks meet in, those of one kind at a time: what they are called, their pattern, the classes that
-    take part, and when these were ready for each [num_classes, num_calls]."""
+    """Yield all calls that ranks meet in, those of one kind at a time: what they are called, their pattern, the classes
+    that take part, and when these were ready for each [num_classes, num_calls]."""
     pricing, is_shared = step.pricing, step.pricing.role_assignment.is_shared
     for number in range(len(step.roles)):
         view = step.view(step.roles[number].classes[0])
@@ -140,7 +140,7 @@ def _words(op: Op, step: SimulatedStep) -> str:
 
 
 class _Kernels:
-    """When the kernels of each rank class run: how long they take, and how much of it lies between two instants."""
+    """Times of the kernels of each rank class: their total, and the part of it between two instants."""
 
     def __init__(self, step: SimulatedStep) -> None:
         count = step.pricing.folding.num_rank_classes
@@ -159,7 +159,7 @@ class _Kernels:
                 self.total_s[cls] = self.so_far[cls][-1]
 
     def between(self, classes: Ints, begin: Floats, end: Floats) -> Floats:
-        """Seconds of kernels of each of some rank classes between two instants."""
+        """Return seconds of kernels of each of some rank classes between two instants."""
         out = np.empty(len(classes))
         for cls in np.unique(classes).tolist():
             at = classes == cls

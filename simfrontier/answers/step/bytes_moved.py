@@ -61,8 +61,8 @@ def traffic(step: SimulatedStep) -> Traffic:
 
 
 def sent_per_byte(op: Collective | Exchange, pricing: Pricing, role: int = 0) -> tuple[Fraction, ...]:
-    """Bytes that cross each boundary, summed over the ranks of a role (over all that take part in what roles share),
-    per byte of the op's message, by its algorithm; per byte of its larger message for an exchange."""
+    """Return bytes that cross each boundary, summed over the ranks of a role (over all that take part in what roles
+    share), per byte of the op's message, by its algorithm; per byte of its larger message for an exchange."""
     pattern, whose = pricing.pattern_of(op), _whose(op, pricing, role)
     share = Fraction(1)
     if isinstance(op, Collective):
@@ -215,7 +215,7 @@ def senders(op: Collective | Exchange, schedule: Schedule) -> Fraction:
 
 
 def _sizes(op: Collective | Exchange, schedule: Schedule) -> tuple[int, int]:
-    """Bytes of one call's messages, of both ways where it is an exchange: (as coded, plain)."""
+    """Return bytes of one call's messages, of both ways where it is an exchange: (as coded, plain)."""
     tensors, mesh = schedule.tensors, schedule.mesh
     if isinstance(op, Exchange):
         moved = [tensors[ref.name] for ref in op.reads]

@@ -29,7 +29,8 @@ class OpOnClass:
 
 @dataclass(frozen=True, slots=True)
 class OpTimes:
-    """When a rank class was ready for an op, when all that it met there were and it started, and when it ended."""
+    """Times in seconds at which a rank class was ready for an op, at which the op started (all that take part were
+    ready), and at which it ended."""
 
     ready_s: float
     start_s: float
@@ -189,7 +190,8 @@ class PathLink:
 
     @property
     def sharing_s(self) -> float:
-        """Time beyond what the op takes alone, because others use the same links, memory or compute units."""
+        """Time beyond the op's duration without contention, because others use the same links, memory or compute
+        units."""
         beyond = self.seconds - self.alone_s
         return beyond if beyond > max(_INSTANT_S, _ROUNDING * self.end_s) and self.kind != WAIT else 0.0
 
@@ -268,7 +270,7 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
 
 
 def _latest(places: Sequence[OpOnClass], seconds: Sequence[float], tolerance: float) -> OpOnClass:
-    """Return the first of those whose time is the latest, but for rounding."""
+    """Return the first of those with the latest time, up to rounding."""
     most = max(seconds)
     return next(place for place, at in zip(places, seconds, strict=True) if at >= most - tolerance)
 

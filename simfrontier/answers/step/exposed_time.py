@@ -248,8 +248,8 @@ def differences(a: TimeSpent, b: TimeSpent) -> tuple[PartDifference, ...]:
 
 
 def why_faster(time_a: TimeSpent, time_b: TimeSpent, name_b: str) -> str:
-    """One sentence, without a full stop: how much faster (or slower) a step is than that of `name_b`, and by which
-    parts of its time, the largest first; and whether compute is equal.
+    """Return one sentence, without a full stop: how much faster (or slower) a step is than that of `name_b`, and by
+    which parts of its time, the largest first; and whether compute is equal.
 
     Example: `0.26 s slower than hsdp: 0.43 s more in exposed all-gathers over node × package × gcd (between nodes), for
     0.13 s less in exposed all-reduces over node (between nodes); compute is equal`.
@@ -290,7 +290,7 @@ def part_words(spent: Spent, kind: str, axes: tuple[str, ...], level: PathLevel)
 
 
 def op_words(kind: str, axes: tuple[str, ...], level: PathLevel) -> str:
-    """Ops in plain words: `all-gathers over node × package × gcd (between nodes)`, `matrix products`."""
+    """Return ops in plain words: `all-gathers over node × package × gcd (between nodes)`, `matrix products`."""
     name = KINDS[kind].words if kind in KINDS else _WORDS.get(kind, kind)
     if level == "device":
         return name
@@ -325,7 +325,7 @@ def _way(each: PartDifference) -> str:
 
 
 def _seconds(value: float) -> str:
-    """Two digits, whole seconds from 10 on: 0.91 s, 38 ms, 117 s."""
+    """Return seconds in words with two digits, whole from 10 on: 0.91 s, 38 ms, 117 s."""
     rounded = float(f"{value:.2g}")
     if rounded < 0.1:
         return written(rounded, "s").replace(" us", " µs")

@@ -165,7 +165,7 @@ def spread(start: Floats, end: Floats, amount: Floats, edges: Floats) -> Floats:
 
 
 def _groups(step: SimulatedStep, by: Literal["class", "name"]) -> tuple[list[str], Ints]:
-    """Names of groups of links, and the group of every link [num_links]; -1: none."""
+    """Return names of groups of links, and the group of every link [num_links]; -1: none."""
     fabric = step.pricing.fabric
     names: list[str] = []
     of_wire = []
@@ -187,7 +187,8 @@ def _class_of(wire: Link) -> str:
 
 
 def _per_byte(step: SimulatedStep, pattern: Pattern, weight: Floats, group: Ints, num_groups: int) -> Floats:
-    """Bytes on each group of links per byte that a rank sends, by the rank class of an activity's lowest rank."""
+    """Return bytes on each group of links per byte that a rank sends, by the rank class of an activity's lowest
+    rank."""
     folding = step.pricing.folding
     acts, lowest = np.unique(pattern.group_of, return_index=True)
     cls = np.zeros(pattern.num, np.int64)

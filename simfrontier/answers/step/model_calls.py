@@ -206,7 +206,7 @@ def _sent(step: SimulatedStep, op: Collective) -> float:
 
 
 def _covered_s(spans: list[tuple[float, float]]) -> float:
-    """Seconds that lie in any of the spans."""
+    """Return seconds that lie in any of the spans."""
     total, until = 0.0, 0.0
     for start, end in sorted(spans):
         total += max(0.0, end - max(start, until))

@@ -42,7 +42,7 @@ def shown_ranks(step: SimulatedStep, most_spans: int = MOST_SPANS) -> tuple[Walk
 
 
 def _notes(step: SimulatedStep, walks: Sequence[Walk], most_spans: int) -> dict[str, str]:
-    """Notes on what the file leaves out, if anything."""
+    """Return notes on what the file leaves out, if anything."""
     folding, out = step.pricing.folding, {}
     if any(walk.by_call for walk in walks):
         out["by_call"] = "all processes but the first show the calls of their stage as one span each"
@@ -75,7 +75,7 @@ def _processes(walks: Sequence[Walk]) -> Iterator[Process]:
 
 
 def _name(walk: Walk) -> str:
-    """Return a process for a reader: its place among the roles, and its ranks."""
+    """Return the name of a process: its place among the roles, and its ranks."""
     at, members, ranks = walk.at, walk.members, ranges_text(walk.members)
     if len(ranks) > LONGEST_RANKS:
         ranks = f"{members[0]} and others"
@@ -85,8 +85,8 @@ def _name(walk: Walk) -> str:
 
 
 def _pipelines(step: SimulatedStep) -> list[tuple[int, ...]]:
-    """Every rank class once, with those of the other roles that its lowest rank has all other coordinates in common
-    with: the critical one first, the others from the lowest rank on."""
+    """Return every rank class once, with those of the other roles that its lowest rank has all other coordinates in
+    common with: the critical one first, the others from the lowest rank on."""
     folding, axis, mesh = step.pricing.folding, step.pricing.role_assignment.axis, step.schedule.mesh
     rows = np.arange(mesh.num_ranks)[:, None] if axis is None else mesh.groups((axis,))
     row_of = np.empty(mesh.num_ranks, np.int64)
@@ -102,8 +102,8 @@ def _pipelines(step: SimulatedStep) -> list[tuple[int, ...]]:
 
 
 def arrows_of(walks: Sequence[Walk]) -> list[Arrow]:
-    """All arrows between rank classes, each end the number of a walk and of an op in it, in the order of the ops that
-    they leave, which is that of time on a lane."""
+    """Return all arrows between rank classes, each end the number of a walk and of an op in it, in the order of the ops
+    that they leave, which is that of time on a lane."""
     made: list[Arrow] = []
     for op, places in meetings(walks):
         made += _sent(walks, op, places) if isinstance(op, Exchange) else arrows_from_last(walks, places)
@@ -111,7 +111,7 @@ def arrows_of(walks: Sequence[Walk]) -> list[Arrow]:
 
 
 def _sent(walks: Sequence[Walk], op: Exchange, places: Sequence[Place]) -> Iterator[Arrow]:
-    """From the ranks at an end that sends to those at the other."""
+    """Yield arrows from the ranks at a sending end of an exchange to those at the other end."""
     ends: dict[int, list[Place]] = {end: [] for end in op.ends}
     for place in places:
         at = walks[place[0]].at
@@ -153,8 +153,8 @@ def step_trace(
 
 
 def _memory(number: int, walk: Walk) -> Counter:
-    """Bytes that the rank holds, at every change; by call the most that it holds from the start of one to that of the
-    next."""
+    """Return bytes that the rank holds, at every change; by call the most that it holds from the start of one to that
+    of the next."""
     timeline = memory_timeline(walk.step, walk.cls)
     times, held = timeline.times, np.sum(list(timeline.held.values()), axis=0)
     if walk.by_call:

@@ -86,7 +86,8 @@ def sampled_waits(step: SimulatedStep, plan: str, num_samples: int, seed: int) -
 
 
 def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) -> Floats | None:
-    """Step times in seconds [num_samples], the same for the same seed; None where nothing is known to be uncertain.
+    """Return step times in seconds [num_samples], the same for the same seed; None where nothing is known to be
+    uncertain.
 
     `plan` names the stream of what is the plan's own.
     """
@@ -97,7 +98,7 @@ def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) 
 
 
 def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, seed: int) -> DurationFactors:
-    """Log-normal factors of median 1 on the durations of a step's ops.
+    """Return log-normal factors of median 1 on the durations of a step's ops.
 
     A collective takes exp(sd z + run_sd y) times as long, sd by kind and size of the call that carries it
     (`Residual.sd`), z by kind of collective (none where its time was measured), y by role and node; all groups of an op
@@ -186,12 +187,12 @@ class Draws:
         return np.random.default_rng(int.from_bytes(sha256(repr((self.seed, *key)).encode()).digest(), "big"))
 
     def of(self, *key: str | int) -> Floats:
-        """Standard normal numbers, one for each sample."""
+        """Return the standard normal numbers, one for each sample."""
         return self.stream(*key).standard_normal(self.num_samples)
 
 
 def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floats]:
-    """Logs of systematic errors [num_samples] by number of the op; ops without such an error are not in it."""
+    """Return logs of systematic errors [num_samples] by number of the op; ops without such an error are not in it."""
     pricing, schedule = step.pricing, step.schedule
     matmul = spread.matmul_sd * draws.of("matmul")
     out: dict[int, Floats] = {}

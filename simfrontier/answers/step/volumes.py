@@ -35,7 +35,7 @@ class RequiredBytes:
     num_bytes: Mapping[Key, Fraction]
 
     def total(self, boundary: str, purpose: str | None = None, part: Part | None = None) -> Fraction:
-        """Return the sum over everything that is not given."""
+        """Return the sum over all parts that match; an argument left out matches everything."""
         return sum(
             (
                 size
@@ -47,7 +47,8 @@ class RequiredBytes:
 
 
 def need_per_byte(op: Collective, mesh: Mesh, boundary: str) -> Fraction:
-    """Bytes that must enter a unit (and leave it: they are equal) per byte of an op's message S, over all its groups.
+    """Return bytes that must enter a unit (and leave it: they are equal) per byte of an op's message S, over all its
+    groups.
 
     A group spans k units with m members in each; a unit has D ranks and therefore takes part in D/m groups.
 
@@ -71,7 +72,8 @@ def need_per_byte(op: Collective, mesh: Mesh, boundary: str) -> Fraction:
 
 
 def op_need(op: Collective | Exchange, schedule: Schedule, boundary: str) -> Fraction:
-    """Bytes that one call brings into each unit of a boundary, whatever its algorithm; scales and padding included."""
+    """Return bytes that one call brings into each unit of a boundary, whatever its algorithm; scales and padding
+    included."""
     if isinstance(op, Exchange):
         return sum(exchanged_bytes(op, schedule.tensors, schedule.mesh)) * _crossings(op, schedule.mesh, boundary)
     size = message_bytes(op, schedule.tensors, schedule.mesh)
@@ -132,7 +134,7 @@ def counted_ops(schedule: Schedule) -> list[tuple[int, Op, int]]:
 
 
 def counted_messages(schedule: Schedule) -> list[tuple[int, Collective | Exchange, int]]:
-    """Return the same for ops between ranks; what several roles share counts for the first of them alone."""
+    """Return the same for ops between ranks; what several roles share is attributed to the first of them."""
     return [
         (role, op, count)
         for role, op, count in counted_ops(schedule)

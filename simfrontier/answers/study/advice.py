@@ -35,8 +35,8 @@ def advice_on(scenario: Scenario, case: Case, peak_bytes: float, at_peak: Mappin
 
 
 def _grid(scenario: Scenario, case: Case, fits: bool) -> str:
-    """That a tensor-parallel plan has no grid because none was given, and one to try: the most ranks of a node that
-    divide the model, with as many stages as its memory takes."""
+    """Return the advice that a tensor-parallel plan has no grid because none was set, with one to try: the most ranks
+    of a node that divide the model, with as many stages as its memory takes."""
     options = case.options
     if not isinstance(options, TensorOptions) or case.devices == 1:
         return ""
@@ -52,7 +52,7 @@ def _grid(scenario: Scenario, case: Case, fits: bool) -> str:
 
 
 def _grids(scenario: Scenario, case: Case, axis: str) -> Iterator[dict[str, int]]:
-    """Grids of one axis and stages on which the case can run, the fewest stages first."""
+    """Yield grids of one axis and stages on which the case can run, the fewest stages first."""
     per_node = scenario.machine.devices_per_node
     widths = [width for width in range(min(per_node, case.devices), 1, -1) if per_node % width == 0]
     width = next((width for width in widths if _changed(scenario, case, {axis: width}) is not None), None)
@@ -82,12 +82,12 @@ def _leaner(scenario: Scenario, case: Case, need: float) -> str:
 
 
 def _capacity(scenario: Scenario, case: Case) -> float:
-    """Bytes of a device that the plan's stack leaves to tensors."""
+    """Return bytes of a device that the plan's stack leaves to tensors."""
     return scenario.of(case.name, case.devices).machine.device.hbm_bytes
 
 
 def _need(scenario: Scenario, case: Case, changes: Mapping[str, Any]) -> float:
-    """Bytes on the fullest device with other options of the plan; infinite where they cannot be."""
+    """Return bytes on the fullest device with other options of the plan; infinite where they cannot be."""
     changed = _changed(scenario, case, changes)
     if changed is None:
         return float("inf")

@@ -65,7 +65,7 @@ def _exposed(part: str, title: str) -> Column:
 
 
 def _counted(part: str, title: str) -> Column:
-    """Bytes of a part of the traffic, which are counted apart."""
+    """Return bytes of a part of the traffic, which are counted apart."""
 
     def num_bytes(case: SimulatedCase) -> Cell:
         return sum(case.traffic.total(boundary, part) for boundary in BOUNDARIES)

@@ -111,7 +111,7 @@ class Digests:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Texts of a document that may name files."""
+    """Yield texts of a document that may name files."""
     if isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
             yield from _texts(each)

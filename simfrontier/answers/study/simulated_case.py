@@ -110,9 +110,9 @@ def simulated(
     number: int = 0,
     perturbation: Perturbation | None = None,
 ) -> SimulatedStep:
-    """One step of a schedule on the scenario's machine, as it is then, or with something else wrong (`perturbation`);
-    `number`: which step of the training. Raises InputError where the machine cannot run it, and JobStopsError where it
-    needs something that is dead for good."""
+    """Return one step of a schedule on the scenario's machine, as it is then, or with something else wrong
+    (`perturbation`); `number`: which step of the training. Raises InputError where the machine cannot run it, and
+    JobStopsError where it needs something that is dead for good."""
     schedule = built.schedule
     by_ops = exact or fidelity == "chunk"
     parts = segmented_roles(schedule, built.program, whole=False) if by_ops else built.parts

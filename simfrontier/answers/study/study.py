@@ -204,7 +204,7 @@ def _outcome(
     exact: bool,
     schedules: PerProcess[ScheduleCache],
 ) -> PlanOutcome:
-    """One plan at one size; the largest is drawn."""
+    """Return the outcome of one plan at one size; the largest size is also drawn."""
     drawn = devices == max(scenario.file.run.devices)
     return run_case(scenario, plan, devices, fidelity, exact, drawn, schedules.here)
 

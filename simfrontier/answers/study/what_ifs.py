@@ -69,9 +69,9 @@ class WhatIfs:
         return cls(scenario=scenario, built=built, step=step)
 
     def step_s(self, axes: Mapping[str, Floats]) -> Answers:
-        """Step times in seconds with these numbers: keys of `machine.overrides` and `library.overrides`, as `--set`
-        takes them, to the values of the variations [num_variations each]. Raises InputError for keys that what-ifs
-        cannot vary, which it names, and for values that the scenario cannot have."""
+        """Return step times in seconds with these numbers: keys of `machine.overrides` and `library.overrides`, as
+        `--set` takes them, to the values of the variations [num_variations each]. Raises InputError for keys that
+        what-ifs cannot vary, which it names, and for values that the scenario cannot have."""
         given = {key: np.asarray(values, float).reshape(-1) for key, values in axes.items()}
         if fault := WHAT_IFS.fault(max(map(len, given.values()), default=0)):
             raise InputError(fault)
@@ -123,7 +123,7 @@ def _unseen(prices: VariedPrices, schedule: Schedule, keys: Sequence[str], first
 
 
 def _why_not(step: SimulatedStep) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Why what-ifs of a step are not known, if they are not: keys of the scenario, and what they make of it."""
+    """Yield why what-ifs of a step are not known, if they are not: keys of the scenario, and their effect."""
     if step.changes:
         yield ("perturbation",), "the machine changes within a step"
     if step.is_shared:

@@ -84,14 +84,13 @@ class Search:
         self._study = optuna.create_study(direction=direction, sampler=sampler)
 
     def put_first(self, settings: Mapping[str, Value]) -> None:
-        """A point that is asked for before those that are proposed."""
+        """Queue a point that is asked for before the proposed ones."""
         self._study.enqueue_trial(
             {axis.key: axis.among.index(settings[axis.key]) if axis.among else settings[axis.key] for axis in self.axes}
         )
 
     def ask(self, count: int) -> list[tuple[Value, ...]]:
-        """Return the next points, a value for each axis. Results of all that were asked for before have to be told
-        first."""
+        """Return the next points, a value for each axis. Results of all earlier points must have been reported."""
         space = {axis.key: _distribution(axis) for axis in self.axes}
         self._asked = [self._study.ask(space) for _ in range(count)]
         return [tuple(_value(axis, trial.params[axis.key]) for axis in self.axes) for trial in self._asked]
@@ -217,8 +216,8 @@ def sample_until(study: SweepStudy, rounds: Rounds, until: Until) -> SweepOutcom
 
 
 def _half_width(outcome: SweepOutcome) -> float:
-    """Half of the 90 % interval of what a study is to find: of the widest first index, or of the mean of the goal over
-    its samples, relative to that; endless where too few points have the goal."""
+    """Return half of the 90 % interval of what a study is to find: of the widest first index, or of the mean of the
+    goal over its samples, relative to that; endless where too few points have the goal."""
     study = outcome.study
     goal, sampling = study.file.goal, study.file.sampling
     assert goal is not None, "a study with a goal"

@@ -150,7 +150,7 @@ class SampledAxis:
         return [number_of(number, self.is_whole) for number in numbers.tolist()]
 
     def tried(self) -> Axis:
-        """Its smallest and largest value, or all that it is among."""
+        """Return an axis of the smallest and the largest value, or of all values if they have no order."""
         return _listed(self.key, self.among or self.values((0.0, 1.0)), self.number)
 
 
@@ -273,7 +273,8 @@ def _range(table: RangeTable) -> Floats:
 
 
 def _between(key: str, number: int, between: Sequence[float], is_log: bool) -> SampledAxis:
-    """Equally likely between two numbers, or their logarithms; whole numbers each with what is rounded to them."""
+    """Return an axis of values that are equally likely between two numbers, or between their logarithms; a whole number
+    has the share of the values that are rounded to it."""
     low, high = between
     ends, margin = (low, high), 0.0
     if is_whole(key):
@@ -303,7 +304,7 @@ def _samples(table: SamplesTable, key: str, number: int) -> Axis | SampledAxis:
 
 
 def _sampled(axes: Sequence[SampledAxis], method: Method, count: int, seed: int, number: int | None = None) -> Axis:
-    """Axes as one. Of `saltelli` the count is of rounds."""
+    """Return several axes sampled as one. For `saltelli`, `count` is the number of rounds."""
     if method == "saltelli" and (fault := SWEEP_POINTS.fault(count * (len(axes) + 2))):
         raise InputError(fault, key=("sampling", "count"))
     made = shares(method, count, len(axes), seed)

@@ -170,7 +170,8 @@ def write_dataset(study: SweepStudy, digests: Sequence[str], store: ResultStore,
 
 
 def manifest_text(study: SweepStudy, digests: Sequence[str], counts: Counts) -> str:
-    """manifest.json: what went into a data set, as digests and versions; no times and no absolute paths."""
+    """Return the text of manifest.json: the inputs of a data set, as digests and versions; no times and no absolute
+    paths."""
     file = study.file
     tables = {name: getattr(file, name) for name in ("sampling", "search", "goal")}
     document = {
@@ -220,5 +221,5 @@ def _write_rows(study: SweepStudy, digests: Sequence[str], store: ResultStore, p
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of what a library says."""
+    """Return the first line of a library's error message."""
     return str(error).partition("\n")[0][:200]

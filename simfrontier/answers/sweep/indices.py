@@ -49,14 +49,15 @@ class Indices:
 
     @property
     def widest(self) -> float:
-        """Half of the widest interval of a first index."""
+        """Half width of the widest interval of a first index."""
         return max((high - low) / 2.0 for low, high in (each.first_interval for each in self.unknowns))
 
 
 def design(num_unknowns: int, num_rounds: int, seed: int) -> Floats:
-    """Points in the unit cube [num_rounds, num_unknowns + 2, num_unknowns], of which indices are found: in each round
-    two points A and B of a scrambled Sobol' sequence, and A with each single coordinate of B (Saltelli et al., Variance
-    based sensitivity analysis of model output, Comput. Phys. Commun. 181, 2010). More rounds begin with the fewer."""
+    """Return points in the unit cube [num_rounds, num_unknowns + 2, num_unknowns], of which indices are found: in each
+    round two points A and B of a scrambled Sobol' sequence, and A with each single coordinate of B (Saltelli et al.,
+    Variance based sensitivity analysis of model output, Comput. Phys. Commun. 181, 2010). More rounds begin with the
+    fewer."""
     from scipy.stats import qmc
 
     both = qmc.Sobol(2 * num_unknowns, rng=seed).random(num_rounds)
@@ -67,8 +68,9 @@ def design(num_unknowns: int, num_rounds: int, seed: int) -> Floats:
 
 
 def indices_of(keys: Sequence[str], values: Floats, seed: int) -> Indices:
-    """Indices of the results of a design [num_rounds, num_unknowns + 2]; nan where a point has none: its round is left
-    out. Of the others a power of two counts, as Sobol' sequences need. Raises InputError where too few are left."""
+    """Return indices of the results of a design [num_rounds, num_unknowns + 2]; nan where a point has none: its round
+    is left out. Of the others a power of two counts, as Sobol' sequences need. Raises InputError where too few are
+    left."""
     whole = values[np.isfinite(values).all(axis=1)]
     count = 1 << max(0, len(whole).bit_length() - 1) if len(whole) else 0
     if count < LEAST_ROUNDS:
@@ -88,7 +90,7 @@ def indices_of(keys: Sequence[str], values: Floats, seed: int) -> Indices:
 
 
 def _shares(used: Floats) -> tuple[Floats, Floats]:
-    """First and total indices [num_unknowns each] of the results of whole rounds."""
+    """Return first and total indices [num_unknowns each] of the results of whole rounds."""
     from scipy.stats import sobol_indices
 
     of_points = {"f_A": used[None, :, 0], "f_B": used[None, :, 1], "f_AB": used.T[2:, None, :]}
@@ -97,7 +99,7 @@ def _shares(used: Floats) -> tuple[Floats, Floats]:
 
 
 def _intervals(used: Floats, seed: int) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """90 % intervals of each first and each total index, of bootstrap samples of the rounds."""
+    """Return 90 % intervals of each first and each total index, of bootstrap samples of the rounds."""
     draws = np.random.default_rng(seed)
     samples = []
     for _ in range(RESAMPLES):

@@ -135,8 +135,7 @@ SPREAD: Final = 0.6180339887498949  # the golden ratio's fraction: its multiples
 
 
 def seconds_of(study: SweepStudy) -> float:
-    """CPU seconds of all points of a study before filters: of some of each scenario, and as many times as long as there
-    are points."""
+    """Estimate the CPU seconds of all points of a study before filters, from some points of each scenario."""
     each = study.count // len(study.sources)
     if not each:
         return 0.0

@@ -59,7 +59,7 @@ def toml_of(text: str, where: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)  # variations of a scenario read the same machine and library
 def _toml(text: str) -> dict[str, Any]:
-    """Return the document, which is nobody's own. Raises ValueError or RecursionError."""
+    """Return the document of a text. Raises ValueError or RecursionError."""
     document = tomllib.loads(text)
     refuse_unfit(document)
     return document
@@ -81,7 +81,7 @@ def _reason(error: Exception) -> str:
 
 
 def no_fraction(text: str) -> Never:
-    """For `json_of`: of a file that holds whole numbers only."""
+    """Raise ValueError; as `number` of `json_of`, for a file that holds whole numbers only."""
     raise ValueError(f"got {text[:60]}, allowed: whole numbers alone (a trace has others)")
 
 
@@ -110,8 +110,8 @@ def reading(path: Path, title: str) -> Iterator[None]:
 
 
 def text_of(path: Path, title: str, form: str = "") -> str:
-    """All of a file; `title`, what it should be, and `form`, of what kind (default: the title), are for the message.
-    Raises InputError."""
+    """Return all of a file; `title`, what it should be, and `form`, of what kind (default: the title), are for the
+    message. Raises InputError."""
     try:
         with reading(path, title):
             return FILE.text(path)
@@ -238,7 +238,8 @@ def _prefix_pattern(prefix: str) -> str:
 
 
 def left_out(counts: Mapping[str, int], noun: str = "record") -> tuple[str, ...]:
-    """Say how many records are left out, a sentence for each reason; `of ...` follows the noun without a colon."""
+    """Return a sentence on the number of records left out for each reason; `of ...` follows the noun without a
+    colon."""
     return tuple(
         f"Left out: {count:,} {noun if count == 1 else noun + 's'}{' ' if why.startswith('of ') else ': '}{why}."
         for why, count in sorted(counts.items())
@@ -289,7 +290,7 @@ def toml_document(
 
 
 def comment(words: str) -> str:
-    """Words as lines of a comment, whatever is in them."""
+    """Return words as comment lines, whatever they contain."""
     return "\n".join(
         f"# {line}".rstrip() for line in re.sub(r"[^\S\n]|[\x00-\x09\x0b-\x1f\x7f]", " ", words).split("\n")
     )

@@ -114,7 +114,7 @@ def _what(fault: ErrorDetails, form: Any) -> str:
 
 
 def _bounds(form: Any, broken: Mapping[str, Any]) -> str:
-    """Both ends of what a number may be; the one that is broken where the type does not say."""
+    """Return both bounds of a number in words; only the violated one if the type does not state them."""
     ends = dict(each for mark in _marks(form, object) for each in _ends(mark)) or broken
     numbers = {name: f"{end:g}" if isinstance(end, float) else end for name, end in ends.items()}
     return " and ".join(f"{words} {numbers[name]}" for name, words in _BOUNDS.items() if name in numbers)

@@ -92,14 +92,14 @@ class Local:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningScheduler:
-    """Workers that others started, at the scheduler that `dask scheduler` prints the address of."""
+    """Workers that others started, at the address that `dask scheduler` prints."""
 
     address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJobs:
-    """Workers in jobs that Slurm is asked for, and that are cancelled at the end."""
+    """Workers in Slurm jobs, which are submitted on entry and cancelled at the end."""
 
     settings: SlurmSettings
 

@@ -49,7 +49,7 @@ class PerProcess(Generic[T]):
 
 
 def _arrived(name: str, make: Callable[..., T], *given: Any) -> PerProcess[T]:
-    """In a worker: the one that came with an earlier call, or a new one."""
+    """Return, in a worker, the value that came with an earlier call, or a new one."""
     known = _kept.get(name)
     if known is None:
         known = _kept[name] = PerProcess(make, *given, name=name)
@@ -60,7 +60,7 @@ def _arrived(name: str, make: Callable[..., T], *given: Any) -> PerProcess[T]:
 
 
 class LostError(SimfrontierError):
-    """Whoever did calls, or handed them out, is gone; what was done by then stays."""
+    """Raised when a worker or the scheduler is lost; what was completed by then stays."""
 
 
 class Workers:

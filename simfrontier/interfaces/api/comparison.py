@@ -67,9 +67,9 @@ def view_of(
     progress: Callable[[str], None] = lambda _: None,
     trouble: bool = True,
 ) -> StudyView:
-    """All plans at all sizes, simulated; `vary`: also the scenario's variations of what is unknown, and what other
-    environments would change; `trouble`: also what the troubles of its table `slowdown` cost. `progress` is called
-    with a short text as each simulation ends. Raises as `api.simulate`."""
+    """Return all plans at all sizes, simulated; `vary`: also the scenario's variations of what is unknown, and what
+    other environments would change; `trouble`: also what the troubles of its table `slowdown` cost. `progress` is
+    called with a short text as each simulation ends. Raises as `api.simulate`."""
     if vary:
         refuse_variations(scenario)
     sizes = scenario.file.run.devices

@@ -58,7 +58,7 @@ def step_view(machine: Machine, plan: str, step: SimulatedStep, peaks: Sequence[
 
 
 def _spans(spans: Sequence[Span]) -> dict[str, Any]:
-    """Spans as columns: microseconds, and numbers of lanes, names and kinds."""
+    """Return spans as columns: microseconds, and numbers of lanes, names and kinds."""
     lanes, kinds = lanes_of(spans), list(SPAN_COLOURS)
     names = {name: number for number, name in enumerate(dict.fromkeys(map(_name, spans)))}
     return {

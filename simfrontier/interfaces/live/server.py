@@ -98,7 +98,7 @@ def serve(scenario: Scenario, port: int, announce: Callable[[str], None]) -> Non
 
 @contextmanager
 def _until_ctrl_c() -> Iterator[None]:
-    """Ctrl-C ends what is done meanwhile, and that is no error; SIGTERM is raised."""
+    """Treat Ctrl-C as the regular end of the block, without an error; SIGTERM is raised."""
     try:
         yield
     except Terminated:

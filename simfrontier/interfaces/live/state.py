@@ -154,12 +154,12 @@ def state_of(query: Mapping[str, str], controls: Sequence[Control], plans: Seque
 
 
 def shown(value: Any) -> str:
-    """Return a value in a link."""
+    """Return a value as text for a link."""
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
 
 
 def scenario_at(base: Scenario, controls: Sequence[Control], state: LiveState) -> Scenario:
-    """Return the scenario with everything that was moved, at one size. Raises InputError where it cannot be."""
+    """Return the scenario with all controls that were moved, at one size. Raises InputError if it is invalid."""
     values = {control.key: control.values[state.places.get(control.key, control.at)] for control in controls}
     size = values.pop(DEVICES, max(base.file.run.devices))
     settings = {key: values[key] for key in state.places if key in values}

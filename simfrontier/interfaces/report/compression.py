@@ -155,5 +155,5 @@ def _published(view: StudyView, plan: str, baseline: str | None) -> float | None
 
 
 def _sent(sent: SentBytes) -> dict[str, float | None]:
-    """Bytes that all ranks send in a step, and their share of the same messages in the model's own type."""
+    """Return bytes that all ranks send in a step, and their share of the same messages in the model's own type."""
     return {"num_bytes": float(sent.num_bytes), "share": None if sent.share is None else float(sent.share)}

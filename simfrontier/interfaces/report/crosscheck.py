@@ -133,7 +133,7 @@ def scatter_figure(check: CrossCheck, marks: Mapping[str, theme.PlanMark]) -> th
 
 
 def _calls(comparison: Comparison) -> dict[str, list[list[OpPair]]]:
-    """Collectives by colour, then by op: the pairs of all ranks."""
+    """Return collectives by colour, then by op: the pairs of all ranks."""
     out: dict[str, dict[int, list[OpPair]]] = {}
     for pair in comparison.pairs:
         if pair.sim.axes:
@@ -152,7 +152,7 @@ def _call(plan: str, sim_s: float, real_s: float, pairs: list[OpPair]) -> str:
 
 
 def _lines(low: float, high: float, tolerance: float) -> list[dict[str, Any]]:
-    """Lines of equality and of the tolerance."""
+    """Return lines of equality and of the tolerance."""
     wanted = [("real = simulated", 1.0, "solid"), (f"± {100 * tolerance:g} %", 1 + tolerance, "dot")]
     if tolerance < 1:
         wanted.append(("", 1 - tolerance, "dot"))
@@ -166,7 +166,7 @@ def _entry(name: str, colour: str, symbol: str, group: str = "") -> dict[str, An
 
 
 def timelines_figure(comparison: Comparison, rank: int) -> theme.Figure:
-    """One rank's step, simulated above, real below, lanes as rows, on one axis of time."""
+    """Return one rank's step, simulated above, real below, lanes as rows, on one axis of time."""
     pairs = comparison.by_rank[rank]
     sim, real = [pair.sim for pair in pairs], [pair.real for pair in pairs]
     longest = max(span.end_s for span in (*sim, *real))
@@ -210,7 +210,7 @@ def crosscheck_page(check: CrossCheck) -> str:
 
 
 def _timelines(comparison: Comparison, max_bars: int) -> dict[str, theme.Figure]:
-    """Timelines by rank, the slowest first; as many ranks as there is room for, at least one."""
+    """Return timelines by rank, the slowest first; as many ranks as there is room for, at least one."""
     slowest = comparison.slowest_rank
     ranks = [slowest, *(rank for rank in comparison.by_rank if rank != slowest)] if comparison.by_rank else []
     figures: dict[str, theme.Figure] = {}

@@ -94,7 +94,7 @@ class StepShares(NamedTuple):
 
 
 def shares_of(time: TimeSpent) -> StepShares:
-    """Return a step in short."""
+    """Return a summary of a step."""
     largest = next((part for part in time.parts if part.spent != "compute"), None)
     compute = time.compute_s / time.step_s
     words, share = ("", 0.0) if largest is None else (_words(largest), largest.seconds / time.step_s)
@@ -212,7 +212,7 @@ def strip_figure(path: CriticalPath) -> Figure:
 
 
 def _in_bins(path: CriticalPath, key: PathKey | None, largest: Sequence[PathKey], edges: Floats) -> Floats:
-    """Seconds of a part in each bin: differences of its total up to each edge."""
+    """Return seconds of a part in each bin: differences of its total up to each edge."""
     own = [(link.kind, link.axes, link.level) for link in path.links]
     is_own = np.array([(each if each in largest else None) == key for each in own], bool)
     lengths = np.array([link.seconds for link in path.links])

@@ -24,7 +24,8 @@ NAMES: Final[Mapping[str, tuple[str, str]]] = {  # of shares: words, colours
 
 
 def tokens_figure(found: Goodput, marks: Mapping[str, theme.PlanMark], device: str) -> theme.Figure:
-    """Tokens a day against devices, a line per plan, with the best size marked; dotted without any interruption."""
+    """Return tokens a day against devices, a line per plan, with the best size marked; dotted without any
+    interruption."""
     traces = []
     for plan in dict.fromkeys(each.plan for each in found.yields):
         mine, mark = found.of(plan), marks[plan]

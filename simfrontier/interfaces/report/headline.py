@@ -68,7 +68,7 @@ class Pair:
 
 
 def pair_of(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> Pair:
-    """Two plans that fit at one size."""
+    """Compare two plans that fit at one size."""
     work = work_ratio(view, first, second)
     share, count, ratio = None, 0, sampled_ratio(first, second, work)
     if first.samples_s is not None and second.samples_s is not None:

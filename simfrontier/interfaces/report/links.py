@@ -37,7 +37,7 @@ def key(most: str) -> str:
 
 
 def colour(share: float) -> str:
-    """Colour of a share (0..1) of the scale, between its stops."""
+    """Return the colour of a share (0..1) of the scale, between its stops."""
     share = min(max(share, 0.0), 1.0)
     for (low, before), (high, after) in pairwise(STOPS):
         if share <= high:
@@ -47,7 +47,7 @@ def colour(share: float) -> str:
 
 
 def across(start: Point, end: Point, distance: float) -> Point:
-    """Return a step so far to the right of the way from a point to another."""
+    """Return the vector of length `distance` to the right of the way from `start` to `end`."""
     length = math.dist(start, end) or 1.0
     return -(end[1] - start[1]) / length * distance, (end[0] - start[0]) / length * distance
 
@@ -89,9 +89,9 @@ class NodeLayout:
 
 
 def layout(machine: Machine) -> NodeLayout:
-    """Packages around an ellipse, from the top left clockwise. Two devices of a package lie on its radius, the first
-    outside, where there are three packages or more and the middle is free, otherwise along the ellipse. NICs are above
-    or below."""
+    """Return packages around an ellipse, from the top left clockwise. Two devices of a package lie on its radius, the
+    first outside, where there are three packages or more and the middle is free, otherwise along the ellipse. NICs are
+    above or below."""
     packages, per = machine.packages_per_node, machine.devices_per_package
     on_radius = packages > 2 and per == 2 and not machine.node.has_switch
     ring = 165.0 if packages > 1 else 0.0

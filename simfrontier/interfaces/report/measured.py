@@ -52,7 +52,7 @@ def agreement_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
 
 
 def errors_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
-    """Histogram of the errors of rows, stacked by whether the fits had seen them."""
+    """Return a histogram of the errors of rows, stacked by whether the fits had seen them."""
     traces = []
     for use, mark in USE_MARKS.items():
         errors = [clipped(row.error, FARTHEST) for row in rows if row.use == use and row.error is not None]
@@ -66,7 +66,7 @@ def errors_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
 
 
 def residual_figure(rows: Sequence[accuracy.Residual[CallRow]]) -> theme.Figure:
-    """Error of every point over its bytes, on a logarithmic axis."""
+    """Return the error of every point over its bytes, on a logarithmic axis."""
     known = [row for row in rows if row.error is not None]
     sizes = [row.row.num_bytes for row in known]
     words = [f"{text(row_name(row.row))}: {signed(row.error)}" for row in known]
@@ -82,7 +82,7 @@ def residual_figure(rows: Sequence[accuracy.Residual[CallRow]]) -> theme.Figure:
 def _points_by_use(
     rows: Sequence[accuracy.Residual[Any]], x: Sequence[float | None], y: Sequence[float | None], words: Sequence[str]
 ) -> list[theme.PlotTrace]:
-    """Points of rows, marked by whether the fits had seen them."""
+    """Return points of rows, marked by whether the fits had seen them."""
     look, traces = {"size": 7, "opacity": 0.75}, []
     for use, mark in USE_MARKS.items():
         if own := [place for place, row in enumerate(rows) if row.use == use]:
@@ -114,7 +114,7 @@ def clipped(error: float | None, far: float) -> float | None:
 
 
 def hover(residual: accuracy.Residual[Row]) -> str:
-    """Text at the pointer: what was measured and predicted of a row."""
+    """Return the hover text: the measured and the predicted value of a row."""
     parts = [f"<b>{text(row_name(residual.row))}</b>"]
     if residual.measured is not None:
         parts.append(f"measured {quantity(residual.measured, 's')}")
@@ -130,7 +130,7 @@ def hover(residual: accuracy.Residual[Row]) -> str:
 
 
 def _level_lines(ends: tuple[float, float]) -> list[theme.PlotTrace]:
-    """Lines of equal ratio of measured to predicted, between the ends of the axes."""
+    """Return lines of equal ratio of measured to predicted, between the ends of the axes."""
     return [
         line(name, ends, [end * each for end in ends], dash, legendgroup=name, showlegend=place == 0)
         for factor, name, dash in LEVELS
@@ -218,7 +218,7 @@ def _predicted(name: str, made: Mapping[float, accuracy.Prediction], colour: str
 
 
 def _farthest(rows: Sequence[accuracy.Residual[Row]]) -> float:
-    """Reach of an axis of errors, per cent: as far as there are rows that count in averages."""
+    """Return the reach of an axis of errors, per cent: as far as there are rows that count in averages."""
     errors = [100 * abs(row.error) for row in rows if row.error is not None and row.is_averaged]
     return min(max(LEAST_ERROR, *errors, 0.0) * 1.1, MOST_ERROR)
 

@@ -19,7 +19,8 @@ _DIFFERING = {"networks": "networks of nodes", "kernels": "calls of kernels", "c
 
 
 def number(value: float, digits: int = 3) -> str:
-    """At least `digits` significant digits, whole above that, thousands separated: 80.8, 4,096, 0.0137."""
+    """Return a number with at least `digits` significant digits, whole above that, thousands separated: 80.8, 4,096,
+    0.0137."""
     if not math.isfinite(value):
         return NOTHING
     if value == 0:
@@ -115,13 +116,13 @@ def signed(share: float | None) -> str:
 
 
 def signed_seconds(seconds: float) -> str:
-    """Seconds with their sign: +1.2 ms, −0.31 s."""
+    """Return seconds with their sign: +1.2 ms, −0.31 s."""
     size = quantity(abs(seconds), "s")
     return size if seconds == 0.0 else f"{'+' if seconds > 0.0 else '−'}{size}"
 
 
 def options(settings: Sequence[str]) -> str:
-    """Settings as options of a command line: `--set engine.overlap=true`."""
+    """Return settings as options of a command line: `--set engine.overlap=true`."""
     return " ".join(f"--set {shlex.quote(setting)}" for setting in settings)
 
 

@@ -61,12 +61,12 @@ def published_of(view: StudyView) -> dict[str, Any] | None:
 
 
 def _state(outcome: PlanOutcome | None) -> str:
-    """Why there is no prediction; empty where there is one."""
+    """Return why there is no prediction; empty if there is one."""
     return NOT_RUN if outcome is None else "" if outcome.row["fits"] else TOO_BIG
 
 
 def _ratios(view: StudyView, figures: PublishedTable) -> list[PublishedFigure]:
-    """At the size of the variations, where there are any."""
+    """Return the published ratios of plans with their predictions, at the size of the variations, if there are any."""
     if not figures.ratios:
         return []
     varied, first, made = view.sensitivity, next(iter(figures.ratios)), []
@@ -134,7 +134,7 @@ def share_over_unknown(view: StudyView, plan: str, size: int) -> Range | None:
 
 
 def ratio_over_unknown(view: StudyView, plan: str, first: str) -> Range | None:
-    """Return the same for a plan's rate over the first plan's."""
+    """Return the lowest and the highest rate of a plan relative to the first plan, as `share_over_unknown`."""
     varied = view.sensitivity
     if varied is None or not {plan, first} <= set(varied.plans):
         return None

@@ -56,20 +56,20 @@ def page_of(verb: str, folder: Path | None = None, /, **values: Any) -> Markup:
 
 
 def said(verb: str, name: str, /, *values: object, folder: Path | None = None) -> list[str]:
-    """Return the sentences for people, without markup, that the macro `name` of `terminal/VERB.txt.j2` makes of
-    findings: the pieces that blank lines part, each on one line."""
+    """Return the sentences, without markup, that the macro `name` of `terminal/VERB.txt.j2` renders from findings: the
+    blocks between blank lines, each on one line."""
     module = environment(folder).get_template(f"terminal/{verb}.txt.j2").module
     pieces = re.split(r"\n[ \n]*\n", str(getattr(module, name)(*values)))
     return [line for piece in pieces if (line := re.sub(r"[ \n]+", " ", piece).strip())]
 
 
 def as_html(made: str) -> Markup:
-    """Text that is HTML already, which templates do not escape."""
+    """Return the text that is HTML already, which templates do not escape."""
     return Markup(made)
 
 
 def coded(text: str) -> Markup:
-    """Return a text in which what stands between backticks is code."""
+    """Return a text in which the parts between backticks are code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:  # one of them has no other
         return Markup.escape(text)

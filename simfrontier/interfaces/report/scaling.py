@@ -41,15 +41,15 @@ class _Banded:
 
 
 def rates(view: StudyView, published: Sequence[PublishedPoint] = ()) -> theme.Figure:
-    """Rates against devices, one line per plan through the medians of its samples within their 90 % interval, with a
-    faint mark at the nominal value; `published` figures are stars, with their values in the legend."""
+    """Return rates against devices, one line per plan through the medians of its samples within their 90 % interval,
+    with a faint mark at the nominal value; `published` figures are stars, with their values in the legend."""
     unit = view.rate_unit.partition(" ")[0]
     shown = _Banded(median=RATE, low=f"{RATE}_p05", high=f"{RATE}_p95", nominal=f"{RATE}_nominal", unit=unit)
     return _banded(view, shown, _lines(view, RATE, view.rate_unit, f"%{{y:.4~g}} {unit}"), published)
 
 
 def step_times(view: StudyView) -> theme.Figure:
-    """Seconds of a step against devices, as `rates`."""
+    """Return a chart of the seconds of a step against devices, as `rates`."""
     names = {end: f"step_time_{column}_s" for end, column in (("low", "p05"), ("high", "p95"), ("nominal", "nominal"))}
     lines = _lines(view, "step_time_s", "step time (s)", "%{y:.4~g} s")
     return _banded(view, _Banded(median="step_time_s", unit="s", **names), lines)

@@ -58,9 +58,9 @@ def _at_size(view: StudyView, result: Sensitivity) -> dict[str, Any]:
 
 
 def _varied(one: VariedRates, plans: tuple[str, ...]) -> dict[str, Any]:
-    """One setting at one value (both empty: the defaults). By plan: `rates`, tokens per second and device; `tflops`,
-    per device as they are published; `compared`: its rate over the first plan's, or of the only plan its rate. None
-    where a plan does not fit."""
+    """Return one setting at one value (both empty: the defaults). By plan: `rates`, tokens per second and device;
+    `tflops`, per device as they are published; `compared`: its rate over the first plan's, or of the only plan its
+    rate. None where a plan does not fit."""
     setting, value = setting_of(one) if one.key else ("", "")
     first = 1.0 if len(plans) == 1 else one.rates[plans[0]]
     return {

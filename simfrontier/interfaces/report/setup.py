@@ -38,7 +38,8 @@ def assumptions_of(view: StudyView) -> dict[str, Any]:
 
 
 def numbers_of(scenario: Scenario) -> list[tuple[str, Provenance]]:
-    """Every number of a scenario's machine and library behind the part that it is of, the least certain first."""
+    """Return every number of a scenario's machine and library behind the part that it is of, the least certain
+    first."""
     parts = {"machine": scenario.machine.provenance(), "library": scenario.library.provenance()}
     known = [(part, number) for part, numbers in parts.items() for number in numbers]
     return sorted(known, key=lambda entry: [*KINDS, entry[1].kind].index(entry[1].kind))
@@ -171,7 +172,7 @@ def rank_grids(view: StudyView) -> dict[str, Any] | None:
 
 
 def ranks_along(case: Case) -> dict[str, int]:
-    """Ranks along each part that a case's grid has, by its name; all that is not model-parallel is data."""
+    """Return ranks along each part that a case's grid has, by its name; all that is not model-parallel is data."""
     mesh, options = dict(case.mesh.axes), case.options
     own = {axis for axis, _ in options.inside} | {"stage"} if isinstance(options, TensorOptions) else set()
     counts = {name: mesh.get(axis, 1) for axis, name in AXES.items() if axis in own}
@@ -179,8 +180,8 @@ def ranks_along(case: Case) -> dict[str, int]:
 
 
 def _grid(view: StudyView, plan: str, case: Case) -> dict[str, Any]:
-    """One plan at one size. `ranks`: along each part of its grid; `samples`: sequences of a step; `num_candidates`: of
-    the search that found it, None where none was run here."""
+    """Return one plan at one size. `ranks`: along each part of its grid; `samples`: sequences of a step;
+    `num_candidates`: of the search that found it, None where none was run here."""
     tried = view.searches.get((plan, case.devices))
     return {
         "plan": plan,
@@ -238,7 +239,7 @@ def _columns(options: Options, size: int, differing: Sequence[str]) -> dict[str,
 
 
 def _left(devices: int, counts: Iterable[int]) -> int:
-    """Replicas of a grid, 0 where it does not divide the devices."""
+    """Return the replicas of a grid, 0 where it does not divide the devices."""
     for count in counts:
         devices = devices // count if devices % count == 0 else 0
     return devices

@@ -124,7 +124,7 @@ def _devices(one: SlowedPlan) -> Iterator[SlowedKind]:
 
 
 def _links(one: SlowedPlan) -> Iterator[SlowedKind]:
-    """Kinds of links, those of a class of the machine together."""
+    """Yield kinds of links, those of a class of the machine together."""
     classes = list(dict.fromkeys(each.link_class for each in one.links))
     for each in sorted(one.links, key=lambda each: classes.index(each.link_class)):
         slowdown = finite(each.slowdown)

@@ -85,8 +85,9 @@ def _kept(drawn: Drawn | None) -> Drawn:
 
 
 def scaling_drawing(rows: Rows, marks: Mapping[str, PlanMark], device: str, unit: str, paper: str = "") -> str:
-    """Rates (in `unit`) against devices (logarithmic), a line per plan through the medians of its samples within their
-    band; empty where nothing fits. Colours of text and axes are those of what is around it, or black on `paper`."""
+    """Return rates (in `unit`) against devices (logarithmic), a line per plan through the medians of its samples within
+    their band; empty where nothing fits. Colours of text and axes are those of what is around it, or black on
+    `paper`."""
     known = {plan: [row for row in own if row["fits"]] for plan, own in rows.items()}
     fitting = {plan: own for plan, own in known.items() if own}
     if not fitting:
@@ -131,7 +132,7 @@ def scaling_drawing(rows: Rows, marks: Mapping[str, PlanMark], device: str, unit
 
 
 def _apart(heights: Mapping[str, float]) -> dict[str, float]:
-    """Heights of labels near those wanted, none over another."""
+    """Return heights of labels near those wanted, none over another."""
     out: dict[str, float] = {}
     last = -_LABEL_HEIGHT
     for plan in sorted(heights, key=lambda plan: heights[plan]):

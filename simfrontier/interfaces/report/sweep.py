@@ -47,8 +47,8 @@ QUANTITIES: Final[Mapping[str, Column]] = {
 
 
 def axis_quantities(keys: Iterable[str], kinds: Mapping[str, Unit]) -> dict[str, Column]:
-    """Axes in words, by key: the end of the key, or all of it where two axes end alike. `kinds`: of axes that are no
-    numbers, text or truth."""
+    """Return axes in words, by key: the end of the key, or all of it where two axes end alike. `kinds`: of axes that
+    are no numbers, text or truth."""
     keys = list(keys)
     short = [_words(next((key.removeprefix(head) for head in _GENERAL if key.startswith(head)), key)) for key in keys]
     titles = [words if short.count(words) == 1 else _words(key) for key, words in zip(keys, short, strict=True)]
@@ -78,7 +78,7 @@ def _forms() -> Mapping[str, ScenarioKey]:
 
 
 def _words(key: str) -> str:
-    """`host.hook_s` is "host hook": the unit is said apart."""
+    """Return a key in words without its unit: `host.hook_s` is "host hook"."""
     dotted = key.replace("_", ".")
     end = next((end for end in _UNITS if dotted.endswith(end) and dotted != end[1:]), "")
     return key[: len(key) - len(end)].replace("plans.", "").replace(".", " ").replace("_", " ")
@@ -166,7 +166,7 @@ class SweptAxis:
         return sweeps.AXIS + self.key
 
     def in_words(self, value: Any) -> str:
-        """One of its values in words: 25 GB/s, 4,096, yes."""
+        """Return one of its values in words: 25 GB/s, 4,096, yes."""
         if value != value:  # NaN: a row that has none
             return NOTHING
         if has_multiples(self.quantity.unit):
@@ -206,7 +206,7 @@ class SweepFindings:
 
     @property
     def num_refused(self) -> int:
-        """Points all of whose rows were refused."""
+        """Number of points all of whose rows were refused."""
         return int(self.rows[ERROR].notna().groupby(self.rows["point"]).all().sum())
 
     @property
@@ -227,7 +227,8 @@ class SweepFindings:
         return f"{scenario}, {devices:,} devices" if len(self.values_of("scenario")) > 1 else f"{devices:,} devices"
 
     def rows_to_draw(self, most: int = SWEEP_DRAWN) -> pd.DataFrame:
-        """Rows that charts show: the best, those on a front, and `most` of all at random, the same every time."""
+        """Return rows that charts show: the best, those on a front, and `most` of all at random, the same every
+        time."""
         some = self.ran.sample(most, random_state=0) if len(self.ran) > most else self.ran
         kept = some.index.union(self.best.index)
         for front in self.fronts.values():

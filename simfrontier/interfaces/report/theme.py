@@ -67,7 +67,7 @@ def marks(plans: Sequence[str]) -> dict[str, PlanMark]:
 
 
 def faint(colour: str, opacity: float) -> str:
-    """Return a colour (#rrggbb) that what is behind it shows through."""
+    """Return a translucent variant of a colour (#rrggbb)."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity:g})"
 
@@ -88,7 +88,7 @@ def rows(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def bar(name: str, labels: Sequence[Any], values: Sequence[float | None], colour: object, **more: Any) -> PlotTrace:
-    """Horizontal bars, a row for each label."""
+    """Return horizontal bars, a row for each label."""
     fixed = {"type": "bar", "orientation": "h", "name": name}
     return {**fixed, "y": list(labels), "x": list(values), "marker": {"color": colour}, **more}
 
@@ -96,14 +96,14 @@ def bar(name: str, labels: Sequence[Any], values: Sequence[float | None], colour
 def spans(
     name: str, rows: Sequence[int], starts: Sequence[float], ends: Sequence[float], colour: str, **more: Any
 ) -> PlotTrace:
-    """Horizontal bars from a start to an end, in rows of these numbers."""
+    """Return horizontal bars from a start to an end, in rows of these numbers."""
     lengths = [end - start for start, end in zip(starts, ends, strict=True)]
     look = {"marker": {"color": colour, "line": {"width": 0}}}
     return bar(name, rows, lengths, colour, base=list(starts)) | look | more
 
 
 def bars(name: str, labels: Sequence[str], values: Sequence[float | None], colour: str, unit: str) -> PlotTrace:
-    """Horizontal bars with their value (`unit`: s, B, or % of shares) at the pointer."""
+    """Return horizontal bars with their value (`unit`: s, B, or % of shares) as hover text."""
     value = "%{x:.2%}" if unit == "%" else f"%{{x:.4~s}}{unit}"
     return bar(name, labels, values, colour, hovertemplate=f"<b>%{{y}}</b><br>{name}: {value}<extra></extra>")
 
@@ -111,12 +111,12 @@ def bars(name: str, labels: Sequence[str], values: Sequence[float | None], colou
 def told_bars(
     name: str, labels: Sequence[str], values: Sequence[float], colour: object, hover: Sequence[str], **more: Any
 ) -> PlotTrace:
-    """Horizontal bars, each with a text of its own at the pointer."""
+    """Return horizontal bars, each with its own hover text."""
     return bar(name, labels, values, colour, hovertext=list(hover), hovertemplate="%{hovertext}<extra></extra>") | more
 
 
 def scatter(name: str, x: Sequence[Any], y: Sequence[Any], mode: str = "markers", **more: Any) -> PlotTrace:
-    """Marks, lines or words in a plane, with what plotly calls their other traits."""
+    """Return marks, lines or words in a plane, with further plotly attributes."""
     return {"type": "scatter", "mode": mode, "name": name, "x": list(x), "y": list(y), **more}
 
 
@@ -130,7 +130,7 @@ def points(
     marker: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> PlotTrace:
-    """Marks, each with a text at the pointer; `marker` adds to their look."""
+    """Return marks, each with its own hover text; `marker` adds to their style."""
     look = {"color": colour, "symbol": symbol, "size": 8, **(marker or {})}
     told = {"hovertext": list(hover), "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>"}
     return scatter(name, x, y, marker=look) | told | more
@@ -154,7 +154,7 @@ def capacity(x: Sequence[Any], value: float) -> PlotTrace:
 
 
 def error_bars(bands: Sequence[tuple[float, float, float]], **more: Any) -> dict[str, Any]:
-    """Error bars from the middle of each (low, middle, high) to its ends."""
+    """Return the error bars from the middle of each (low, middle, high) to its ends."""
     above, below = [high - middle for _, middle, high in bands], [middle - low for low, middle, _ in bands]
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, **more}
 
@@ -173,14 +173,14 @@ def unit_ticks(unit: str) -> dict[str, Any]:
 
 
 def nice_ticks(highest: float) -> list[float]:
-    """Four to eight round ticks of an axis from 0 to the first that is no lower."""
+    """Return four to eight round ticks of an axis from 0 to the first that is no lower."""
     power = 10.0 ** floor(log10(highest))
     step = next(step * power for step in (0.2, 0.5, 1.0, 2.0) if highest / (step * power) <= 7.0)
     return [step * number for number in range(ceil(highest / step) + 1)]
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Ticks of a logarithmic axis: decades, and the more between them the fewer there are."""
+    """Return ticks of a logarithmic axis: decades, and more ticks between them the fewer decades there are."""
     steps = (1,) if high / low > 1e3 else (1, 2, 5) if high / low > 10 else (1, 1.5, 2, 3, 4, 5, 7)
     powers = range(floor(log10(low)), ceil(log10(high)) + 1)
     return [tick for power in powers for step in steps if low <= (tick := float(f"{step}e{power}")) <= high]

@@ -156,7 +156,7 @@ def bars_of(ops: Iterable[Span], kind: Callable[[Span], str]) -> list[DrawnBar]:
 def lane_bars(
     drawn: Iterable[DrawnBar], lanes: Sequence[str], colours: Mapping[str, str]
 ) -> dict[str, theme.PlotTrace]:
-    """Bars from start to end in rows of lanes, by colour."""
+    """Return bars from start to end in rows of lanes, by colour."""
     parts: dict[str, list[DrawnBar]] = {name: [] for name in colours}
     for each in drawn:
         parts[each.kind].append(each)
@@ -233,7 +233,7 @@ def _trace(
     starts: Sequence[float],
     ends: Sequence[float],
 ) -> theme.PlotTrace:
-    """Bars of stages."""
+    """Return the trace of bars of stages."""
     look = {"insidetextanchor": "middle", "textangle": 0, "textfont": {"color": "#ffffff", "size": 11}}
     return spans(name, rows, starts, ends, colour, width=place[0], offset=place[1], **look)
 

@@ -95,7 +95,7 @@ class TuningFindings:
 
     @property
     def num_open(self) -> int:
-        """Plans that were not simulated and that no floor rules out."""
+        """Number of plans that were not simulated and that no lower bound rules out."""
         return sum(plan.estimate.floor_s <= self.outcome.best.nominal_s for plan in self.outcome.estimated)
 
     @property

@@ -34,7 +34,8 @@ Place = tuple[float, float]  # seconds, and bytes on the fullest device
 
 
 def front_figure(found: TuningFindings) -> theme.Figure:
-    """Every plan that fits by its step and its memory, the Pareto front, the scenario's own plans and the capacity."""
+    """Return every plan that fits by its step and its memory, the Pareto front, the scenario's own plans and the
+    capacity."""
     outcome = found.outcome
     own = [(each, each.simulated) for each in outcome.own if each.simulated is not None]
     front, slowest = outcome.front(), max(plan.step_s for plan in outcome.plans)
@@ -84,7 +85,7 @@ def _cloud(plans: Sequence[search.TunedPlan], kind: str, is_simulated: bool) -> 
 
 
 def _spreads(known: Sequence[tuple[search.TunedPlan, Band]]) -> theme.PlotTrace:
-    """90 % intervals of the samples, as bars about the medians."""
+    """Return 90 % intervals of the samples, as bars about the medians."""
     middles, peaks = _places((band[1], plan.peak_bytes) for plan, band in known)
     bars = {"color": "rgba(127,127,127,0.75)", "thickness": 1.2, "width": 3}
     marker = {"symbol": "line-ns-open", "size": 7, "color": "rgba(127,127,127,0.9)"}
@@ -185,7 +186,7 @@ def against_estimates(found: TuningFindings) -> theme.Figure:
 
 
 def parts(found: TuningFindings) -> theme.Figure:
-    """Stacked bars of the parts of each simulated plan's step, the fastest on top."""
+    """Return stacked bars of the parts of each simulated plan's step, the fastest on top."""
     named = zip(_labels(found.outcome.simulated), found.outcome.simulated, strict=True)
     return step_bars(
         [
@@ -208,12 +209,12 @@ def hover(plan: search.TunedPlan) -> str:
 
 
 def _bands(plans: Sequence[search.TunedPlan]) -> list[tuple[search.TunedPlan, Band]]:
-    """Plans with the 90 % intervals of their steps."""
+    """Return plans with the 90 % intervals of their steps."""
     return [(plan, plan.simulated.band_s) for plan in plans if plan.simulated and plan.simulated.band_s]
 
 
 def _labels(plans: Sequence[search.TunedPlan]) -> list[str]:
-    """Plans as labels of rows, on two lines."""
+    """Return plans as labels of rows, on two lines."""
     named = enumerate((plan.candidate for plan in plans), start=1)
     return [f"{place}. {text(one.layout)}<br>{text(one.of_the_batch)}" for place, one in named]
 

@@ -63,7 +63,7 @@ class StudyView:
         return self.scenario.machine.device_word
 
     def at(self, size: int) -> list[PlanOutcome]:
-        """Outcomes of all plans at a size, in the scenario's order."""
+        """Return outcomes of all plans at a size, in the scenario's order."""
         return [outcome for outcome in self.study.outcomes if outcome.devices == size]
 
     @cached_property
@@ -113,7 +113,7 @@ class StudyView:
         return sorted(fitting, key=lambda outcome: -rate(outcome))
 
     def samples_of(self, outcome: PlanOutcome) -> int:
-        """Sequences of a step over all devices."""
+        """Return sequences of a step over all devices."""
         return self.cases[outcome.plan, outcome.devices].samples
 
     def capacity_bytes(self, outcome: PlanOutcome) -> float:
@@ -158,13 +158,13 @@ def result_row(outcome: PlanOutcome) -> Row:
 
 
 def rate(outcome: PlanOutcome) -> float:
-    """Tokens per second and device of an outcome that fits, at its median step (samples, where a model has no
+    """Return tokens per second and device of an outcome that fits, at its median step (samples, where a model has no
     tokens)."""
     return float(outcome.row[RATE])
 
 
 def step_s(outcome: PlanOutcome) -> float:
-    """Seconds of the median step of an outcome that fits."""
+    """Return seconds of the median step of an outcome that fits."""
     return float(outcome.row[STEP])
 
 

@@ -90,7 +90,7 @@ Devices = tuple[tuple[int, ...], ...]
 def grouped_seconds(
     machine: Machine, library: Library, groups: Devices, kind: CollectiveKind, num_bytes: float
 ) -> float:
-    """Time of the call in the first group, while all of them make it; devices by their numbers in the node.
+    """Return the time of the call in the first group, while all of them make it; devices by their numbers in the node.
 
     Raises InputError where the node has no such devices, and for calls that do not go by ring.
     """
@@ -113,7 +113,7 @@ def _laid_out(machine: Machine, groups: Devices) -> EqualGroups:
 
 
 def _sent_per_s(machine: Machine, library: Library, groups: Devices) -> float:
-    """Rate at which a rank of the first group sends; the others may be slower, or faster."""
+    """Return the rate at which a rank of the first group sends; the others may be slower, or faster."""
     at = _laid_out(machine, groups)
     pattern = algorithm(RING).loads(at.fabric, at.groups, library)
     cap = algorithm(RING).cap_bytes_per_s(library, at.shape)
@@ -158,7 +158,7 @@ def _shipped_library(name: str) -> Library:
 
 
 def groups_of(machine: str, devices: int) -> EqualGroups:
-    """All devices of the first nodes in one group. Raises InputError where the machine cannot hold it."""
+    """Return all devices of the first nodes in one group. Raises InputError where the machine cannot hold it."""
     return _groups(machine, devices, changed_ns(machine))
 
 
@@ -168,7 +168,7 @@ def _groups(machine: str, devices: int, changed: int) -> EqualGroups:
 
 
 def lacking(row: CallRow) -> NotCovered | None:
-    """Why no shipped model covers a row; None where one does."""
+    """Return why no shipped model covers a row; None if one does."""
     if not is_machine(row.machine):
         return unknown_name(f"no model of machine {row.machine!r}", row.machine, catalog())
     if row.library not in libraries():

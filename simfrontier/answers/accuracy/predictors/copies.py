@@ -22,7 +22,7 @@ ENGINE_SOURCE: Final = "amd/amd-lab-notes"
 
 
 def copy_seconds(machine: Machine, row: CopyRow) -> float:
-    """Seconds of the row's message, which is not `lacking`, as `CopyRow.seconds` counts them.
+    """Return seconds of the row's message, which is not `lacking`, as `CopyRow.seconds` counts them.
 
     Inside a node, S bytes over a way whose narrowest link copies at B: (S / r + half_bytes) / B, r `routed_share` where
     the way has several links; a copy engine takes S / min(B, engine_bytes_per_s). Both directions at once (osu_bibw)
@@ -43,7 +43,7 @@ def copy_seconds(machine: Machine, row: CopyRow) -> float:
 
 
 def copy_sd(machine: Machine, row: CopyRow) -> float:
-    """Standard deviation of the natural logarithm of measured times around `copy_seconds`."""
+    """Return the standard deviation of the natural logarithm of measured times around `copy_seconds`."""
     assert machine.copies is not None
     return machine.copies.in_node_sd if row.scope == "intra-node" else machine.copies.between_nodes_sd
 
@@ -67,7 +67,7 @@ def copy_fitted(row: CopyRow) -> bool:
 
 
 def lacking(machine: Machine, row: CopyRow) -> NotCovered | None:
-    """Why no law covers a row; None where one does."""
+    """Return why no law covers a row; None if one does."""
     copies = machine.copies
     if copies is None:
         return NotCovered(reason=f"machine {machine.name} says nothing of single copies (copies)")

@@ -47,20 +47,20 @@ class BoundedRate:
 
     @property
     def share(self) -> float:
-        """Published over the most."""
+        """Published rate over the largest possible one."""
         return self.published_flops_per_s / self.bound_flops_per_s
 
 
 def gemm_flops_per_s(machine: Machine, m: int, n: int, k: int) -> float:
-    """Rate of one product (m x k)(k x n) of 16-bit numbers on one device, as the simulator prices it: the slower of the
-    multiplying and of moving each operand once, and the gap before the kernel."""
+    """Return the rate of one product (m x k)(k x n) of 16-bit numbers on one device, as the simulator prices it: the
+    slower of the multiplying and of moving each operand once, and the gap before the kernel."""
     device = machine.device
     flops = 2.0 * m * n * k
     return flops / device.kernel_s(flops / device.matmul_rate(m, n, k), BYTES * (m * k + k * n + m * n))
 
 
 def gemm_sd(machine: Machine) -> float:
-    """Standard deviation of the logarithm of a measured rate: of the law and between devices."""
+    """Return the standard deviation of the logarithm of a measured rate: of the law and between devices."""
     return math.hypot(machine.device.matmul_sd, machine.device.speed_sd)
 
 

@@ -56,7 +56,7 @@ class Parameter(Strict):
 
 
 def step_s(step: JobStep, parameters: Sequence[Parameter], factors: Sequence[float]) -> float:
-    """Seconds of the step with these numbers times these factors, where it has them."""
+    """Return seconds of the step with these numbers times these factors, where it has them."""
     machine, library = step.machine, step.library
     for parameter, factor in zip(parameters, factors, strict=True):
         now = parameter.of(step) if factor != 1.0 and parameter.applies(step) else None
@@ -103,7 +103,8 @@ class Fit:
     covariance: Floats
 
     def of(self, moves: Floats) -> tuple[float, float]:
-        """Change of the logarithm of a step that moves so with the parameters, and its standard deviation."""
+        """Return the change of the logarithm of a step that moves so with the parameters, and its standard
+        deviation."""
         return float(moves @ self.change), math.sqrt(float(moves @ self.covariance @ moves))
 
 

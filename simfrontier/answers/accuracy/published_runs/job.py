@@ -134,7 +134,7 @@ class _Making:
     # ── machine and model ──
 
     def _network(self) -> dict[str, float]:
-        """Numbers of the machine's file that the network of the run's nodes is."""
+        """Return the numbers of the machine's file that describe the network of the run's nodes."""
         known, name = self.said.table("network"), self.machine["name"]
         if not known or name not in catalog():  # a file of one's own says its network itself
             return {}

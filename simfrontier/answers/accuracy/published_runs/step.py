@@ -29,28 +29,28 @@ class JobStep:
 
     @property
     def machine(self) -> Machine:
-        """As the job's files say."""
+        """Machine that the job's files describe."""
         return self.job.scenario.machine
 
     @property
     def library(self) -> Library:
-        """As the job's files say."""
+        """Library that the job's files describe."""
         return self.job.scenario.library
 
     @cached_property
     def estimate(self) -> Estimate:
-        """On the machine of its files."""
+        """Estimate of the step on the machine of its files."""
         return self.on(self.machine)
 
     @property
     def peak_bytes(self) -> float:
-        """On the fullest device, with what the stack reserves."""
+        """Peak memory of the fullest device in bytes, including what the software stack reserves."""
         stack = self.job.scenario.stack
         return self.estimate.peak_bytes + (0.0 if stack is None else stack.memory.reserved_bytes)
 
     def on(self, machine: Machine, library: Library | None = None) -> Estimate:
-        """On another variant of the machine, where devices and kernels may differ and links may not, and of the
-        library. Raises InputError."""
+        """Estimate the step on a variant of the machine, whose devices and kernels may differ but not its links, and of
+        the library. Raises InputError."""
         prices = self._prices if library is None else self._prices.by(library)
         self._small.reprice(prices, machine)
         whole = self._sharing(estimate(self.case, self._small))
@@ -68,7 +68,7 @@ class JobStep:
 
     @property
     def timed(self) -> TimedStep:
-        """On the machine of its files."""
+        """Timed step on the machine of its files."""
         shape = self.case.shape
         assert isinstance(shape, GptShape), "rules read GPTs"
         return TimedStep(
@@ -83,8 +83,8 @@ class JobStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedStep:
-    """A step as it was timed, without the schedules that it was timed by: seconds, bytes on the fullest device, and
-    what its value follows from: its model, sequences (`samples`), and whether it computes activations twice."""
+    """A timed step without the schedules that it was timed with: seconds, bytes on the fullest device, and the inputs
+    of its value: model, sequences (`samples`), and whether it recomputes activations."""
 
     job: Job
     step_s: float
@@ -101,7 +101,7 @@ class TimedStep:
 
     @property
     def measured_s(self) -> float:
-        """Seconds of the step that the run's value means."""
+        """Step time in seconds that follows from the run's value."""
         at_one, value = self.value(1.0), self.job.run.value
         return value / at_one if self.job.rate.rises_with_time else at_one / value
 

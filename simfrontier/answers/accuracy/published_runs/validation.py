@@ -98,11 +98,11 @@ class RunsValidation:
         return errors_of(self.predicted)
 
     def by(self, column: str) -> dict[str, Errors]:
-        """Errors by the text of a column, in the order of the table."""
+        """Return errors by the text of a column, in the order of the table."""
         return errors_by(self.predicted, lambda row: row.row[column])
 
     def by_size(self) -> dict[str, Errors]:
-        """Errors by the number of devices."""
+        """Return errors by the number of devices."""
         return errors_by(sorted(self.predicted, key=lambda row: row.devices), lambda row: _size_words(row.devices))
 
     @cached_property
@@ -112,7 +112,7 @@ class RunsValidation:
         return errors and replace(errors, width=MEMORY_WITHIN)
 
     def reasons(self) -> dict[str, list[int]]:
-        """Why runs have no prediction, and the numbers of their rows."""
+        """Reasons why runs have no prediction, and the numbers of their rows."""
         unpredicted = grouped(
             (row for row in self.rows if row.is_unpredicted), lambda row: row.why.removeprefix(f"{row.row.where}: ")
         )
@@ -205,7 +205,8 @@ def _unpredicted(run: Run, title: str, why: str) -> Residual[Run]:
 def _predicted(
     step: TimedStep, title: str, use: Use, change: float = 0.0, fit_sd: float = 0.0, without: str = ""
 ) -> PredictedRun:
-    """`change`: of the logarithm of the step by the fit, which is as sure as `fit_sd`."""
+    """Compare a run with its prediction. `change`: correction of the logarithm of the step by the fit, with standard
+    deviation `fit_sd`."""
     job = step.job
     step_s = step.step_s * math.exp(change)
     sd = math.hypot(load_parameters().spread, fit_sd, *(each.spread for each in job.unknown))

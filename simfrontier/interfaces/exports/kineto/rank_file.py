@@ -307,6 +307,6 @@ def _named(pid: int, tid: int, what: str, name: str) -> dict[str, Any]:
 
 
 def texts(events: Iterator[dict[str, Any]]) -> Sequence[str]:
-    """Events as JSON."""
+    """Return events as JSON."""
     encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
     return [encode(event) for event in events]
