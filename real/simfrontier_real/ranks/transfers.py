@@ -127,7 +127,7 @@ class Carrier:
     coding: PerHopCoder | None
 
     def rounds(self, part: MemberPart) -> Iterator[Pending]:
-        """Start round after round; wait for each pending that is yielded before requesting the next."""
+        """Start round after round; the caller waits for each message that is yielded before it requests the next."""
         return self._in_batches(part) if self.wire.in_batches else self._as_they_arrive(part)
 
     def _in_batches(self, part: MemberPart) -> Iterator[Pending]:
