@@ -28,7 +28,7 @@ class Codec(ABC):
     timed        names of those whose speed a machine file may give (device.codecs.NAME)
 
     group        number of neighbours that share a scale or an exponent: a block
-    bias         the largest mean error over `typical_error`, of signed or absolute values
+    bias         the largest mean over `typical_error`, of errors or of errors times the sign of the number
 
     is_opaque    messages have to be decoded before they can be added: all but plain numbers
     is_measured  the size on the wire depends on the values, so that the bytes counted here are an expectation
@@ -56,7 +56,7 @@ class Codec(ABC):
 
     @property
     def bias(self) -> float:
-        """The largest mean error, over `typical_error`."""
+        """Largest mean error over `typical_error`."""
         return BIAS
 
     @classmethod

@@ -8,7 +8,7 @@ from simfrontier.base.arrays import Floats
 Hashes = NDArray[np.uint64]
 
 SPREAD = 1.2345678901234567  # moves round numbers away from the edges of the bins that `number_hash` rounds to
-DROPPED_BITS = np.uint64(16)  # of 52: numbers within about 1e-11 of each other are taken as equal
+DROPPED_BITS = np.uint64(16)  # of 52: numbers within about 1e-11 of each other count as equal
 
 
 def mix(values: Hashes) -> Hashes:

@@ -1,27 +1,27 @@
-"""Max-min fair rates by progressive filling: a pure function of loads, capacities and caps."""
+"""Max-min fair rates by progressive filling: a pure function of loads, capacities and rate limits."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.base.arrays import Floats
 
-TIE = 1e-12  # relative distance within which two rates are one
+TIE = 1e-12  # relative distance within which two rates are equal
 
 
 def solve(usage: Floats, capacity: Floats, cap: Floats, runs: NDArray[np.bool_] | None = None) -> Floats:
-    """Return the max-min fair rate of every activity, of one problem or of many side by side with the same loads.
+    """Return the max-min fair rate of every activity, for one problem or for many side by side with the same loads.
 
-    usage     [num_links, num_activities]  resource taken per unit of rate, >= 0
+    usage     [num_links, num_activities]  resource used per unit of rate, >= 0
     capacity  [num_links]                  resource per second, >= 0
-    cap       [num_activities]             largest rate of its own, np.inf for none
-    runs      [num_activities]             which activities there are, None for all; the rate of others is 0
+    cap       [num_activities]             largest rate of each activity, np.inf for none
+    runs      [num_activities]             mask of the running activities, None for all; the rate of others is 0
 
-    Of many problems all but `usage` have a last dimension [num_problems], and so have the rates. An activity that uses
-    no link runs at its cap (which may be infinite).
+    For many problems all arguments but `usage` have a last dimension [num_problems], and so have the rates. An activity
+    that uses no link runs at its cap (which may be infinite).
 
     Method: all rates rise together; a link that fills before any other of the links and caps that stop its activities
-    stops them, as does a cap that is reached before any link of its activity fills; all such links and caps at once,
-    as none of them waits for another (bottleneck ordering; Bertsekas and Gallager, Data Networks, section 6.5.2).
+    stops them, as does a cap that is reached before any link of its activity fills; all such links and caps at once, as
+    they are independent of each other (bottleneck ordering; Bertsekas and Gallager, Data Networks, section 6.5.2).
     """
     if cap.ndim == 1:
         own = None if runs is None else runs[:, None]
@@ -33,7 +33,7 @@ def solve(usage: Floats, capacity: Floats, cap: Floats, runs: NDArray[np.bool_] 
     while free.any():
         asked = usage @ free.astype(np.float64)
         left = np.divide(capacity - usage @ rate, asked, out=np.full(capacity.shape, np.inf), where=asked > 0.0)
-        np.maximum(fill, left, out=fill)  # it only ever rises, but for rounding
+        np.maximum(fill, left, out=fill)  # monotone up to rounding
         first = np.where(uses[:, :, None], fill[:, None], np.inf).min(axis=0, initial=np.inf)
         bound = np.minimum(first, cap)
         least = np.where(uses[:, :, None] & free, bound, np.inf).min(axis=1, initial=np.inf)

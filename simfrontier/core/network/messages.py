@@ -21,11 +21,10 @@ def messages_loads(
     divisor: int,
     shares: Mapping[str, float],
 ) -> Pattern:
-    """Return the pattern of messages [num_messages, 3] of every group ([num_groups, size] ranks): from member, to
-    member, and how many parts of the volume it is, in units of volume / divisor. All are under way at once, from NIC to
-    NIC between nodes.
+    """Return the pattern of messages [num_messages, 3] in every group ([num_groups, size] ranks): source member, target
+    member, and size in units of volume / divisor. All are in flight at once, from NIC to NIC between nodes.
 
-    The activities are the groups, in order, and then every rank that is in none by itself, which loads no wire and
+    The activities are the groups, in order, followed by one for each rank that is in no group, which loads no wire and
     never runs.
     """
     group_of = np.full(fabric.num_ranks, -1, np.int32)
@@ -66,7 +65,8 @@ def messages_loads(
 
 def paired(fabric: Fabric, pairs: NDArray[np.integer], there: int, back: int, shares: Mapping[str, float]) -> Pattern:
     """Return the pattern of one message of `there` bytes from the first to the second rank of each pair ([num_pairs, 2]
-    ranks), and one of `back` bytes the other way, both at once and full duplex. volume: bytes of the larger one."""
+    ranks), and one of `back` bytes in the other direction, both at once and full duplex. volume: bytes of the larger
+    one."""
     common = math.gcd(there, back)
     messages = [(0, 1, there // common), (1, 0, back // common)]
     sent = np.array([each for each in messages if each[2]], np.int64)

@@ -12,16 +12,16 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.machine import UPLINK, Machine
 
 GLOBAL_CLASS = "global"
-RESIDUE = 1e-12  # what is smaller than this, relative to the largest load, is left over from cancelling
+RESIDUE = 1e-12  # loads below this, relative to the largest one, are rounding errors of cancellation
 Loads = tuple[Ints, Ints, Floats]  # (activity, pool, weight), each pair once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pools:
-    """The pools of one job, numbered from 0, between groups of nodes (`groups_of_job`). By itself this is a flat
+    """The pools of one job, numbered from 0, between groups of nodes (`groups_of_job`). This base class is a flat
     network: one switch without contention joins all nodes, and there are no pools.
 
-    nodes_per_group  as the machine's file says; a job may have fewer in some, or any other number by a topology
+    nodes_per_group  as in the machine file; a job may have fewer in some groups, or any other number with a topology
     num_groups       number of groups, 0 in a job without pools
     bytes_per_s      nominal capacity of each pool
     link_class       class of the pools' links

@@ -37,7 +37,7 @@ class Server:
     latency_s: float = 0.0
     cut_through: bool = True
     burst_bytes: float = 0.0
-    packet_bytes: float = 0.0  # of a message's first and last packet; 0 where messages are not cut
+    packet_bytes: float = 0.0  # of a message's first and last packet; 0 without packets
     free_s: float = -math.inf
     num_bytes: float = 0.0
 

@@ -11,8 +11,8 @@ from simfrontier.base.arrays import Floats, Ints
 from simfrontier.base.errors import InputError
 from simfrontier.core.machine import Machine, Perturbation, Spread
 
-MOST_SPEEDS = 32  # device speeds that are simulated as they are; with more, nodes are put into classes
-MOST_MIXED = 256  # speeds times nodes of different devices that are, too: the engine's time grows with both
+MOST_SPEEDS = 32  # device speeds that are simulated individually; with more, nodes are put into classes
+MOST_MIXED = 256  # limit of speeds times nodes with different devices: the engine's time grows with both
 
 
 def classes_of_nodes(speeds: Floats, networks: Floats) -> Ints:
@@ -68,7 +68,7 @@ class ClassRates:
     def largest_difference(self) -> float:
         """Largest relative difference between a node's own factor and that of its class; an upper bound of the error of
         a time."""
-        some = self.mean > 0.0  # the dead are by themselves
+        some = self.mean > 0.0  # dead nodes are classes of their own
         ratios = self.mean[some] / self.slowest[some], self.fastest[some] / self.mean[some]
         return float(np.max(ratios, initial=1.0)) - 1.0
 

@@ -137,7 +137,7 @@ def _more_passes(of: Operands) -> int:
 class StepBytes:
     """Bytes of one rank's operands of an optimizer op."""
 
-    of_gradients: int  # of making them ready
+    of_gradients: int  # preparation: flattening, casting, scaling and clipping
     masters: int
     moments: int
     updates: int

@@ -152,7 +152,7 @@ class AbsoluteRefs:
             forms = self.known[op.number] = tuple(self._form(refs, op) for refs in self.relative(op))
         layer, micro = call.layer, call.micro
         made: type = Ref
-        new = tuple.__new__  # what Ref(...) calls, without the way there: there are millions of them
+        new = tuple.__new__  # called directly, as Ref(...) is slower and there are millions of them
         r, w, a = [
             tuple([new(made, (n, dl + layer if pl else 0, dm + micro if pm else 0)) for n, dl, dm, pl, pm in form])
             if form
@@ -187,7 +187,7 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
     the same two ends), the host, and space in a pool."""
     num_lanes = len(program.lanes)
     host = program.lanes.index(HOST) if HOST in program.lanes else -1
-    touched: dict[Ref, list[Wait]] = {}  # of an instance the op that wrote it last, then those that have read it since
+    touched: dict[Ref, list[Wait]] = {}  # per instance its last writer, then the readers since
     cells = _Cells(schedule.tensors, touched) if any(op.piece is not None for op in schedule.ops) else None
     in_sequence: dict[CallSequence, Wait] = {}
     pools = _Pools(program, schedule)
@@ -238,7 +238,7 @@ class _Cells:
     def __init__(self, tensors: Mapping[str, Tensor], touched: dict[Ref, list[Wait]]) -> None:
         self.tensors = tensors
         self.touched = touched
-        self.cut: dict[Ref, list[list[Wait]]] = {}  # by piece what `touched` has of a whole instance
+        self.cut: dict[Ref, list[list[Wait]]] = {}  # as `touched`, per piece of an instance
 
     def touch(self, op: Op, refs: tuple[Ref, ...], need: list[int], done: Wait, changes: bool) -> list[Ref]:
         """Record that an op reads, or `changes`, instances in pieces, and raise `need`. Return the references to whole

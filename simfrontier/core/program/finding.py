@@ -12,7 +12,7 @@ from simfrontier.core.program.kinds import is_copy
 if TYPE_CHECKING:
     from simfrontier.core.program.expansion import UnrolledProgram
 
-Fault = tuple[str, str]  # what was expected, what was found
+Fault = tuple[str, str]  # (expected, found)
 Rule = Literal["references", "placements", "facts", "sums", "versions", "order", "memory"]
 
 

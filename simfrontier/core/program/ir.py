@@ -33,11 +33,11 @@ TensorRole = Literal[
     "token",
 ]
 GRADIENT_ROLES: Final[tuple[TensorRole, ...]] = ("gradient", "accumulator")
-LASTING_ROLES: Final[tuple[TensorRole, ...]] = (  # of what lasts from step to step
+LASTING_ROLES: Final[tuple[TensorRole, ...]] = (  # of tensors that persist from step to step
     *("weight", "copy", "accumulator", "optimizer", "master", "state", "constant"),
 )
 CollectiveKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
-HOST: Final = "host"  # the lane of what the CPU does
+HOST: Final = "host"  # the lane of the CPU
 
 
 class Ref(NamedTuple):
@@ -363,7 +363,7 @@ class _Numbering:
     def __init__(self) -> None:
         self.ops: list[Op] = []
         self.blocks: list[tuple[Op, ...]] = []
-        self._numbered: dict[int, Op] = {}  # by the identity of the op that came
+        self._numbered: dict[int, Op] = {}  # by the identity of the original op
         self._block_of: dict[int, int] = {}  # by the identity of the ops of a call
 
     def role(self, role: Role) -> Role:

@@ -21,7 +21,7 @@ class Issuer:
         self._program = program
         self._by_lane = program.by_lane
         self.done = [0] * len(program.lanes)
-        self._heads = [ops[0] if ops else -1 for ops in self._by_lane]  # -1: handed out, or the lane is at its end
+        self._heads = [ops[0] if ops else -1 for ops in self._by_lane]  # -1: started, or no ops left on the lane
 
     def startable(self) -> list[int]:
         """Return the ops that may start now, in lane order; each is returned once."""

@@ -37,7 +37,7 @@ PRODUCTS: Final = (
         has_whole_rows=True,
         parts=BACKWARD,
         traffic=cost.product,
-        products={1: 2, 3: 5},  # the forward, and the backward with the scores again
+        products={1: 2, 3: 5},  # the forward, and the backward, which recomputes the scores
         needs=("operands", "results"),
     ),
 )
@@ -125,7 +125,7 @@ LOSS_PARTS: Final = (
     ),
 )
 
-# ── local ops that only move, code or add what is there ──
+# ── local ops that only move, encode, decode or add existing data ──
 
 COPIES: Final = (
     CopyKind(name="slice", words="slicing", traffic=cost.as_written, coding="keeps", narrows=True),
@@ -140,7 +140,7 @@ COPIES: Final = (
 # ── the end of a step: norms of gradients, the optimizer, and what follows the weights ──
 
 _GRADIENT: Final = frozenset(GRADIENT_ROLES)
-_NEW: Final[frozenset[TensorRole]] = frozenset({"weight", "gradient"})  # the weight, or what becomes of it
+_NEW: Final[frozenset[TensorRole]] = frozenset({"weight", "gradient"})  # the new weight, or a buffer that becomes it
 _UPDATE: Final[frozenset[TensorRole]] = frozenset({"update"})
 
 NORM: Final = NormKind(name="norm2", words="norms of gradients")
@@ -186,8 +186,8 @@ COLLECTIVES: Final = (
 )
 EXCHANGE: Final = CallKind(name="exchange", words="exchanges of stages")
 
-# ── what no file of a schedule has: kernels of a job that was read from its traces, the pauses between them, and one op
-# that stands for all of a call ──
+# ── kinds that no schedule file contains: kernels read from the traces of a job, the pauses between them, and one op
+# that represents a whole call ──
 
 MEASURED: Final = MeasuredKind(name="measured", words="measured", in_files=False)
 PAUSE: Final = MeasuredKind(name="pause", words="pause", in_files=False, is_pause=True)

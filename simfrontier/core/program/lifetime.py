@@ -12,7 +12,7 @@ from simfrontier.core.program.expansion import AbsoluteRefs
 from simfrontier.core.program.finding import title_of
 from simfrontier.core.program.ir import Op, Ref, Role, Schedule
 
-WITHOUT_GAPS = 1 << 20  # numbers this close together stay as they are
+WITHOUT_GAPS = 1 << 20  # ranges of numbers up to this size are not compacted
 
 
 @dataclass(frozen=True, slots=True)

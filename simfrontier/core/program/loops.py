@@ -54,7 +54,7 @@ def folded(calls: Iterable[Call], blocks: Sequence[int]) -> tuple[Item, ...]:
         if runs:
             items = folder.looped(items, period, runs)
             places = _places(items)
-        period = 1 if runs else period + 1  # loops that follow each other may be alike
+        period = 1 if runs else period + 1  # consecutive loops may themselves repeat
     return tuple([item.item for item in items])
 
 

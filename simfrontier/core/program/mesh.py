@@ -19,7 +19,7 @@ class Mesh:
     axes: tuple[tuple[str, int], ...]
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _sizes: dict[str, int] = field(init=False, repr=False, compare=False)
-    _hash: int = field(init=False, repr=False, compare=False)  # kept, as sizes are looked up by mesh
+    _hash: int = field(init=False, repr=False, compare=False)  # cached, as sizes are looked up by mesh
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash(self.axes))
@@ -36,7 +36,7 @@ class Mesh:
         return self._hash
 
     def __reduce__(self) -> tuple[type[Mesh], tuple[tuple[tuple[str, int], ...]]]:
-        return Mesh, (self.axes,)  # hashes of texts differ between processes
+        return Mesh, (self.axes,)  # without the hash: hashes of strings differ between processes
 
     @property
     def num_ranks(self) -> int:

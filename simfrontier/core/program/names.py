@@ -34,7 +34,7 @@ class OpName(NamedTuple):
         return OpName(self.module, streams=self.streams)
 
 
-NO_MODULE: Final = OpName("")  # of an op that is none of the model's
+NO_MODULE: Final = OpName("")  # of an op outside the model
 
 
 def in_streams(streams: Sequence[str], local: str) -> str:
@@ -63,7 +63,7 @@ def buffer_name(end: str, suffix: str) -> str:
 
 # ── collective algorithms: the values of a collective's `via` ──
 
-# each is a file of that name in collectives/algorithms, which has its transfers and its times
+# each is a file of that name in collectives/algorithms, with its transfers and its times
 RING: Final = "ring"
 RING_TWICE: Final = "ring_twice"
 DIRECT: Final = "direct"

@@ -92,11 +92,11 @@ def _joined(
         pieces = in_pieces(one, piece.parts, piece.label, piece.axes)
         held = ops[index : index + piece.parts]
         if isinstance(op, Collective):
-            # the first may be on the lane of the work: their communicator orders them
+            # the first may be on the lane of the product: the communicator orders them
             held = tuple(replace(each, lane=op.lane) for each in held)
         lanes = "" if isinstance(op, Collective) else ", on one lane"
         wanted, got = f"pieces 0..{piece.parts - 1} of one op, in order{lanes}", ", ".join(_text(each) for each in held)
-        known = all(ref.name in schedule.tensors for ref in (*one.reads, *one.writes))  # else it is said later
+        known = all(ref.name in schedule.tensors for ref in (*one.reads, *one.writes))  # else reported later
         faults = _faults(one, piece, schedule, cuts) if known else ()
         for expected, found in faults if held == pieces else ((wanted, got),):
             ranks = ranks_of(op, role, schedule.roles)

@@ -27,7 +27,7 @@ class Placement:
     shards: tuple[tuple[str, int], ...] = ()
     flat: frozenset[str] = frozenset()
     partial: tuple[tuple[str, PartialOp], ...] = ()
-    _hash: int = field(init=False, repr=False, compare=False)  # kept, as sizes are looked up by placement
+    _hash: int = field(init=False, repr=False, compare=False)  # cached, as sizes are looked up by placement
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash((self.shards, self.flat, self.partial)))
@@ -39,7 +39,7 @@ class Placement:
         return self._hash
 
     def __reduce__(self) -> tuple[type[Placement], tuple[object, ...]]:
-        return Placement, (self.shards, self.flat, self.partial)  # hashes of texts differ between processes
+        return Placement, (self.shards, self.flat, self.partial)  # without the hash: they differ between processes
 
     @property
     def partial_axes(self) -> frozenset[str]:

@@ -15,7 +15,7 @@ from simfrontier.core.program.mesh import Mesh
 
 CallSequence = (
     str | tuple[str, int, int]
-)  # calls that meet in their order: of a communicator, or of it between two ends
+)  # calls that match in order: of a communicator, for exchanges between two ends
 
 
 def axis_of_roles(schedule: Schedule) -> str | None:

@@ -90,7 +90,7 @@ def saved_bytes(schedule: Schedule) -> SavedBytes:
     widest: dict[int, tuple[str, ...]] = {}
     for state in states:
         for role in state.roles if schedule.codes_per_hop else state.roles[:1]:
-            per_role[role] += state.local_bytes  # the rank at coordinate 0 of all other axes writes all of its role
+            per_role[role] += state.local_bytes  # the rank at coordinate 0 of the other axes writes a part of each
             widest[role] = schedule.mesh.ordered({*widest.get(role, ()), *state.axes})
     mesh, axis = schedule.mesh, axis_of_roles(schedule)
     of_role = mesh.num_ranks // (1 if axis is None else mesh[axis])

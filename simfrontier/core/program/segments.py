@@ -238,7 +238,7 @@ def _followers(program: ExpandedProgram, segments: list[Segment | None]) -> list
         return out
     compute = program.lanes.index(LANE)
     held: set[int] = set()  # nodes that wait for something on another lane
-    awaited: set[int] = set()  # how many ops of the lane are done when an op of another lane may start
+    awaited: set[int] = set()  # counts of finished ops of the lane for which an op of another lane waits
     for node, news in _new_waits(program):
         for lane, count in news:
             held.add(node)
@@ -254,7 +254,7 @@ def _followers(program: ExpandedProgram, segments: list[Segment | None]) -> list
 
 def _new_waits(program: ExpandedProgram) -> Iterator[tuple[int, list[Wait]]]:
     """Yield every node with its waits that no earlier node on its lane has had."""
-    known: defaultdict[int, dict[int, int]] = defaultdict(dict)  # lane → what it has waited for on others
+    known: defaultdict[int, dict[int, int]] = defaultdict(dict)  # lane → its waits for other lanes so far
     for node, waits in enumerate(program.waits):
         waited_for = known[program.lane[node]]
         news = [(lane, count) for lane, count in waits if count > waited_for.get(lane, 0)]
@@ -304,7 +304,7 @@ def _holds_host(program: ExpandedProgram, node: int) -> bool:
     return program.lanes[program.lane[node]] == HOST or getattr(program.ops[node], "blocking", False)
 
 
-Touched = tuple[set[Ref], set[Ref]]  # what is read, and what is changed
+Touched = tuple[set[Ref], set[Ref]]  # (reads, changes)
 
 
 def _touched(schedule: Schedule, op: Op, call: Call) -> Touched:

@@ -73,7 +73,7 @@ class Comparison:
 
 
 Ops = Mapping[int, Span]
-Fact = tuple[int | None, str, str, str]  # an op, what differs, as simulated and in reality
+Fact = tuple[int | None, str, str, str]  # (op, name of the fact, simulated value, real value)
 
 
 def compare(plan: str, sim: Trace, real: Trace) -> Comparison:

@@ -42,7 +42,7 @@ SOURCE_RANK: Final = "Src Rank"
 TARGET_RANK: Final = "Dst Rank"
 WAIT_STREAM: Final = "wait_on_stream"
 WAIT_RECORD: Final = "wait_on_cuda_event_record_corr_id"
-OWN: Final = "simfrontier"  # the one key that Kineto does not have: what a simulation knows of an op
+OWN: Final = "simfrontier"  # the only key that is not Kineto's: attributes of a simulated op
 
 # ── names ──
 
@@ -64,7 +64,7 @@ COLLECTIVES: Final[Mapping[str, Meaning]] = {
     "send": "send",
     "recv": "recv",
 }
-LIKE: Final = {  # what no schedule has, and is taken for another call of the same bytes: a ring moves it alike
+LIKE: Final = {  # calls that no schedule has, read as another call with equal bytes in a ring
     **dict.fromkeys(("broadcast", "_broadcast_oop"), "broadcast taken for an all-gather of its bytes"),
     **dict.fromkeys(("reduce", "_reduce_oop"), "reduce taken for a reduce-scatter of its bytes"),
     "barrier": "barrier taken for an all-reduce of one number",
@@ -85,10 +85,10 @@ KERNELS: Final[Mapping[Meaning, str]] = {  # as NCCL calls them
     "send": "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)",
     "recv": "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)",
 }
-NCCL_KERNELS: Final = "nccl"  # how the names of its kernels begin, RCCL's too
-NCCL_CALLS: Final = "nccl:"  # how the host's annotations of calls begin, RCCL's too
+NCCL_KERNELS: Final = "nccl"  # prefix of the names of its kernels, and of RCCL's
+NCCL_CALLS: Final = "nccl:"  # prefix of the host's annotations of calls, and of RCCL's
 DEVICE_BACKENDS: Final = ("nccl", "rccl")  # of process groups whose tensors are in a device's memory
-HOST_BACKENDS: Final = ("gloo", "mpi")  # and of those whose tensors may be in the host's
+HOST_BACKENDS: Final = ("gloo", "mpi")  # of process groups whose tensors may be in the host's memory
 DTYPES: Final[Mapping[str, int]] = {  # c10::ScalarType → bytes
     **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz"), 1),
     **dict.fromkeys(("Short", "Half", "BFloat16"), 2),

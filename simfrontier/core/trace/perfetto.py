@@ -103,13 +103,13 @@ class _Events:
         return {"tid": self.lanes[span.lane], "name": title, "cat": span.level or "local"}
 
     def _end(self, place: Place) -> Event:
-        """An end of an arrow, at the start of a span."""
+        """Return an end of an arrow, at the start of a span."""
         process = self.file.processes[place[0]]
         start_us = _microseconds(float(process.start_s[place[1]]))
         return {"pid": place[0], **self._named(process.spans[place[1]]), "ts": start_us}
 
     def _counts(self, of: int | None, number: int) -> Iterator[Event]:
-        """One event for each time of the counters of a process (None: of the job)."""
+        """Yield one event for each time of the counters of a process (None: of the job)."""
         for counter in self.file.counters:
             if counter.process == of:
                 yield from _counter_events(counter, number)
@@ -126,7 +126,7 @@ def _process_name(number: int, args: Event) -> Event:
 
 
 def _microseconds(seconds: float) -> float:
-    """Microseconds, rounded to a nanosecond; 0.0 for -0.0."""
+    """Return microseconds, rounded to a nanosecond; 0.0 for -0.0."""
     return round(float(seconds) / MICROSECOND, 3) + 0.0
 
 
@@ -191,7 +191,7 @@ class _File(External):
 
 
 def read_perfetto(path: Path) -> Trace:
-    """Read a file that `write_perfetto` wrote, times to a nanosecond. Raises InputError."""
+    """Read a file written by `write_perfetto`, with times to a nanosecond. Raises InputError."""
     try:
         file = _File.model_validate_json(text_of(path, "trace"))
     except ValidationError as error:

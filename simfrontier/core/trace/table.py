@@ -28,7 +28,7 @@ def ranges_text(ranks: Sequence[int]) -> str:
             while stop < len(ranks) and ranks[stop] - last == stride:
                 last = ranks[stop]
                 stop += 1
-        if stop - at == 2 and stride > 1:  # two that only happen to lie apart
+        if stop - at == 2 and stride > 1:  # two separate ranks, not a range
             last, stop = first, at + 1
         parts.append(f"{first}" if last == first else f"{first}-{last}" + (f":{stride}" if stride > 1 else ""))
         at = stop
@@ -51,11 +51,11 @@ def ranks_of_text(text: str) -> tuple[int, ...]:
 
 SHOWN_DIGITS: Final = 16  # of a digest
 CALIBRATION: Final = "calibration"  # note of a simulated trace: the file that its scenario names
-OTHERS_SHARE: Final = "others_share"  # note of a real trace: the share of the processors that other programs took
-CALIBRATION_RESIDUAL: Final = "calibration_residual"  # note of a simulated trace: how far two measurements of the
-# calibration's times lie apart (median, relative)
+OTHERS_SHARE: Final = "others_share"  # note of a real trace: share of the processors used by other programs
+CALIBRATION_RESIDUAL: Final = "calibration_residual"  # note of a simulated trace: relative difference
+# (median) between two measurements of the calibration's times
 SIMULATED: Final = "simulated"  # the mode of a simulated trace, in its notes
-HELD_RANKS: Final = "held_ranks"  # note of a real trace that holds the ops of some ranks only: which, as text
+HELD_RANKS: Final = "held_ranks"  # note of a real trace with the ops of some ranks only: these ranks, as text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Trace:
         return max((span.end_s for spans in self.spans for span in spans), default=0.0)
 
 
-# ── what is drawn ──
+# ── display ──
 
 Place = tuple[int, int]  # the number of a process, and of one of its spans
 
@@ -189,7 +189,7 @@ class Waiting(Protocol):
 
 
 def arrows_from_last(ranks: Sequence[Waiting], places: Sequence[Place]) -> Iterator[Arrow]:
-    """Yield arrows between the spans of one call: from the rank that was ready last (to the nanosecond; of equals the
+    """Yield arrows between the spans of one call: from the last rank to be ready (to the nanosecond; of equals the
     lowest) to the others, which waited for it."""
 
     def arrival(place: Place) -> tuple[int, int]:
@@ -253,5 +253,5 @@ def save_links(table: LinkTable, path: Path) -> None:
 
 
 def load_links(path: Path) -> LinkTable:
-    """Read a table that `save_links` wrote. Raises InputError."""
+    """Read a table written by `save_links`. Raises InputError."""
     return typed(read_json(path, "table of links"), LinkTable, str(path))

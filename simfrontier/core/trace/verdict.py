@@ -168,7 +168,7 @@ def axis_sizes(trace: Trace) -> dict[str, int]:
 
 
 SAME: Final = 1e-9  # relative: step times closer than this are equal
-LEAST_SHARE: Final = 0.5  # of all bytes of messages: collectives that carry less of them do not speak for a plan
+LEAST_SHARE: Final = 0.5  # of all bytes of messages: collectives that carry less are not representative
 Ranking = Literal["alike", "alike within noise", "differ", "one plan"]
 Outcome = Literal["agree", "differ", "too small to judge", "too noisy to judge"]
 

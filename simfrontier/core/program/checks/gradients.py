@@ -49,7 +49,7 @@ def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
                     here = {(layer + ref.layer, micro + ref.micro) for layer, micro in places[call.block]}
                     touched[op.name, tensor.value] |= here
     for name, op in backward.items():
-        source, is_sum = _source(op), model_kind(op.kind).adds_values  # of gradients that come by several ways
+        source, is_sum = _source(op), model_kind(op.kind).adds_values  # sum of gradients from several paths
         for value in dict.fromkeys(graph.tensors[ref.name].value for ref in op.reads):
             own = [value, *(() if is_sum else graph.results_with_gradient(source, value))]
             forward = set().union(*(touched.get((source, one), ()) for one in own))
@@ -74,8 +74,8 @@ class _Op:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     weights: tuple[str, ...]  # that it reads
-    weight_gradients: tuple[str, ...]  # weights that it makes gradients of
-    factors: tuple[str, ...]  # values, weights and states that it reads, but for biases
+    weight_gradients: tuple[str, ...]  # weights whose gradients it computes
+    factors: tuple[str, ...]  # values, weights and states that it reads, without biases
     read_refs: tuple[Ref, ...]
 
 
@@ -305,7 +305,7 @@ class _Graph:
         factors, own = source.factors, op.kind.parts.get(op.part) if op.part else None
         places = range(len(factors)) if own is None else [own]
         allowed = [[*factors[:at], *factors[at + 1 :]] for at in places] if len(factors) > 1 else [[*factors]]
-        if op.weight_gradients:  # the weight may be there, too: it was gathered for the whole module
+        if op.weight_gradients:  # the weight may be an operand, too, as it is gathered for the whole module
             others = [each for each in others if each not in source.weights]
         if others not in allowed:
             yield f"{' or '.join(_text(each) for each in allowed)}, of the factors of {source.name}", _text(others)

@@ -14,7 +14,7 @@ from simfrontier.core.program.kinds import KINDS, is_copy
 from simfrontier.core.program.op_kind import CallKind, CopyKind
 from simfrontier.core.program.placement import Placement
 
-RuleFault = tuple[Rule, str, str]  # the rule, what was expected, what was found
+RuleFault = tuple[Rule, str, str]  # (rule, expected, found)
 _GIVES: Final[frozenset[TensorRole]] = frozenset(
     {"weight", "copy", "gathered", "gradient", "accumulator", "encoded"}
 )  # of a weight's tensors
@@ -141,7 +141,7 @@ def _roles_of_pair(kind: str, src: Tensor, dst: Tensor) -> Iterator[RuleFault]:
     known, weight = KINDS[kind], src.weight
     sums = known.sums if isinstance(known, CallKind) else isinstance(known, CopyKind) and known.adds
     allowed = (_SUMS if sums else _GIVES) if weight is not None else {src.role, "encoded"}
-    if src.role == "norms" and sums:  # of a weight and its update, over all ranks that have parts of them
+    if src.role == "norms" and sums:  # norms of a weight and its update, summed over the ranks that hold parts
         allowed = {"norms"}
     if weight is None and src.role == "encoded":
         allowed = {"encoded", "activation"}

@@ -62,7 +62,7 @@ class _Rules:
         self.schedule, self.tensors, self.mesh = schedule, schedule.tensors, schedule.mesh
         self.layouts = Layouts(schedule)
         self.names = OpsByName(schedule.tensors)
-        self.scalars: dict[str, list[str]] = {}  # those that the first op of the optimizer of a kind reads
+        self.scalars: dict[str, list[str]] = {}  # by kind of optimizer op, those that its first op reads
         self.norm = _NormPlacement(schedule, self.layouts)
 
     def of(self, op: Op) -> Iterator[RuleFault]:
@@ -176,7 +176,7 @@ class _Rules:
             allowed = "sharded", sharded
             to = dict(before.shards) | {axis: dim for axis, dim in after.shards if axis in axes}
             moved = tuple((axis, to[axis]) for axis, dim in before.shards if to[axis] != dim)
-            # the ranks of a group share what the other axes leave: their cut is the innermost of its dimension
+            # a group divides the shard that the other axes leave, so its cut is the innermost of the dimension
             wanted = replace(before, shards=tuple(s for s in before.shards if to[s[0]] == s[1]) + moved)
             if wanted == before:
                 yield "placements", f"{dst} sharded over other dimensions than {src}", f"[{after}]"
@@ -243,7 +243,7 @@ class _Rules:
         summing = set(op.matmul[3]) if op.matmul is not None else set(labels)
         for ref in (*read, *made):
             dims, is_result = self.tensors[ref.name].dims, ref in made
-            # a state is the same on all ranks: what makes it is cut along nothing that it has not
+            # a state is equal on all ranks: the op that writes it is cut only along labels of the state
             within = set(labels) if self.tensors[ref.name].role == "state" else summing
             summed = [(axis, kind.reduction) for axis, label in split.items() if label in within and label not in dims]
             combined = Placement(partial=tuple(summed) if is_result else ()).on(self.mesh).partial
@@ -289,7 +289,7 @@ class _Rules:
         yield from (("facts", *fault) for fault in faults)
         scalars = [ref.name for ref in op.reads if self.tensors[ref.name].role == "scalar"]
         first = self.scalars.setdefault(op.kind, scalars) if kind.reads_gradients else scalars
-        if scalars != first:  # all steps of one optimizer clip by the same
+        if scalars != first:  # all ops of one optimizer clip by the same norm
             yield (
                 "facts",
                 f"{', '.join(first) or 'none'} read, as by the other {op.kind}s",

@@ -51,7 +51,7 @@ def _streams(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[
 
 
 def _parts(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tuple[Compute, Fault]]:
-    places: defaultdict[str, list[tuple[Compute, int]]] = defaultdict(list)  # the ops that write a value, and where
+    places: defaultdict[str, list[tuple[Compute, int]]] = defaultdict(list)  # value → (writer, result index)
     makers = {op.number: op for op in ops}
     for op in ops:
         for place, ref in enumerate(op.writes if len(op.writes) > 1 else ()):

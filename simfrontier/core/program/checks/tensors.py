@@ -20,8 +20,8 @@ FLEETING: Final = frozenset(
 )  # written in every step before they are read
 OF_NO_WEIGHT: Final = frozenset({"activation", "state", "constant", "scalar", "token"})
 MASK: Final = "uint8"
-WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  # the type of sums, by a weight's
-EITHER: Final = (*GRADIENT_ROLES, "encoded", "master", "optimizer")  # of the weight's type, or of the wide one
+WIDE: Final = {"fp64": "fp64", "fp32": "fp32", "fp16": "fp32", "bf16": "fp32"}  # weight type → type of sums
+EITHER: Final = (*GRADIENT_ROLES, "encoded", "master", "optimizer")  # have the weight's type or the wide one
 
 _PLURALS: Final = {"accumulator": "accumulators", "master": "masters", "optimizer": "optimizer states"}
 
@@ -57,7 +57,7 @@ def _axes_of(placement: Placement) -> tuple[str, ...]:
 def check_families(schedule: Schedule, findings: Findings) -> None:
     """Check the type, lifetime and codec of every tensor, and the shape of those that belong to a weight."""
     types = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight"]
-    alike: dict[str, str] = {}  # the type of the first of each role whose types must not differ
+    alike: dict[str, str] = {}  # role → type of its first tensor, if all must be equal
     for tensor in schedule.tensors.values():
         if tensor.role in _PLURALS:
             alike.setdefault(tensor.role, tensor.dtype)
@@ -73,7 +73,7 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
             *_numbers(tensor, types, name in computed, name in masks),
         ]
         if tensor.role == "activation" and tensor.persistent and name in written:
-            source = schedule.tensors.get(tensor.value)  # a form of an input may outlast the step as that does
+            source = schedule.tensors.get(tensor.value)  # a form of a persistent input may be persistent
             if source is None or source is tensor or not source.persistent:
                 faults.append(("a value that is written to end with the step", "it is persistent"))
         whole = schedule.tensors.get(tensor.value, tensor)

@@ -29,9 +29,9 @@ Instruction = tuple[Callable[..., Iterator[None] | None], tuple[Any, ...]]  # a 
 
 MAX_NAMED: Final = 6
 WEIGHTS: Final = ("weight", "copy", "gathered")  # roles of tensors that a pass computes with
-FOLLOWED: Final = ("scalar", "norms")  # roles of tensors of no weight that have a form, too
+FOLLOWED: Final = ("scalar", "norms")  # roles of tensors without a weight that have a form
 AT_BEGIN: Final = Version(0)
-PREVIOUS_STEP: Final = Version(-1)  # of a copy that was written in the step before
+PREVIOUS_STEP: Final = Version(-1)  # of a copy written in the previous step
 STEPPED: Final = Version(1)
 
 
@@ -56,10 +56,10 @@ class _Step:
     def __init__(self, schedule: Schedule, roles: Sequence[CheckedRole], num_micro: int | None) -> None:
         self.schedule, self.roles = schedule, roles
         self.base = list(accumulate((checked.program.num_ops for checked in roles), initial=0))
-        self.gradients: dict[Home, list[int]] = {}  # every op that has made a gradient of a weight
-        self.holders: dict[Home, list[int]] = {}  # the roles whose optimizer updates a weight
-        self.used: dict[tuple[Home, Contributions], tuple[int, Ref]] = {}  # gradients that were used, and first where
-        self.normed: dict[Contributions, int] = {}  # sums of norms that the optimizer reads, and its first op that does
+        self.gradients: dict[Home, list[int]] = {}  # ops that contributed to the gradient of each weight
+        self.holders: dict[Home, list[int]] = {}  # roles whose optimizer updates each weight
+        self.used: dict[tuple[Home, Contributions], tuple[int, Ref]] = {}  # used gradients, with their first use
+        self.normed: dict[Contributions, int] = {}  # norms read by the optimizer, with the first reader
         self.optimizer = schedule.meta.get("optimizer", "adam")
         micro = num_micro or schedule.meta.get("grad_accum")
         most = max((call.micro for checked in roles for call in checked.role.calls), default=0) + 1
@@ -155,9 +155,9 @@ class _Walk(Interpreter[Ref]):
         super().__init__()
         self.step, self.number = step, number
         self.checked, self.base, self.tensors = step.roles[number], step.base[number], step.schedule.tensors
-        self.contributed: set[Home] = set()  # the weights whose gradients this role makes
-        self.stepped: dict[Home, Version] = {}  # what the optimizer has made of a weight
-        # of the op that is being done: its place in the program, and what it touches
+        self.contributed: set[Home] = set()  # weights to whose gradients this role contributes
+        self.stepped: dict[Home, Version] = {}  # version of each updated weight
+        # of the current op: its index in the program, and its operands
         self.index = -1
         self.reads: tuple[Ref, ...] = ()
         self.writes: tuple[Ref, ...] = ()
@@ -279,7 +279,7 @@ class _Walk(Interpreter[Ref]):
         """Write the forms that the role at the other end sends."""
         writes, arriving = self.writes, self._without_tokens(self.writes)
         sent = self._send(op)
-        if any(self.tensors[ref.name].weight is not None for ref in arriving):  # other values say nothing
+        if any(self.tensors[ref.name].weight is not None for ref in arriving):  # values of the model are not tracked
             while len(sent) < len(op.ends) and not self.step.is_closed:
                 yield
         got = next((forms for role, forms in sent.items() if role != self.number), ())

@@ -107,7 +107,7 @@ def _sizes(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tenso
     splits into heads has as many entries as there are heads."""
     sizes, joined, heads = _sizes_by_label(read, written), stated.joined, stated.heads
     space = dict(op.iteration)
-    inside = [label for label in space if label not in sizes]  # features of a head: no operand tells them apart
+    inside = [label for label in space if label not in sizes]  # features of a head: no operand has this label
     for label, size in space.items():
         is_split = any(_is_times(one, size * space[other], joined) for other in inside for one in sizes[label])
         if is_split and op.matmul is not None and size != heads:
