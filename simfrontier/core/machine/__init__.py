@@ -1,4 +1,4 @@
-"""What the hardware is: machines from TOML files in which every number carries its source. Knows no schedule."""
+"""Hardware: machines from TOML files in which every number carries its source. Knows no schedule."""
 
 from simfrontier.core.machine.catalogs import Catalog as Catalog, Provenance as Provenance, sources_of as sources_of
 from simfrontier.core.machine.device import (

@@ -17,8 +17,8 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where one number of a file comes from; tables (links, rings) count their entries. `interval`: 90 % confidence
-    interval of a number that was fitted, where it is known."""
+    """Source of one number of a file; tables (links, rings) count their entries. `interval`: 90 % interval of a fitted
+    number, None if unknown."""
 
     key: str
     value: float
@@ -29,7 +29,7 @@ class Provenance:
 
 
 def sources_of(document: Mapping[str, Any], prefix: str = "") -> Iterator[Provenance]:
-    """The numbers of a valid document in its order; of a table without a value, how many entries it has."""
+    """Yield the numbers of a valid document in its order; for a table without a value, its number of entries."""
     for name, part in document.items():
         if not isinstance(part, dict):
             continue
@@ -43,7 +43,7 @@ def sources_of(document: Mapping[str, Any], prefix: str = "") -> Iterator[Proven
 
 
 def _num_entries(table: Mapping[str, Any]) -> int:
-    """Beside the kind and the source; 1 of a table that has nothing else."""
+    """Return the number of entries apart from kind and source; 1 for a table without any."""
     values = [value for key, value in table.items() if key not in ("kind", "source")]
     if len(values) == 1 and isinstance(values[0], dict):
         return sum(map(len, values[0].values()))
@@ -52,10 +52,10 @@ def _num_entries(table: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """The files of a sort (`what`) in a folder, and how the file of a user's own is found beside them.
+    """TOML files of one sort (`what`) in a folder, and the lookup of a user's own file of that sort.
 
-    A file may name another one as its `base`, and then says only what differs: one of the catalog, or, where
-    `own_bases`, a file of one's own. `settle`: what is taken of the merged document, given it and the file's own.
+    A file may name another one as its `base`, and then contains only the differences: one of the catalog or, with
+    `own_bases`, a user's own file. `settle`: from the merged document and the file's own to the document that is used.
     """
 
     folder: Path
@@ -64,12 +64,12 @@ class Catalog:
     settle: Callable[[Document, Document], Document] = lambda merged, own: merged
 
     def names(self) -> tuple[str, ...]:
-        """Names of the files, sorted."""
+        """Return the names of the files, sorted."""
         return tuple(sorted(path.stem for path in self.folder.glob("*.toml")))
 
     def path(self, name_or_path: str, more: Iterable[str] = ()) -> Path:
-        """The file of that name, or at that path (anything with a "/" or ".toml"). Raises InputError for a name that is
-        none; `more` are allowed where it is asked for."""
+        """Return the path of the file of that name, or at that path (anything with a "/" or ".toml"). Raises InputError
+        for an unknown name; `more`: further names that the error lists as allowed."""
         if "/" in name_or_path or name_or_path.endswith(".toml"):
             return Path(name_or_path)
         if name_or_path not in self.names():
@@ -80,11 +80,11 @@ class Catalog:
         return self.folder / f"{name_or_path}.toml"
 
     def where(self, path: Path) -> str:
-        """What errors call a file."""
+        """Return the name of a file in error messages."""
         return path.name if path.parent == self.folder else str(path)
 
     def document(self, path: Path) -> Document:
-        """A file with all that it leaves to its base. Raises InputError."""
+        """Return the document of a file, merged with its base. Raises InputError."""
         document = read_toml(path, f"{self.what} file")
         folder = path.parent if self.own_bases else None
         try:
@@ -95,8 +95,8 @@ class Catalog:
     def with_numbers(
         self, document: Document, numbers: Mapping[str, float], kind: str, source: str, more: Iterable[str] = ()
     ) -> Document:
-        """The document with other numbers, by dotted key, of that kind and source. Raises InputError for keys that are
-        no number of it, nor among `more`, those that a file may leave out."""
+        """Return the document with other numbers, by dotted key, of that kind and source. Raises InputError for a key
+        that is neither a number of the document nor one of `more`, the numbers that a file may omit."""
         changed = copy.deepcopy(document)
         keys = [*(number.key for number in sources_of(document) if number.unit != "entries"), *more]
         for key, value in numbers.items():
@@ -114,7 +114,8 @@ class Catalog:
 
 
 def _meant(key: str, keys: Iterable[str]) -> str:
-    """The nearest of the keys: of the same table where there is one, as its name alone decides there."""
+    """Return the text that suggests the nearest of the keys: of the same table if there is one, by its last name
+    alone."""
     table, _, last = key.rpartition(".")
     beside = {name.rpartition(".")[2]: name for name in keys if name.rpartition(".")[0] == table}
     close = near(last, beside)

@@ -1,4 +1,4 @@
-"""A device: how its matrix products, its other kernels and its codecs run, and what a software stack makes of them.
+"""A device: rates of its matrix products, other kernels and codecs, and the kernels of a software stack.
 
 The laws are of floats, or of numpy arrays that hold a value for each variation (`elementary`)."""
 
@@ -22,9 +22,9 @@ AttentionKernel = Literal["flash1", "flash2"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredKernel:
-    """A kernel of a job that was read from its traces: how long it took on a typical device, in seconds; where they are
-    known, the bytes that it moves through memory and the seconds of its arithmetic, by which it shares the device with
-    what runs beside it."""
+    """A kernel read from the traces of a job: its time on a nominal device, in seconds; if known, also the bytes that
+    it moves through memory and the seconds of its arithmetic, which determine how it shares the device with concurrent
+    work."""
 
     seconds: float
     num_bytes: float = 0.0
@@ -33,12 +33,12 @@ class MeasuredKernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernels:
-    """What a stack launches. `attention`: flop/s of its fused attention (None: as products of that shape), forward and
-    backward together, of the products that it makes (with causal attention, those of half of the square).
-    `pointwise_traffic`: bytes that kernels without products move for each byte of the graph's ops, which are as fused
-    as they can be (1: as the graph says); `traffic_of`: the same of some kinds of ops. `linear`: the type of numbers in
-    the products of linear modules, where it is not that of the model (fp8, with casts before and scales after).
-    `measured`: the kernels of a job that was read from its traces, by the names of its ops."""
+    """Kernels that a stack launches. `attention`: flop/s of its fused attention (None: as products of that shape),
+    forward and backward together, of the products that it computes (with causal attention, those of half of the
+    square). `pointwise_traffic`: bytes that kernels without products move per byte of the graph's ops, which are fused
+    as far as possible (1: as in the graph); `traffic_of`: the same for some kinds of ops. `linear`: number type of the
+    products in linear modules, if it is not that of the model (fp8, with casts before and scales after). `measured`:
+    kernels read from the traces of a job, by the names of its ops."""
 
     attention: float | None = None
     pointwise_traffic: float = 1.0
@@ -47,14 +47,14 @@ class Kernels:
     measured: Mapping[str, MeasuredKernel] = field(default_factory=dict, hash=False)
 
     def traffic(self, kind: str) -> float:
-        """Bytes that a kernel without products moves for each of an op of that kind."""
+        """Return the bytes that a kernel without products moves per byte of an op of that kind."""
         return self.traffic_of.get(kind, self.pointwise_traffic)
 
 
 PLAIN_KERNELS = Kernels()
 
 
-# Rows × columns of what one block of threads makes (NVIDIA, Matrix Multiplication Background User's Guide, section 3).
+# Rows × columns of the tile of one thread block (NVIDIA, Matrix Multiplication Background User's Guide, section 3).
 SHAPES: Final = ((256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64))
 ALIGNED: Final = 64  # elements of 16 bits: 128 bytes, from where on products are fastest (same guide, section 2)
 
@@ -72,24 +72,24 @@ class Tiles:
     loads: Annotated[NotNegative, SOURCED]
 
     def slowdown(self, m: int, n: int, k: int, batch: int, units: int) -> float:
-        """Time of `batch` products (m x k)(k x n) over what 2·m·n·k flops each take at full rate."""
+        """Return the time of `batch` products (m x k)(k x n) over that of 2·m·n·k flops each at full rate."""
         work = batch * float(m) * n * k
         best = reduce(minimum, [self._work(m, n, k, batch, units, rows, columns) for rows, columns in SHAPES])
         return best / work
 
     def _work(self, m: int, n: int, k: int, batch: int, units: int, rows: int, columns: int) -> float:
-        """Multiplications, of a shape of tiles, in whose time at full rate all waves pass."""
+        """Return the time of all waves with tiles of one shape, as a number of multiplications at full rate."""
         tiles = batch * -(-m // rows) * -(-n // columns)
         each = rows * columns * (k + self.start) * self._loading(rows, columns) / self._loading(*SHAPES[0])
         return -(-tiles // units) * units * each
 
     def _loading(self, rows: int, columns: int) -> float:
-        """Time of a tile over what its multiplications alone take."""
+        """Return the time of a tile over the time of its multiplications alone."""
         return 1.0 + self.loads * (1.0 / rows + 1.0 / columns)
 
 
 def misaligned(loss: float, m: int, n: int, k: int) -> float:
-    """Factor on the time of a product whose sizes do not divide by 64 elements, at a `loss` per halving."""
+    """Return the factor on the time of a product whose sizes do not divide by 64 elements, at a `loss` per halving."""
     divisor = math.gcd(math.gcd(m, n, k), ALIGNED)
     return 1.0 + loss * math.log2(ALIGNED / (divisor & -divisor))
 
@@ -113,7 +113,7 @@ class Matmul:
     misaligned: Annotated[float, Derived(0.0)] = 0.0
 
     def rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
-        """Achieved flop/s of `batch` products (m x k)(k x n), 2*m*n*k flops each."""
+        """Return the achieved flop/s of `batch` products (m x k)(k x n), 2*m*n*k flops each."""
         full = self.matmul_flops_per_s / misaligned(self.misaligned, m, n, k)
         if self.tiles is not None:
             return full / self.tiles.slowdown(m, n, k, batch, self.num_compute_units)
@@ -137,7 +137,7 @@ class MatmulForms:
     tuned: Annotated[bool, Switch(), SOURCED] = False
 
     def factor(self, form: Literal["tn", "nn", "nt"] | None) -> float:
-        """On the rate of a product of that form; None, a product without one, runs as the law says."""
+        """Return the factor on the rate of a product of that form; 1 for a product without one (None)."""
         if form is None:
             return 1.0
         own = {"tn": self.tn, "nn": self.nn, "nt": self.nt}
@@ -184,7 +184,8 @@ class Device:
     codecs: Mapping[Annotated[str, Names(timed_codecs)], CodecSpeeds] = field(default_factory=dict, hash=False)
 
     def matmuls(self) -> dict[str, Matmul]:
-        """How products run, by the type of their numbers; what the machine's file does not say is not there."""
+        """Return the rates of matrix products by number type; types that the machine's file does not give are
+        absent."""
         narrow = Matmul(
             peak_flops_per_s=self.peak_flops_per_s,
             matmul_flops_per_s=self.matmul_flops_per_s,
@@ -200,16 +201,17 @@ class Device:
         return {name: one for name, one in every.items() if one is not None}
 
     def matmul_rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
-        """Achieved flop/s of `batch` products (m x k)(k x n) of 16-bit numbers, 2*m*n*k flops each."""
+        """Return the achieved flop/s of `batch` products (m x k)(k x n) of 16-bit numbers, 2*m*n*k flops each."""
         return self.matmuls()["fp16"].rate(m, n, k, batch)
 
     def roofline_s(self, math_s: float, num_bytes: float) -> float:
-        """The slower of `math_s` seconds of arithmetic and of moving `num_bytes` through memory, s."""
+        """Return the longer of `math_s` seconds of arithmetic and the time to move `num_bytes` through memory, in
+        seconds."""
         return maximum(math_s, num_bytes / (self.hbm_bytes_per_s * self.hbm_share))
 
     def kernel_s(self, math_s: float, num_bytes: float, speed: float = 1.0) -> float:
-        """Time of a kernel, s: the gap before it, then its roofline time, on a device of `speed` times the typical
-        one."""
+        """Return the time of a kernel, in seconds: the gap before it, then its roofline time on a device of `speed`
+        times the nominal speed."""
         return self.kernel_gap_s + self.roofline_s(math_s, num_bytes) / speed
 
 

@@ -15,7 +15,7 @@ _SINGLE: Final = (float, int)  # bool is an int
 
 
 def _or_of_arrays(name: str, single: Callable[P, T]) -> Callable[P, T]:
-    """A function of single numbers, or numpy's of that name where an argument is an array."""
+    """Return a function of single numbers that calls numpy's function `name` if an argument is an array."""
 
     def function(*given: P.args, **named: P.kwargs) -> T:
         if all(isinstance(each, _SINGLE) for each in given):

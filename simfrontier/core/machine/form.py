@@ -1,4 +1,4 @@
-"""The form of a machine's file: its top level, the tables of a node's graph, and what does not fit together in them."""
+"""Form of a machine's file: its top level, the tables of a node's graph, and the checks that they fit together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Order = Annotated[tuple[int, ...], Len(2)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A table of a node's graph says as a whole where it is from."""
+    """Source of a whole table of a node's graph."""
 
     kind: Kind
     source: Text
@@ -133,7 +133,7 @@ def _wrong_sizes(file: MachineFile) -> Iterator[tuple[Key, str]]:
 
 
 def _wrong_parts(file: MachineFile) -> Iterator[tuple[Key, str]]:
-    """Parts that a machine needs, or cannot have, because of others."""
+    """Yield the errors of parts that a machine needs, or cannot have, because of others."""
     node = file.node
     joins = {"links": node.links, "switch": node.switch, "bus": node.bus}
     if len(joined := [name for name, part in joins.items() if part is not None]) != 1:
@@ -179,8 +179,8 @@ _OF_NODE: Final = ((BUS, "bus"), (PORT, "switch"), (PCIE, "nics"), (NIC, "nics")
 
 
 def without_inherited(merged: dict[str, Any], own: Document) -> dict[str, Any]:
-    """A document on its base without the base's tables that `own`, the file's, replaces by others, and without the
-    base's link classes that nothing uses then."""
+    """Return a document on its base without the base's tables that `own`, the file's document, replaces by others, and
+    without the base's link classes that are then unused."""
     node, own_node = _table(merged, "node"), _table(own, "node")
     dropped = _replaced(INSIDE, own_node)
     above = _replaced(BETWEEN, own)
@@ -197,14 +197,15 @@ def without_inherited(merged: dict[str, Any], own: Document) -> dict[str, Any]:
 
 
 def _replaced(ways: tuple[tuple[str, ...], ...], own: Document) -> set[str]:
-    """Tables of the other ways where a file has one of these."""
+    """Return the tables of the other ways if a file has one of these."""
     if not any(name in own for names in ways for name in names):
         return set()
     return {name for names in ways if not any(each in own for each in names) for name in names}
 
 
 def _used(document: Document) -> set[str]:
-    """Link classes that a machine needs; a wrong document, which is refused later, may be anything."""
+    """Return the link classes that a machine needs; an invalid document, which is refused later, may contain
+    anything."""
     node = _table(document, "node")
     used = set(_table(_table(node, "links"), "pairs"))
     used |= {name for name, user in _OF_NODE if user in node}

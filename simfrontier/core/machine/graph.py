@@ -16,7 +16,8 @@ _Outgoing = Mapping[End, Sequence[tuple[int, End]]]  # of each end: (link id, to
 
 
 def routes(links: Sequence[Link], num_devices: int) -> Routes:
-    """Local link ids of the route of every ordered pair [a][b]; () on the diagonal and where b cannot be reached."""
+    """Return the local link ids of the route of every ordered pair [a][b]; () on the diagonal and where b cannot be
+    reached."""
     between = [number for number, link in enumerate(links) if isinstance(link.src, int) and isinstance(link.dst, int)]
     outgoing = _outgoing(links, between)
     return tuple(
@@ -26,8 +27,8 @@ def routes(links: Sequence[Link], num_devices: int) -> Routes:
 
 
 def way(links: Sequence[Link], usable: Collection[int], start: End, end: End) -> Route:
-    """Local link ids of the route from one end to another, devices, NICs or the network, over the usable links; ()
-    where there is none."""
+    """Return the local link ids of the route from one end to another (devices, NICs or the network) over the usable
+    links; () if there is none."""
     return _from(start, _outgoing(links, usable), links).get(end, ())
 
 
@@ -60,7 +61,7 @@ def _from(start: End, outgoing: _Outgoing, links: Sequence[Link]) -> dict[End, R
 
 
 def node_of(file: MachineFile, classes: Mapping[str, LinkClass]) -> Node:
-    """The graph of a machine's node. Raises InputError at the key that does not fit."""
+    """Return the graph of a machine's node. Raises InputError at the key that does not fit."""
     num_devices = file.devices_per_node
     pairs, links, paths = _inside(file.node, num_devices, classes)
     around = tuple(range(num_devices))
@@ -94,7 +95,8 @@ def node_of(file: MachineFile, classes: Mapping[str, LinkClass]) -> Node:
 
 
 def _inside(node: NodeTable, num_devices: int, classes: Mapping[str, LinkClass]) -> tuple[Pairs, list[Link], Routes]:
-    """What joins the devices of a node: the link classes of pairs, the links, and the routes along them."""
+    """Return the connections between the devices of a node: link class of each pair, links, and routes along them.
+    Raises InputError if a pair has no route."""
     around = range(num_devices)
     if node.links is not None:
         pairs = _pairs(node.links, num_devices)
@@ -154,7 +156,8 @@ def _nic_of(nic_device: Sequence[int], num_devices: int, per_package: int) -> tu
 
 
 def _orders(key: Key, table: Orders, pairs: Pairs, num_devices: int) -> tuple[Route, ...]:
-    """Rings, which close, or chains: each goes once over every device along direct links, and is there both ways."""
+    """Return the orders of rings (closed) or chains. Raises InputError unless each visits every device once along
+    direct links, and exists in both directions."""
     closed, orders = key[-1] == "rings", [tuple(order) for order in table.orders]
     there = sorted(_canonical(order, closed) for order in orders)
     back = sorted(_canonical(order[::-1], closed) for order in orders)
@@ -173,6 +176,6 @@ def _orders(key: Key, table: Orders, pairs: Pairs, num_devices: int) -> tuple[Ro
 
 
 def _canonical(order: Route, closed: bool) -> Route:
-    """A closed ring may start anywhere."""
+    """Return the order in a canonical form: a closed ring starts at its lowest device."""
     start = order.index(min(order)) if closed else 0
     return (*order[start:], *order[:start])

@@ -1,8 +1,8 @@
-"""What a machine is: frozen values for devices, links, a node's graph and the network between nodes.
+"""Machine model: frozen values for devices, links, a node's graph and the network between nodes.
 
-A machine knows no schedule and no collective. Bandwidths here are nominal and per direction; the share of them that a
-plain point-to-point copy achieves stands beside them. A table of a machine's file has the keys of the value of that
-name; the annotations say what it may hold, and which numbers carry a source there (see `simfrontier.base.io`).
+A machine knows no schedule and no collective. Bandwidths are nominal and per direction, each with the share that a
+plain point-to-point copy achieves. A table of a machine's file has the keys of the value of that name; the annotations
+give the allowed values, and the numbers that carry a source there (see `simfrontier.base.io`).
 """
 
 import math
@@ -51,9 +51,9 @@ class LinkClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packets:
-    """How an emulated fabric cuts messages, in bytes: at most `payload_bytes` of a message in a packet, `header_bytes`
-    more for every packet, `message_bytes` more for every message, and, on the way back, `reply_bytes` for every
-    packet and `reply_message_bytes` for every message."""
+    """Packetisation of messages on an emulated fabric, in bytes: at most `payload_bytes` of a message per packet, plus
+    `header_bytes` per packet and `message_bytes` per message, and, in the opposite direction, `reply_bytes` per packet
+    and `reply_message_bytes` per message."""
 
     payload_bytes: int
     header_bytes: int
@@ -62,12 +62,12 @@ class Packets:
     reply_message_bytes: int
 
     def sent_bytes(self, num_bytes: float) -> float:
-        """What a message's links carry in its direction."""
+        """Return the bytes that a message puts on its links in its direction."""
         packets = -(-(num_bytes + self.message_bytes) // self.payload_bytes)
         return num_bytes + self.message_bytes + packets * self.header_bytes
 
     def replied_bytes(self, num_bytes: float) -> float:
-        """What the links of the opposite direction carry for it."""
+        """Return the bytes that a message puts on the links of the opposite direction."""
         packets = -(-(num_bytes + self.message_bytes) // self.payload_bytes)
         return packets * self.reply_bytes + self.reply_message_bytes
 
@@ -93,7 +93,7 @@ class Node:
     """
 
     links: tuple[Link, ...]
-    nic_device: tuple[int, ...]  # per NIC: the device that it hangs on
+    nic_device: tuple[int, ...]  # per NIC: the device that it is attached to
     nic_of: tuple[int, ...]  # per device: the NIC of its own package; empty where there is no NIC
     routes: tuple[tuple[tuple[int, ...], ...], ...]  # [a][b]
     routes_out: tuple[tuple[int, ...], ...]  # per device, to the network; empty where there is no NIC
@@ -103,16 +103,17 @@ class Node:
 
     @property
     def has_bus(self) -> bool:
-        """Whether all devices of the node share one resource, so that it is the route of every pair."""
+        """True if all devices of the node share one resource, which is then the route of every pair."""
         return any(link.src == BUS for link in self.links)
 
     @property
     def has_switch(self) -> bool:
-        """Whether all devices of the node hang on one switch."""
+        """True if all devices of the node are attached to one switch."""
         return any(link.dst == SWITCH for link in self.links)
 
     def route(self, a: int, b: int) -> tuple[int, ...]:
-        """Local link ids from device a to b: fewest hops, then widest, then lowest ids; () from a device to itself."""
+        """Return the local link ids from device a to b: fewest hops, then widest, then lowest ids; () from a device to
+        itself."""
         return self.routes[a][b]
 
     @property
@@ -121,8 +122,8 @@ class Node:
         return len(self.links) - 4 * len(self.nic_device)
 
     def leg(self, link: int) -> tuple[int, ...]:
-        """Of a NIC's link, both links between its device and the network in that direction, in order; of any other
-        link that link alone."""
+        """Return, for a NIC's link, both links between its device and the network in that direction, in order; for any
+        other link, that link alone."""
         if link < self.num_inside:
             return (link,)
         nic, which = divmod(link - self.num_inside, 4)
@@ -130,7 +131,7 @@ class Node:
         return (up, tx) if which in (0, 2) else (rx, down)
 
     def to_network(self, a: int) -> tuple[int, ...]:
-        """Device -> (in-package hop, where the NIC hangs on the other device) -> pcie up -> nic tx."""
+        """Device -> (in-package hop, if the NIC is attached to the other device) -> pcie up -> nic tx."""
         assert self.routes_out, "a machine of one node has no network"
         return self.routes_out[a]
 
@@ -189,7 +190,7 @@ class Messages:
     rendezvous_bytes: Annotated[Positive, SOURCED]
 
     def streamed_s(self, num_bytes: float) -> float:
-        """Seconds per message of many in flight (osu_bw)."""
+        """Return the seconds per message of many in flight (osu_bw)."""
         return max(self.gap_s, (num_bytes + self.half_bytes) / self.bytes_per_s)
 
 
@@ -216,7 +217,7 @@ class Copies:
     libraries: Mapping[str, Messages] = field(hash=False)
 
     def alone_s(self, library: str, num_bytes: float) -> float:
-        """Seconds of one message between two nodes, one way, by a library of `libraries` (osu_latency)."""
+        """Return the seconds of one message between two nodes, one way, by a library of `libraries` (osu_latency)."""
         messages = self.libraries[library]
         if num_bytes >= messages.rendezvous_bytes:
             return self.rendezvous_s + num_bytes / messages.bytes_per_s
@@ -227,9 +228,9 @@ class Copies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A whole machine; `library` is the collective library it uses unless a scenario names another.
+    """A whole machine; `library` is the collective library that it uses unless a scenario names another.
 
-    Between nodes there is a dragonfly, a fat tree, or one switch that holds nobody up.
+    Between nodes there is a dragonfly, a fat tree, or one non-blocking switch.
     """
 
     name: str
@@ -247,22 +248,23 @@ class Machine:
     packets: Packets | None = None  # where the machine is emulated
     copies: Copies | None = None  # where single copies were measured
     fat_tree: FatTree | None = None
-    device_word: str = "device"  # what people call one
+    device_word: str = "device"  # term for a device
     kernels: Kernels = PLAIN_KERNELS  # of the software stack
     job_nodes: JobNodes = FIRST_NODES  # those that a job gets
 
     @property
     def packages_per_node(self) -> int:
-        """How many packages (MI250X: two GCDs each) a node has."""
+        """Number of packages (MI250X: two GCDs each) of a node."""
         return self.devices_per_node // self.devices_per_package
 
     @property
     def num_devices(self) -> int:
-        """Devices of the whole machine."""
+        """Number of devices of the whole machine."""
         return self.num_nodes * self.devices_per_node
 
     def matmul(self, dtype: str) -> Matmul:
-        """How matrix products of that type of numbers run. Raises InputError where the machine's file does not say."""
+        """Return the rates of matrix products of that number type. Raises InputError if the machine's file does not
+        give them."""
         known = self.device.matmuls()
         if dtype not in known:
             raise InputError(
@@ -272,7 +274,7 @@ class Machine:
         return known[dtype]
 
     def provenance(self) -> tuple[Provenance, ...]:
-        """Every number of the machine with its source, in the order of the machine's file."""
+        """Return every number of the machine with its source, in the order of the machine's file."""
         return self.sources
 
 
@@ -286,10 +288,10 @@ class SizeError(InputError):
 def mesh_sizes(
     machine: Machine, num_devices: int, per_node: int | None = None, per_package: int | None = None
 ) -> dict[str, int]:
-    """Sizes of the axes node, package and gcd for a job of that many devices.
+    """Return the sizes of the axes node, package and gcd for a job of `num_devices` devices.
 
-    `per_node`, `per_package`: how ranks are cut into nodes and packages (default: as the machine's devices are). Raises
-    InputError, with the nearest sizes that work, for a number that leaves part of a package or node idle.
+    `per_node`, `per_package`: numbers of ranks per node and per package (default: the machine's numbers of devices).
+    Raises InputError, with the nearest sizes that work, for a number that leaves part of a package or node idle.
     """
     given = per_node is not None or per_package is not None
     per_node, per_package = per_node or machine.devices_per_node, per_package or machine.devices_per_package

@@ -1,4 +1,4 @@
-"""Which nodes of a machine a job is on, and in which group of the network each node is."""
+"""Nodes of a machine on which a job runs, and the network group of each node."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NodePlacement = Literal["contiguous", "spread", "random", "list"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobNodes:
-    """How a job gets its nodes; the nodes of the machine have the numbers 0, 1 ...
+    """Placement of a job on nodes; the nodes of the machine are numbered 0, 1 ...
 
     placement  contiguous: the first ones; spread: one of each group in turn; random: any, by `seed`, all three in the
                order of their numbers, as Slurm orders the nodes of a job; list: those of `listed`, in that order;
                a smaller job has the first of them
     group_of   [nodes of the machine] the group (dragonfly) or leaf (fat tree) of each node; empty: in order, as many in
-               each as the machine's file says
-    names      of the nodes of `listed`, where they have names
+               each as in the machine's file
+    names      names of the nodes of `listed`, if they have names
     """
 
     placement: NodePlacement = "contiguous"
@@ -36,7 +36,7 @@ class JobNodes:
 FIRST_NODES: Final = JobNodes()
 
 
-# Slurm writes and reads them so (`scontrol show hostnames`, https://slurm.schedmd.com/scontrol.html).
+# Syntax of Slurm's node lists (`scontrol show hostnames`, https://slurm.schedmd.com/scontrol.html).
 _NAME = r"[A-Za-z0-9_.-]*"
 _RANGE = r"[0-9]{1,18}(?:-[0-9]{1,18})?"
 _ENTRY = re.compile(rf"(?=[A-Za-z0-9_\[])(?:{_NAME}\[{_RANGE}(?:,{_RANGE})*\])*{_NAME}")
@@ -46,7 +46,7 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,18})")
 
 
 def expanded(text: str) -> tuple[str, ...]:
-    """The names that a list means, in its order. Raises InputError for what is no list of names."""
+    """Return the names in a Slurm node list, in its order. Raises InputError if the text is no such list."""
     names: list[str] = []
     for entry in _OUTSIDE.split(text):
         if not _ENTRY.fullmatch(entry):
@@ -64,7 +64,7 @@ def expanded(text: str) -> tuple[str, ...]:
 
 
 def compressed(names: Sequence[str]) -> str:
-    """The shortest list of the kind `node[001-004,007]` that means the names, in their order."""
+    """Return the shortest list of the form `node[001-004,007]` that expands to the names, in their order."""
     runs: list[tuple[str, list[list[str]]]] = []  # prefix, and the numbers under it as [first, last]
     for name in names:
         match = _NUMBERED.fullmatch(name)
@@ -88,7 +88,7 @@ def _written(prefix: str, numbers: list[list[str]]) -> str:
 
 
 def _numbers(part: str, entry: str) -> Iterator[str]:
-    """The numbers of `00001-00128,00200`, as wide as their first."""
+    """Yield the numbers of `00001-00128,00200`, as wide as their first."""
     for ends in part.split(","):
         low, _, high = ends.partition("-")
         first, last = int(low), int(high or low)

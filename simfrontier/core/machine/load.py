@@ -1,6 +1,7 @@
-"""Reading a machine from the catalog or from a user's own TOML file, with overrides from a scenario.
+"""Loading of a machine from the catalog or from a user's own TOML file, with overrides from a scenario.
 
-Whatever is wrong with a file is one InputError: file, key, what was got, what is allowed."""
+Any error of a file is one InputError: file, key, what was got, what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -33,23 +34,23 @@ class MeasuredNumbers:
 
 
 def catalog() -> tuple[str, ...]:
-    """Names of the machines that simfrontier brings along."""
+    """Return the names of the machines of the catalog."""
     return FILES.names()
 
 
 def is_machine(name: str) -> bool:
-    """Whether a text names a machine of the catalog, or a file of one's own (by a path that ends in .toml)."""
+    """Return whether a text names a machine of the catalog, or a user's own file (a path that ends in .toml)."""
     return name in catalog() or name.endswith(".toml")
 
 
 def document_of(name_or_path: str) -> dict[str, Any]:
-    """The document of a machine's file, with all that it leaves to its base. Raises InputError."""
+    """Return the document of a machine's file, merged with its base. Raises InputError."""
     return FILES.document(FILES.path(name_or_path))
 
 
 def catalog_name(name_or_path: str) -> str:
-    """The machine of the catalog that a machine is, or that its file, or the base of that, has as its base; empty where
-    there is none. Raises InputError for a file that cannot be read."""
+    """Return the name of a machine of the catalog, or of the catalog's machine at the end of a file's chain of bases;
+    empty if there is none. Raises InputError for a file that cannot be read."""
     path = FILES.path(name_or_path)
     while path.parent != CATALOG:
         base = read_toml(path, "machine file").get("base", "")
@@ -62,15 +63,15 @@ def catalog_name(name_or_path: str) -> str:
 def load_machine(
     name_or_path: str, overrides: Mapping[str, float] | None = None, measured: MeasuredNumbers | None = None
 ) -> Machine:
-    """The machine of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml").
+    """Return the machine of that name in the catalog, or of the TOML file at that path (anything with a "/" or
+    ".toml").
 
-    A file may name a machine of the catalog, or another file, as its `base`, and then says only what differs; what of
-    the base it replaces (a switch its links, a fat tree its dragonfly) and link classes that are left without a use are
-    not its own.
-    `measured`: what a calibration says instead of the file. `overrides`: dotted key of a number, e.g.
-    `link_classes.nic.share`, to its new value; the number's kind becomes "assumed" and its source "scenario override";
-    they win over what was measured. Those of `device.matmul_forms` and `device.codecs` need not be in the file. Raises
-    InputError.
+    A file may name a machine of the catalog, or another file, as its `base`, and then contains only the differences;
+    parts of the base that it replaces (a switch its links, a fat tree its dragonfly) and link classes that are then
+    unused are not inherited. `measured`: numbers of a calibration that replace the file's. `overrides`: dotted key of a
+    number, e.g. `link_classes.nic.share`, to its new value; the number's kind becomes "assumed" and its source
+    "scenario override"; they take precedence over measured numbers. Those of `device.matmul_forms` and `device.codecs`
+    need not be in the file. Raises InputError.
     """
     where = FILES.where(FILES.path(name_or_path))
     document = document_of(name_or_path)
@@ -96,7 +97,8 @@ def _made(document: dict[str, Any]) -> Machine:
 
 
 def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
-    """The machine that a file describes, with the pools of links that follow from it. Raises InputError, at a key."""
+    """Return the machine that a file describes, with the pools of links that follow from it. Raises InputError, at a
+    key."""
     refuse_unfit(file)
     classes = {name: replace(link_class, name=name) for name, link_class in file.link_classes.items()}
     fly, tree = file.dragonfly, _fat_tree(file, classes)
@@ -124,7 +126,7 @@ def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
 
 
 def _fat_tree(file: MachineFile, classes: Mapping[str, LinkClass]) -> FatTree | None:
-    """Its leaves' uplinks carry what the NICs below inject, over the taper."""
+    """Return the fat tree with the rate of its leaves' uplinks: that of the NICs below, over the taper."""
     if file.fat_tree is None:
         return None
     assert file.node.nics is not None, "a machine of several nodes has NICs"
@@ -133,12 +135,13 @@ def _fat_tree(file: MachineFile, classes: Mapping[str, LinkClass]) -> FatTree | 
 
 
 def machine_named(name: str) -> Machine:
-    """The machine of the catalog, or of the file of one's own. Raises InputError where there is none."""
+    """Return the machine of the catalog, or of a user's own file. Raises InputError if there is none."""
     return _machine(name, changed_ns(name))
 
 
 def changed_ns(name: str) -> int:
-    """When a file of one's own was written last, so that what is kept of it is kept no longer; 0 for the catalog."""
+    """Return the modification time of a user's own file, in ns, so that results cached for an older version are not
+    reused; 0 for the catalog."""
     try:
         return Path(name).stat().st_mtime_ns if name.endswith(".toml") else 0
     except OSError:

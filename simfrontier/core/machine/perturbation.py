@@ -1,4 +1,5 @@
-"""What is wrong with a machine, and when: the table `perturbation` of a scenario, and what a fabric is made with."""
+"""Degraded components of a machine, always or for a time: the table `perturbation` of a scenario, and an input of a
+fabric."""
 
 from __future__ import annotations
 
@@ -19,19 +20,20 @@ Factor = Annotated[float, Ge(0), Le(1)]
 Seconds = Annotated[float, Ge(0), Le(1e6)]  # eleven days: longer than a step
 Moment = tuple[int, float]  # a step, and seconds since it began
 
-SLOWEST: Final = 1e-9  # factor of what is not dead: less stands still for all that is to be said
+SLOWEST: Final = 1e-9  # least factor of a component that is not dead; below, it practically stands still
 NEVER: Final[Moment] = (COUNT.most + 1, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Something that has only a part of its rate (`factor`; at 0 it is dead) from a moment until another one.
+    """A component that has only a part of its rate (`factor`; at 0 it is dead) from one moment until another.
 
     A moment is a number of seconds after a step began. Without times: always. With `until_s` alone, in the step in
-    which it begins; with `until_step` alone, until that step begins. What ends after its step is over ends with it.
+    which it begins; with `until_step` alone, until that step begins. A trouble that ends after its step is over ends
+    with it.
     """
 
-    words: ClassVar[str]  # for what has the trouble, with the fields of the class
+    words: ClassVar[str]  # name of the component, a format with the fields of the class
     factor: Factor
     from_step: Number = 0
     from_s: Seconds = 0.0
@@ -47,29 +49,29 @@ class Trouble:
 
     @property
     def begin(self) -> Moment:
-        """When it begins."""
+        """Moment at which it begins."""
         return self.from_step, self.from_s
 
     @property
     def end(self) -> Moment:
-        """When all is well again."""
+        """Moment at which it ends."""
         if self.until_step is None and self.until_s is None:
             return NEVER
         return self.from_step if self.until_step is None else self.until_step, self.until_s or 0.0
 
     @property
     def is_timed(self) -> bool:
-        """Whether there is a moment at which it is not there."""
+        """True if there is a moment at which it does not exist."""
         return self.begin > (0, 0.0) or self.end < NEVER
 
     @property
     def thing(self) -> str:
-        """What has the trouble, for a reader."""
+        """Name of the component, for messages."""
         return self.words.format(self)
 
     @property
     def rate_words(self) -> str:
-        """What has the trouble and how much of its rate is left."""
+        """Name of the component and its remaining rate, for messages."""
         return f"{self.thing} dead" if self.factor == 0.0 else f"{self.thing} at {100 * self.factor:g} %"
 
 
@@ -158,71 +160,73 @@ class Perturbation:
         return any(getattr(self, each.name) for each in fields(self))
 
     def differing(self, thing: Differing) -> Spread | None:
-        """How all things of a kind differ, if they do."""
+        """Return the spread of all things of a kind, None if they are alike."""
         return next((each for each in map(Spread.resolved, self.spread) if each.thing == thing), None)
 
     @property
     def calls_differ(self) -> bool:
-        """Whether calls of one kernel or collective differ from each other."""
+        """True if calls of one kernel or collective differ from each other."""
         return any(spread.resolved().is_of_calls for spread in self.spread)
 
     @property
     def is_timed(self) -> bool:
-        """Whether anything changes at some moment."""
+        """True if anything changes at some moment."""
         return any(trouble.is_timed for _, trouble in self.troubles())
 
     def troubles(self) -> Iterator[tuple[str, Trouble]]:
-        """All that is wrong at any time, each with the key of its list."""
+        """Yield all troubles at any time, each with the key of its list."""
         for key in LISTS:
             for trouble in getattr(self, key):
                 yield key, trouble
 
     def _with(self, made: Callable[[Trouble], Trouble | None]) -> Perturbation:
-        """The same with other troubles; without those of which None is made."""
+        """Return the same with `made` applied to every trouble; those for which it returns None are dropped."""
         every: Any = {key: tuple(filter(None, map(made, getattr(self, key)))) for key in LISTS}
         return replace(self, **every)
 
     @property
     def without_dead(self) -> Perturbation:
-        """The same with what is dead as good as new."""
+        """The same with dead components healthy."""
         return self._with(lambda each: each if each.factor > 0.0 else None)
 
     @property
     def lasting(self) -> Perturbation:
-        """What is always wrong and not dead."""
+        """Troubles without times, except for dead components."""
         return self._with(lambda each: None if each.is_timed else each).without_dead
 
     @property
     def all_at_once(self) -> Perturbation:
-        """All that is ever wrong, as if it always were."""
+        """All troubles at any time, as if they had no times."""
         return self._with(_always)
 
     def at(self, moment: Moment) -> Perturbation:
-        """What is wrong at a moment, as if it always were."""
+        """Return the troubles at a moment, as if they had no times."""
         if not self.is_timed:
             return self
         return self._with(lambda each: _always(each) if each.begin <= moment < each.end else None)
 
     def states(self, step: int) -> tuple[tuple[float, Perturbation], ...]:
-        """What is wrong in a step from when on, in seconds after it began, in order; the first from its beginning."""
+        """Return the states of a step in order, each with its begin in seconds after the step began; the first begins
+        at 0."""
         moments = {moment for _, each in self.troubles() for moment in (each.begin, each.end) if moment[0] == step}
         states = [(seconds, self.at((step, seconds))) for seconds in sorted({0.0, *(s for _, s in moments)})]
         return (states[0], *(after for before, after in pairwise(states) if before[1] != after[1]))
 
     def changed_from(self, before: Perturbation) -> str:
-        """What is wrong that was not before, and what is well again, for a reader; neither has times."""
+        """Return the troubles that are new since `before`, and the components that are healthy again, in words; neither
+        perturbation has times."""
         mine, others = ({(key, each.thing): each for key, each in one.troubles()} for one in (self, before))
         worse = [each.rate_words for place, each in mine.items() if others.get(place) != each]
         return ", ".join([*worse, *(f"{each.thing} well again" for place, each in others.items() if place not in mine)])
 
     @property
     def last_step(self) -> int:
-        """The last step in which something begins or ends."""
+        """Last step in which something begins or ends."""
         moments = [moment for _, each in self.troubles() for moment in (each.begin, each.end) if moment < NEVER]
         return max(moments, default=(0, 0.0))[0]
 
     def refuse_wrong(self) -> None:
-        """Raise InputError where a trouble ends before it begins, one thing has two at a time, or a spread has keys
+        """Raise InputError if a trouble ends before it begins, one component has two at a time, or a spread has keys
         that do not go together."""
         for number, spread in enumerate(self.spread):
             try:

@@ -1,4 +1,4 @@
-"""Slurm's `topology.conf` (topology/tree): which switch each node hangs on, and which switch above each switch.
+"""Slurm's `topology.conf` (topology/tree): the switch of each node, and the switch above each switch.
 
 Lines are `SwitchName=leaf0 Nodes=node[000-127]` and `SwitchName=spine Switches=leaf[0-3]`, with `LinkSpeed=...`, which
 Slurm itself does not use (https://slurm.schedmd.com/topology.conf.html). As in all of Slurm's files (SchedMD/slurm,
@@ -26,24 +26,26 @@ _PAIR: Final = re.compile(r'([A-Za-z0-9_.]+)\s*=\s*(?:"([^"]*)"|([^\s"]\S*))(?:\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmTopology:
-    """`switch_of`: the leaf switch of every node, in the order of the file; `above`: the switch above a switch."""
+    """Tree of switches. `switch_of`: leaf switch of every node, in the order of the file; `above`: parent of each
+    switch."""
 
     where: str
     switch_of: dict[str, str]
     above: dict[str, str]
 
     def groups(self, level: int) -> tuple[int, ...]:
-        """The group of every node, in the order of the file: the number of its switch among `switches(level)`."""
+        """Return the group of every node, in the order of the file: the number of its switch among
+        `switches(level)`."""
         of_leaf = self._above(level)
         number = {switch: place for place, switch in enumerate(dict.fromkeys(of_leaf.values()))}
         return tuple(number[of_leaf[leaf]] for leaf in self.switch_of.values())
 
     def switches(self, level: int) -> tuple[str, ...]:
-        """The switches so many levels above leaves, in the order of the file."""
+        """Return the switches `level` levels above leaves, in the order of the file."""
         return tuple(dict.fromkeys(self._above(level).values()))
 
     def _above(self, level: int) -> dict[str, str]:
-        """The switch so many levels above each leaf. Raises InputError where a leaf has none there."""
+        """Return the switch `level` levels above each leaf. Raises InputError if a leaf has none."""
         out: dict[str, str] = {}
         for leaf in dict.fromkeys(self.switch_of.values()):
             switch = leaf
@@ -88,7 +90,8 @@ def read_topology(path: Path) -> SlurmTopology:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that say something, without comments, with those that continue them; with the number of the first."""
+    """Yield the lines that are not empty, without comments and joined with their continuations, with the number of the
+    first."""
     begun, first = "", 0
     for number, line in enumerate(text.split("\n"), 1):
         match = _BEFORE_COMMENT.match(line)
@@ -106,7 +109,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _switch(line: str) -> tuple[str, tuple[str, ...], bool]:
-    """The switch of a line, what is below it, and whether that are nodes."""
+    """Return the switch of a line, its children, and whether these are nodes."""
     if rest := _PAIR.sub("", line).split():
         raise InputError(f"got {shown(rest[0])}, allowed: KEY=... with the keys {', '.join(KEYS.values())}")
     given: dict[str, str] = {}
@@ -128,7 +131,7 @@ def _switch(line: str) -> tuple[str, tuple[str, ...], bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchLevel:
-    """The switches so many levels above those that nodes hang on, with the number of nodes below each."""
+    """Switches `level` levels above those that nodes are attached to, with the number of nodes below each."""
 
     level: int
     switches: tuple[str, ...]
@@ -137,7 +140,7 @@ class SwitchLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmLevels:
-    """A whole file; `first_group` are the nodes below the first switch of level 0, as Slurm writes a list of them."""
+    """Levels of a whole file; `first_group`: the nodes below the first switch of level 0, as a Slurm node list."""
 
     num_nodes: int
     levels: tuple[SwitchLevel, ...]
@@ -145,7 +148,7 @@ class SlurmLevels:
 
 
 def slurm_levels(path: Path) -> SlurmLevels:
-    """Read a file. A level is one that all nodes have a switch on. Raises InputError with the line that is wrong."""
+    """Read the levels of a file, each with a switch above every node. Raises InputError with the line that is wrong."""
     read = read_topology(path)
     levels: list[SwitchLevel] = []
     for level in range(SWITCH_LEVELS.most):

@@ -1,4 +1,4 @@
-"""How devices, networks of nodes, or calls differ from the typical one: a distribution, or a table."""
+"""Variation of devices, networks of nodes, or calls around the nominal one: a distribution, or a table."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from simfrontier.base.arrays import Floats
 
 PUBLISHED: Final = Path(__file__).parent / "spreads.toml"
-SMALLEST: Final = 1e-6  # of a factor that is given: the typical one's is 1
+SMALLEST: Final = 1e-6  # least factor in a file: the nominal one is 1
 LARGEST: Final = 10.0
-FURTHEST: Final = 0.9  # from the typical one, where no `most` is given: factors stay above 0
+FURTHEST: Final = 0.9  # largest distance from 1 without `most`: factors stay above 0
 
 Share = Annotated[float, Ge(0), Le(1)]
 Factor = Annotated[float, Ge(SMALLEST), Le(LARGEST)]
@@ -65,12 +65,12 @@ class Spread:
 
     @property
     def is_of_calls(self) -> bool:
-        """Whether every call differs, and not every device or node."""
+        """True if every call differs, and not every device or node."""
         return self.of in ("kernels", "collectives")
 
     @property
     def thing(self) -> str:
-        """What differs, for a reader."""
+        """Kind of things that differ, for messages."""
         return self.of or "devices"
 
     def refuse_wrong(self) -> None:
@@ -99,11 +99,12 @@ class Spread:
                 raise InputError(f"got {text}", key=("quantiles",))
 
     def resolved(self) -> Spread:
-        """The same with what its name stands for. Raises InputError for a name that is not in the catalog."""
+        """Return the same with its name replaced by its definition. Raises InputError for a name that is not in the
+        catalog."""
         return self if self.name is None else replace(_published(self.name), seed=self.seed)
 
     def factors(self, num: int) -> Floats:
-        """The factors of the first `num` devices or nodes [num]. Raises InputError where a table has too few."""
+        """Return the factors of the first `num` devices or nodes, [num]. Raises InputError if a table has too few."""
         import numpy as np  # reading a scenario needs no arrays
 
         known = self.resolved()
@@ -119,8 +120,7 @@ class Spread:
         return known.not_exceeded(np.random.Generator(np.random.PCG64(seeds)).random(num))
 
     def not_exceeded(self, shares: Floats) -> Floats:
-        """The factors that these shares of all, 0 to 1 without 1, do not exceed; of a table, where its rows are as
-        likely as each other."""
+        """Return the quantiles of the factors at these shares, 0 to 1 without 1; rows of a table are equally likely."""
         import numpy as np
 
         known = self.resolved()
@@ -140,7 +140,7 @@ class Spread:
 
 
 def _between(distribution: Literal["normal", "lognormal"], sd: float, most: float, shares: Floats) -> Floats:
-    """What is not exceeded by these shares of a distribution whose tails are cut off at 1 - most and 1 + most."""
+    """Return the quantiles at these shares of a distribution whose tails are cut off at 1 - most and 1 + most."""
     import numpy as np
     from scipy.special import ndtr, ndtri
 

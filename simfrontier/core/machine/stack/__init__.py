@@ -1,4 +1,4 @@
-"""Software stacks: what training engines and the kernels under them do, as numbers and keys of TOML files."""
+"""Software stacks: properties of training engines and their kernels, as numbers and keys of TOML files."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Stack:
     plans: Mapping[str, Mapping[str, bool | int | float | str]] = field(default_factory=dict, hash=False)
 
     def under(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """A scenario's document with what this stack has by default where the document is silent; what has not the type
-        that it should have stays, to be refused."""
+        """Return a scenario's document with this stack's defaults for missing keys; parts of a wrong type stay, to be
+        refused later."""
         plans, model, engine = document.get("plans"), document.get("model"), document.get("engine", {})
         out = dict(document)
         if isinstance(engine, dict):
@@ -90,8 +90,8 @@ class Stack:
         return out
 
     def plan(self, table: Any, name: str = "") -> Any:
-        """A plan's table, or that of the plan on its data axes, with this stack's defaults; its `name` is that of its
-        family where the table names none."""
+        """Return a plan's table, or that of the plan on its data axes, with this stack's defaults; `name` is its family
+        if the table names none."""
         if isinstance(table, str):  # a family's name stands for its table
             return {"family": table, **self.plans[table]} if table in self.plans else table
         if not isinstance(table, dict):
@@ -100,7 +100,7 @@ class Stack:
         return {**own, "data": self.plan(own["data"])} if "data" in own else own
 
     def on(self, machine: Machine) -> Machine:
-        """The machine as this stack uses it, with the memory that it leaves to tensors."""
+        """Return the machine as this stack uses it, with the memory that it leaves to tensors."""
         own, device, host = self.kernels, machine.device, machine.host
         changed = {key: number for key in ("kernel_gap_s", "misaligned") if (number := getattr(own, key)) is not None}
         device = replace(device, hbm_bytes=max(0.0, device.hbm_bytes - self.memory.reserved_bytes), **changed)
@@ -116,25 +116,25 @@ class Stack:
 
 
 def stacks() -> tuple[str, ...]:
-    """Names of the catalog."""
+    """Return the names of the catalog."""
     return FILES.names()
 
 
 def usual_stack(family: str) -> Stack | None:
-    """The stack that people run plans of a family with; None where none is known."""
+    """Return the stack that plans of a family usually run with; None if unknown."""
     name = USUAL.get(family)
     return None if name is None else load_stack(name)
 
 
 @cache
 def stacks_of(family: str) -> tuple[str, ...]:
-    """Names of those of the catalog that people run plans of a family with."""
+    """Return the names of the catalog's stacks that plans of a family are run with."""
     return tuple(name for name in stacks() if family in load_stack(name).families)
 
 
 def load_stack(name_or_path: str, others: tuple[str, ...] = ()) -> Stack:
-    """The stack of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml").
-    `others`: names that are allowed, too, where it is asked for. Raises InputError."""
+    """Return the stack of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml").
+    `others`: further names that the error lists as allowed. Raises InputError."""
     path = FILES.path(name_or_path, others)
     return _shipped(path) if path.parent == CATALOG else _read(path)
 

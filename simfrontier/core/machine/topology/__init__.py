@@ -1,5 +1,5 @@
-"""Topologies in and out: a node's XML, as NCCL and RCCL write and read it, as a machine file, and of a machine; what
-Slurm's files of switches say."""
+"""Import and export of topologies: the XML of a node, as NCCL and RCCL write and read it, to a machine file and from a
+machine; and the contents of Slurm's files of switches."""
 
 from simfrontier.core.machine.slurm_topology import SlurmLevels as SlurmLevels, slurm_levels as slurm_levels
 from simfrontier.core.machine.topology.device_arch import (

@@ -1,8 +1,8 @@
-"""Rings and chains over the devices of a node, derived from its links: an XML has none, NCCL and RCCL search them.
+"""Rings and chains over the devices of a node, derived from its links: an XML has none, NCCL and RCCL search for them.
 
-A ring goes over every device once along links and back to the first. One is looked for again and again, always along
-the links of which most are left, and takes one of each pair that it passes (both directions of it: the ring and its
-way back). This is plainer than what the libraries do, and gives the same for nodes whose links are all alike.
+A ring visits every device once along links and returns to the first. The search is repeated, always along the links of
+which most are left, and takes one link of each pair that the ring passes (both directions: the ring and its reverse).
+This is simpler than the libraries' search, and gives the same for nodes whose links are all alike.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_STEPS: Final = 100_000  # of one search; nodes as they are built need less 
 
 
 def rings_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Order, ...]:
-    """Rings and their ways back. Raises InputError where the links have none."""
+    """Return rings and their reverses. Raises InputError if the links have none."""
     left = dict(links)
     found: list[Order] = []
     while (ring := _ring(left, num_devices)) is not None and undirected(ring) not in map(undirected, found):
@@ -32,15 +32,16 @@ def rings_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Order, ...]:
 
 
 def undirected(ring: Order) -> Order:
-    """A ring from its lowest device on, in the direction in which the second is lower: the same for its way back."""
+    """Return a ring from its lowest device on, in the direction in which the second is lower: the same for its
+    reverse."""
     at = ring.index(min(ring))
     turned = (*ring[at:], *ring[:at])
     return min(turned, (turned[0], *turned[:0:-1]))
 
 
 def chains_of(rings: Sequence[Order], entries: Sequence[int]) -> tuple[Order, ...]:
-    """One chain for each NIC, and its way back: a ring, of several one after the other, cut before the device that the
-    NIC hangs on."""
+    """Return one chain for each NIC, and its reverse: a ring (of several one after the other), cut before the device
+    that the NIC is attached to."""
     forward = rings[::2]
     out: list[Order] = []
     for number, entry in enumerate(entries):
@@ -52,8 +53,8 @@ def chains_of(rings: Sequence[Order], entries: Sequence[int]) -> tuple[Order, ..
 
 
 def joins_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Pair, ...]:
-    """Pairs of devices that close a ring where links alone do not: over each part of the node that they join, a path,
-    whose last device is joined with the first of the next path. None where there is a ring. Raises InputError where a
+    """Return pairs of devices that close a ring where links alone do not: a path over each part of the node that links
+    join, with the last device of each joined to the first of the next. None if there is a ring. Raises InputError if a
     part has no such path."""
     parts = _parts(links, num_devices)
     if len(parts) == 1 and _ring(links, num_devices) is not None:
@@ -64,7 +65,7 @@ def joins_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Pair, ...]:
 
 
 def _parts(links: Mapping[Pair, int], num_devices: int) -> list[list[int]]:
-    """Devices that links join, part by part."""
+    """Return the devices that links join, part by part."""
     parts = [{device} for device in range(num_devices)]
     for pair, count in links.items():
         if count > 0:
@@ -83,7 +84,7 @@ def _path(links: Mapping[Pair, int], part: Sequence[int]) -> Order:
 
 
 def _ring(links: Mapping[Pair, int], num_devices: int) -> Order | None:
-    """Search a ring along the pairs with most links left."""
+    """Search for a ring along the pairs with most links left."""
     devices = range(num_devices)
     if num_devices == 1:
         return None
@@ -95,8 +96,8 @@ def _ring(links: Mapping[Pair, int], num_devices: int) -> Order | None:
 
 
 def _search(links: Mapping[Pair, int], devices: Sequence[int], start: int, *, closed: bool, least: int) -> Order | None:
-    """Search a path from `start` over the devices along pairs of at least so many links, those with most first, then to
-    the lowest number."""
+    """Search for a path from `start` over the devices along pairs of at least `least` links, those with most first,
+    then to the lowest number; None if none is found."""
     weighed: dict[int, list[Pair]] = {device: [] for device in devices}
     for (a, b), count in links.items():
         if count >= least and a in weighed and b in weighed:

@@ -12,10 +12,9 @@ Medium = Literal["nvlink", "xgmi"]  # the element of a link between two devices:
 class DeviceArch:
     """A device architecture.
 
-    `link_bytes_per_s` is the nominal bandwidth of one link in each direction (NCCL and RCCL plan with less: 20 GB/s of
-    an A100's 25, 36 of an MI250X's 50, in src/graph/topo.h); None where the devices are not known: then the narrowest
-    links of a machine count as one. `words`: how an XML writes it, beside the name. `machines`: those of the catalog
-    that have such devices.
+    `link_bytes_per_s` is the nominal bandwidth of one link in each direction (NCCL and RCCL assume less: 20 GB/s of an
+    A100's 25, 36 of an MI250X's 50, in src/graph/topo.h); None if the devices are unknown: then the narrowest links of
+    a machine count as one. `words`: further names in an XML. `machines`: machines of the catalog with such devices.
     """
 
     name: str
@@ -74,12 +73,12 @@ NONE: Final = "none"  # of devices that nobody knows, as those of toy machines
 
 
 def unknown_arch(medium: Medium) -> DeviceArch:
-    """Devices that are not known."""
+    """Return the architecture of unknown devices."""
     return DeviceArch(name=NONE, medium=medium, sm=0, link_bytes_per_s=None, source="devices that are not known")
 
 
 def arch_named(name: str, medium: Medium | None = None) -> DeviceArch | None:
-    """Return the devices of that name, or of that name in an XML; of that medium if given."""
+    """Return the architecture of that name, or of that name in an XML; of that medium if not None."""
     for arch in ARCHES:
         if name in (arch.name, *arch.words) and medium in (None, arch.medium):
             return arch
@@ -87,8 +86,9 @@ def arch_named(name: str, medium: Medium | None = None) -> DeviceArch | None:
 
 
 def arch_of_sm(capability: int) -> DeviceArch:
-    """NVIDIA's devices of that compute capability, those of one generation alike but for 8.6 (src/graph/topo.h of
-    NCCL: `ncclTopoNVLinkBw`). Not known: those before NVLink and those that are newer than the list."""
+    """Return the architecture of NVIDIA's devices of that compute capability; those of one generation are alike except
+    for 8.6 (src/graph/topo.h of NCCL: `ncclTopoNVLinkBw`). Unknown: devices without NVLink, and devices newer than the
+    list."""
     if capability == 86:
         generation = 86
     else:
@@ -97,11 +97,11 @@ def arch_of_sm(capability: int) -> DeviceArch:
 
 
 def arch_of_gcn(word: str) -> DeviceArch:
-    """AMD's devices by the name of their instruction set, or by the number that older files have for it (910 is gfx90a:
-    RCCL's src/misc/archinfo.cc)."""
+    """Return the architecture of AMD's devices by the name of their instruction set, or by its number in older files
+    (910 is gfx90a: RCCL's src/misc/archinfo.cc)."""
     return arch_named(word.partition(":")[0], "xgmi") or unknown_arch("xgmi")
 
 
 def arch_of_machine(machine: str) -> DeviceArch | None:
-    """Return the devices of a machine of the catalog; None if unknown."""
+    """Return the architecture of the devices of a machine of the catalog; None if unknown."""
     return next((arch for arch in ARCHES if machine in arch.machines), None)

@@ -30,7 +30,7 @@ def nearness(a: PciPlace, b: PciPlace) -> Nearness:
 
 
 def way(a: PciPlace, b: PciPlace) -> str:
-    """NCCL's word for the way from one to the other (`PATH_...` in src/graph/topo.h)."""
+    """Return NCCL's term for the path from one to the other (`PATH_...` in src/graph/topo.h)."""
     shared = _shared(a, b)
     if shared:
         return "PIX" if len(a.bridges) + len(b.bridges) - 2 * shared == 0 else "PXB"
@@ -38,7 +38,7 @@ def way(a: PciPlace, b: PciPlace) -> str:
 
 
 def _shared(a: PciPlace, b: PciPlace) -> int:
-    """Return the number of bridges that they have in common, from the CPU down."""
+    """Return the number of bridges that both have in common, from the CPU down."""
     if a.cpu != b.cpu:
         return 0
     pairs = list(zip(a.bridges, b.bridges, strict=False))

@@ -1,7 +1,7 @@
 """Reading a topology XML as the node that it describes.
 
 Elements, attributes and what they mean: NCCL's src/graph/xml.cc, xml.h and topo.cc (version 1, `nvlink`), and RCCL's
-fork of them (version 2, at first 1, `xgmi`). Whatever these programs pass over is passed over here. Files for
+fork of them (version 2, at first 1, `xgmi`). Elements that these programs ignore are ignored here. Files for
 NCCL_TOPO_FILE that clouds ship have PCI devices alone, to which NCCL adds what the driver says: in these, devices and
 NICs are known by their PCI class.
 """
@@ -117,8 +117,8 @@ def _node(root: Element) -> NodeTopology:
 
 
 def _below(parent: Element, pci: Element | None, place: PciPlace) -> Iterator[_Found]:
-    """Devices, NICs, and PCI devices with neither directly inside, under a CPU or a PCI device, in the order of the
-    file. Only nesting of pci elements is followed: the depth of a file is limited."""
+    """Yield the devices, the NICs, and the PCI devices with neither directly inside, under a CPU or a PCI device, in
+    the order of the file. Only nesting of pci elements is followed: the depth of a file is limited."""
     for child in parent:
         if child.tag == "pci":
             speed = child.get("link_speed", "")
@@ -138,7 +138,8 @@ def _below(parent: Element, pci: Element | None, place: PciPlace) -> Iterator[_F
 
 
 def _of_class(everything: Sequence[_Found], classes: tuple[str, ...]) -> list[_Found]:
-    """PCI devices of classes that begin so, by bus id, which is how drivers number devices that are alike."""
+    """Return the PCI devices whose class begins with one of `classes`, by bus id, which is how drivers number devices
+    of one kind."""
     pcis = [found for found in everything if found.element.tag == "pci"]
     chosen = [found for found in pcis if found.element.get("class", "").lower().startswith(classes)]
     return sorted(chosen, key=lambda found: _busid(found.element, "busid"))
@@ -151,7 +152,7 @@ def _device(found: _Found, number: int) -> TopologyDevice:
 
 
 def _nic(found: _Found, number: int) -> TopologyNic:
-    """A net element, or a PCI device of a NIC's class, whose speed the file does not say."""
+    """Return the NIC of a net element, or of a PCI device of a NIC's class, whose speed is not in the file."""
     is_net = found.element.tag == "net"
     speed = _integer(found.element, "speed", -(1 << 63), 0)
     return TopologyNic(
@@ -191,7 +192,7 @@ def _arch(gpus: Sequence[_Found], medium: Medium) -> DeviceArch:
 
 
 class _Links:
-    """Links counted as each end tells them."""
+    """Numbers of links as reported by each end."""
 
     def __init__(self, busids: Sequence[str]) -> None:
         self._numbers = {busid: number for number, busid in enumerate(busids)}
@@ -224,7 +225,7 @@ class _Links:
             self._told[device, other] = told + count, link
 
     def both_ways(self) -> Mapping[Pair, int]:
-        """Links of pairs; each is told by both ends."""
+        """Return the number of links of each pair. Raises InputError unless both ends report the same."""
         names = {number: busid for busid, number in self._numbers.items()}
         for (a, b), (count, link) in self._told.items():
             back = self._told.get((b, a), (0, link))[0]

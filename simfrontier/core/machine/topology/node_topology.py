@@ -36,7 +36,7 @@ class PciLink:
 
     @property
     def bytes_per_s(self) -> float | None:
-        """Nominal, in each direction; None where speed or width are not known."""
+        """Nominal bandwidth in each direction; None if speed or width is unknown."""
         lane = None if self.transfers is None else LANES.get(self.transfers)
         return lane * self.width if lane is not None and self.width in WIDTHS else None
 
@@ -56,7 +56,7 @@ def pci_link(speed: str, width: int) -> PciLink:
 
 
 def nearest_pci(bytes_per_s: float) -> PciLink:
-    """Return the generation and width of that bandwidth, the widest up to 16 lanes; where there is none, the generation
+    """Return the generation and width of that bandwidth, the widest up to 16 lanes; if there is none, the generation
     whose 16 lanes are nearest to it, as a ratio."""
     for width in (each for each in reversed(WIDTHS) if each <= WIDTH):
         for transfers, lane in LANES.items():
@@ -81,7 +81,7 @@ class PciPlace:
 
     @property
     def link(self) -> PciLink:
-        """Its own link up."""
+        """The link up from the device itself."""
         return self.links[-1] if self.links else UNKNOWN
 
 
@@ -107,7 +107,7 @@ class TopologyNic:
 
     @property
     def bytes_per_s(self) -> float | None:
-        """In each direction; None where the file does not say, or says what no NIC has."""
+        """Bandwidth in each direction; None if the file has none, or one that no NIC has."""
         return self.mbit_per_s * 1e6 / 8 if 0 < self.mbit_per_s <= MOST_MBIT else None
 
 
@@ -138,7 +138,7 @@ class NodeTopology:
 
     @property
     def has_switch(self) -> bool:
-        """Whether devices have links to a switch of the node."""
+        """True if devices have links to a switch of the node."""
         return any(self.to_switch)
 
 
@@ -151,9 +151,9 @@ CLOSE = 1e-6  # relative: a nominal bandwidth is a whole number of links
 
 
 def links_per_class(machine: Machine, arch: DeviceArch) -> dict[str, int | None]:
-    """For each link class that joins two devices, or a device and the node's switch: its bandwidth in links of `arch`;
-    None where that is no whole number, so that it is something else (a way through CPUs). Raises InputError for devices
-    that are not known and whose links are no whole numbers of the narrowest."""
+    """Return, for each link class that joins two devices, or a device and the node's switch, its bandwidth in links of
+    `arch`; None if that is no whole number, so that it is something else (a path through CPUs). Raises InputError for
+    unknown devices whose links are no whole numbers of the narrowest."""
     rates = {
         link.link_class: link.bytes_per_s
         for link in machine.node.links[: machine.node.num_inside]

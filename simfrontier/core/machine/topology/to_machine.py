@@ -33,15 +33,15 @@ def machine_text(document: Mapping[str, Any], remarks: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineDocument:
-    """A machine file's document, and what of the XML it does not hold, in words."""
+    """A machine file's document, and the parts of the XML that it omits, in words."""
 
     document: Document
     left_out: tuple[str, ...]
 
 
 def machine_document(topology: NodeTopology, base: str, name: str, where: str) -> MachineDocument:
-    """The machine `name` whose node is that of the XML `where`, on a machine of the catalog or a file of one's own.
-    Raises InputError where there is no such machine, or a machine file cannot hold the node."""
+    """Return the machine `name` whose node is that of the XML `where`, on a machine of the catalog or a user's own
+    file. Raises InputError if there is no such machine, or a machine file cannot express the node."""
     if not topology.links_known:
         text = "no gpu elements, so that links between devices are not known; allowed: a file of NCCL_TOPO_DUMP_FILE"
         raise InputError(text, where=where)
@@ -55,15 +55,16 @@ def machine_document(topology: NodeTopology, base: str, name: str, where: str) -
 
 
 def _on(base: str, below: Document, wanted: Document) -> Document:
-    """Return what differs from a base of the catalog; all of it where something of the base must not be there, and on a
-    file of one's own, which may move."""
+    """Return the differences from a base of the catalog; the whole document if something of the base must be absent,
+    and for a base that is a user's own file, which may move."""
     head = {key: wanted[key] for key in ("name", "title")}
     differs = _difference(below, wanted) if base in catalog() else None
     return {**head, **wanted} if differs is None else {**head, "base": base, **differs}
 
 
 def _difference(below: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document | None:
-    """Return what `io.on_base` needs beside the base; None if that would keep something that is not wanted."""
+    """Return the keys that `io.on_base` needs in addition to the base; None if the base has keys that must be
+    absent."""
     if not below.keys() <= wanted.keys():
         return None
     out: Document = {}
@@ -83,7 +84,7 @@ def _number(value: float, kind: str, source: str) -> Document:
 
 
 class _Made:
-    """The document while it is made, table by table."""
+    """Builder of the document, table by table."""
 
     def __init__(
         self, topology: NodeTopology, base: Machine, base_arch: DeviceArch | None, below: Document, where: str
@@ -105,7 +106,7 @@ class _Made:
             self._nics = None
 
     def nodes(self) -> None:
-        """Sizes."""
+        """Set the sizes."""
         num_devices, base = len(self.topology.devices), self.base
         if num_devices < 2:
             raise InputError("got one device; a machine file describes links of two or more", where=self.where)
@@ -122,7 +123,7 @@ class _Made:
             self.document["num_nodes"] = _number(1, "inferred", f"{self.where}: no NIC to another node")
 
     def inside(self) -> None:
-        """Links, rings, or a switch."""
+        """Set the links, rings, or a switch."""
         topology = self.topology
         if topology.has_switch:
             if topology.links or len(set(topology.to_switch)) > 1:
@@ -196,12 +197,13 @@ class _Made:
         return "host"
 
     def _new_name(self, count: int) -> str:
-        """Name a class as the catalog does; the base may have one of that name for another number of such links."""
+        """Return the name of a class as in the catalog, unless the base uses it for another number of such links."""
         name = f"{self.topology.medium}{count}"
         return name if name not in self.base.link_classes else f"{self.topology.arch.name}-{name}"
 
     def _new_class(self, count: int) -> Document:
-        """Return a class of so many links, with share and start-up of the base's links nearest in bandwidth."""
+        """Return a link class of `count` links, with share and start-up of the base's link class nearest in
+        bandwidth."""
         arch = self.topology.arch
         one = arch.link_bytes_per_s
         if one is None and self._counts:
@@ -226,14 +228,14 @@ class _Made:
         return f"link class {name} of {self.base.name}"
 
     def _like(self, bytes_per_s: float) -> str:
-        """The base's link class of the nearest bandwidth: of those inside a node, where there are some."""
+        """Return the base's link class of the nearest bandwidth, among those inside a node."""
         inside = {link.link_class for link in self.base.node.links[: self.base.node.num_inside]}
         classes = {name: each for name, each in self.base.link_classes.items() if name in inside}
         apart = {name: abs(math.log(each.bytes_per_s / bytes_per_s)) for name, each in classes.items()}
         return min(apart, key=lambda name: (apart[name], name))
 
     def outside(self) -> None:
-        """NICs and chains, and the network above them."""
+        """Set the NICs and chains, and the network above them."""
         if self._nics is None:
             for table in ABOVE:
                 self.document.pop(table, None)

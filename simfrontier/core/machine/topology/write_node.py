@@ -63,7 +63,8 @@ def topology_of(machine: Machine, arch: DeviceArch) -> NodeTopology:
 
 
 def through_cpus(machine: Machine, topology: NodeTopology) -> tuple[Pair, ...]:
-    """Pairs of devices that the machine joins and the XML does not: ways through CPUs, which NCCL knows by itself."""
+    """Return the pairs of devices that the machine joins and the XML does not: paths through CPUs, which NCCL finds by
+    itself."""
     return tuple(pair for pair in _pairs(machine) if pair not in topology.links)
 
 
