@@ -31,9 +31,9 @@ PREFIXES = ("", " k", " M", " G", " T")
 
 
 def render(schedule: Schedule, block: int | None = None, outline: bool = False) -> str:
-    """The whole schedule, or only its `outline` (states and calls), or only the ops of one block.
+    """Return the text of the whole schedule, or only its `outline` (states and calls), or only the ops of one block.
 
-    Raises InputError where there is no such block.
+    Raises InputError for an unknown block.
     """
     page = _Page(schedule)
     if block is not None:
@@ -130,7 +130,8 @@ class _Page:
     # ── blocks ──
 
     def block_lines(self, number: int) -> list[str]:
-        """The ops of a block: lane, op, operands, and after a semicolon how the op is cut or what a collective does."""
+        """Return the ops of a block: lane, op, operands, and after a semicolon the cut of the op or the change by a
+        collective."""
         ops = self.blocks[number]
         heads = _table([(op.lane, _op_text(op)) for op in ops])
         width = max(map(len, heads), default=0)
@@ -157,7 +158,7 @@ class _Page:
         return f"{details}, {self._change(op)}, {self._size(op.src, op.piece)}"
 
     def _exchange(self, op: Exchange) -> str:
-        """`x; stage 0→1 in fp16, blocking, …`, and after `back` what goes in the other direction."""
+        """Return `x; stage 0→1 in fp16, blocking, …`, with the tensors in the other direction after `back`."""
         parts = []
         for prefix, src, dst in (("", op.src, op.dst), ("back ", op.back_src, op.back_dst)):
             if src:
@@ -219,7 +220,8 @@ def _cut_size(size: int, axes: list[str]) -> str:
 
 
 def _names(refs: tuple[Ref, ...]) -> str:
-    """Operands with their distance from the call: `qkv.weight[+2]`; a micro-batch other than the call's as `m-1`."""
+    """Return operands with their distance from the call: `qkv.weight[+2]`; a micro-batch other than the call's as
+    `m-1`."""
     shown = [ref.name + _distance(ref) for ref in refs[: MAX_NAMED if len(refs) > MAX_NAMED + 1 else None]]
     more = len(refs) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
@@ -232,13 +234,13 @@ def _distance(ref: Ref) -> str:
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    """Rows with aligned columns."""
+    """Return the lines of a table with aligned columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _count(number: int) -> str:
-    """A number of elements with a decimal prefix."""
+    """Return a number of elements with a decimal prefix."""
     power = 0
     while number >= 1000 ** (power + 1) and power < len(PREFIXES) - 1:
         power += 1

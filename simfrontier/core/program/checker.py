@@ -1,7 +1,7 @@
-"""The type checker of schedules: references, placements, sums, versions, order, memory.
+"""The checker of schedules: references, placements, sums, versions, order, memory.
 
-It runs on every schedule that is built and on any schedule file, and reports the op, the ranks, what was expected and
-what was found.
+It runs on every schedule that is built and on any schedule file, and reports the op, the ranks, and the expected and
+actual facts.
 """
 
 from __future__ import annotations

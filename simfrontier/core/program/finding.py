@@ -18,7 +18,7 @@ Rule = Literal["references", "placements", "facts", "sums", "versions", "order",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One fault: the rule that is broken, the op and the ranks concerned, what was expected and what was found.
+    """One fault: the broken rule, the op and the ranks concerned, and the expected and actual facts.
 
     `times` counts the ops (usually layers or micro-batches) that show the same fault; `op` is the first of them.
     """
