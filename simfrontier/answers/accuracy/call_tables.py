@@ -109,7 +109,7 @@ def faults_of(files: Sequence[Path]) -> Iterator[None]:
 
 
 def date_of(file: Path) -> str:
-    """Return the date of a file, where none is given."""
+    """Return the modification date of a file, used if no date is set."""
     return f"{date.fromtimestamp(file.stat().st_mtime).isoformat()} (date of {file.name})"
 
 
@@ -190,7 +190,7 @@ def _fit_of(known: list[tuple[Path, Calibration]]) -> FitRecord | None:
 
 
 def _rows_named(rows: Sequence[CallRow], setup: Setup) -> Sequence[CallRow]:
-    """Return the rows of the library and the machine that are named. Raises InputError where none is and there are
+    """Return the rows of the requested library and machine. Raises InputError if none is requested and there are
     several."""
     if not rows:
         return rows
@@ -201,8 +201,8 @@ def _rows_named(rows: Sequence[CallRow], setup: Setup) -> Sequence[CallRow]:
 
 
 def table_of(row: CallRow) -> CallTable:
-    """Return a table of one point; ranks of which the row does not say what they are on fill one node after another.
-    Raises InputError for a machine that is not known."""
+    """Return a table of one point; ranks whose devices the row does not state fill one node after another. Raises
+    InputError for an unknown machine."""
     if not is_machine(row.machine):
         raise InputError(f"no model of machine {row.machine!r}; {nearest(row.machine, catalog())}")
     machine = machine_named(row.machine)

@@ -101,7 +101,7 @@ def _key(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity) -> Has
 
 
 def _told(error: SimfrontierError, where: str) -> str:
-    """Return the reason without the place of the scenario's file, which differs from machine to machine."""
+    """Return the reason without the path of the scenario's file, which differs between machines."""
     return str(error).replace(f"{where}: ", "")
 
 

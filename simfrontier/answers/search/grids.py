@@ -150,7 +150,7 @@ def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher)
 
 
 def _written(scenario: Scenario, plan: str, devices: int) -> dict[str, Any]:
-    """Return the plan's table as the document has it, with what it says for that size: what a stack adds stays the
-    stack's."""
+    """Return the plan's table as the document has it, with its settings for that size; what a stack adds is left to the
+    stack."""
     sized = scenario.document.get("at", {}).get(str(devices), {}).get("plans", {}).get(plan, {})
     return {**scenario.document["plans"][plan], **sized}

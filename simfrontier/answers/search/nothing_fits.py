@@ -59,8 +59,8 @@ def refuse_empty(
 
 
 def _advice(space: Space) -> str:
-    """Return the smallest change that opens the space: one pin held to its nearest other value, fused attention, or
-    more devices."""
+    """Return the smallest change that opens the space: one pin at its nearest other value, fused attention, or more
+    devices."""
     change = "; smallest change that opens the space: "
     for name in space.pins.values:
         value = _nearest_value(space, name)
@@ -81,7 +81,7 @@ def _opens(space: Space) -> bool:
 
 
 def _nearest_value(space: Space, name: str) -> Value | None:
-    """Return the other value of a dimension nearest to those it is held to with which a plan fits."""
+    """Return the value of a dimension, nearest to the pinned ones, with which a plan fits."""
     free, held = replace(space, pins=space.pins.without(name)), space.pins.values[name]
 
     def distance(candidate: Candidate) -> float:

@@ -201,7 +201,7 @@ def _row_of(plan: TunedPlan, rank: int, tokens: float, chance: float | None) -> 
 
 
 def _filled(candidate: Candidate, known: dict[str, Cell]) -> dict[str, Cell]:
-    """Return the row of a plan: what is `known` of it, and what it is."""
+    """Return the row of a plan: its state (`known`) and its settings."""
     return {
         **dict.fromkeys(COLUMNS, ""),
         **known,

@@ -80,7 +80,7 @@ class Pins:
 
 
 def written(value: Value) -> str:
-    """Return a value as one writes it."""
+    """Return a value as a user writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -139,7 +139,7 @@ class SmallSchedules:
 
 
 def _sizes(schedule: Schedule) -> dict[str, int]:
-    """Return bytes of tensors on a rank; of those that share others' none."""
+    """Return the bytes of tensors on a rank; 0 for those that share the memory of others."""
     return {
         name: 0 if tensor.shares else tensor.local_bytes(schedule.mesh) for name, tensor in schedule.tensors.items()
     }

@@ -72,7 +72,7 @@ def sent_per_byte(op: Collective | Exchange, pricing: Pricing, role: int = 0) ->
 
 
 def _whose(op: Collective | Exchange, pricing: Pricing, role: int) -> int | None:
-    """Return the role whose groups an op is for; None for all of its pattern's."""
+    """Return the role whose groups an op concerns; None for all groups of its pattern."""
     return None if pricing.role_assignment.is_one or pricing.role_assignment.is_shared(op) else role
 
 

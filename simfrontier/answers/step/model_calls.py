@@ -104,7 +104,7 @@ def _of(walk: Walk) -> Softmaxes:
 
 
 def _of_loss(schedule: Schedule) -> frozenset[str]:
-    """Return the tensors that hold what ranks say of their part of the loss."""
+    """Return the tensors that hold the ranks' contributions to the loss."""
     made = {ref.name for op in schedule.ops if _is_of_loss(op) and op.kind != LOSS.name for ref in op.writes}
     values = {schedule.tensors[name].value for name in made}
     return frozenset(name for name, tensor in schedule.tensors.items() if tensor.value in values)

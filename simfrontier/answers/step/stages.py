@@ -141,7 +141,7 @@ def _stage(
 
 
 def _held(peak: Peak, schedule: Schedule) -> dict[str, int]:
-    """Return bytes at the peak by what they hold; what is not of a layer apart."""
+    """Return the bytes at the peak by kind of tensor; tensors that belong to no layer are kept apart."""
     out: Counter[str] = Counter()
     for holder in peak.holders:
         of_layer = schedule.tensors[holder.name].per_layer

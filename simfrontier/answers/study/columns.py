@@ -65,7 +65,7 @@ def _exposed(part: str, title: str) -> Column:
 
 
 def _counted(part: str, title: str) -> Column:
-    """Return bytes of a part of the traffic, which are counted apart."""
+    """Return the column of the bytes of a part of the traffic, which is counted separately."""
 
     def num_bytes(case: SimulatedCase) -> Cell:
         return sum(case.traffic.total(boundary, part) for boundary in BOUNDARIES)
@@ -311,7 +311,7 @@ def mean_row(rows: Sequence[tuple[int, int, Row]], shown: int) -> Row:
 
 
 def _mean(column: Column, rows: Sequence[tuple[int, Row]], num_steps: int) -> float:
-    """Return the mean of a column over steps; of a rate all work over all time."""
+    """Return the mean of a column over steps; for a rate, total work over total time."""
     if column.mean == "per step":
         return sum(count * float(row[column.name]) for count, row in rows) / num_steps
     step = "step_time_nominal_s" if column.name.endswith("_nominal") else "step_time_s"  # of which it is a rate

@@ -92,7 +92,7 @@ class SweepStudy:
         return replace(self, axes=(Axis(keys=self.keys, rows=rows),), count=len(self.sources) * len(rows))
 
     def with_samples(self, count: int) -> SweepStudy:
-        """Return the study sampled so often, where it says how it is sampled."""
+        """Return the study with `count` samples; the study must be a sampled one."""
         assert self.file.sampling is not None, "a study that is sampled"
         file = self.file.model_copy(update={"sampling": self.file.sampling.model_copy(update={"count": count})})
         axes = axes_of(file.axes, file.sampling)
@@ -270,5 +270,5 @@ def _source(file: StudyFile, path: str, settings: Settings) -> Source:
 
 
 def _of_plans(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document of which some plans were chosen, without the tables that may compare them with others."""
+    """Return a document with only the selected plans, without the tables that may compare them with others."""
     return {name: table for name, table in document.items() if name not in ("published", "sensitivity")}

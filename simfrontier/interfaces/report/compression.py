@@ -123,7 +123,7 @@ def _type(view: StudyView, options: MegatronOptions) -> str:
 
 
 def _baseline(view: StudyView, options: MegatronOptions, plans: Mapping[str, MegatronOptions]) -> str | None:
-    """Return the plan with the same messages uncompressed: the one that is the same in all else too, if there is
+    """Return the plan with the same messages uncompressed; preferably the one that is the same in all else, if there is
     one."""
     plain = {
         plan: other

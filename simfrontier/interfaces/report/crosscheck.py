@@ -106,7 +106,8 @@ def steps_figure(steps: Sequence[PlanStepTimes]) -> theme.Figure:
 
 
 def scatter_figure(check: CrossCheck, marks: Mapping[str, theme.PlanMark]) -> theme.Figure:
-    """Real against simulated time of every collective, medians over ranks; the line of equality, and the tolerance."""
+    """Plot the real against the simulated time of every collective, medians over ranks, with the line of equality and
+    the tolerance."""
     traces: list[dict[str, Any]] = []
     everything: list[float] = []
     kinds: dict[str, None] = {}
@@ -166,7 +167,7 @@ def _entry(name: str, colour: str, symbol: str, group: str = "") -> dict[str, An
 
 
 def timelines_figure(comparison: Comparison, rank: int) -> theme.Figure:
-    """Return one rank's step, simulated above, real below, lanes as rows, on one axis of time."""
+    """Plot one rank's step, simulated above, real below, lanes as rows, on one axis of time."""
     pairs = comparison.by_rank[rank]
     sim, real = [pair.sim for pair in pairs], [pair.real for pair in pairs]
     longest = max(span.end_s for span in (*sim, *real))
@@ -210,7 +211,7 @@ def crosscheck_page(check: CrossCheck) -> str:
 
 
 def _timelines(comparison: Comparison, max_bars: int) -> dict[str, theme.Figure]:
-    """Return timelines by rank, the slowest first; as many ranks as there is room for, at least one."""
+    """Plot timelines by rank, the slowest first; as many ranks as there is room for, at least one."""
     slowest = comparison.slowest_rank
     ranks = [slowest, *(rank for rank in comparison.by_rank if rank != slowest)] if comparison.by_rank else []
     figures: dict[str, theme.Figure] = {}

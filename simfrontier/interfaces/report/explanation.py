@@ -173,7 +173,7 @@ def _colours(parts: Sequence[tuple[str, PathLevel]]) -> list[str]:
 
 
 def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[Key | None, str]) -> Figure:
-    """Return a bar per plan, stacked by part, aligned at the start."""
+    """Plot a bar per plan, stacked by part, aligned at the start."""
     seconds = {name: Counter[Key | None]() for name in times}
     for name, time in times.items():
         for part in time.parts:
@@ -193,7 +193,7 @@ def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[Key | None, st
 
 
 def strip_figure(path: CriticalPath) -> Figure:
-    """Return the parts of the critical path along the step's time: each bin's share of every part."""
+    """Plot the parts of the critical path along the step's time: each bin's share of every part."""
     largest: list[PathKey] = [(part.kind, part.axes, part.level) for part in path.parts()][:MOST_PARTS]
     shades = _colours([(kind, level) for kind, _, level in largest])
     edges = np.linspace(0.0, path.step_s, NUM_BINS + 1)
@@ -221,7 +221,7 @@ def _in_bins(path: CriticalPath, key: PathKey | None, largest: Sequence[PathKey]
 
 
 def changes_figure(explanation: Explanation) -> Figure:
-    """Return a bar per change, the seconds that it saves; hollow where it does not fit into memory."""
+    """Plot a bar per change, the seconds that it saves; hollow if it does not fit into memory."""
     traces = []
     for kind, (name, colour) in _CHANGES.items():
         if changes := [change for change in explanation.changes if change.kind == kind]:
@@ -235,7 +235,7 @@ def changes_figure(explanation: Explanation) -> Figure:
 
 
 def waits_figure(waits: Waits) -> Figure:
-    """Return a matrix of the pairs that waited longest: who waited down, for whom across, coloured by each rank's
+    """Plot a matrix of the pairs that waited longest: waiting ranks down, late ranks across, coloured by each rank's
     seconds."""
     waiting = list(dict.fromkeys(pair.waiting for pair in waits.pairs))
     late = list(dict.fromkeys(pair.late for pair in waits.pairs))
@@ -268,7 +268,7 @@ def _waited(pair: ShownWait) -> str:
 
 
 def waterfall_figure(explanation: Explanation, other: PlanComparison) -> Figure:
-    """From the other plan's step to the explained one's, one difference after the other."""
+    """Plot the way from the other plan's step to the explained one's, one difference after the other."""
     falls = [each for each in shown_differences(other.differences) if not each.is_equal]
     names = [f"a step of {other.plan}", *(each.words for each in falls), f"a step of {explanation.plan}"]
     ends = [quantity(step_s, "s") for step_s in (other.step_s, explanation.step_s)]

@@ -24,7 +24,7 @@ NAMES: Final[Mapping[str, tuple[str, str]]] = {  # of shares: words, colours
 
 
 def tokens_figure(found: Goodput, marks: Mapping[str, theme.PlanMark], device: str) -> theme.Figure:
-    """Return tokens a day against devices, a line per plan, with the best size marked; dotted without any
+    """Plot tokens per day against devices, a line per plan, with the best size marked; dotted: without any
     interruption."""
     traces = []
     for plan in dict.fromkeys(each.plan for each in found.yields):
@@ -46,7 +46,7 @@ def tokens_figure(found: Goodput, marks: Mapping[str, theme.PlanMark], device: s
 
 
 def shares_figure(found: Goodput) -> theme.Figure:
-    """Return a bar per plan and size: where all time goes, in per cent."""
+    """Plot a bar per plan and size: the shares of all time, in per cent."""
     labels = [f"{each.plan} on {each.step.devices:,}" for each in found.yields]
     shares = {each.name: [getattr(one.shares, each.name) for one in found.yields] for each in fields(Shares)}
     traces = [theme.bars(NAMES[name][0], labels, values, NAMES[name][1], "%") for name, values in shares.items()]

@@ -159,8 +159,8 @@ def _look(load: LinkLoad, full: float) -> dict[str, str]:
 
 
 def _label(both: list[LinkLoad], start: Point, end: Point) -> dict[str, Any]:
-    """Return the busier direction's utilisation; off the middle where lines cross: on diagonals, and on long routes to
-    a NIC."""
+    """Return the label with the busier direction's utilisation; off the middle where lines cross: on diagonals, and on
+    long routes to a NIC."""
     to_nic = both[0].link_class == "pcie" and math.dist(start, end) > 100
     diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 250
     share = 0.3 if diagonal or to_nic else 0.5
@@ -181,8 +181,8 @@ def drawn_use(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, list[
 
 
 def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]], full: float) -> Figure:
-    """Return the share of its capacity that each class of links uses, a row with its own scale each. `node`: by link
-    (`drawn_use`), for the drawing, whose scale of colours ends at `full` where it shows a part of the step."""
+    """Plot the share of its capacity that each class of links uses, a row with its own scale each. `node`: by link
+    (`drawn_use`), for the drawing, whose colour scale ends at `full` when it shows a part of the step."""
     step_s = len(use.times_s) * use.part_s
     classes = by_class(use, machine)
     height = max(1, len(classes.num_bytes)) * (_ROW + _TITLE)

@@ -41,7 +41,7 @@ SERIES_TICKS = 8
 
 
 def agreement_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
-    """Measured against predicted times of rows that have both, on two logarithmic axes of seconds."""
+    """Plot measured against predicted times of rows that have both, on two logarithmic axes of seconds."""
     known = [row for row in rows if row.measured and row.prediction]
     seconds = [s for row in known for s in (row.measured, row.prediction and row.prediction.value) if s]
     ends = min(seconds) / 1.5, max(seconds) * 1.5
@@ -52,7 +52,7 @@ def agreement_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
 
 
 def errors_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
-    """Return a histogram of the errors of rows, stacked by whether the fits had seen them."""
+    """Plot a histogram of the errors of rows, stacked by whether the fits had seen them."""
     traces = []
     for use, mark in USE_MARKS.items():
         errors = [clipped(row.error, FARTHEST) for row in rows if row.use == use and row.error is not None]
@@ -66,7 +66,7 @@ def errors_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
 
 
 def residual_figure(rows: Sequence[accuracy.Residual[CallRow]]) -> theme.Figure:
-    """Return the error of every point over its bytes, on a logarithmic axis."""
+    """Plot the error of every point over its bytes, on a logarithmic axis."""
     known = [row for row in rows if row.error is not None]
     sizes = [row.row.num_bytes for row in known]
     words = [f"{text(row_name(row.row))}: {signed(row.error)}" for row in known]
@@ -92,7 +92,7 @@ def _points_by_use(
 
 
 def runs_figure(rows: Sequence[accuracy.PredictedRun]) -> theme.Figure:
-    """Measured against predicted seconds of a step, each run with its 90 % interval, on two logarithmic axes."""
+    """Plot measured against predicted seconds of a step, each run with its 90 % interval, on two logarithmic axes."""
     seconds = [s for row in rows for s in (row.step_s, row.step.measured_s)]
     ends = min(seconds) / 1.4, max(seconds) * 1.4
     traces = _level_lines(ends)

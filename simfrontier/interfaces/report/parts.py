@@ -47,7 +47,7 @@ PARTS: dict[str, StepPart] = {  # by the fields of `answers.step.Exposure`
 
 
 def step_bars(rows: Sequence[Row]) -> theme.Figure:
-    """Return stacked horizontal bars of rows of one size, the first on top, with a mark at the lower bound."""
+    """Plot stacked horizontal bars of rows of one size, the first on top, with a mark at the lower bound."""
     labels = theme.plan_labels(rows)
     traces = [
         theme.bars(part.name, labels, [row[part.column] for row in rows], part.colour, "s") for part in PARTS.values()
@@ -74,7 +74,7 @@ TRAFFIC_PARTS = {  # of columns bytes_PART, in the order of the stack: name and 
 
 
 def traffic_bars(rows: Sequence[Row], device: str) -> theme.Figure:
-    """Return stacked horizontal bars of bytes per device, in the levels' colours, of rows of one size."""
+    """Plot stacked horizontal bars of bytes per device, in the levels' colours, of rows of one size."""
     labels = theme.plan_labels(rows)
     traces = [
         theme.bars(name, labels, [row[f"bytes_{part}"] / row["devices"] for row in rows], colour, "B")
@@ -97,7 +97,7 @@ def drawn_memory(held: MemoryTimeline) -> tuple[Floats, Mapping[str, Floats]]:
 
 
 def areas(held: MemoryTimeline, capacity_bytes: float) -> theme.Figure:
-    """Return stacked areas, the lasting kinds at the bottom; numbers travel as packed 32-bit floats."""
+    """Plot stacked areas, the lasting kinds at the bottom; numbers are stored as packed 32-bit floats."""
     last = float(held.times[-1])
     drawn_s, by_kind = drawn_memory(held)
     times = theme.packed(drawn_s)

@@ -41,7 +41,7 @@ class _Banded:
 
 
 def rates(view: StudyView, published: Sequence[PublishedPoint] = ()) -> theme.Figure:
-    """Return rates against devices, one line per plan through the medians of its samples within their 90 % interval,
+    """Plot rates against devices, one line per plan through the medians of its samples within their 90 % interval,
     with a faint mark at the nominal value; `published` figures are stars, with their values in the legend."""
     unit = view.rate_unit.partition(" ")[0]
     shown = _Banded(median=RATE, low=f"{RATE}_p05", high=f"{RATE}_p95", nominal=f"{RATE}_nominal", unit=unit)
@@ -49,14 +49,14 @@ def rates(view: StudyView, published: Sequence[PublishedPoint] = ()) -> theme.Fi
 
 
 def step_times(view: StudyView) -> theme.Figure:
-    """Return a chart of the seconds of a step against devices, as `rates`."""
+    """Plot the seconds of a step against devices, as `rates`."""
     names = {end: f"step_time_{column}_s" for end, column in (("low", "p05"), ("high", "p95"), ("nominal", "nominal"))}
     lines = _lines(view, "step_time_s", "step time (s)", "%{y:.4~g} s")
     return _banded(view, _Banded(median="step_time_s", unit="s", **names), lines)
 
 
 def efficiencies(view: StudyView) -> theme.Figure:
-    """Scaling efficiency in per cent against devices, one line per plan."""
+    """Plot the scaling efficiency in per cent against devices, one line per plan."""
     return _lines(view, _EFFICIENCY, "scaling efficiency (%)", "%{y:.1f} %", 100.0)
 
 
@@ -98,8 +98,8 @@ def _lines(view: StudyView, column: str, title: str, hover: str, scale: float = 
 def _banded(
     view: StudyView, shown: _Banded, lines: theme.Figure, published: Sequence[PublishedPoint] = ()
 ) -> theme.Figure:
-    """Return the lines with what belongs to each, which goes away with it: the band of its samples, a faint mark at the
-    nominal value, and what was published of it."""
+    """Plot the lines, each with what is hidden together with it: the band of its samples, a faint mark at the nominal
+    value, and its published values."""
     behind, before = [], []
     for plan, rows in view.rows.items():
         known, mark = [row for row in rows if row[shown.low]], view.marks[plan]

@@ -89,8 +89,7 @@ def _published(view: StudyView, result: Sensitivity) -> dict[str, float]:
 
 
 def dots(found: Mapping[str, Any], at_size: Mapping[str, Any], marks: Mapping[str, PlanMark], unit: str) -> Figure:
-    """Return a row per variation, a dot per plan, a dotted line at the plan's default, a star at its published
-    value."""
+    """Plot a row per variation: a dot per plan, a dotted line at the plan's default, a star at its published value."""
     published, first, is_one = at_size["published"], found["plans"][0], len(found["plans"]) == 1
     default = at_size["default"]["compared"]
     varied = sorted(at_size["varied"], key=lambda one: -_moved(found["compared"], default, one["compared"]))

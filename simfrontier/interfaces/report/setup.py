@@ -38,7 +38,7 @@ def assumptions_of(view: StudyView) -> dict[str, Any]:
 
 
 def numbers_of(scenario: Scenario) -> list[tuple[str, Provenance]]:
-    """Return every number of a scenario's machine and library behind the part that it is of, the least certain
+    """Return every number of a scenario's machine and library, each with the part that it belongs to, the least certain
     first."""
     parts = {"machine": scenario.machine.provenance(), "library": scenario.library.provenance()}
     known = [(part, number) for part, numbers in parts.items() for number in numbers]

@@ -139,7 +139,7 @@ def _range(kinds: Sequence[SlowedKind]) -> str:
 
 
 def case_bars(found: Mapping[str, Any], marks: Mapping[str, PlanMark]) -> Figure:
-    """Return a row per case, a bar per plan: by how much of a healthy step a step is longer."""
+    """Plot a row per case, a bar per plan: the extra time of the step relative to the healthy step."""
     cases, plans = found["cases"], found["plans"]
     traces = []
     for plan in plans:

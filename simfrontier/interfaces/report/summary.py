@@ -132,7 +132,7 @@ def scaling_drawing(rows: Rows, marks: Mapping[str, PlanMark], device: str, unit
 
 
 def _apart(heights: Mapping[str, float]) -> dict[str, float]:
-    """Return heights of labels near those wanted, none over another."""
+    """Return heights of labels close to the desired ones, so that no label covers another."""
     out: dict[str, float] = {}
     last = -_LABEL_HEIGHT
     for plan in sorted(heights, key=lambda plan: heights[plan]):

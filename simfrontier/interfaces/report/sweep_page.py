@@ -58,7 +58,7 @@ class _Coordinate:
 
 
 def parallel_coordinates(found: sweep.SweepFindings, rows: pd.DataFrame, marks: Marks) -> dict[str, theme.Figure]:
-    """Return parallel coordinates of the axes that vary and the results, a line for each row: coloured by rate, and by
+    """Plot parallel coordinates of the axes that vary and the results, a line for each row: coloured by rate, and by
     plan where there are several. Columns in which a row has no value are left out."""
     if rows.empty:
         return {}
@@ -100,8 +100,8 @@ def _coordinate(found: sweep.SweepFindings, column: pd.Series) -> _Coordinate:
 
 
 def heat_maps(found: sweep.SweepFindings) -> dict[str, theme.Figure]:
-    """Return heat maps of the best rate over two axes by scenario and size: the first two of which every pair of values
-    was run; none where there are no such axes."""
+    """Plot heat maps of the best rate over two axes by scenario and size: the first two axes of which every pair of
+    values was run; none if there are no such axes."""
     pairs = (pair for pair in combinations(found.varied, 2) if _is_full(found.rows, *pair))
     pair = next(pairs, None)
     if pair is None:
@@ -151,7 +151,7 @@ def _words_of_cell(row: sweep.Row | None, across: sweep.SweptAxis, up: sweep.Swe
 
 
 def front_charts(found: sweep.SweepFindings, rows: pd.DataFrame, marks: Marks) -> dict[str, theme.Figure]:
-    """Return scatter plots of memory and rate by scenario and size, with the Pareto front."""
+    """Plot memory and rate by scenario and size, with the Pareto front."""
     known = rows.dropna(subset=[sweep.MEMORY])
     return {
         found.size_name(size): _front_chart(found, own, found.fronts[size], marks)
@@ -205,7 +205,7 @@ def _lines(text: str, width: int) -> str:
 
 
 def shares_figure(found: Indices, names: Mapping[str, str]) -> theme.Figure:
-    """Return two bars for each unknown, in per cent of the variance, with the 90 % intervals of both."""
+    """Plot two bars for each unknown, in per cent of the variance, with the 90 % intervals of both."""
     labels = [names[each.key] for each in found.unknowns]
     firsts = [(*each.first_interval, each.first) for each in found.unknowns]
     totals = [(*each.total_interval, each.total) for each in found.unknowns]
@@ -226,7 +226,7 @@ def shares_figure(found: Indices, names: Mapping[str, str]) -> theme.Figure:
 
 
 def search_figure(goal: sweep.SweptGoal, answer: GoalAnswer) -> theme.Figure:
-    """Return values of points in the order in which they were asked for, and the best so far as steps."""
+    """Plot the values of points in the order in which they were tried, and the best so far as steps."""
     known = [(point, value) for point, value in enumerate(answer.values) if value is not None]
     every = -(-len(known) // sweep.SWEEP_DRAWN) if known else 1
     shown = [(point, value) for point, value in known if point % every == 0 or point == answer.best_point]
@@ -264,7 +264,7 @@ def _best_so_far(steps: Sequence[tuple[int, float]]) -> theme.PlotTrace:
 
 
 def samples_figure(goal: sweep.SweptGoal, answer: GoalAnswer) -> theme.Figure:
-    """Return a histogram of the samples, with their mean and the standard deviation about it."""
+    """Plot a histogram of the samples, with their mean and the standard deviation about it."""
     drawn: theme.PlotTrace = {
         "type": "histogram",
         "name": "samples",

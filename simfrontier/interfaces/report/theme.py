@@ -78,7 +78,7 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 
 
 def plan_labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the plans of rows of results as labels of bars; of one that does not fit with a word on that."""
+    """Return the plans of rows of results as labels of bars; a plan that does not fit is marked as such."""
     return [row["plan"] if row["fits"] else f"{row['plan']}<br>(does not fit)" for row in rows]
 
 
@@ -137,7 +137,7 @@ def points(
 
 
 def line(name: str, x: Sequence[float], y: Sequence[float], dash: str = "solid", **more: Any) -> PlotTrace:
-    """Return a grey line to compare with, without a text at the pointer; in the legend where it has a name."""
+    """Return a grey reference line, without hover text; in the legend if it has a name."""
     look = {"color": LINE, "width": 1.4, "dash": dash}
     return scatter(name, x, y, "lines", showlegend=bool(name), line=look, hoverinfo="skip") | more
 
@@ -173,7 +173,7 @@ def unit_ticks(unit: str) -> dict[str, Any]:
 
 
 def nice_ticks(highest: float) -> list[float]:
-    """Return four to eight round ticks of an axis from 0 to the first that is no lower."""
+    """Return four to eight round ticks of an axis from 0 to the first tick that is at least `highest`."""
     power = 10.0 ** floor(log10(highest))
     step = next(step * power for step in (0.2, 0.5, 1.0, 2.0) if highest / (step * power) <= 7.0)
     return [step * number for number in range(ceil(highest / step) + 1)]

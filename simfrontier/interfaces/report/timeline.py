@@ -70,7 +70,7 @@ class DrawnBar:
 
 
 def bars(file: TraceFile) -> theme.Figure:
-    """Return the first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait.
+    """Plot the first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait.
     Of more than MOST, those that are too short to be seen are joined. A line across all lanes for each mark."""
     ops = file.first.spans[0]
     longest = max((span.end_s for span in ops), default=0.0)
@@ -195,7 +195,7 @@ def describe(span: Span, start_s: float, end_s: float) -> str:
 
 
 def lanes(stages: Stages) -> theme.Figure:
-    """Return a row per stage, one trace per colour; behind them the pipeline's time, grey where nothing covers it."""
+    """Plot a row per stage, one trace per colour; behind them the pipeline's time, grey where nothing covers it."""
     rows = [stage.stage for stage in stages.stages]
     whole = _trace(IDLE_NAME, theme.IDLE, _BAR, rows, [0.0] * len(rows), [stages.pipeline_s] * len(rows))
     traces = [whole | {"hoverinfo": "skip"}, *_stage_bars(stages)]
@@ -248,7 +248,8 @@ def _stage_words(stage: int, span: StageSpan) -> str:
 
 
 def memory_bars(stages: Stages, capacity_bytes: float) -> theme.Figure:
-    """Return a bar per stage, stacked by kind; what is not of a layer on top, below the line of the capacity."""
+    """Plot a bar per stage, stacked by kind; memory that belongs to no layer is on top, below the line of the
+    capacity."""
     most = max(stage.peak_bytes for stage in stages.stages)
     labels = [f"{stage.stage}" for stage in stages.stages]
     colours = {**theme.MEMORY_COLOURS, OUTSIDE: _OUTSIDE_COLOUR}

@@ -34,7 +34,7 @@ Place = tuple[float, float]  # seconds, and bytes on the fullest device
 
 
 def front_figure(found: TuningFindings) -> theme.Figure:
-    """Return every plan that fits by its step and its memory, the Pareto front, the scenario's own plans and the
+    """Plot every plan that fits by its step and its memory, with the Pareto front, the scenario's own plans and the
     capacity."""
     outcome = found.outcome
     own = [(each, each.simulated) for each in outcome.own if each.simulated is not None]
@@ -125,7 +125,7 @@ def _capacity(capacity_bytes: float, is_far: bool) -> dict[str, Any]:
 
 
 def order(found: TuningFindings) -> theme.Figure:
-    """Return the simulated plans, the fastest on top: the nominal step, and median and 90 % interval of the samples."""
+    """Plot the simulated plans, the fastest on top: the nominal step, and median and 90 % interval of the samples."""
     plans, labels = found.outcome.simulated, _labels(found.outcome.simulated)
     named = {plan.candidate: label for plan, label in zip(plans, labels, strict=True)}
     bands = [(named[plan.candidate], band) for plan, band in _bands(plans)]
@@ -166,7 +166,7 @@ def _medians(bands: Sequence[tuple[str, Band]]) -> theme.PlotTrace:
 
 
 def against_estimates(found: TuningFindings) -> theme.Figure:
-    """Nominal simulated steps against estimated ones, with the diagonal."""
+    """Plot nominal simulated steps against estimated ones, with the diagonal."""
     all_plans = found.outcome.simulated
     values = [value for plan in all_plans for value in (plan.nominal_s, plan.estimate.step_s)]
     margin = 0.06 * ((max(values) - min(values)) or max(values))
@@ -186,7 +186,7 @@ def against_estimates(found: TuningFindings) -> theme.Figure:
 
 
 def parts(found: TuningFindings) -> theme.Figure:
-    """Return stacked bars of the parts of each simulated plan's step, the fastest on top."""
+    """Plot stacked bars of the parts of each simulated plan's step, the fastest on top."""
     named = zip(_labels(found.outcome.simulated), found.outcome.simulated, strict=True)
     return step_bars(
         [

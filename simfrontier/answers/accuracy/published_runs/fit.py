@@ -78,8 +78,8 @@ class ParametersFile(Strict):
 
 
 def mean_step_error() -> float:
-    """Return the mean error of a step of a run that the fit has not seen, relative: of normal errors sqrt(2 / pi) times
-    their standard deviation."""
+    """Return the mean relative error of the step of a run that the fit has not seen: sqrt(2 / pi) times the standard
+    deviation, for normal errors."""
     return load_parameters().spread * math.sqrt(2.0 / math.pi)
 
 

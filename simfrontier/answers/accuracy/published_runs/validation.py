@@ -119,7 +119,7 @@ class RunsValidation:
         return {why: [row.row.number for row in rows] for why, rows in unpredicted.items()}
 
     def worst(self, count: int = 10) -> tuple[PredictedRun, ...]:
-        """Return the runs that lie farthest off, by the logarithm."""
+        """Return the runs with the largest errors, by the logarithm."""
 
         def far(row: PredictedRun) -> float:
             return abs(math.log(row.prediction.value / row.measured))
@@ -188,7 +188,7 @@ def _peak(step: TimedStep) -> float:
 
 
 def _size_words(devices: int) -> str:
-    """Return the group of runs by size that a number of devices is of."""
+    """Return the size group of runs that a number of devices belongs to."""
     least = 1
     for most in SIZES:
         if devices <= most:
