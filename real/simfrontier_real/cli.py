@@ -21,15 +21,14 @@ from simfrontier_real.options import (
     Schedules,
     TimeoutOption,
     Unchecked,
-    device_kind,
     launch_ranks,
     parse_sizes,
     refuse_checkpoints,
     refuse_number,
     refuse_places,
     refuse_waits,
-    refuse_without_torch,
 )
+from simfrontier_real.ranks.device import device_kind, refuse_without_torch
 
 SIZES = "4KiB,64KiB,512KiB,1MiB,2MiB,4MiB,8MiB,16MiB"
 

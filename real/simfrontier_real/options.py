@@ -1,4 +1,4 @@
-"""Options of the command line and the validation of their values: sizes, numbers, devices, places to write."""
+"""Options of the command line and the validation of their values: sizes, numbers, places to write."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import os
 import re
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -59,7 +58,6 @@ def launch_ranks(ranks: int | None, schedules: Sequence[Path] = ()) -> None:
 
 
 RANKS_STARTED: Final = Limit(most=1024, what="ranks on this machine")  # each takes 100 MB and seconds to start
-NO_GPU = "this machine has no GPU that torch can use"
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1000, "MB": 10**6, "GB": 10**9}
 
 
@@ -76,34 +74,6 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     if not out:
         raise InputError("got nothing; allowed: sizes separated by commas, e.g. 4KiB,1MiB", where="--sizes")
     return tuple(sorted(out))
-
-
-def device_kind(backend: str, kind: str | None) -> str:
-    """Return the kind of device that tensors are on, cpu or cuda; `kind` is the value of --device. Raises InputError
-    for one that the backend cannot use, and for cuda without a GPU."""
-    if backend == "nccl" and kind == "cpu":
-        raise InputError("got 'cpu' beside --backend nccl, which needs a GPU; allowed: cuda", where="--device")
-    if kind != "cuda" and backend != "nccl":
-        return "cpu"
-    if not has_gpu():
-        where, other = ("--device cuda", "cpu") if kind == "cuda" else ("--backend nccl", "gloo")
-        raise InputError(f"{NO_GPU}; allowed: {other}", where=where)
-    return "cuda"
-
-
-def has_gpu() -> bool:
-    """Return whether torch is installed and has a GPU (NVIDIA's, or AMD's, which torch calls cuda as well)."""
-    if find_spec("torch") is None:
-        return False
-    import torch
-
-    return bool(torch.cuda.is_available())
-
-
-def refuse_without_torch() -> None:
-    """Raise InputError where torch is not installed."""
-    if find_spec("torch") is None:
-        raise InputError("torch is not installed, which running for real needs; make setup-real installs it")
 
 
 def refuse_waits(compute: str, waits: Path | None) -> None:

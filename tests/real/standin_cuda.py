@@ -13,12 +13,11 @@ from typing import Any
 
 import torch
 
-from simfrontier_real import options
 from simfrontier_real.cli import main
 from simfrontier_real.measure import measure
 from simfrontier_real.ops import lanes
 from simfrontier_real.ops.arrays import Backend, torch_backend
-from simfrontier_real.ranks import session
+from simfrontier_real.ranks import device, session
 from simfrontier_real.ranks.processes import TorchTransport
 from simfrontier_real.ranks.world import World
 
@@ -110,7 +109,7 @@ def set_up() -> None:
     session.StreamThreadLanes = OrderedStreams  # type: ignore[misc]
     session.torch_backend, session.TorchTransport = plain_backend, staged  # type: ignore[assignment,misc]
     measure.ON_DEVICE = measure.ON_HOST  # products that a host can make
-    assert options.has_gpu()
+    assert device.has_gpu()
 
 
 if __name__ == "__main__":

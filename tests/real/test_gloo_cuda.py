@@ -12,7 +12,7 @@ import torch
 from simfrontier.core.collectives import save_lowered
 from simfrontier.core.program import load, save
 from simfrontier.core.trace import read_perfetto
-from simfrontier_real.options import device_kind
+from simfrontier_real.ranks.device import device_kind
 from tests.real.grids import axonn, megatron
 from tests.real.lowerings import lowered_of
 from tests.real.ranks import Ended, run_ranks

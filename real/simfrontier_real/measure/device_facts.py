@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 import simfrontier
-from simfrontier_real.options import NO_GPU, has_gpu
+from simfrontier_real.ranks.device import NO_GPU, has_gpu
 
 TOOL_S: Final = 15.0  # for a driver's own tool to answer
 # Packages that runs need, by the names that they are imported by.

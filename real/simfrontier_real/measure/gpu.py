@@ -20,7 +20,8 @@ from typing import Final, Literal
 import simfrontier
 from simfrontier.base.errors import InputError, SimfrontierError
 from simfrontier.base.wholefile import write_whole
-from simfrontier_real.options import NO_GPU, has_gpu, refuse_places
+from simfrontier_real.options import refuse_places
+from simfrontier_real.ranks.device import NO_GPU, has_gpu
 from simfrontier_real.ranks.launch import StoppedError, signals
 
 Verdict = Literal["passed", "failed", "too long", "not run"]

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from simfrontier.base.errors import InputError
-from simfrontier_real.options import refuse_without_torch
+from simfrontier_real.ranks.device import refuse_without_torch
 from simfrontier_real.ranks.world import step_key
 
 POLL_S = 0.05

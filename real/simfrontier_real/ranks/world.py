@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from simfrontier.base.errors import InputError, SimfrontierError
-from simfrontier_real.options import device_kind
+from simfrontier_real.ranks.device import device_kind
 
 _devices: dict[str, Any] = {}  # by the network interface that gloo uses
 _NUM_THREADS = 2  # of a group, as torch has it
