@@ -34,8 +34,8 @@ RESIDUAL = "residual.model_sd"  # set by a fit too, without an interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredPoint:
-    """Median time of one call with a message of `bytes` (all-gather: what a rank ends with; others: what it begins
-    with); `spread` is the inter-quartile range over the median, None where it is not known."""
+    """Median time of one call with a message of `bytes` (all-gather: output of a rank; others: input of a rank);
+    `spread` is the inter-quartile range over the median, None if unknown."""
 
     bytes: Annotated[int, Ge(1), Le(SIZE.most)]
     seconds: Annotated[Positive, Le(LARGEST_S)]
@@ -99,8 +99,8 @@ class CallTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorSummary:
-    """How far predicted times lie from `points` measured ones: | predicted / measured − 1 |, on average, its 90th
-    percentile, and the largest; `residual_sd` is the standard deviation of log(predicted / measured)."""
+    """Errors | predicted / measured − 1 | of predicted times at `points` measured points: their mean, 90th percentile
+    and maximum; `residual_sd` is the standard deviation of log(predicted / measured)."""
 
     points: Annotated[int, Ge(1)]
     mean_abs_error: NotNegative
@@ -111,9 +111,9 @@ class ErrorSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutDevices:
-    """The points on one number of a machine's devices, predicted by a fit that had seen none of them.
+    """Errors at the points on one number of a machine's devices, predicted by a fit without them.
 
-    `kept`: parameters that the other points do not show, so that they kept their values in the library's file.
+    `kept`: parameters that the other points do not determine, so that they kept their values in the library's file.
     """
 
     machine: Text
@@ -124,11 +124,11 @@ class LeftOutDevices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRecord:
-    """Of which library on which machines, with how many free parameters, and how well it holds.
+    """Record of a fit: the library, the machines, the number of free parameters, and the errors.
 
-    `left_out`: every point by a fit that had not seen its number of devices, None where there is only one such number;
-    `places` are the same by number of devices. `unseen`: free parameters that no point shows; they are not in the
-    calibration.
+    `left_out`: errors of every point predicted by a fit without its number of devices, None if there is only one such
+    number; `places`: the same by number of devices. `unseen`: free parameters that no point determines; they are not in
+    the calibration.
     """
 
     library: Text
@@ -148,10 +148,10 @@ class FitRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What was measured: dotted keys of numbers of the machine's and of the library's file, and tables of calls.
+    """Measured numbers, by dotted key in the machine's and in the library's file, and measured tables of calls.
 
-    Of a fit: `intervals` that hold its numbers with 90 % confidence, and how well it holds; `harness`: what measuring
-    programs added to the times (NAME.NUMBER), which belongs to no simulation.
+    For a fit also the 90 % `intervals` of its numbers and its record (`fit`); `harness`: times that measuring programs
+    added (NAME.NUMBER), which no simulation uses.
     """
 
     title: Text

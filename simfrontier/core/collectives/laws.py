@@ -70,11 +70,11 @@ class HopTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingTimes(HopTimes):
-    """Rings: `forwarded_share` of a block has to come before the next edge starts.
+    """Parameters of rings: `forwarded_share` of a block has to arrive before the next edge starts.
 
-    `sharpness`: channels, links and nodes are not alike, so the longer of two times passes gradually from one to the
-    other: (x^p + y^p)^(1/p). Infinite: the maximum. `slices`: parts that a channel cuts a block into, each of
-    `least_elements` at least.
+    `sharpness`: channels, links and nodes are not alike, so the longer of two times is a smooth maximum: (x^p +
+    y^p)^(1/p). Infinite: the maximum. `slices`: parts into which a channel cuts a block, each of at least
+    `least_elements`.
     """
 
     forwarded_share: Annotated[Part, SOURCED]
@@ -91,11 +91,12 @@ class RingTimes(HopTimes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeTimes(HopTimes):
-    """Trees, at `bandwidth_ratio` of a ring's rate.
+    """Parameters of trees, which run at `bandwidth_ratio` of a ring's rate.
 
-    `slices`: parts of 1 MiB that a channel carries, that follow one another; over several nodes a part has
-    `least_slice_bytes` at least. `chunk_bytes`: of a channel, that a hop between nodes waits for. `fill_share`: what a
-    part costs on a hop inside a node, of its time at the tree's rate, before the next hop has it; over several nodes.
+    `slices`: successive parts into which a channel cuts 1 MiB; over several nodes a part has at least
+    `least_slice_bytes`. `chunk_bytes`: bytes of a channel that a hop between nodes waits for. `fill_share`: over
+    several nodes, the time of a part on a hop inside a node before the next hop has it, as a share of its time at the
+    tree's rate.
     """
 
     bandwidth_ratio: Annotated[Share, SOURCED]
@@ -109,8 +110,8 @@ class TreeTimes(HopTimes):
 class LowLatency(HopTimes):
     """The LL protocol: every 8 bytes carry a flag, so blocks flow at `rate_share` of a ring's rate.
 
-    It takes a channel for every `bytes_per_channel` of a block, at most `num_channels`, and each channel's message
-    costs a hop between nodes `channel_s` more, since one thread of the host hands all of them to the network.
+    It uses one channel for every `bytes_per_channel` of a block, at most `num_channels`, and each channel's message
+    adds `channel_s` to a hop between nodes, since one thread of the host hands all of them to the network.
     """
 
     rate_share: Annotated[Share, SOURCED]

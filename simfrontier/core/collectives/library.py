@@ -40,7 +40,7 @@ CapName = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlgorithmsTable:
-    """What a library may carry each kind of call by; of several the one that is fastest alone is taken."""
+    """Algorithms that a library may use for each kind of call; of several the one that is fastest alone is used."""
 
     kind: Kind
     source: Text
@@ -52,12 +52,11 @@ class AlgorithmsTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Residual:
-    """How far a library's law is from measurements, as standard deviations of log time.
+    """Deviations of measurements from a library's law, as standard deviations of log time.
 
-    `model_sd`: of kinds of calls, against measurements that were left out of the fit. Over several nodes that of the
-    kind itself where `of_kind` has it, and at least `small_sd` for messages below `small_bytes`. `common_share` of the
-    variance is the same for all sizes of message of one kind in one group. `run_sd`: of single calls, from one run to
-    the next.
+    `model_sd`: of kinds of calls, from measurements left out of the fit. Over several nodes that of the kind itself if
+    it is in `of_kind`, and at least `small_sd` for messages below `small_bytes`. `common_share` of the variance is
+    common to all message sizes of one kind in one group. `run_sd`: of single calls, from one run to the next.
     """
 
     model_sd: Annotated[Deviation, SOURCED]
@@ -83,7 +82,7 @@ class Residual:
 
     def sd(self, kind: CollectiveKind, num_bytes: float, num_nodes: int) -> float:
         """Return the standard deviation of log time for a kind of call with messages of that size in a group on
-        `num_nodes` nodes."""
+        `num_nodes`."""
         if num_nodes == 1:
             return self.model_sd
         own = self.of_kind.get(kind, self.model_sd)
@@ -125,17 +124,17 @@ class Library:
     A ring passes blocks of c = S/n bytes through n - 1 hops; `Ring.step` says how long a step takes with the Simple
     protocol and with LL. `tuning` says which of the two a call takes, and whether an all-reduce goes by tree, as the
     library decides it; a library without one takes what is faster. `ring_ll` and `tree_ll` are None in a library
-    without LL, `tree` in one without trees. `residual`: how wrong all this was found to be (None: not known).
+    without LL, `tree` in one without trees. `residual`: measured errors of these laws (None: not known).
 
-    `algorithms`: those that may carry each kind of call, by name (`collectives.algorithms`); without the table rings,
-    trees for all-reduces too, direct messages for all-to-alls. `choices` are those that are taken. `tables`: measured
-    times of calls, which win over the law above.
+    `algorithms`: names of those allowed for each kind of call (`collectives.algorithms`); without the table rings, for
+    all-reduces also trees, and direct messages for all-to-alls. `choices`: those in use. `tables`: measured
+    times of calls, which take precedence over the law above.
 
     `ring_shares`: the share of link classes that rings reach, where it was measured apart from `shares`.
 
-    `least_bytes`: of messages from this size on the law was fitted; what it says of smaller ones is a guess.
+    `least_bytes`: message size from which on the law was fitted; for smaller ones it is a guess.
     `machines`: those whose measurements it was fitted to; none where the library's file does not say it.
-    `environment_of`: the library that jobs take it for that find it in this state (None: it is no such state).
+    `environment_of`: the library of which this is a state that a job may find without knowing (None: no such state).
 
     `ring_order`: rings follow the orders that the machine's links suggest, or the ranks' own in one channel. `paced`: a
     rank hands blocks on at the pace of its ring's slowest link, not as fast as its own links would; only single
@@ -197,8 +196,8 @@ class Library:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenLibrary:
-    """The library between nodes, and whether its calls go by `ring` or by `halving` (recursive halving and doubling, in
-    rounds of its direct messages); `low_latency`: whether its rings take the protocol for small blocks."""
+    """Library between nodes, and whether its calls use `ring` or `halving` (recursive halving and doubling, in rounds
+    of its direct messages); `low_latency`: whether its rings use the protocol for small blocks."""
 
     kind: Kind
     source: Text
@@ -209,7 +208,7 @@ class BetweenLibrary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsideLibrary:
-    """The library inside nodes."""
+    """Library inside nodes."""
 
     kind: Kind
     source: Text
@@ -218,7 +217,7 @@ class InsideLibrary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsOfCall:
-    """What a kind of call takes beside its two calls; `hop_between_nodes_s`: None is the library's own."""
+    """Time of a kind of call in addition to its two calls; `hop_between_nodes_s`: None for the library's own."""
 
     base_s: Annotated[NotNegative, SOURCED]
     reorder_bytes_per_s: Annotated[Positive, SOURCED]
@@ -227,9 +226,9 @@ class LevelsOfCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsTable:
-    """What differs between nodes from the library's own numbers while all devices of a node call at once, and the kinds
-    of calls that go by two levels; the others are left to the library inside. `rate_share`: of what the library's
-    shares of links say; `forwarded_share`: None is the library's own."""
+    """Differences from the library's own numbers between nodes while all devices of a node call at once, and the kinds
+    of calls that use two levels; the others use the library inside. `rate_share`: factor on the library's shares of
+    links; `forwarded_share`: None for the library's own."""
 
     between: BetweenLibrary
     inside: InsideLibrary
@@ -241,7 +240,7 @@ class LevelsTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoLevelFile:
-    """`machines` and `residual` as of a library of one level."""
+    """File of a two-level library; `machines` and `residual` as in `Library`."""
 
     name: Text
     title: Text

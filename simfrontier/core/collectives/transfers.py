@@ -163,7 +163,7 @@ class Lowered:
         return {chunk: number for number, chunk in enumerate(sorted(ends))}, len(ends) - 1
 
     def offsets(self, elements: int) -> list[int]:
-        """Return the start of each chunk of a line and, last, the end of the line, in elements.
+        """Return the begin of each chunk of a line and, last, the end of the line, in elements.
 
         `elements`: of one piece; for an all-reduce of the whole message. Pieces, and the parts of a piece, are as even
         as possible: of e elements in p parts the first e mod p hold one more. A piece with fewer than `least_elements`

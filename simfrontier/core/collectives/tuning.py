@@ -28,8 +28,8 @@ WAYS: Final[Mapping[Way, tuple[str, Protocol]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlgorithmTuning(HopTimes):
-    """What a library assumes of one algorithm and protocol when it chooses: start-up times, the part of the bus's rate
-    that it reaches on at most two nodes and on more (None: the same), and a cap on that rate likewise."""
+    """Assumptions of a library about one algorithm and protocol when it chooses: start-up times, the share of the bus's
+    rate that it reaches on at most two nodes and on more (None: the same), and likewise a cap on that rate."""
 
     rate_share: Annotated[Positive, SOURCED]
     rate_share_more_nodes: Annotated[Positive, SOURCED] | None = None
@@ -58,7 +58,7 @@ class Corrections:
 class TuningModel:
     """The tuning model of a library.
 
-    `bus_bytes_per_s`: what all channels of a device carry. `host_hop_s`: the least a hop inside a node costs in a ring
+    `bus_bytes_per_s`: rate of all channels of a device. `host_hop_s`: the least a hop inside a node costs in a ring
     over several nodes, with Simple `simple_host_factor` times as much. `all_reduce_turns`: edges between nodes that a
     ring all-reduce of k nodes counts as 2 (k - all_reduce_turns). `all_reduce_factor`: by which the latency of a Simple
     ring all-reduce over several nodes is multiplied. `simple_weight`: by which all latencies of Simple rings are

@@ -96,7 +96,7 @@ def misaligned(loss: float, m: int, n: int, k: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matmul:
-    """Matrix products of one type of numbers: the nominal peak, and what is achieved.
+    """Matrix products of one type of numbers: the nominal peak, and the achieved rate.
 
     They run at rate(m, n, k, batch) = R * x / (x + x0) with the square-equivalent edge x = (batch * m * n * k)^(1/3),
     R = `matmul_flops_per_s` and x0 = `matmul_half_edge` (the edge that gets half of R). R and x0 are fitted on square
@@ -123,12 +123,12 @@ class Matmul:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatmulForms:
-    """What the form of a linear module's product does to its rate: a factor on the rate of `Matmul`, by form.
+    """Factors on the rate of `Matmul` by the form of a linear module's product.
 
-    Forms have their BLAS (column-major) names, for weights that lie as [outputs, inputs]: the forward product is `tn`,
-    that of the inputs' gradient `nn`, that of the weights' gradient `nt`. Where products are `tuned`, each of the first
-    two runs as the fastest form, found before the step, as AxoNN does (axonn-ai/axonn, branch add-timers-gordon-bell);
-    what it takes to have an operand transposed is not counted.
+    Forms have their BLAS (column-major) names, for weights stored as [outputs, inputs]: the forward product is `tn`,
+    that of the inputs' gradient `nn`, that of the weights' gradient `nt`. If products are `tuned`, each of the first
+    two runs in the fastest form, found before the step, as in AxoNN (axonn-ai/axonn, branch add-timers-gordon-bell);
+    the time to transpose an operand is not counted.
     """
 
     tn: Annotated[Positive, SOURCED] = 1.0
@@ -146,7 +146,8 @@ class MatmulForms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodecSpeeds:
-    """How fast a device codes and decodes by one family of codecs: bytes of uncompressed 32-bit values per second."""
+    """Encoding and decoding speeds of a device for one family of codecs: bytes of uncompressed 32-bit values per
+    second."""
 
     encode_bytes_per_s: Annotated[Positive, SOURCED]
     decode_bytes_per_s: Annotated[Positive, SOURCED]
@@ -160,7 +161,7 @@ class Device:
     `speed_sd` is the relative standard deviation of speed between devices of the machine, `call_sd` that of the time of
     a kernel on one device from one launch to the next, `matmul_sd` that of the natural logarithm of measured rates of
     matrix products around the law of `Matmul`; 0 where the file does not say.
-    `codecs`: speeds by name of the codec (`codecs.timed_codecs`), of those that the file knows.
+    `codecs`: speeds by name of the codec (`codecs.timed_codecs`), of those in the file.
     """
 
     hbm_bytes: Annotated[Positive, SOURCED]

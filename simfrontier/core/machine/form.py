@@ -38,20 +38,20 @@ class Bus(Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch(Told):
-    """A switch inside the node that holds nobody up (NVSwitch): every device has a link of class `port` to it, and one
+    """A non-blocking switch inside the node (NVSwitch): every device has a link of class `port` to it, and one
     from it. Any order of the devices is a ring that fills all ports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links(Told):
-    """Which pairs of devices are joined both ways, by link class."""
+    """Pairs of devices joined in both directions, by link class."""
 
     pairs: Mapping[str, tuple[Pair, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nics(Told):
-    """NIC k hangs on device[k]."""
+    """NICs of a node: NIC k is attached to device[k]."""
 
     device: Annotated[tuple[int, ...], Len(1)]
 
@@ -65,7 +65,7 @@ class Orders(Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTable:
-    """A node has links and rings, or a switch, or a bus."""
+    """Tables of a node, which has links and rings, or a switch, or a bus."""
 
     links: Links | None = None
     rings: Orders | None = None
@@ -77,7 +77,7 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFile:
-    """A machine's file; without `device_word` (what people call a device), devices that share a package are GCDs."""
+    """A machine's file; without `device_word` (term for a device), devices that share a package are GCDs."""
 
     name: Text
     title: Text

@@ -31,13 +31,14 @@ BUS = "bus"  # both ends of the one link of a node whose devices share it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkClass:
-    """Links of one sort: nominal bytes/s per direction, and the share (0..1] a large point-to-point copy gets of them.
+    """Links of one sort: nominal bytes/s per direction, and the share (0..1] of it that a large point-to-point copy
+    achieves.
 
     A copy of S bytes takes (S + half_bytes) / (share * bytes_per_s): one of `half_bytes` gets half of the rate.
 
-    What only single messages feel (fidelity `chunk`): `latency_s` from a link's end to what comes next; whether a link
-    hands a message on as it comes (`cut_through`) or when it has come as a whole; and `burst_bytes`, which a link that
-    was idle lets through at once.
+    For single messages only (fidelity `chunk`): `latency_s` from a link's end to the next hop; `cut_through`: whether a
+    link forwards a message as it arrives, or only after it has arrived as a whole; `burst_bytes`: bytes that an idle
+    link lets through at once.
     """
 
     bytes_per_s: Annotated[Positive, SOURCED]
@@ -157,11 +158,11 @@ class Dragonfly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FatTree:
-    """Leaf switches under levels that are non-blocking; node i hangs under leaf i // nodes_per_leaf, but
-    for a scenario with a topology.
+    """Leaf switches under levels that are non-blocking; node i is under leaf i // nodes_per_leaf, unless a
+    scenario has a topology.
 
-    `bytes_per_s` is the nominal pool of one leaf's uplinks in each direction: what the NICs of its nodes inject at
-    most, over `taper` (1: the leaves are non-blocking, too). Of it, plain copies get the share that they get of a NIC.
+    `bytes_per_s` is the nominal pool of one leaf's uplinks in each direction: the most that the NICs of its
+    nodes inject, over `taper` (1: the leaves are non-blocking, too). Plain copies achieve the same share as of a NIC.
     """
 
     nodes_per_leaf: Nodes
@@ -196,11 +197,11 @@ class Messages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copies:
-    """Single copies on a machine, beside what its link classes say.
+    """Parameters of single copies on a machine, in addition to its link classes.
 
-    `routed_share`: the share of its point-to-point rate that the narrowest link of a route of several links gives;
-    `engine_bytes_per_s`: what a copy engine (SDMA) does at most; `in_node_sd`, `between_nodes_sd`: standard deviations
-    of the natural logarithm of times around these laws, where they were not fitted. A message alone between two nodes
+    `routed_share`: share of its point-to-point rate that the narrowest link of a route of several links achieves;
+    `engine_bytes_per_s`: highest rate of a copy engine (SDMA); `in_node_sd`, `between_nodes_sd`: standard deviations of
+    the natural logarithm of times around these laws, where they were not fitted. A single message between two nodes
     takes `short_s` up to `short_bytes`; then, while eager, eager_s + S / eager_bytes_per_s; then rendezvous_s + S / the
     library's bytes_per_s.
     """

@@ -85,7 +85,7 @@ class SlowDevice(Trouble):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowPackage(Trouble):
-    """A package of which all devices compute at a part of their speed; packages are numbered over all nodes."""
+    """A package all of whose devices compute at a part of their speed; packages are numbered over all nodes."""
 
     words: ClassVar[str] = "package {0.package}"
     package: Number
@@ -93,7 +93,7 @@ class SlowPackage(Trouble):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowNode(Trouble):
-    """A node of which all devices compute at a part of their speed; of a dead one all links are dead too."""
+    """A node all of whose devices compute at a part of their speed; all links of a dead one are dead too."""
 
     words: ClassVar[str] = "node {0.node}"
     node: Number
@@ -143,8 +143,8 @@ class BusyPools(Trouble):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Perturbation:
-    """Devices, memories, links and global pools that are slower than they should be, or dead, always or for a time; and
-    how all devices, networks of nodes, or calls differ, always (`spread`). Everything else is healthy."""
+    """Devices, memories, links and global pools that are degraded or dead, always or for a time; and the variation of
+    all devices, networks of nodes, or calls, always (`spread`). Everything else is healthy."""
 
     slow: tuple[SlowDevice, ...] = ()
     packages: tuple[SlowPackage, ...] = ()

@@ -33,22 +33,22 @@ _NEEDED: Final = {"normal": "sd", "lognormal": "sd", "uniform": "width", "quanti
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
     """Factors on the speeds of all devices, on the rates at which all nodes reach the network, or on the speeds of
-    single calls, which may exceed 1: what machine and library say is typical.
+    single calls, which may exceed 1: the numbers of machine and library are nominal.
 
-    of            devices: what the kernels of each do a second; networks: the links of each node that lead to its NICs'
-                  network, both ways; kernels: every call of every kernel, and of what the host does, on every device
-                  and in every step; collectives: so every call of every collective, and every send, for all ranks
+    of            devices: speed of the kernels of each; networks: rate of the links of each node that lead to its
+                  NICs' network, both ways; kernels: every call of every kernel, and of host work, on every device and
+                  in every step; collectives: likewise every call of every collective, and every send, for all ranks
                   that take part
     name          a published distribution (`spreads.toml`), instead of the next five
     distribution  normal: 1 + sd z; lognormal: exp(sd z), of median 1; uniform: over `width`, half of it on each side;
-                  quantiles: between those that are given
-    most          the furthest from 1: what is further is not drawn (the tails are cut off, not heaped at the ends)
-    quantiles     pairs of a share and the factor that so large a share is below, both ascending; what is below the
-                  first share or above the last has its factor
-    table         a CSV file beside the scenario with a column `factor`, instead of a distribution: a row for each
-                  device or node in order; of calls, rows that are as likely as each other. `listed` are its rows
-    seed          of the draws: device i has the same factor whatever the size of the job, and another plan's
-    source        where it is from, for the page
+                  quantiles: between those in `quantiles`
+    most          largest distance from 1: no values beyond are drawn (the tails are cut off, not heaped at the ends)
+    quantiles     pairs of a share and the factor below which that share lies, both ascending; shares below the first or
+                  above the last have its factor
+    table         a CSV file next to the scenario with a column `factor`, instead of a distribution: a row for each
+                  device or node in order; for calls, equally likely rows. `listed` are its rows
+    seed          seed of the draws: device i has the same factor in jobs of any size, and in every plan
+    source        source of the numbers, for the page
     """
 
     of: Differing | None = None

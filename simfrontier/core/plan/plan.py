@@ -214,7 +214,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """The training engine's issue of communication; defaults are DeepSpeed 0.16.5's ZeRO-3 (docs and stage3.py).
+    """Rules by which a training engine issues communication; defaults: DeepSpeed 0.16.5's ZeRO-3 (docs, stage3.py).
 
     Sizes are in elements. `blocking` is the extent to which qgZ's calls, which are not asynchronous, block: `stream`,
     only their own stream (as synchronous calls of torch.distributed over NCCL do; DeepSpeed makes these on its

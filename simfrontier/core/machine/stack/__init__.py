@@ -33,9 +33,9 @@ USUAL: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
-    """`attention`: which of the device's fused attentions it calls, where a model's attention is fused.
-    `pointwise_traffic`, `traffic_of`: as `machine.Kernels`. `kernel_gap_s`, `misaligned`: as `machine.Device`, where
-    this stack's host or its library of products is another than the machine's file has in mind."""
+    """Kernels of a stack. `attention`: which of the device's fused attentions it calls, if a model's attention is
+    fused. `pointwise_traffic`, `traffic_of`: as `machine.Kernels`. `kernel_gap_s`, `misaligned`: as `machine.Device`,
+    if this stack's host or its library of products differs from that of the machine's file."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
@@ -46,24 +46,25 @@ class StackKernels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackHost:
-    """`hook_s`: host time per module hook, on the machines' host processors."""
+    """Host of a stack. `hook_s`: host time per module hook, on the machines' host processors."""
 
     hook_s: Annotated[NotNegative, SOURCED]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackMemory:
-    """`reserved_bytes` of a device that no tensor of the schedule has: contexts, communicators' buffers, workspaces."""
+    """Memory of a stack. `reserved_bytes` of a device that no tensor of the schedule has: contexts, communicators'
+    buffers, workspaces."""
 
     reserved_bytes: Annotated[NotNegative, SOURCED] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A stack's file, which may name another one as its `base` and then says what differs. `families`: of the plans
-    that people run with it, where a scenario does not say (none: it is only used where it is named). `gradients`: the
-    type that it adds gradients up in, by the model's, where that is another one; `engine`: keys of a scenario's engine
-    that it has by default; `plans`: those of plans, by family."""
+    """A stack's file, which may name another one as its `base` and then contains only the differences. `families`: plan
+    families that are usually run with it, where a scenario names no stack (none: it is only used by name). `gradients`:
+    number type in which it accumulates gradients, by the model's, if different; `engine`: defaults for keys of a
+    scenario's engine; `plans`: defaults for keys of plans, by family."""
 
     name: Text
     title: Text
