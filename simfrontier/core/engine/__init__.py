@@ -1,4 +1,5 @@
-"""Simulation of a step: ops priced on a machine, run on SimPy's clock over folded ranks."""
+"""Simulation of one training step: ops priced on a machine, run in a SimPy event loop over rank classes (equivalent
+ranks folded into one)."""
 
 from simfrontier.core.engine.call_factors import lasting as lasting
 from simfrontier.core.engine.joint import Neighbour as Neighbour

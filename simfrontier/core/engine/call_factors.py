@@ -1,8 +1,9 @@
-"""Variation between single calls: the duration of each call relative to its usual one, and the resulting timeline of
-all ranks.
+"""Variation between single launches of kernels and collectives: the duration of each launch relative to its usual
+duration, and the resulting timeline of all ranks.
 
-The step is simulated with usual calls first, folded as always. The ops of every rank then run once more, each with its
-duration in that step times the factor of its call: an op slowed by contention stays slowed by the same ratio.
+The step is first simulated with usual durations, with equivalent ranks folded as in every simulation. Then the ops of
+every rank run once more, each with its duration in the first simulation times the factor of its launch: an op slowed by
+contention stays slowed by the same ratio.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from simfrontier.core.program import Compute, SegmentedProgram
 def call_factors(
     parts: Sequence[SegmentedProgram], pricing: Pricing, perturbation: Perturbation, step: int
 ) -> tuple[Floats, ...]:
-    """Return, for each role, the duration of each call in a step relative to its usual one [num_classes, num_nodes].
-    `parts`: every op a node; `pricing`: every rank a class."""
+    """Return, for each role, the duration of each launch of a kernel or collective in a step relative to its usual
+    duration [num_classes, num_nodes]. `parts`: the roles' programs, in which every op is a program node; `pricing`: one
+    in which every rank is a class of its own."""
     nodes, classes = number_nodes(parts, [pricing] * len(parts)), classes_of(pricing, len(parts))
     rank = pricing.folding.representative
     kernels, collectives = perturbation.differing("kernels"), perturbation.differing("collectives")
@@ -50,7 +52,7 @@ def call_factors(
 
 
 def lasting(work: OpWork, factor: float) -> OpWork:
-    """Return the work of a call with its duration multiplied by `factor`."""
+    """Return the work of an op with its duration multiplied by `factor`."""
     return work if factor == 1.0 else replace(work, latency_s=work.latency_s * factor, amount=work.amount * factor)
 
 
@@ -61,12 +63,12 @@ def apply_call_factors(
     pricing: Pricing,
     factors: Sequence[Floats],
 ) -> tuple[RoleTimeline, ...]:
-    """Return the timeline of every rank, with the durations of calls multiplied by `factors`.
+    """Return the timeline of every rank, with the duration of every kernel and collective multiplied by its factor.
 
-    usual       timelines of the step with usual calls, folded into the rank classes `rank_class` [num_ranks]
-    parts       the same roles, every op a node
-    pricing     every rank a class
-    factors     per role [num_ranks of the role, num_nodes]
+    usual       timelines of the step with usual durations, folded into the rank classes `rank_class` [num_ranks]
+    parts       programs of the same roles, in which every op is a program node
+    pricing     pricing in which every rank is a class of its own
+    factors     one array per role [num_ranks of the role, num_nodes]
     """
     took, classes = [], classes_of(pricing, len(parts))
     for role, ranks, longer in zip(usual, classes, factors, strict=True):
@@ -77,7 +79,8 @@ def apply_call_factors(
 
 
 class _NodeDurations(Durations):
-    """Durations of nodes, each an op, from arrays: `took` [num_nodes, num_rows, 1] for each role."""
+    """Durations of the program nodes, each a single op, taken from the arrays `took` [num_nodes, num_rows, 1], one for
+    each role."""
 
     def __init__(
         self,
@@ -95,7 +98,8 @@ class _NodeDurations(Durations):
 
 
 def _lowest_rank(pattern: str, pricing: Pricing) -> Ints:
-    """Return for each rank class the lowest rank of its group [num_rank_classes]."""
+    """Return for each rank class the lowest rank of the group to which the class belongs in a pattern
+    [num_rank_classes]."""
     group, rank = pricing.folding.activity_of(pattern), pricing.folding.representative
     lowest = np.full(int(group.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(lowest, group, rank)
@@ -104,7 +108,9 @@ def _lowest_rank(pattern: str, pricing: Pricing) -> Ints:
 
 
 def _drawn(spread: Spread, step: int, rank: Ints, key: Ints) -> Floats:
-    """Return random factors on the speeds of calls, by their ranks [num_classes, num_calls] and numbers [num_calls]."""
+    """Return random factors on the speeds of launches [num_classes, num_calls]; the seeds contain `rank` [num_classes,
+    num_calls] (the rank itself, or the lowest rank of a collective's group) and the launch's number `key`
+    [num_calls]."""
     same = np.array([[spread.seed]], np.uint64), np.array([[step]], np.uint64)
     words = combine(*same, rank.astype(np.uint64), key[None].astype(np.uint64))
     shares: Floats = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

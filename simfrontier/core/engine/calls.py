@@ -1,5 +1,5 @@
-"""Plans of lowered calls of a group or pair: for each message its transfers, their sizes and paths, and the law that
-they follow."""
+"""Plans of collective calls lowered to transfers, for a group or a pair of ranks: the transfers of each message, their
+sizes and paths, and the law for the time of single messages."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from simfrontier.core.program import DIRECT, Collective, CollectiveKind, Exchang
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Path:
-    """Servers on the way from one rank to another, the share of each that a message reaches, and whether it leaves the
-    node."""
+    """Path from one rank to another: the link servers that a message passes, the share of each server's capacity that
+    the message reaches, and whether the path leaves the node."""
 
     servers: tuple[Server, ...]
     shares: tuple[float, ...]
     is_between_nodes: bool
 
     def count(self, num_bytes: float) -> None:
-        """Count bytes on every link of the path without occupying it."""
+        """Add `num_bytes` to the byte count of every link of the path, without occupying the links."""
         for server in self.servers:
             server.num_bytes += num_bytes
 
 
 class Transit:
-    """Transit of one message along its path; `then` is called with the arrival time of its tail once that is known:
-    never, if a link on the path is permanently dead."""
+    """Transit of one message along its path. `then` is called with the arrival time of the message's last byte as soon
+    as that time is known; it is never called if a link on the path is permanently dead."""
 
     __slots__ = ("env", "num_bytes", "path", "place", "tail_s", "then")
 
@@ -54,7 +54,7 @@ class Transit:
         self.place, self.tail_s = 0, env.now
 
     def start(self, first: Server | None = None) -> None:
-        """Send the message now; `first` is passed before the links of the path."""
+        """Send the message now; if a server `first` is given, the message passes it before the links of the path."""
         if first is None:
             self.go_on()
             return
@@ -62,7 +62,8 @@ class Transit:
         self._wait(head)
 
     def go_on(self, _: object = None) -> None:
-        """Pass links until the head has to wait; links serve messages first come, first served."""
+        """Pass links of the path until the head of the message has to wait; a link serves messages in order of
+        arrival."""
         now, path = self.env.now, self.path
         while self.place < len(path.servers):
             place, self.place = self.place, self.place + 1
@@ -80,11 +81,13 @@ class Transit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MessagePlan:
-    """Plan of one message of a call: parallel lists over its transfers, the law of single messages, the most bytes per
-    second that a member can send on a channel, and the most direct messages of a member that may be in flight at once,
-    inside its node and the same number out of it (None: unlimited). `is_host`: direct messages of a library that is not
-    paced: the host's start-up of a message precedes its links, and the message counts as in flight only during that
-    start-up. `coding`: time that the two ends spend on a message that is coded separately, before it is sent."""
+    """Plan of one message of a call: parallel lists over the message's transfers, and the law for the time of single
+    messages. `cap_bytes_per_s`: the maximum rate at which a rank can send on one channel. `most_at_once`: the maximum
+    number of direct messages of a rank in flight at once, which applies separately to messages inside the node and to
+    messages that leave it (None: unlimited). `is_host`: the message is a direct message of a library that does not pace
+    its messages: the start-up on the host precedes the transfer over the links, and the message counts as in flight
+    only during that start-up. `coding`: time that sender and receiver spend on coding a message separately, before it
+    is sent."""
 
     form: TransferLists
     sizes: list[float]
@@ -98,7 +101,7 @@ class MessagePlan:
     gap_s: float
 
     def hop_s(self, index: int) -> float:
-        """Return the start-up of a transfer, in seconds."""
+        """Return the start-up time of the transfer with this index, in seconds."""
         start_s = self.law.hop_between_nodes_s if self.paths[index].is_between_nodes else self.law.hop_in_node_s
         if not self.coding.num_gaps:
             return start_s
@@ -107,7 +110,8 @@ class MessagePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CallPlan:
-    """Plan of a call of one group: its ranks, its messages, and its total time if that was measured."""
+    """Plan of one collective call by one group: the group's ranks, the messages of the call, and the total time of the
+    call if it was measured."""
 
     ranks: tuple[int, ...]
     plans: tuple[MessagePlan, ...]
@@ -116,8 +120,8 @@ class CallPlan:
 
 @dataclass
 class CallPlans:
-    """Plans of the calls of a pricing, each created once, and the servers of all links, by link id; `later`: the
-    fabrics that apply from given seconds on."""
+    """Plans of all collective calls of a pricing, each created once, and the servers of all links, indexed by link id.
+    `later`: fabrics of later machine states, each with the time in seconds from which it applies."""
 
     pricing: Pricing
     later: Sequence[tuple[float, Fabric]] = ()
@@ -134,11 +138,12 @@ class CallPlans:
         self.servers = servers_of(self.pricing.fabric, self.later)
 
     def place(self, op: Collective | Exchange, rank: int) -> tuple[int, int]:
-        """Return the number of a rank's group, or pair, and the rank's number within it."""
+        """Return the number of the group (or pair) to which a rank belongs, and the index of the rank within that
+        group."""
         return self._groups(op)[1][rank]
 
     def planned(self, op: Collective | Exchange, group: int) -> CallPlan:
-        """Return the plan of the op's call in one of its groups or pairs."""
+        """Return the plan of the op's call in the group (or pair) with number `group`."""
         if (op.number, group) not in self._planned:
             ranks = tuple(self._groups(op)[0][group].tolist())
             made = self._exchange(op, ranks) if isinstance(op, Exchange) else self._collective(op, group, ranks)
@@ -146,7 +151,7 @@ class CallPlans:
         return self._planned[op.number, group]
 
     def count(self, planned: CallPlan) -> None:
-        """Count the bytes of a call that is not simulated message by message."""
+        """Add the bytes of a call that is not simulated message by message to the byte counts of its links."""
         packets = self.pricing.machine.packets
         for plan in planned.plans:
             for num_bytes, path, back in zip(plan.sizes, plan.paths, plan.backs, strict=True):
@@ -155,7 +160,8 @@ class CallPlans:
                     back.count(0.0 if packets is None else packets.replied_bytes(num_bytes))
 
     def _groups(self, op: Collective | Exchange) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
-        """Return the ranks of every group or pair, and for every rank its group and its number within it."""
+        """Return the ranks of every group or pair of the op, and for every rank the number of its group and its index
+        within the group."""
         key = ((op.axis,), op.ends) if isinstance(op, Exchange) else (op.axes, ())
         if key not in self._places:
             schedule = self.pricing.schedule
@@ -168,8 +174,8 @@ class CallPlans:
         return self._places[key]
 
     def _exchange(self, op: Exchange, ranks: tuple[int, ...]) -> CallPlan:
-        """Return the plan of an exchange: one message each way, sent like the direct messages of an all-to-all of two
-        (as `cost` prices it)."""
+        """Return the plan of an exchange: one message in each direction, sent like the direct messages of an all-to-all
+        between two ranks (the same model that `cost` uses for the price of an exchange)."""
         pricing, library = self.pricing, self.pricing.library
         sizes = exchanged_bytes(op, pricing.schedule.tensors, pricing.schedule.mesh)
         shape = pair_shape(pricing.pattern_of(op).edges.sum(axis=0))
@@ -236,7 +242,8 @@ class CallPlans:
         return self._forms[kind, recipe]
 
     def _path(self, algorithm: str, source: int, target: int) -> Path:
-        """Return the path from rank to rank; on a machine with packets, links reach their whole capacity."""
+        """Return the path between two ranks for messages of an algorithm; on a machine with a packet model, messages
+        reach the whole capacity of the links."""
         key = algorithm, source, target
         if key not in self._paths:
             pricing, fabric = self.pricing, self.pricing.fabric
@@ -252,7 +259,7 @@ class CallPlans:
         return self._paths[key]
 
     def _sent_per_s(self, op: Collective, group: int) -> float:
-        """Return the bytes per second that a rank sends when nothing but the op's groups runs."""
+        """Return the bytes per second that a rank of a group sends when only the groups of this op communicate."""
         pricing, key = self.pricing, self.pricing.key_of(op)
         if key not in self._rates:
             alone = FoldedPattern.alone(pricing.fabric, pricing.pattern_of(op), exact=True)

@@ -1,11 +1,12 @@
-"""Fidelity `chunk`: every message of every collective is an event, and links serve messages one after the other.
+"""Fidelity `chunk`: every message of every collective is an event, and each link serves messages one after the other.
 
-There is one issuer per rank, in its role's program. A collective is its lowered transfers, an exchange one message each
-way. A transfer may start when what it waits for has arrived, when the one before it between the same two ranks has
-started, and when both ranks have issued the call and have finished the call's previous message. Its arrival follows
-from the links and the library's law of single messages (`StepLaw`). Local work of a rank takes its time alone, and
-messages load wires only, not memory or compute units. A call with measured times takes the table's time as a whole,
-from when all its ranks have issued it; its bytes are counted.
+Every rank has one issuer, which issues the ops of its role's program. A collective is simulated as the transfers to
+which it is lowered, an exchange as one message in each direction. A transfer may start when the transfers on which it
+depends have arrived, when the previous transfer between the same two ranks has started, and when both ranks have issued
+the call and have finished the call's previous message. The arrival time of a transfer follows from the links and from
+the library's law for single messages (`StepLaw`). Local work of a rank takes the time that it takes without contention,
+and messages load wires only, not memory or compute units. A call with measured times takes the measured time as a
+whole, from the moment when all its ranks have issued it; only its bytes are counted on the links.
 
 Links may change within the step: a message being served continues at the new rate, and at rate 0 waits until the link
 is back. Messages are not rerouted.
@@ -39,9 +40,10 @@ MAX_RANKS = 128
 def chunked(
     parts: Sequence[SegmentedProgram], pricing: Pricing, later: Sequence[tuple[float, Pricing]] = ()
 ) -> tuple[tuple[RoleTimeline, ...], NDArray[np.float64]]:
-    """Run one step of a pricing without folding, every op a node. Return the times of each role, and the bytes that
-    each link carried [num_links]; `later`: the pricings that apply from given seconds on. Raises InputError if anything
-    but links changes, and JobStopsError if a message would pass a link that is permanently dead."""
+    """Simulate one step of a pricing without folding of ranks; every op is a program node. Return the times of each
+    role, and the bytes that each link carried [num_links]. `later`: pricings of later machine states, each with the
+    time in seconds from which it applies. Raises InputError if anything but links changes within the step, and
+    JobStopsError if a message would pass a link that is permanently dead."""
     assert pricing.folding.num_rank_classes == pricing.fabric.num_ranks, "every rank by itself: price(..., exact=True)"
     if later:
         _refuse_changes(pricing, [each for _, each in later])
@@ -49,8 +51,8 @@ def chunked(
 
 
 def _refuse_changes(pricing: Pricing, later: Iterable[Pricing]) -> None:
-    """Raise InputError unless only links change: times of work, and laws of messages that depend on link rates, hold
-    for one state."""
+    """Raise InputError unless only links change between the machine states: this fidelity takes the times of local
+    work, and the message laws that depend on link rates, from one state."""
     library, fabric = pricing.library, pricing.fabric
     if library.paced or library.tables:
         why = "paces its messages by the links' rates" if library.paced else "has measured times of whole calls"
@@ -70,7 +72,7 @@ def _refuse_changes(pricing: Pricing, later: Iterable[Pricing]) -> None:
 
 
 def refuse_many(num_ranks: int) -> None:
-    """Raise InputError above 128 ranks: every message is an event, so the job has to be small."""
+    """Raise InputError if the job has more than 128 ranks: every message is an event, so the job has to be small."""
     if num_ranks > MAX_RANKS:
         raise InputError(
             f"fidelity chunk: got {num_ranks} ranks; allowed: up to {MAX_RANKS} (fidelity flow runs jobs of any size)"
@@ -78,8 +80,8 @@ def refuse_many(num_ranks: int) -> None:
 
 
 class _Message:
-    """One message of a call in progress: the number of events that each transfer still waits for, and the transfers
-    that each member has left."""
+    """One message of a collective call in progress: the number of events for which each transfer still waits, and the
+    number of transfers that each rank of the group has yet to finish."""
 
     __slots__ = ("caps", "left", "needs", "number", "plan", "under_way", "waiting")
 
@@ -93,7 +95,8 @@ class _Message:
         self.caps: dict[tuple[int, int], Server] = {}
 
     def settle(self, indices: Iterable[int]) -> list[int]:
-        """Count down the events that these transfers wait for, and return the transfers that wait for nothing more."""
+        """Decrement the number of outstanding events of each of these transfers; return the transfers that now wait for
+        nothing."""
         needs, ready = self.needs, []
         for index in indices:
             needs[index] -= 1
@@ -102,8 +105,8 @@ class _Message:
         return ready
 
     def may_go(self, index: int) -> bool:
-        """Return whether a transfer may be sent now; if not, it waits until fewer of its member's messages are in
-        flight."""
+        """Return whether a transfer may be sent now; if not, queue the transfer until fewer messages of its sender are
+        in flight."""
         if self.plan.most_at_once is None:
             return True
         place = self._place(index)
@@ -114,7 +117,7 @@ class _Message:
         return True
 
     def next_after(self, index: int) -> list[int]:
-        """Return the transfers that may be sent now that a transfer is no longer in flight."""
+        """Return the queued transfers that may be sent because the transfer `index` is no longer in flight."""
         if self.plan.most_at_once is None:
             return []
         place = self._place(index)
@@ -122,14 +125,14 @@ class _Message:
         return [self.waiting[place].popleft()] if self.waiting.get(place) else []
 
     def _place(self, index: int) -> tuple[int, bool]:
-        """Return the key by which messages in flight are counted: per device, inside its node and out of it separately;
-        per host, all."""
+        """Return the key under which messages in flight are counted: messages sent by a device are counted separately
+        inside and outside the node; messages sent by a host are all counted together."""
         far = self.plan.paths[index].is_between_nodes and not self.plan.is_host
         return self.plan.form.src[index], far
 
     def cap(self, index: int) -> Server | None:
-        """Return the server that a transfer passes before its links, if the library caps what a rank sends; else
-        None."""
+        """Return the server that models the library's cap on a rank's sending rate, which a transfer passes before its
+        links; None if the library has no cap."""
         rate, end = self.plan.cap_bytes_per_s, (self.plan.form.src[index], self.plan.form.channel[index])
         if math.isinf(rate):
             return None
@@ -140,8 +143,8 @@ class _Message:
 
 @dataclass(slots=True)
 class _Call:
-    """One collective of one group, or one exchange of one pair: the number of ranks that have issued it, and its
-    messages so far. `key`: its number among the nodes of all roles."""
+    """One collective call of one group, or one exchange of one pair: the number of ranks that have issued it, and the
+    messages that have begun. `key`: the call's number among the program nodes of all roles."""
 
     key: int
     group: int
@@ -189,7 +192,7 @@ class _Engine:
         return RoleTimeline(segmented=self.parts[role], classes=ranks, timeline=timeline, by_class={}, by_node={})
 
     def _job_stops(self) -> JobStopsError | None:
-        """Return the error of calls that wait for a permanently dead link; None if there are none."""
+        """Return the error that names the calls waiting for a permanently dead link; None if no call does."""
         servers = self.calls.servers
         dead = {id(servers[link]): link for link in np.flatnonzero(dead_wires(self.last.fabric)).tolist()}
         waiting = [
@@ -212,7 +215,7 @@ class _Engine:
         return "the simulated step is stuck: " + "; ".join(lines[:8])
 
     def _alone_s(self, op: Op) -> list[float]:
-        """Return the time of a rank's local op, per rank."""
+        """Return the time that a local op takes without contention, for each rank."""
         priced = self.pricing.of(op)
         return [priced.works[own].alone_s for own in self.pricing.folding.activity_of(priced.pattern).tolist()]
 
@@ -270,7 +273,8 @@ class _Engine:
     # ── messages of a call ──
 
     def _enter(self, call: _Call, member: int, number: int) -> None:
-        """Let a member go on to message `number`, having finished the messages before it."""
+        """Let a rank of the group proceed to message `number` of the call, once the rank has finished the messages
+        before it."""
         plans = call.planned.plans
         if number == len(plans):
             self._leave(call, call.planned.ranks[member])
@@ -281,7 +285,7 @@ class _Engine:
         at(self.env, self.env.now + base_s, partial(self._open, call, call.messages[number], member))
 
     def _open(self, call: _Call, message: _Message, member: int, _: object) -> None:
-        """Let the member send and receive the message from now on."""
+        """Allow the rank `member` of the group to send and receive its transfers of the message from now on."""
         mine = message.plan.form.of_member[member]
         if mine:
             self._start_soon(call, message, message.settle(mine))
@@ -289,8 +293,8 @@ class _Engine:
             self._enter(call, member, message.number + 1)
 
     def _start_soon(self, call: _Call, message: _Message, ready: list[int]) -> None:
-        """Start transfers after everything else that happens at this time: the order of transfers that may start at one
-        instant is that of the list, independent of which member is processed first."""
+        """Start the transfers in `ready` after all other events of this instant. Transfers that may start at the same
+        instant thus start in the order of their list, independent of which rank's event is processed first."""
         if not self.pending:
             at_end_of_instant(self.env, self._start_pending)
         self.pending.setdefault(message, (call, []))[1].extend(ready)
@@ -301,7 +305,7 @@ class _Engine:
             self._start(call, message, sorted(ready))
 
     def _start(self, call: _Call, message: _Message, ready: list[int]) -> None:
-        """Start transfers that wait for nothing more, and all that may start with them."""
+        """Start the transfers in `ready`, and all transfers that may start as a consequence."""
         form, sizes = message.plan.form, message.plan.sizes
         queue = deque(ready)
         while queue:
@@ -319,14 +323,14 @@ class _Engine:
                 queue.extend(self._landed(call, message, index))
 
     def _set_out(self, call: _Call, message: _Message, index: int, _: object) -> None:
-        """Send a message that the host has started; the host goes on to its next one."""
+        """Send a message whose start-up on the host is over; the host then starts its next message."""
         self._send(call, message, index, 0.0)
         ready = message.next_after(index)
         if ready:
             self._start_soon(call, message, ready)
 
     def _send(self, call: _Call, message: _Message, index: int, hop_s: float) -> None:
-        """Put a message on its links; `hop_s`: the part of its start-up that is still to come."""
+        """Put a message on the links of its path; `hop_s`: the remaining part of the message's start-up, in seconds."""
         now, plan = self.env.now, message.plan
         law, num_bytes, path = plan.law, plan.sizes[index], plan.paths[index]
         pace_s = num_bytes / law.bytes_per_s
@@ -339,7 +343,7 @@ class _Engine:
     def _carried(
         self, call: _Call, message: _Message, index: int, earliest: float, added: float, tail_s: float
     ) -> None:
-        """Schedule the arrival of a message whose last byte the links deliver at `tail_s`."""
+        """Schedule the arrival of a message, given the time `tail_s` at which the links deliver its last byte."""
         at(self.env, max(earliest, tail_s + added), partial(self._arrived, call, message, index))
         if self.packets is not None:
             plan = message.plan
@@ -354,8 +358,8 @@ class _Engine:
             self._start_soon(call, message, ready)
 
     def _landed(self, call: _Call, message: _Message, index: int) -> list[int]:
-        """Finish a transfer and return those that may start now; members that have no transfers left go on to the next
-        message."""
+        """Finish a transfer and return the transfers that may start now; ranks that have no transfers of this message
+        left proceed to the next message."""
         form = message.plan.form
         src, dst = form.src[index], form.dst[index]
         for member in (src,) if src == dst else (src, dst):
@@ -366,11 +370,11 @@ class _Engine:
 
 
 def _servers(planned: CallPlan) -> Iterator[Server]:
-    """Yield the links that a call passes."""
+    """Yield the servers of all links that the transfers of a call pass."""
     for plan in planned.plans:
         for path in plan.paths:
             yield from path.servers
 
 
 def _nothing(_: float) -> None:
-    """Do nothing: no transfer waits for a reply."""
+    """Do nothing; callback of reply packets, whose arrival no transfer awaits."""

@@ -1,5 +1,8 @@
-"""State shared by all runs of the engine on one pricing: prepared ops, rates, and calls simulated alone; and the items
-that the engine has in progress."""
+"""State shared by all simulations of one pricing (prepared ops, flow rates, and the results of program calls simulated
+alone), and the items that the engine has in progress.
+
+A program call is a part of a role's program, such as one layer's forward; one program node may represent all its ops.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ def _rounded(seconds: float) -> float:
 
 @dataclass(slots=True)
 class OpInfo:
-    """Works and groups of one op by activity class, as the engine needs them."""
+    """Work of one op on each activity class, the activity class of each rank class, and the rank classes of each
+    activity class."""
 
     works: tuple[OpWork, ...]
     group_of: list[int]
@@ -36,7 +40,7 @@ class OpInfo:
 
 @dataclass(frozen=True, slots=True)
 class InnerCall:
-    """The ops of a call that a node stands for."""
+    """Ops of a program call that one program node represents, as a program of their own."""
 
     segmented: SegmentedProgram
     infos: list[OpInfo]
@@ -44,8 +48,8 @@ class InnerCall:
 
 @dataclass(frozen=True, slots=True)
 class CallAlone:
-    """A call simulated alone: the times of its ops on each rank class, and its ends, each with the rank classes that
-    end then."""
+    """Result of simulating a program call alone: the times of the call's ops on each rank class, and the times at which
+    the call ends, each with the rank classes that end at that time."""
 
     times: Mapping[int, CallTimes]
     ends: tuple[tuple[float, Classes], ...]
@@ -53,10 +57,11 @@ class CallAlone:
 
 @dataclass(slots=True, eq=False)
 class Ending:
-    """The end of a node, of an op of a call that runs op by op (`inner`), or of a call that runs as a whole, on rank
-    classes.
+    """End of an item on some rank classes: of a program node, of op `inner` of a program call that runs op by op, or of
+    a program call that runs as a whole.
 
-    `key` is the number of the node, counted on from role to role; calls shared by roles have that of the first role.
+    `key` is the number of the program node, counted through all roles; a call shared by several roles has the number
+    that it has in the first of them.
     """
 
     key: int
@@ -66,7 +71,8 @@ class Ending:
 
 @dataclass(slots=True)
 class CallByOps:
-    """A call that a rank class runs op by op: its node, its progress, and the times so far."""
+    """Program call that a rank class runs op by op: the call's program node, its issuer, and the times of its ops so
+    far."""
 
     node: int
     key: int
@@ -77,14 +83,14 @@ class CallByOps:
     end: list[float]
 
     def times(self) -> CallTimes:
-        """Return the times of the call's ops."""
+        """Return the times of the call's ops on this rank class."""
         return CallTimes(ready=np.array(self.ready), start=np.array(self.start), end=np.array(self.end))
 
 
 @dataclass(slots=True, eq=False)
 class WholeCalls:
-    """Equal calls that run as a whole, one after another: their nodes, when each begins, the number of the last, the
-    links that each loads, and the call simulated alone."""
+    """Equal program calls that run as a whole, one after another: their program nodes, the time at which each begins,
+    the key of the last one, the link classes that each call loads, and the result of simulating one of them alone."""
 
     role: int
     nodes: list[int]
@@ -97,7 +103,8 @@ class WholeCalls:
 
 
 def is_end_of(what: Ending | RunningFlow, key: int, classes: set[int]) -> bool:
-    """Return whether `what` is the end of a call that runs as a whole on some of these rank classes."""
+    """Return whether `what` is the end, on some of these rank classes, of the program call `key` that runs as a
+    whole."""
     return isinstance(what, Ending) and what.key == key and what.inner < 0 and classes.issuperset(what.classes)
 
 
@@ -106,8 +113,8 @@ def taken_over(what: RunningFlow, key: int) -> RunningFlow: ...
 @overload
 def taken_over(what: Ending | RunningFlow, key: int) -> Ending | RunningFlow: ...
 def taken_over(what: Ending | RunningFlow, key: int) -> Ending | RunningFlow:
-    """Convert an item in progress in a call that was simulated alone to one of the step: nodes of the call become inner
-    ops."""
+    """Convert an item in progress from the simulation of a call alone to the simulation of the step: the program nodes
+    of the call's own simulation become the inner ops of the call `key`."""
     if isinstance(what, Ending):
         return Ending(key, what.classes, what.key)
     what.op, what.rate = taken_over(what.op, key), 0.0
@@ -117,11 +124,12 @@ def taken_over(what: Ending | RunningFlow, key: int) -> Ending | RunningFlow:
 
 
 class EngineContext:
-    """Works and groups of ops, loads of flows, rates, and calls simulated alone, of a pricing.
+    """State shared by all simulations of one pricing: work and groups of ops, loads of flows, flow rates, and the
+    results of program calls simulated alone.
 
-    Each of several jobs that run together has its own context: its rank classes are numbered from `first` on, and
-    `rates` are those of the flows of all jobs, on links of which its own have the numbers `link_number`
-    [num_link_classes].
+    If several jobs are simulated together, each job has its own context: the numbers of its rank classes begin at
+    `first`, `rates` holds the flows of all jobs, and `link_number` [num_link_classes] maps the job's link classes to
+    the link classes in `rates`.
     """
 
     def __init__(
@@ -141,13 +149,13 @@ class EngineContext:
         self._still: dict[tuple[Segment, Classes], bool] = {}
 
     def infos(self, part: SegmentedProgram) -> list[OpInfo | None]:
-        """Return the info of each op of a role; None where a node stands for a call."""
+        """Return the info of each program node of a role; None for a node that represents a whole program call."""
         return [
             self.info(op) if block is None else None for op, block in zip(part.program.ops, part.blocks, strict=True)
         ]
 
     def info(self, op: Op) -> OpInfo:
-        """Return works and groups of an op."""
+        """Return the work of an op on each activity class, and the groups that take part in it."""
         known = self._infos.get(op.number)
         if known is None:
             priced = self.pricing.of(op)
@@ -159,8 +167,8 @@ class EngineContext:
         return known
 
     def _numbered(self, work: OpWork) -> OpWork:
-        """Return a work with its flows numbered across all jobs. Latencies that differ only by rounding become equal,
-        so that equal classes stay together."""
+        """Return the work with flow numbers that are valid across all jobs. Latencies are rounded, so that latencies
+        that differ only by floating-point errors become equal and equal classes end at the same time."""
         flow, starting = self._flow(work.flow), self._flow(work.starting)
         return OpWork(_rounded(work.latency_s), work.amount, work.alone, flow, starting)
 
@@ -174,12 +182,12 @@ class EngineContext:
 
     @cached_property
     def idle(self) -> int:
-        """Number of a flow of seconds that loads and reserves nothing."""
+        """Number of a flow that loads and reserves no link; its amount is in seconds."""
         none = np.empty(0)
         return self.rates.add(Flow(np.empty(0, np.int64), none, none, 1.0))
 
     def _moving(self, work: OpWork, pattern: str, group: int) -> OpWork:
-        """Return the work, or one that stands still if it loads a dead component."""
+        """Return the work unchanged, or a work that stands still if the flow loads a dead component."""
         if work.amount > 0.0 and not work.stands_still:
             flow = self.pricing.flows[work.flow]
             if self.is_dead[flow.rows[flow.load > 0.0]].any():
@@ -187,7 +195,8 @@ class EngineContext:
         return work
 
     def stands_still(self, part: SegmentedProgram, node: int, classes: Classes) -> bool:
-        """Return whether any op of a call stands still on any of these rank classes."""
+        """Return whether any op of a program call stands still (needs a dead component) on any of these rank
+        classes."""
         if not self.some_dead:
             return False
         key = part.segment(node), classes
@@ -197,7 +206,7 @@ class EngineContext:
         return self._still[key]
 
     def _group(self, pattern: str) -> tuple[list[int], tuple[Classes, ...]]:
-        """Return the group of every rank class of a pattern, and the members of every group."""
+        """Return the group (activity class) of every rank class in a pattern, and the rank classes of every group."""
         known = self._groups.get(pattern)
         if known is None:
             folding = self.pricing.folding
@@ -206,7 +215,7 @@ class EngineContext:
         return known
 
     def inner(self, part: SegmentedProgram, node: int) -> InnerCall:
-        """Return the call that a node stands for, op by op."""
+        """Return the program call that a program node represents, as a program of single ops."""
         block, number = part.block(node), part.segment(node)
         known = self._inner.get(number)
         if known is None:
@@ -216,7 +225,7 @@ class EngineContext:
         return known
 
     def load(self, part: SegmentedProgram, node: int, classes: Classes) -> int:
-        """Return the link classes that a call loads on some rank classes, as bits."""
+        """Return the set of link classes that a program call loads on these rank classes, as a bit mask."""
         key = part.segment(node), classes
         if key not in self._loads:
             total = 0
@@ -229,8 +238,8 @@ class EngineContext:
         return self._loads[key]
 
     def coupled(self, part: SegmentedProgram, node: int, classes: Classes) -> dict[int, Classes]:
-        """Return for each rank class of a role the classes that the collectives of a call couple it with, itself
-        included."""
+        """Return for each rank class the set of rank classes with which the collectives of a program call synchronise
+        it; the set includes the rank class itself."""
         key = part.segment(node), classes
         if key not in self._coupled:
             leader = {cls: cls for cls in classes}

@@ -1,4 +1,5 @@
-"""Durations of the ops of a step under variations: alone, or as simulated times a factor."""
+"""Durations of the ops of a step under variations: the time without contention, or the simulated time multiplied by a
+factor."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ FactorsOf = Callable[[Op, Ints], Floats]
 
 
 class Durations:
-    """Durations of the nodes of all roles in seconds, each [num_rows, num_variations]; the rows of a role are its rank
-    classes. This base class takes the time of every op alone, in one variation.
+    """Durations of the program nodes of all roles in seconds, each an array [num_rows, num_variations]; the rows of a
+    role are its rank classes. This base class returns the time of every op without contention, in one variation.
 
-    pricing, parts   the schedule on its machine, and its roles in nodes
-    rows             per role, its rank classes [num_rows]
+    pricing, parts   the pricing of the schedule on its machine, and the roles' programs divided into program nodes
+    rows             for each role, its rank classes [num_rows]
     num_variations   number of variations
     """
 
@@ -36,24 +37,25 @@ class Durations:
         self._known: dict[tuple[int, int], Floats] = {}  # of each op in each role
 
     def of_op(self, role: int, node: int) -> Floats:
-        """Return the time of a node that is an op."""
+        """Return the durations of a program node that is a single op."""
         return self._alone(self.parts[role].program.ops[node], role)
 
     def of_call(self, role: int, node: int) -> list[Floats]:
-        """Return the times of the ops of the call that a node stands for."""
+        """Return the durations of the ops of the program call that a program node represents."""
         return [self._alone(op, role) for op in self.parts[role].block(node)]
 
     def added_to_call(self, role: int, node: int) -> Floats | float:
-        """Return the seconds that a call takes beyond its ops."""
+        """Return the seconds that a program call takes in addition to its ops."""
         return 0.0
 
     def call_key(self, role: int, node: int) -> Hashable:
-        """Return a key that is equal for two calls if their ops take the same times."""
+        """Return a key that is equal for two program calls if their ops have equal durations."""
         return role, self.parts[role].segment(node)
 
     def is_whole(self, role: int, node: int) -> bool | None:
-        """Return whether a call begins on all rank classes that its collectives couple when the last of them is ready;
-        None: if they are ready at once. If false, its ops follow one another by the rule of nodes."""
+        """Return whether a program call runs as a whole: it then begins on all rank classes that its collectives
+        synchronise when the last of these classes is ready (None: if the classes are ready at the same time). If false,
+        each op of the call starts by the rule for program nodes."""
         return None
 
     def _alone(self, op: Op, role: int) -> Floats:
@@ -66,16 +68,17 @@ class Durations:
 
 
 class SimulatedDurations(Durations):
-    """Durations of a simulated step times a factor for each op: an op slowed by contention stays slowed by the same
-    ratio.
+    """Durations of the ops of a simulated step, each multiplied by a factor: an op slowed by contention stays slowed by
+    the same ratio.
 
-    A call that ran as a whole begins, on rank classes that its collectives couple, when the last of them is ready.
+    A program call that ran as a whole begins, on rank classes that its collectives synchronise, when the last of these
+    classes is ready.
     """
 
     def __init__(
         self, pricing: Pricing, roles: Sequence[RoleTimeline], num_variations: int, factors_of: FactorsOf
     ) -> None:
-        """`roles`: those of the simulated step."""
+        """`roles`: the role timelines of the simulated step."""
         super().__init__(pricing, [each.segmented for each in roles], [each.classes for each in roles], num_variations)
         self.roles, self.factors_of = roles, factors_of
         self.took = [columns(role.timeline.end - role.timeline.start) for role in roles]
@@ -90,7 +93,8 @@ class SimulatedDurations(Durations):
         return [took * self.factors(op, role) for op, took in each]
 
     def call_key(self, role: int, node: int) -> Hashable:
-        """Return a key of the call's times; times of one call that many nodes share are one object."""
+        """Return a key of the durations of a call's ops; program nodes that share one program call share one object of
+        times."""
         own = self.roles[role]
         return self.parts[role].segment(node), tuple([own.call_times(cls, node)[1] for cls in own.classes])
 
@@ -99,14 +103,15 @@ class SimulatedDurations(Durations):
         return not any((cls, node) in own.by_class for cls in own.classes)
 
     def factors(self, op: Op, role: int) -> Floats:
-        """Return `factors_of` the op on the rank classes of a role, evaluated once."""
+        """Return the result of `factors_of` for an op on the rank classes of a role; `factors_of` is evaluated once per
+        op."""
         key = op.number, role
         if key not in self._known:
             self._known[key] = np.ascontiguousarray(self.factors_of(op, self.rows[role]))
         return self._known[key]
 
     def took_in_call(self, role: int, node: int) -> list[Floats]:
-        """Return the simulated durations of the ops of a call, each [num_rows, 1]."""
+        """Return the simulated durations of the ops of a program call, each an array [num_rows, 1]."""
         key = self.call_key(role, node)
         if key not in self._took_inside:
             own = self.roles[role]
@@ -116,5 +121,5 @@ class SimulatedDurations(Durations):
 
 
 def columns(of_rows: Floats) -> Floats:
-    """Return numbers [num_rows, num_nodes] by node, as one variation [num_nodes, num_rows, 1]."""
+    """Return an array [num_rows, num_nodes] transposed to one variation by node [num_nodes, num_rows, 1]."""
     return np.ascontiguousarray(of_rows.T)[:, :, None]

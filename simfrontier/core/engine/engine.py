@@ -1,12 +1,16 @@
-"""The engine: one issuer per rank class, over the nodes of its role's program, on one clock.
+"""The engine of the fidelities without single messages: one issuer per rank class runs the program nodes of its role,
+all in one event loop.
 
-Nodes of a rank class stand for those of all its ranks; with an exact folding every rank is a class. The k-th call of a
-communicator that spans roles, and the k-th exchange of two ends, is one call for all that take part.
+A program node is a single op, or represents a whole program call (a part of the program such as one layer's forward).
+The nodes of a rank class represent those of all its ranks; with an exact folding every rank is a class. The k-th call
+of a communicator that spans roles is one call for all roles that take part, and so is the k-th exchange between two
+ranks.
 
-A node that stands for a whole call takes the times of a simulation of that call alone, if all rank classes that its
-collectives couple reach it at one instant and nothing else uses their links, memory or compute units. Equal calls that
-follow immediately, such as the layers of a stage, are then run in one go. When something else begins to use the same
-resources, the call in progress continues op by op from its current state. Both give the same times.
+A program node that represents a whole call takes its times from a simulation of that call alone, if all rank classes
+that the call's collectives synchronise reach the call at the same instant and nothing else uses their links, memory or
+compute units. Equal calls that follow immediately, such as the layers of a pipeline stage, then run in one go. When
+something else begins to use the same resources, the call in progress continues op by op from its current state. Both
+ways give the same times.
 """
 
 from __future__ import annotations
@@ -38,15 +42,15 @@ from simfrontier.core.program import Issuer, Op, SegmentedProgram
 
 
 class Engine(FlowEvents):
-    """Simulation of one step, or of one call alone, of rank classes that run programs in nodes."""
+    """Simulation of one step, or of one program call alone: rank classes run programs divided into program nodes."""
 
     def __init__(
         self,
         roles: Sequence[tuple[EngineContext, SegmentedProgram, Classes]],
         later: Sequence[tuple[float, EngineContext]] = (),
     ) -> None:
-        """`roles`: each with the context of its job, and the rank classes that run it; `later`: other states of the
-        machine, in order, each with the seconds from which on it applies."""
+        """`roles`: each role with the context of its job, its program, and the rank classes that run it. `later`:
+        contexts of later machine states, in order, each with the time in seconds from which it applies."""
         self.contexts = [context for context, _, _ in roles]
         self.parts = [part for _, part, _ in roles]
         self.classes = [classes for _, _, classes in roles]
@@ -77,8 +81,8 @@ class Engine(FlowEvents):
         return float(self.env.now)
 
     def run(self) -> tuple[RoleTimeline, ...]:
-        """Run to the end and return the times of all roles. Raises JobStopsError if something needed is permanently
-        dead."""
+        """Run the simulation to the end and return the times of all roles. Raises JobStopsError if a component that the
+        step needs is permanently dead."""
         self._start_all(list(self.role_of))
         self._settle_soon()
         self._await_change()
@@ -88,7 +92,8 @@ class Engine(FlowEvents):
         return tuple(self._role_timeline(number) for number in range(len(self.parts)))
 
     def run_until(self, time: float, instant: float) -> None:
-        """Run all events up to a time (within an `instant`), and advance everything in progress to that time."""
+        """Process all events up to a time (plus the tolerance `instant`), and advance everything in progress to that
+        time."""
         self._start_all(list(self.role_of))
         self._settle_soon()
         self.env.run(until=time + instant)
@@ -97,7 +102,8 @@ class Engine(FlowEvents):
                 flow.left = max(0.0, flow.left - flow.rate * (time - sharing.since))
 
     def _stopped(self) -> SimfrontierError | None:
-        """Return the error that explains why the step stops, if something is permanently dead; else None."""
+        """Return the error that names the permanently dead component because of which the step stops; None if there is
+        none."""
         standing = [flow.op for sharing in self.sharing for flow in sharing.flows if not flow.rate]
         ops = [(self._op(ending), ending.classes[0]) for ending in [*self.still, *standing]]
         works = [(op, self.contexts[0].info(op).group_of[cls]) for op, cls in ops]
@@ -114,7 +120,7 @@ class Engine(FlowEvents):
         )
 
     def _tables(self, role: int) -> Floats:
-        """Return when a role's ops were ready, started and ended [3, num_classes, num_ops]."""
+        """Return the times at which each op of a role was ready, started and ended [3, num_classes, num_ops]."""
         tables = (self.ready, self.start, self.end)
         return np.array([[table[cls] for cls in self.classes[role]] for table in tables], float)
 
@@ -143,7 +149,7 @@ class Engine(FlowEvents):
                     self._come(cls, role, node)
 
     def _arrive(self, cls: int, key: int, inner: int, info: OpInfo) -> None:
-        """Note that a rank class is ready for an op; with the last of its group the op begins."""
+        """Record that a rank class is ready for an op; the op begins when the last rank class of its group is ready."""
         group = info.group_of[cls]
         members = info.members[group]
         if len(members) > 1:
@@ -169,7 +175,7 @@ class Engine(FlowEvents):
     # ── calls ──
 
     def _come(self, cls: int, role: int, node: int) -> None:
-        """Note that a rank class is ready for a call."""
+        """Record that a rank class is ready for a program node that represents a whole program call."""
         coupled = self.contexts[role].coupled(self.parts[role], node, self.classes[role])[cls]
         key = self.nodes.keys[role][node]
         if self.by_ops_keys and (key, coupled) in self.by_ops_keys:
@@ -178,8 +184,8 @@ class Engine(FlowEvents):
             self.coming.setdefault(key, {}).setdefault(coupled, []).append(cls)
 
     def _settled(self) -> None:
-        """Run calls whose coupled rank classes have arrived together as a whole, if nothing disturbs them; others op by
-        op."""
+        """Start the program calls for which rank classes became ready at this instant: as a whole, if all rank classes
+        that a call synchronises are ready and nothing else uses their links; otherwise op by op."""
         for key, sets in self.coming.items():
             together: list[int] = []
             for coupled, here in sets.items():
@@ -199,16 +205,16 @@ class Engine(FlowEvents):
                 self._disturb(self.rates.load(flow.flow))
 
     def _is_clear(self, role: int, node: int, coupled: Classes) -> bool:
-        """Return whether nothing in progress uses a link that a call loads; whole calls that do so continue op by
-        op."""
+        """Return whether nothing in progress uses a link that a program call loads. Calls in progress as a whole that
+        use one of these links continue op by op."""
         if self.contexts[role].stands_still(self.parts[role], node, coupled):
             return False
         load = self.contexts[role].load(self.parts[role], node, coupled)
         return not self._disturb(load) and not self.under_way(load)
 
     def _run_whole(self, role: int, node: int, classes: Classes) -> None:
-        """Run a call as one on rank classes that begin it together and do not disturb each other; if they also end it
-        together, run the equal calls that follow immediately as well."""
+        """Run a program call as a whole on rank classes that begin it at the same time and do not disturb each other.
+        If these classes also end it at the same time, run the equal calls that follow immediately as well."""
         followers = self.parts[role].followers
         alone = self._alone(role, node, classes)
         nodes, begins = [node], [self.env.now]
@@ -226,14 +232,15 @@ class Engine(FlowEvents):
             self._after(begins[-1] - self.env.now + delay, Ending(key, ending))
 
     def _enter(self, calls: WholeCalls, number: int) -> None:
-        """Record that one of these calls has begun."""
+        """Record that the program call with index `number` in `calls` has begun."""
         node, begin = calls.nodes[number], calls.begins[number]
         self.times_by_node[calls.role].setdefault(node, []).append((begin, calls.alone.times))
         for cls in calls.classes:
             self.start[cls][node] = begin
 
     def _pass_to(self, calls: WholeCalls, number: int) -> None:
-        """Record that all of these calls before `number` are done, and when call `number` has begun."""
+        """Record that all program calls in `calls` before index `number` have ended, and the time at which call
+        `number` began."""
         for each in range(1, number + 1):
             begin = calls.begins[each]
             self._enter(calls, each)
@@ -244,8 +251,8 @@ class Engine(FlowEvents):
                 self.issuers[cls].pass_to(calls.nodes[number])
 
     def _alone(self, role: int, node: int, classes: Classes) -> CallAlone:
-        """Return the times of the ops of a call on rank classes that begin it together, without contention from other
-        calls."""
+        """Return the times of the ops of a program call on rank classes that begin it at the same time, simulated
+        without contention from other calls."""
         context = self.contexts[role]
         key, known = (self.parts[role].segment(node), classes), context.alone
         if key not in known:
@@ -271,14 +278,15 @@ class Engine(FlowEvents):
         self._next(cls)
 
     def _next(self, cls: int) -> None:
-        """Start all startable ops of the call that a rank class runs op by op."""
+        """Start all ops that may start now in the program call that a rank class runs op by op."""
         call = self.by_ops[cls]
         for index in call.issuer.startable():
             call.ready[index] = self.env.now
             self._arrive(cls, call.key, index, call.inner.infos[index])
 
     def _disturb(self, load: int) -> bool:
-        """Let the whole calls that load these links continue op by op; return whether there are any."""
+        """Let the program calls that run as a whole and load any of these link classes continue op by op; return
+        whether there are any such calls."""
         if not load & self.whole_load:
             return False
         disturbed = [calls for calls in self.whole if calls.load & load]
@@ -287,7 +295,8 @@ class Engine(FlowEvents):
         return bool(disturbed)
 
     def _go_on_by_ops(self, calls: WholeCalls) -> None:
-        """Simulate the call in progress alone once more until now, and take over what is in progress in it."""
+        """Continue the program call in progress op by op: simulate it alone once more up to the current time, and take
+        over the items in progress of that simulation."""
         self._take_out(calls)
         now, instant = self.env.now, max(INSTANT_S, self.env.now * RESOLUTION)
         number = bisect_right(calls.begins, now + instant) - 1
@@ -325,8 +334,8 @@ class Engine(FlowEvents):
         return True
 
     def _change(self) -> None:
-        """Switch to the next state of the machine. Calls that run as a whole continue op by op; each flow in progress
-        keeps its remaining fraction of work, and latencies that have begun stay as they are."""
+        """Switch to the next state of the machine. Program calls that run as a whole continue op by op; each flow in
+        progress keeps its remaining fraction of work, and latencies that have begun are not changed."""
         for calls in list(self.whole):
             self._go_on_by_ops(calls)
         for sharing in list(self.sharing):
@@ -345,7 +354,7 @@ class Engine(FlowEvents):
         self._await_change()
 
     def _take_over(self, flow: RunningFlow, before: EngineContext, after: EngineContext) -> None:
-        """Let a flow continue in the next state as the flow of the same op."""
+        """Let a flow in progress continue in the next machine state, as the flow of the same op there."""
         was, work = self._work(flow.op, before), self._work(flow.op, after)
         if flow.then is not None:
             flow.flow = work.starting if work.starting >= 0 else after.idle
@@ -354,7 +363,7 @@ class Engine(FlowEvents):
         flow.left *= work.amount / was.amount
 
     def _work(self, ending: Ending, context: EngineContext) -> OpWork:
-        """Return the work of the op that `ending` ends."""
+        """Return the work of the op whose end `ending` describes."""
         info = context.info(self._op(ending))
         return info.works[info.group_of[ending.classes[0]]]
 
@@ -416,7 +425,7 @@ class Engine(FlowEvents):
                 return
 
     def _take_out(self, calls: WholeCalls) -> None:
-        """Remove calls from those that run as a whole."""
+        """Remove `calls` from the program calls that run as a whole."""
         self.whole.remove(calls)
         self.whole_load = 0
         for other in self.whole:

@@ -1,4 +1,4 @@
-"""Max-min fair rates of concurrent flows, solved once for each set of flows."""
+"""Max-min fair rates of concurrent flows, computed once for each distinct set of flows."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ LEAST_UNITS = 1.0  # assumed: compute units of a device that calls leave to kern
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharingSets:
-    """Flows in sets that share links, directly or through others: the links that each set loads, as bits, and for each
-    flow the number of its set and its rate."""
+    """Partition of concurrent flows into sets that share links, directly or through other flows: the bit mask of the
+    links that each set loads, and for each flow the number of its set and its rate."""
 
     loads: tuple[int, ...]
     rates: dict[int, tuple[int, float]]
 
     @property
     def load(self) -> int:
-        """Links that any of the sets loads, as bits."""
+        """Bit mask of the links that any of the sets loads."""
         return reduce(or_, self.loads)
 
 
 class FlowRates:
-    """Rates of flows that run together, and the links that each loads, while links and devices stay unchanged.
+    """Max-min fair rates of flows that run together, and the links that each flow loads, for fixed capacities of links
+    and devices.
 
-    When they change within the step, the engine switches to other `FlowRates`, and sets all rates anew.
+    When capacities change within the step, the engine switches to another `FlowRates` and sets all rates anew.
     """
 
     def __init__(self, flows: list[Flow], capacity: Floats) -> None:
-        """`capacity`: that of each link class."""
+        """`capacity`: the capacity of each link class."""
         self.flows, self.capacity = flows, capacity
         self._of_set: dict[tuple[int, ...], list[float]] = {}  # in the order of the flows
         self._apart: dict[tuple[int, ...], SharingSets] = {}
@@ -51,7 +52,7 @@ class FlowRates:
         return len(self.flows) - 1
 
     def load(self, flow: int) -> int:
-        """Return the link classes that a flow loads or reserves a part of, as bits."""
+        """Return the bit mask of the link classes that a flow loads or of which it reserves a part."""
         known = self._loads.get(flow)
         if known is None:
             one = self.flows[flow]
@@ -59,7 +60,8 @@ class FlowRates:
         return known
 
     def apart(self, flows: tuple[int, ...]) -> SharingSets:
-        """Return flows that run together, in ascending order, in sets that share no link with each other."""
+        """Return concurrent flows, passed in ascending order, partitioned into sets that share no link with each
+        other."""
         known = self._apart.get(flows)
         if known is None:
             sets = sets_that_share(flows, self.load)
@@ -82,7 +84,7 @@ class FlowRates:
         return known
 
     def solved(self, numbers: tuple[int, ...]) -> dict[int, float]:
-        """Return the rate of each of these flows, which share links with no others."""
+        """Return the rate of each of these flows, which share links only among themselves."""
         flows = [self.flows[number] for number in numbers]
         rows, at = np.unique(np.concatenate([flow.rows for flow in flows]), return_inverse=True)
         load = np.concatenate([flow.load for flow in flows])
@@ -96,8 +98,8 @@ class FlowRates:
 
 
 def sets_that_share(flows: Iterable[int], load_of: Callable[[int], int]) -> list[tuple[int, list[int]]]:
-    """Return flows in sets of which no two use a common link, each with the links that it uses, as bits; `load_of`
-    returns those of one flow."""
+    """Partition flows into sets such that no two sets use a common link; return each set with the bit mask of its
+    links. `load_of` returns the bit mask of the links of one flow."""
     sets: list[tuple[int, list[int]]] = []
     for flow in flows:
         load, together, apart = load_of(flow), [flow], []
@@ -112,17 +114,17 @@ def sets_that_share(flows: Iterable[int], load_of: Callable[[int], int]) -> list
 
 
 def bits(links: Ints) -> int:
-    """Return a set of link classes as an integer, one bit each."""
+    """Return a set of link classes as a bit mask."""
     flags = np.zeros(int(links.max(initial=-1)) + 1, np.uint8)
     flags[links] = 1
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
 def not_held(capacity: Floats, held: Floats) -> Floats:
-    """Return the capacity that is left for flows to share, on links of which calls reserve a part.
+    """Return the capacity that is left for flows to share, on links of which collective calls reserve a part.
 
-    If calls reserve all compute units together, one is left, so that nothing stands still: a workgroup of a kernel
-    finds room as soon as one of a call ends.
+    If the calls together reserve all compute units, one unit is left, so that kernels do not stand still: a workgroup
+    of a kernel can run as soon as a workgroup of a call ends.
     """
     left = np.maximum(capacity - held, np.minimum(capacity, LEAST_UNITS))
     shared: Floats = np.where(held > 0.0, left, capacity)

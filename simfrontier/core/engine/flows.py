@@ -1,7 +1,8 @@
-"""The clock of the engine: SimPy's, with timers that share instants, and flows at max-min fair rates.
+"""Event loop of the engine: SimPy's clock, with timers shared by events of the same instant, and flows at max-min fair
+rates.
 
-At every instant all that is due ends, then all that may start is started, and only then are rates solved: for the flows
-that share links with what ended or started; the others continue at their rates.
+At every instant all items that are due end, then all items that may start are started, and only then are rates solved,
+for the flows that share links with an item that ended or started; the other flows continue at their rates.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ RESOLUTION = 1e-15  # relative: after hours of simulated time the clock itself c
 
 
 def at(env: simpy.Environment, time: float, then: Callable[[object], None]) -> None:
-    """Call `then` at a time; callbacks of the same time are called in the order of request."""
+    """Call `then` at a time; callbacks for the same time are called in the order in which they were requested."""
     env.timeout(max(0.0, time - env.now)).callbacks.append(then)
 
 
 def at_end_of_instant(env: simpy.Environment, then: Callable[[], None]) -> None:
-    """Call `then` now, after everything else that happens at this time. Only one caller per clock at a time: two would
-    wait for each other."""
+    """Call `then` at the current time, after all other events of this time. Only one caller per clock may use this at a
+    time: two callers would wait for each other."""
     env.timeout(0).callbacks.append(partial(_look, env, then))
 
 
@@ -44,7 +45,7 @@ def _look(env: simpy.Environment, then: Callable[[], None], _: object) -> None:
 
 @dataclass(slots=True, eq=False)
 class RunningFlow:
-    """A flow in progress: its remaining amount, and its rate; `then` starts when it ends."""
+    """Flow in progress: its remaining amount, its rate, and the flow `then`, which starts when this flow ends."""
 
     left: float
     flow: int
@@ -55,8 +56,8 @@ class RunningFlow:
 
 @dataclass(slots=True, eq=False)
 class _Sharing:
-    """Flows that share no links with others: the links that they load, as bits, and the time since which they run at
-    their rates, with the amounts that remained then."""
+    """Set of flows that share no links with flows outside the set: the bit mask of the links that the flows load, and
+    the time `since` which the flows have their current rates; their remaining amounts are those at that time."""
 
     load: int
     flows: list[RunningFlow]
@@ -65,8 +66,8 @@ class _Sharing:
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """An item in progress: a flow that runs (`is_running`), one that begins later, or an op that ends later, and the
-    seconds until then."""
+    """Item in progress and the seconds until its next event: the end of a running flow (`is_running`), the begin of a
+    flow after its latency, or the end of an op."""
 
     what: Any
     is_running: bool
@@ -74,7 +75,7 @@ class Remaining:
 
 
 class FlowEvents(ABC):
-    """Event loop of works in progress: works that are begun are passed to `_finish` when they end; a subclass defines
+    """Event loop of works in progress. When the work of an op ends, the op is passed to `_finish`; subclasses define
     what an op is."""
 
     def __init__(self, rates: FlowRates) -> None:
@@ -93,15 +94,15 @@ class FlowEvents(ABC):
 
     @abstractmethod
     def _finish(self, ended: list[Any]) -> None:
-        """Record that ops have ended now, and start what may start."""
+        """Record that these ops have ended now, and start the ops that may start as a consequence."""
 
     @abstractmethod
     def _settled(self) -> None:
-        """Hook called when nothing more ends at this instant, before rates are set."""
+        """Hook called when no more ops end at this instant, before rates are set."""
 
     def _changed(self, edge: float) -> bool:
-        """Switch to the machine's next state if that begins by `edge`, with all that is in progress; return whether it
-        did."""
+        """Switch the machine and all items in progress to the next machine state if that state begins by `edge`; return
+        whether the state changed."""
         return False
 
     def _begin(self, work: OpWork, op: Any) -> None:
@@ -120,7 +121,7 @@ class FlowEvents(ABC):
             self.woken.append(flow)
 
     def _after(self, delay: float, what: Any) -> None:
-        """After a delay, begin a flow or end an op; items due at the same time share one timer."""
+        """Begin a flow or end an op after a delay; items due at the same time share one timer."""
         when = self.env.now + delay
         waiting = self.timers.get(when)
         if waiting is None:
@@ -138,8 +139,8 @@ class FlowEvents(ABC):
         self._settle_soon()
 
     def _settle_soon(self, _: object = None) -> None:
-        """Settle once, after everything else that happens at this time; immediately, if nothing more does. Must be the
-        last action of a callback."""
+        """Schedule `_settle` once, after all other events of this time; call it immediately if there are no other
+        events. Must be the last action of a callback."""
         if self.settling:
             return
         if self.env.peek() > self.env.now:
@@ -164,21 +165,21 @@ class FlowEvents(ABC):
             self._come_back()
 
     def _end_all(self) -> None:
-        """Finish the ops that have ended, and those that end as a consequence."""
+        """Finish the ops that have ended, and the ops that end at this instant as a consequence."""
         while self.ended:
             ended, self.ended = self.ended, []
             self._finish(ended)
         self._settled()
 
     def under_way(self, load: int) -> bool:
-        """Return whether a flow that is in progress, or begins now, loads any of these links."""
+        """Return whether any flow that is in progress or begins now loads any of these links (a bit mask)."""
         load_of = self.rates.load
         return any(load & sharing.load for sharing in self.sharing) or any(
             load & load_of(flow.flow) for flow in (*self.loose, *self.woken)
         )
 
     def remaining(self) -> list[Remaining]:
-        """Return all items in progress; rates must be set."""
+        """Return all items in progress. The rates of all flows must be set."""
         now = self.env.now
         return [
             Remaining(flow, True, (flow.left / flow.rate if flow.rate else inf) - (now - sharing.since))
@@ -187,7 +188,7 @@ class FlowEvents(ABC):
         ] + [Remaining(what, False, when - now) for when, waiting in self.timers.items() for what in waiting]
 
     def _stop(self, sharing: _Sharing) -> None:
-        """Advance flows to now; those that have not ended need a new rate."""
+        """Advance the flows of a set to the current time; flows that have not ended need a new rate."""
         del self.sharing[sharing]
         now = self.env.now
         elapsed, instant = now - sharing.since, max(INSTANT_S, now * RESOLUTION)
@@ -201,7 +202,7 @@ class FlowEvents(ABC):
                 self.ended.append(flow.op)
 
     def _stop_due(self, edge: float) -> None:
-        """Stop the sets of flows of which the first ends by `edge`, in the order in which they began to share."""
+        """Stop the sets of flows in which a flow ends by `edge`, in the order in which the sets were formed."""
         due = []
         while self.dues and self.dues[0][0] <= edge:
             due.append(heappop(self.dues)[1:])
@@ -210,7 +211,7 @@ class FlowEvents(ABC):
                 self._stop(sharing)
 
     def _join(self) -> None:
-        """Mark flows that begin now, and all that share links with them, as needing rates."""
+        """Mark the flows that begin now, and all flows that share links with them, as needing new rates."""
         load = 0
         for flow in self.woken:
             load |= self.rates.load(flow.flow)
@@ -220,7 +221,7 @@ class FlowEvents(ABC):
             self._stop(sharing)
 
     def _come_back(self) -> None:
-        """Schedule the next settling, when the first flow ends."""
+        """Schedule the next call of `_settle` at the time when the first flow ends."""
         while self.dues[0][2] not in self.sharing:
             heappop(self.dues)
         due = self.dues[0][0]

@@ -1,8 +1,9 @@
-"""Joint simulation of two jobs on one machine, on one clock: their steps share only the links between groups of nodes.
+"""Joint simulation of two jobs on one machine in one event loop: the jobs' steps share only the links between groups of
+nodes.
 
-Both begin at once; the second job begins its step again whenever one of its ranks is done, until the first job's step
-ends. Each job is folded by itself, but links between groups are distinguished by what either job loads on them, so that
-the links of a class are alike for both.
+Both jobs begin at the same time. Each rank of the second job begins its step again whenever it has finished it, until
+the first job's step ends. The ranks of each job are folded separately, but links between groups of nodes are
+distinguished by the load of either job, so that the links of one class are equivalent for both jobs.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from simfrontier.core.program import Issuer, Schedule, SegmentedProgram, segment
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Neighbour:
-    """Another job on the same machine: `machine` determines which nodes it has; `perturbation` holds the perturbations
-    of the links that both jobs share; `parts`: its roles in nodes, as `segmented_roles` makes them."""
+    """Another job on the same machine. `machine` determines the nodes of this other job; `perturbation` holds the
+    perturbations of the links that both jobs share; `parts`: the programs of its roles, from `segmented_roles`."""
 
     schedule: Schedule
     machine: Machine
@@ -44,8 +45,9 @@ Parts = Sequence[SegmentedProgram]
 def simulate_beside(
     parts: Parts, pricing: Pricing, beside: Neighbour, exact: bool
 ) -> tuple[Pricing, tuple[RoleTimeline, ...]] | None:
-    """Simulate one step of a job together with another on the same machine. Return the job's pricing, folded for that,
-    and the timelines of its roles; None if the jobs share no link. Raises InputError if something is dead."""
+    """Simulate one step of a job together with another job on the same machine. Return the first job's pricing, folded
+    for the joint simulation, and the timelines of its roles; None if the jobs share no link. Raises InputError if any
+    component is dead."""
     schedule, other_parts = beside.schedule, beside.parts
     if exact or schedule is pricing.schedule:  # each job has a schedule of its own
         schedule = replace(schedule)
@@ -66,8 +68,8 @@ def simulate_beside(
 
 
 def shared_links(one: Fabric, other: Fabric) -> tuple[Ints, Ints]:
-    """Return the links between groups of nodes that both of two jobs on one machine may use: their numbers in each
-    fabric."""
+    """Return the links between groups of nodes that both jobs on a machine may use, as two arrays: the link numbers in
+    the fabric `one` and in the fabric `other`."""
     if one.num_pool_groups == other.num_pool_groups:  # they have the same pools, or none
         pools = np.arange(one.num_links - one.pool_base)
         return one.pool_base + pools, other.pool_base + pools
@@ -77,8 +79,8 @@ def shared_links(one: Fabric, other: Fabric) -> tuple[Ints, Ints]:
 
 
 def told_apart(one: Pricing, other: Pricing) -> tuple[Pricing, Pricing]:
-    """Return both pricings, folded again until every class of links that they share is also one class for the other
-    job."""
+    """Return the pricings of both jobs, folded again until every class of shared links in one job's folding is also one
+    class in the other job's folding."""
     places = shared_links(one.fabric, other.fabric)
     while True:
         classes = [job.folding.link_class[links] for job, links in zip((one, other), places, strict=True)]
@@ -100,7 +102,8 @@ def _coloured(pricing: Pricing, links: Ints, colour: Ints) -> Pricing:
 
 
 def contexts_of(one: Pricing, other: Pricing) -> tuple[EngineContext, EngineContext]:
-    """Return the engine contexts of both jobs: flows load the union of the links of both, of which some are shared."""
+    """Return the engine contexts of both jobs. Their flows load one common list of link classes, in which the shared
+    links of the two jobs appear once."""
     number = one.folding.num_link_classes + np.arange(other.folding.num_link_classes)
     mine, theirs = shared_links(one.fabric, other.fabric)
     number[other.folding.link_class[theirs]] = one.folding.link_class[mine]
@@ -110,8 +113,8 @@ def contexts_of(one: Pricing, other: Pricing) -> tuple[EngineContext, EngineCont
 
 
 class _JointEngine(Engine):
-    """Engine for two jobs: the first `num_first` roles are the first job's; the others begin again when they are
-    done."""
+    """Engine for two jobs: the first `num_first` roles belong to the first job; the ranks of the other roles begin
+    their step again when they have finished it."""
 
     def __init__(self, roles: Sequence[tuple[EngineContext, SegmentedProgram, Classes]], num_first: int) -> None:
         super().__init__(roles)

@@ -15,9 +15,10 @@ from simfrontier.core.program import Lifetimes, Peak, Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryTimeline:
-    """Bytes on one rank by kind: `times` (s, ascending), and in `held` per kind the bytes from each time to the next.
+    """Bytes allocated on one rank over time, by kind of tensor: `times` in seconds (ascending), and for each kind in
+    `held` the bytes allocated from each time to the next.
 
-    `peak_bytes` is the largest sum, at `peak_s`; `at_peak` its parts by kind.
+    `peak_bytes` is the largest sum over all kinds, at the time `peak_s`; `at_peak` holds its parts by kind.
     """
 
     times: Floats
@@ -45,9 +46,9 @@ KINDS = {
 
 
 def memory_timeline(step: SimulatedStep, cls: int | None = None) -> MemoryTimeline:
-    """Return the memory timeline of a rank class (default: the critical one). A buffer lives from the start of the op
-    that writes it first to the end of the op that touches it last; persistent tensors that the rank's role touches live
-    throughout."""
+    """Return the memory timeline of a rank class (default: the critical one). A buffer is allocated from the start of
+    the op that writes it first to the end of the op that uses it last; persistent tensors that the rank's role uses are
+    allocated throughout."""
     chosen = step.critical if cls is None else cls
     walk = Walk(step=step, cls=chosen)
     return _timeline(step.schedule, step.view(chosen).lifetimes, walk.start_s, walk.end_s, step.step_s)
@@ -82,14 +83,14 @@ def _timeline(schedule: Schedule, lives: Lifetimes, start: Floats, end: Floats, 
 
 
 def fullest(step: SimulatedStep, peaks: Sequence[Peak]) -> MemoryTimeline:
-    """Return the memory timeline of a rank of the role that needs most; `peaks`: the peak of each role, as its check
-    finds it (may be empty if there is one role)."""
+    """Return the memory timeline of a rank of the role that needs most memory. `peaks`: the peak memory of each role,
+    as found by the role's memory check (may be empty if there is one role)."""
     needs = [peak.num_bytes for peak in peaks]
     return memory_of_role(step, needs.index(max(needs)) if len(step.roles) > 1 else 0)
 
 
 def memory_of_role(step: SimulatedStep, role: int) -> MemoryTimeline:
-    """Return the memory timeline of a rank of a role: the critical one if it runs the role, else one of the lowest
-    class."""
+    """Return the memory timeline of a rank of a role: of the critical rank class if it runs this role, otherwise of the
+    role's lowest rank class."""
     classes = step.roles[role].classes
     return memory_timeline(step, step.critical if step.critical in classes else classes[0])

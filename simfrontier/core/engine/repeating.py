@@ -1,5 +1,5 @@
-"""Steady state: periodic parts of a step, by layer or micro-batch, are simulated until a state recurs, and then
-extrapolated."""
+"""Steady-state extrapolation: the periodic parts of a step (repeated layers or micro-batches) are simulated until an
+engine state recurs, and then extrapolated."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from simfrontier.core.program import ExpandedProgram, Issuer, SegmentedProgram
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _State:
-    """State of the engine at an instant. `counts`: the numbers of ops of each lane that each rank class has reached,
-    begun and finished [3, num_classes, num_lanes]; `seconds`: until the end of each item in progress."""
+    """State of the engine at an instant. `counts`: the numbers of ops of each lane for which each rank class was ready,
+    which it has begun, and which it has finished [3, num_classes, num_lanes]; `seconds`: time until the end of each
+    item in progress."""
 
     now: float
     counts: NDArray[np.int64]
@@ -31,8 +32,8 @@ class _State:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Repetition:
-    """A period of `seconds` that repeats `times` more, each time `step` ops further on [num_lanes]; `counts`: as of
-    `_State`, when the first period began."""
+    """Period of `seconds` that repeats `times` more times; each repetition advances every lane by `step` ops
+    [num_lanes]. `counts`: the counts of the `_State` at which the first period began."""
 
     counts: NDArray[np.int64]
     step: NDArray[np.int64]
@@ -40,7 +41,7 @@ class Repetition:
     times: int
 
     def copy(self, program: ExpandedProgram, tables: NDArray[np.float64]) -> None:
-        """Write the times at which ops are ready, start and end in each repetition into `tables` [3, num_classes,
+        """Write the times at which the ops of every repetition are ready, start and end into `tables` [3, num_classes,
         num_ops]."""
         later = self.seconds * np.arange(1, self.times + 1)[:, None]
         for lane, step in enumerate(self.step.tolist()):
@@ -52,10 +53,11 @@ class Repetition:
 
 
 class SteadyState:
-    """States of a step of one role at the beginnings of its calls, recorded to detect one that recurs."""
+    """Engine states recorded in a step of one role whenever a program call begins, in order to detect a state that
+    recurs."""
 
     def __init__(self, program: ExpandedProgram, issuers: Mapping[int, Issuer]) -> None:
-        """`issuers`: by rank class."""
+        """`issuers`: the issuer of each rank class."""
         self.program = program
         self.issuers = list(issuers.values())
         self.row_of = {cls: row for row, cls in enumerate(issuers)}
@@ -66,13 +68,13 @@ class SteadyState:
         self.states: dict[object, _State] = {}
 
     def is_at_call(self) -> bool:
-        """Return whether the first rank class has reached another call since the last query."""
+        """Return whether the first rank class has reached a new program call since this method was last called."""
         before, self.call = self.call, self.call_of[self.issuers[0].done[self.busiest]]
         return self.call not in (before, -1)
 
     def repetition(self, now: float, under_way: Iterable[Remaining], instant: float) -> Repetition | None:
-        """Return the repetition that need not be simulated, if this state has occurred before; seconds within an
-        `instant` are equal."""
+        """Return the repetition that can be extrapolated if an equal state has occurred before, otherwise None; times
+        that differ by at most `instant` are considered equal."""
         form, state = self._state(now, under_way)
         before, self.states[form] = self.states.get(form), state
         if before is None or (abs(before.seconds - state.seconds) > instant).any():
@@ -83,7 +85,8 @@ class SteadyState:
         return Repetition(counts=before.counts, step=step, seconds=seconds, times=times) if times > 0 else None
 
     def _state(self, now: float, under_way: Iterable[Remaining]) -> tuple[object, _State]:
-        """Return the state, and a form that is equal for two states if one is the other further on."""
+        """Return a key and the state; the keys of two states are equal if the states differ only by a shift along the
+        program."""
         going = sorted([(self._described(each), each.seconds) for each in under_way])
         done = np.array([issuer.done for issuer in self.issuers])
         ready = np.array([issuer.ready for issuer in self.issuers])
@@ -95,8 +98,8 @@ class SteadyState:
         return form, _State(now=now, counts=counts, seconds=seconds)
 
     def _described(self, each: Remaining) -> tuple[int, Classes, int, int, bool]:
-        """Return a description of an item in progress without the position of its op in its lane: that is the next one
-        not done."""
+        """Return a description of an item in progress that does not contain the position of its op in the lane: the op
+        is always the first one of the lane that has not ended."""
         flow = each.what if isinstance(each.what, RunningFlow) else None
         ending = each.what if flow is None else flow.op
         number = -1 if flow is None else flow.flow
@@ -104,7 +107,7 @@ class SteadyState:
         return self.program.lane[ending.key], ending.classes, number, after, each.is_running
 
     def _times(self, before: _State, after: _State, step: Sequence[int]) -> int:
-        """Return how often, at least, the period between two states repeats."""
+        """Return a lower bound of the number of times that the period between two states repeats."""
         program = self.program
         done, most = before.counts[2].min(axis=0).tolist(), after.counts[2].max(axis=0).tolist()
         times = program.num_ops
@@ -123,8 +126,8 @@ class SteadyState:
         return times
 
     def _is_same(self, op: int, further: int, step: Sequence[int], done: Sequence[int]) -> bool:
-        """Return whether an op equals another one further on, including what it waits for, shifted by `step`; waits for
-        ops within `done` do not count."""
+        """Return whether an op equals the later op `further`, and the dependencies of both are equal up to a shift by
+        `step`; dependencies on ops within `done` are ignored."""
         program = self.program
         return program.ops[op].number == program.ops[further].number and [
             (lane, count) for lane, count in program.waits[op] if count > done[lane]
@@ -132,7 +135,8 @@ class SteadyState:
 
 
 class RepeatingEngine(Engine):
-    """Engine that copies the times of repetitions; its clock runs without them."""
+    """Engine that extrapolates repetitions instead of simulating them; its clock does not advance during skipped
+    repetitions."""
 
     def __init__(
         self,
@@ -166,7 +170,7 @@ class RepeatingEngine(Engine):
 
     def _skip(self, repetition: Repetition) -> None:
         """Continue after the repetitions that end before the machine changes to another state: items in progress become
-        those of ops further on."""
+        items of the corresponding ops after these repetitions."""
         if self.later:
             left = (self.later[0][0] - self.now) / repetition.seconds
             repetition = replace(repetition, times=min(repetition.times, max(0, ceil(left) - 1)))
