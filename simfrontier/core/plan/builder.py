@@ -1,7 +1,7 @@
-"""The builder: turns a part of a model under a plan into a naive program, with each move right where it is needed.
+"""Builder of naive programs: one part of the model under one plan, with each move placed where it is needed.
 
-Gathers precede the op or module that uses them, reductions follow the op that computes the value. The passes then move
-and merge them; `hops` turns the moves into collectives.
+Gathers precede the op or module that uses the gathered tensor; reductions follow the op that computes the value. The
+passes then reorder and merge these moves; `hops` turns them into collectives.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ AT_ONCE = ("loss_own",)  # its sum is there before exponentials are formed: Mega
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """A rank's part of a model: some of its layers, and the embedding (`first`) and the head (`last`)."""
+    """Part of a model that one rank runs: some of the layers, and optionally the embedding (`first`) and the head
+    (`last`)."""
 
     layers: range
     first: bool = True
@@ -32,7 +33,7 @@ class ModelPart:
 
 @dataclass
 class ProgramBuilder:
-    """Makes calls of one part of the model; micro-batch `last_micro` is the last of the step."""
+    """Builder of the program of one part of the model; micro-batch `last_micro` is the last micro-batch of the step."""
 
     tensors: Tensors
     part: ModelPart
@@ -56,7 +57,7 @@ class ProgramBuilder:
         self.begun_by = dict(reversed(makers))
 
     def _backward_ops(self) -> Iterable[WorkOp]:
-        """Yield the ops of the part's backward in order, those of a layer once."""
+        """Yield the ops of the part's backward pass in order; the ops of a layer are yielded only once."""
         if self.part.last:
             yield from self.workload.head.backward
         yield from self.workload.layer.backward
@@ -65,11 +66,11 @@ class ProgramBuilder:
 
     @property
     def program(self) -> Program:
-        """The program of all closed calls."""
+        """The program built so far: all closed calls."""
         return Program(self.placed, self.tensors.by_name)
 
     def close(self, label: str, layer: int, micro: int) -> None:
-        """Make a call of the items since the last close."""
+        """Close the current call: it contains all items added since the previous close."""
         place = Place(label, layer, micro)
         self.placed += [(place, item) for item in self.items]
         self.items = []
@@ -77,7 +78,8 @@ class ProgramBuilder:
     # ── one micro-batch ──
 
     def forward(self, micro: int) -> None:
-        """Run the embedding and the layers of the part, and the head's forward; the head's call is left open."""
+        """Add the forward pass: embedding and layers of the part, then the head; the call that contains the head stays
+        open."""
         work = self.workload
         if self.part.first:
             self._ops(work.embedding.forward, 0, micro, "forward")
@@ -89,8 +91,8 @@ class ProgramBuilder:
             self._head(work.head.forward, micro, "forward")
 
     def backward(self, micro: int) -> None:
-        """Run the backward of the head, of the part's layers (after recomputing their forward where they are
-        checkpointed), and of the embedding."""
+        """Add the backward pass: the head, the layers of the part (checkpointed layers recompute their forward first),
+        and the embedding."""
         work = self.workload
         if self.part.last:
             self._head(work.head.backward, micro, "backward")
@@ -107,7 +109,8 @@ class ProgramBuilder:
 
     @cached_property
     def _around_recomputation(self) -> tuple[tuple[WorkOp, ...], tuple[WorkOp, ...]]:
-        """Return the ops of a layer's backward before, and after, the recomputation of its forward."""
+        """Return the backward ops of a layer in two parts: those that run before the recomputation of the layer's
+        forward, and those that run after it."""
         ops = self.workload.layer.backward
         if self.workload.checkpointing == "full":
             return (), ops
@@ -123,8 +126,9 @@ class ProgramBuilder:
         self.at_head = False
 
     def _use_of(self, weight: str) -> str:
-        """Return the suffix that the head adds to the names of buffers into which a weight of the embedding is
-        gathered: a tied table is used twice in a pass. Empty for all other weights."""
+        """Return the suffix of the names of buffers into which the head gathers a weight of the embedding; empty for
+        all other weights. A tied embedding table is gathered twice in a pass, by the embedding and by the head, into
+        different buffers."""
         first = next(iter(self.workload.weights.values())).owner
         return ".head" if self.at_head and self.workload.weights[weight].owner == first else ""
 
@@ -132,8 +136,8 @@ class ProgramBuilder:
         return gathered_name(weight, stage, self._use_of(weight))
 
     def _used(self, weight: Weight, layer: int, micro: int, stage: Stage) -> Ref:
-        """Return the tensor that a pass reads for a weight that is not whole: its copy, or the buffer into which it is
-        gathered."""
+        """Return the tensor that a pass reads in place of a sharded weight: the second copy of the weight, or the
+        buffer into which the weight is gathered."""
         home = layer if weight.per_layer else 0
         if self.plan.gathers_once:
             return Ref(f"{weight.name}.copy", home)
@@ -154,8 +158,8 @@ class ProgramBuilder:
     # ── weights ──
 
     def _enter(self, module: str, layer: int, micro: int, stage: Stage) -> tuple[Ref, ...]:
-        """Add the hook of a module, and the gather of its weights that are not whole: of all of them, even those that
-        this stage does not need (the embedding's table in the backward), as DeepSpeed 0.16.5 does."""
+        """Add the hook of a module and the gather of its sharded weights. All of them are gathered, even those that
+        this stage does not need (the embedding's table in the backward), as in DeepSpeed 0.16.5."""
         owned = [w for w in self.workload.weights.values() if w.owner == module]
         sharded = [w for w in owned if w.name in self.tensors.sharded]
         refs = tuple(self._used(w, layer, micro, stage) for w in sharded)
@@ -177,8 +181,8 @@ class ProgramBuilder:
         return refs
 
     def _is_repeated(self, weight: Weight, layer: int) -> bool:
-        """Return whether checkpointing runs the weight's forward twice: for weights of layers, never of embedding and
-        head."""
+        """Return whether the forward of this weight runs twice because of checkpointing: only layers are recomputed,
+        never the embedding or the head."""
         work = self.workload
         return work.checkpointing == "full" and weight.per_layer and work.is_checkpointed(layer)
 
@@ -196,13 +200,14 @@ class ProgramBuilder:
     # ── moves ──
 
     def move(self, purpose: Purpose, src: Ref, dst: Ref, hops: tuple[Hop, ...], accumulate: bool = False) -> None:
-        """Add a move here; hops without a codec send it as it is stored."""
+        """Add a move at this point of the program; hops without a codec send the tensor as it is stored."""
         self.move_together(purpose, [src], [dst], hops, accumulate)
 
     def move_together(
         self, purpose: Purpose, src: list[Ref], dst: list[Ref], hops: tuple[Hop, ...], accumulate: bool = False
     ) -> None:
-        """Add a move of several tensors of one type here, pair by pair, in one call."""
+        """Add a move of several tensors of one data type at this point of the program, as one call; `src[i]` moves into
+        `dst[i]`."""
         tensor = self.tensors[src[0].name]
         own = tensor.codec or Plain(tensor.dtype)
         sending = self.sending.get((hops, own, tensor.dtype))
@@ -222,8 +227,9 @@ class ProgramBuilder:
         )
 
     def _value_moves(self, src: Ref, dst: Ref, purpose: Purpose) -> None:
-        """Add the move of a value to another placement: one hop over all axes that cut the model. A move across samples
-        is a statistic, whatever its `purpose`."""
+        """Add the move of a value to another placement, as one hop over all axes that cut the model. If the value is
+        gathered or summed over samples of the batch, the purpose of the move is `statistic`, whatever `purpose`
+        says."""
         before, after = (dict(self.tensors[ref.name].placement.shards) for ref in (src, dst))
         of_samples = {axis for axis in self.plan.axes if before.get(axis) == after.get(axis)}
         axes = tuple(axis for axis in self.mesh.live(self.mesh.names) if axis not in of_samples)
@@ -239,16 +245,16 @@ class ProgramBuilder:
         self.move(purpose, src, dst, (hop,))
 
     def _samples_crossed(self, src: Ref, dst: Ref) -> tuple[str, ...]:
-        """Return the axes of the batch over which a value is gathered or summed, because an op needs it of all
+        """Return the batch axes over which a value is gathered or summed, because an op needs the value of all
         samples."""
         before, after = (self.tensors[ref.name].placement for ref in (src, dst))
         left = {axis for axis, _ in (*before.shards, *before.partial)} - {axis for axis, _ in after.shards}
         return tuple(axis for axis in self.mesh.live(self.plan.axes) if axis in left - after.partial_axes)
 
     def _may_be_coded(self, hop: Hop, src: Ref, dst: Ref) -> bool:
-        """Return whether messages of this move may be coded: only sums in the model's own type; no maxima, no wider
-        sums, and, where a value is coded as a whole, no all-reduce of a size that does not divide by the ranks that
-        would scatter it."""
+        """Return whether the messages of this move may be coded (compressed). Only sums in the model's own data type
+        may, not maxima or sums in a wider type; and where values are coded as a whole, not an all-reduce whose size is
+        not divisible by the number of ranks over which it would be scattered."""
         tensor, after = self.tensors[src.name], self.tensors[dst.name].placement
         partial = tensor.placement.partial
         if tensor.dtype != self.workload.precision.model or any(op != "sum" for _, op in partial):
@@ -259,12 +265,14 @@ class ProgramBuilder:
     # ── values ──
 
     def _home(self, use: Use, layer: int, micro: int, form: str) -> Ref:
-        """Return the instance of a form of a value to which a use in an op of a layer refers."""
+        """Return the reference to the tensor `form` of a value, at the layer and micro-batch that a use in an op of
+        `layer` refers to."""
         name, shift = use
         return Ref(form, layer + shift if self.workload.values[name].per_layer else 0, micro)
 
     def _read(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> Ref:
-        """Return an operand in the placement that the op needs; `again` is the instance that recomputation writes."""
+        """Return an operand of an op in the placement that the op needs, adding the move to this placement if there is
+        none yet. In the backward of a checkpointed layer, the operand is the recomputed value."""
         name = use[0]
         again = name in self.redone and stage != "forward" and self.workload.is_checkpointed(layer)
         needed = self.layout.needed(op, self.workload.values[name].dims)
@@ -282,15 +290,15 @@ class ProgramBuilder:
         return copy
 
     def _kept_input(self, use: Use, layer: int, micro: int, again: bool) -> Ref | None:
-        """Return the value as gathered by the recomputation of a layer, or else by its forward; None if neither gathers
-        it."""
+        """Return the gathered value that the recomputation of the layer, or else its forward, left in memory; None if
+        neither of them gathered the value."""
         stages: tuple[Stage, ...] = ("recompute", "forward") if self.workload.is_checkpointed(layer) else ("forward",)
         forms = (value_name(use[0], again and stage == "recompute", stage) for stage in stages)
         return next((self._home(use, layer, micro, form) for form in forms if form in self.tensors), None)
 
     def _write(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> tuple[Ref, Ref | None]:
-        """Return the tensor to which the op writes a result, and the one to which it must be moved (None if it is the
-        same)."""
+        """Return the tensor to which the op writes a result, and the tensor to which this result must then be moved
+        (None if the result needs no move)."""
         name = use[0]
         again = stage == "recompute"
         given = self.layout.given(op, self.workload.values[name].dims)
@@ -301,8 +309,8 @@ class ProgramBuilder:
         return self._home(use, layer, micro, made), kept
 
     def _branches(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> list[Ref]:
-        """Add the local sum of the partial values that an addition reads, and the reduction of this sum: one move
-        serves all. Return the operand."""
+        """Add the local sum of the partial values that an addition reads, and one reduction of this sum in place of one
+        reduction per value. Return the reduced sum as the only operand of the addition."""
         late = self.layout.summed_late[op.name]
         again, value = stage == "recompute", f"{op.name}.branches"
         named = OpName(f"{op.named._replace(streams=()).text}.branches", streams=op.named.streams)
@@ -324,7 +332,7 @@ class ProgramBuilder:
     # ── ops ──
 
     def _op(self, op: WorkOp, layer: int, micro: int, stage: Stage, fetched: list[Ref]) -> None:
-        """Add an op with its operands; the first op of a module waits for everything `fetched` for the module."""
+        """Add an op with its operands; the first op of a module waits until all tensors in `fetched` are available."""
         late = self.layout.summed_late.get(op.name, ())
         early = tuple(use for use in self.layout.uses(op.reads) if use[0] not in late)
         reads = [self._read(op, use, layer, micro, stage) for use in early]
@@ -370,9 +378,10 @@ class ProgramBuilder:
         return Ref(name, layer if self.workload.states[name].per_layer else 0)
 
     def _gradient_targets(self, op: WorkOp, layer: int, micro: int) -> tuple[list[Ref], list[Ref]]:
-        """Return the targets of an op's gradients: (raw gradients that it writes, raw gradients and accumulators that
-        it adds to). If a pass uses a weight several times, the first op of the backward writes the gradient and the
-        others add to it, unless each use is reduced by itself."""
+        """Return the targets of the weight gradients that an op computes, as two lists: the raw gradients that it
+        overwrites, and the raw gradients and accumulators to which it adds. If a pass uses a weight several times, the
+        first op of the backward overwrites the gradient and the other ops add to it, unless the gradient of each use is
+        reduced separately."""
         made, added = [], []
         for name in op.gradients:
             home = layer if self.workload.weights[name].per_layer else 0
@@ -385,7 +394,7 @@ class ProgramBuilder:
         return made, added
 
     def _raw(self, weight: str) -> str:
-        """Return the name of a weight's gradient before reduction."""
+        """Return the name of the tensor with a weight's gradient before reduction."""
         raw = f"{weight}.grad.raw"
         name = raw + (self._use_of(weight) if self.plan.reduces_each_use else "")
         if name not in self.tensors:
@@ -393,13 +402,13 @@ class ProgramBuilder:
         return name
 
     def _reduce(self, op: WorkOp, weight: Weight, layer: int, micro: int) -> None:
-        """Add the moves of a gradient that an op has just written: to its accumulator, once no later op of the
-        micro-batch adds to it, and to the optimizer, once no later micro-batch does.
+        """Add the moves of a gradient that an op has just written: to its accumulator, after the last op of the
+        micro-batch that adds to the gradient; and from there to the optimizer, after the last micro-batch.
 
         Autograd sums all contributions to a parameter before the parameter's hooks run (`InputBuffer` of
-        torch/csrc/autograd/engine.cpp), and these reduce it: once, however often the weight is used. DeepSpeed refuses
-        a second reduction (`params_already_reduced` of runtime/zero/stage_1_and_2.py and stage3.py), FSDP2 has a weight
-        in one group.
+        torch/csrc/autograd/engine.cpp), and these hooks reduce the gradient: once, however often the weight is used.
+        DeepSpeed refuses a second reduction (`params_already_reduced` of runtime/zero/stage_1_and_2.py and stage3.py);
+        in FSDP2 a weight belongs to one group only.
         """
         home = layer if weight.per_layer else 0
         is_complete = self.completed_by[weight.name] == op.name
@@ -410,7 +419,7 @@ class ProgramBuilder:
             self.reduce_step(weight, home)
 
     def reduce_step(self, weight: Weight, home: int) -> None:
-        """Add the move of an accumulated gradient to the optimizer, if there is one."""
+        """Add the move of an accumulated gradient to the optimizer, if the plan needs such a move."""
         if f"{weight.name}.grad.reduced" in self.tensors:
             src, dst = Ref(f"{weight.name}.grad", home), Ref(f"{weight.name}.grad.reduced", home)
             self.move("step_reduction", src, dst, self.plan.step_hops(weight))

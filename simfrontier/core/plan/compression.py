@@ -42,12 +42,13 @@ POLICIES: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compression:
-    """A codec for each parallel dimension (None: sent as stored), and the way in which collectives apply it.
+    """Compression of messages: a codec for each parallel dimension (None: messages are sent as stored), and how
+    collectives apply the codec.
 
-    Tensors of fewer than `least_bytes` per rank are not compressed; with `widens`, uncompressed messages are FP32 even
-    if the tensor is of 16 bits. `per_hop` models a library that compresses every message between two ranks by itself: a
-    ring decodes, adds and encodes again at every step, and a gather loses precision at every step. Otherwise messages
-    are coded once.
+    Tensors of fewer than `least_bytes` bytes per rank are not compressed. With `widens`, uncompressed messages are sent
+    in FP32 even if the tensor has 16-bit numbers. `per_hop` models a library that compresses every point-to-point
+    message separately: a ring all-reduce decodes, adds and encodes again at every step, and an all-gather loses
+    precision at every step. Without `per_hop`, each message is encoded only once per collective.
     """
 
     dp: Codec | None = None
@@ -60,16 +61,16 @@ class Compression:
 
     @property
     def plain(self) -> Codec | None:
-        """Codec of messages that are not compressed; None if they are sent as stored."""
+        """Codec of messages that are not compressed (FP32 with `widens`); None if these are sent as stored."""
         return Plain("fp32") if self.widens else None
 
     def codec(self, dimension: Dimension) -> Codec | None:
-        """Return the codec of messages of a dimension; None if they are not compressed."""
+        """Return the codec for messages of a parallel dimension; None if these messages are not compressed."""
         codec: Codec | None = getattr(self, dimension)
         return codec
 
     def hop(self, hop: Hop, dimension: Dimension) -> Hop:
-        """Return the hop with the codec of its messages' dimension."""
+        """Return the hop with the codec that its parallel dimension prescribes."""
         codec = self.codec(dimension) or self.plain
         if codec is None:
             return hop
@@ -78,7 +79,8 @@ class Compression:
         return replace(hop, codec=codec, least_bytes=self.least_bytes, per_hop=self.per_hop, below=self.plain)
 
     def hops(self, hops: Mapping[Purpose, tuple[Hop, ...]]) -> dict[Purpose, tuple[Hop, ...]]:
-        """Return all routes of a plan, each hop with the codec of its dimension."""
+        """Return the routes of all moves of a plan, with each hop's codec set according to the hop's parallel
+        dimension."""
         return {
             purpose: tuple(self.hop(hop, OF_PURPOSE[purpose]) for hop in legs) if purpose in OF_PURPOSE else legs
             for purpose, legs in hops.items()
@@ -86,7 +88,7 @@ class Compression:
 
     @property
     def relative_error(self) -> float:
-        """The largest error bound of its codecs, relative to the largest value of a block."""
+        """Largest error bound among the codecs, relative to the largest value of a block."""
         return max((codec.relative_error for codec in map(self.codec, DIMENSIONS) if codec), default=0.0)
 
     def __str__(self) -> str:
@@ -94,8 +96,8 @@ class Compression:
 
 
 def parse_policy(text: str) -> dict[Dimension, Codec | None]:
-    """Parse a named policy, with its rates after a colon: `naive-zfp:8`, `naive-mpc`, `MZHybrid:8`, `ZHybrid:8/16`,
-    `none`. Raises InputError."""
+    """Parse the name of a compression policy, with its rates after a colon: `naive-zfp:8`, `naive-mpc`, `MZHybrid:8`,
+    `ZHybrid:8/16`, `none`. Raises InputError."""
     name, colon, rest = text.partition(":")
     if name not in POLICIES:
         raise InputError(f"compression {text!r}: {nearest(name, POLICIES)}, or a table of dp, tp, pp and zero")
@@ -115,8 +117,8 @@ def _rates(count: int) -> str:
 def compression_of(
     text: str, least_bytes: int = LEAST_BYTES, per_hop: bool = False, widen: bool = False
 ) -> Compression:
-    """Parse a policy, or `dp=CODEC, tp=CODEC …`, where other dimensions are sent as stored; with `widen`, numbers of 16
-    bits are sent as FP32. Raises InputError."""
+    """Parse a policy name, or a list of codecs such as `dp=CODEC, tp=CODEC …`, in which messages of unnamed dimensions
+    are sent as stored; with `widen`, uncompressed 16-bit numbers are sent as FP32. Raises InputError."""
     codecs = _listed(text) if "=" in text else parse_policy(text)
     if widen:
         codecs = {dimension: codec.widened() if codec else Plain("fp32") for dimension, codec in codecs.items()}
@@ -138,8 +140,8 @@ def _listed(text: str) -> dict[Dimension, Codec | None]:
 
 
 def written(value: Any) -> str:
-    """Return the text of `compression_of` for a scenario's value, which is a policy or a table from dimensions to
-    codecs, after checking it. Raises InputError."""
+    """Return a scenario's compression value as text that `compression_of` parses. The value is a policy name or a table
+    from dimensions to codecs, and is validated first. Raises InputError."""
     text = value
     if isinstance(value, Mapping):
         for key, codec in value.items():

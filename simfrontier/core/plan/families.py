@@ -1,4 +1,5 @@
-"""Families of plans: their options and makers, families of one's own, and options read from and written as tables."""
+"""Families of plans: their options, the functions that make their plans, user-defined families, and conversion of
+options from and to tables."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ FAMILIES: dict[str, tuple[type[Options], Callable[..., Plan]]] = {**ZERO, **TENS
 
 
 def make_plan(name: str, options: Options, mesh: Mesh) -> Plan:
-    """Return the plan of a family's options on a mesh. Raises InputError."""
+    """Return the plan that a family makes from these options on a mesh. Raises InputError."""
     maker = FAMILIES[options.family][1]
     return maker(name, options, mesh) if isinstance(options, TensorOptions) else maker(name, options, mesh, mesh.names)
 
@@ -55,7 +56,7 @@ def plan_family(maker: Made) -> Made:
 
 
 def own_families() -> frozenset[str]:
-    """Return the names of the families registered with `plan_family`."""
+    """Return the names of the families that users have registered with `plan_family`."""
     return frozenset(FAMILIES) - _SHIPPED
 
 
@@ -95,7 +96,7 @@ def _plan_of(maker: Maker, form: type[Options]) -> Callable[[str, Options, Mesh,
 
 
 def _as_given(key: str, value: Any) -> Any:
-    """Return an option in the form that the function takes."""
+    """Return the value of an option in the type that the family's function expects."""
     return str(value or PLAIN) if key.endswith("codec") else value
 
 
@@ -105,7 +106,8 @@ AXES_KEYS = ("weight", "accumulator", "optimizer", "copy_axes", "nesting", "axes
 
 
 def read_options(form: type[Options], table: Mapping[str, Any], place: Key, axes: tuple[str, ...]) -> Options:
-    """Return the options of a form from a table at `place` of a file, over the mesh's `axes`. Raises InputError."""
+    """Parse the table at `place` of a file as the options of a family, `form`; `axes` are the axes of the mesh. Raises
+    InputError."""
     options: Options = checked(_prepared(dict(table), place, axes), form, place)
     if isinstance(options, LatticeOptions):
         _refuse_outside_nesting(options, place)
@@ -113,7 +115,7 @@ def read_options(form: type[Options], table: Mapping[str, Any], place: Key, axes
 
 
 def table_of(options: BaseModel) -> dict[str, Any]:
-    """Return the table that reads as these options: the keys that were set."""
+    """Return the table from which `read_options` would parse these options: only the keys that were set explicitly."""
     given = options.model_fields_set
     return {key: _as_table(getattr(options, key)) for key in type(options).model_fields if key in given}
 
@@ -130,8 +132,8 @@ def _as_table(value: Any) -> Any:
 
 
 def _prepared(value: Any, place: Key, axes: tuple[str, ...]) -> Any:
-    """Return TOML's arrays as tuples, for frozen options, and texts of codecs as codecs; axes must exist and be
-    unique."""
+    """Return a TOML value prepared for frozen options: arrays as tuples, codec names as codecs. Axes must exist in the
+    mesh and must not repeat."""
     key = str(place[-1]) if place else ""
     if key == "compression":
         with located(key=place):

@@ -1,4 +1,5 @@
-"""Grids: layout of a plan's ranks, ranks left for the data axes, and divisibility of the model."""
+"""Grids of ranks: their layout as a mesh, the number of data-parallel ranks, and checks that the model divides
+evenly."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ def data_sizes(num_ranks: int, inner: int, per_node: int, per_package: int) -> S
 
 
 def ranks_left(num_devices: int, model: Sizes) -> int:
-    """Return the number of data-parallel ranks for a model-parallel grid on `num_devices` devices. Raises InputError
-    with the nearest numbers of devices that the grid divides."""
+    """Return the number of data-parallel ranks if each model replica takes a grid of `model` ranks on `num_devices`
+    devices. Raises InputError with the nearest device counts that the grid divides."""
     size = math.prod(count for _, count in model)
     if num_devices % size == 0:
         return num_devices // size
@@ -40,13 +41,13 @@ def ranks_left(num_devices: int, model: Sizes) -> int:
 
 
 def grid_mesh(outside: Sizes, data: Sizes, inside: Sizes) -> Mesh:
-    """Return a mesh, slowest axes first."""
+    """Return the mesh with the axes `outside` (slowest), `data` and `inside` (fastest)."""
     return Mesh((*outside, *data, *inside))
 
 
 def refuse_remainder(quantity: str, size: int, key: str, parts: int) -> None:
-    """Raise InputError if `size` (of `quantity`) does not divide by the value of the plan's `key`, with the nearest
-    values of the key that work."""
+    """Raise InputError if `size`, the size of `quantity`, is not divisible by `parts`, the value of the plan's `key`;
+    the message has the nearest values of the key that work."""
     if size % parts == 0:
         return
     raise InputError(
@@ -55,7 +56,7 @@ def refuse_remainder(quantity: str, size: int, key: str, parts: int) -> None:
 
 
 def nearest_divisors(number: int, wanted: int) -> list[int]:
-    """Return the nearest divisors below and above a number that does not divide."""
+    """Return the nearest divisors of `number` below and above `wanted`, which is not a divisor itself."""
     small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]  # numbers may be squares of widths
     divisors = {*small, *(number // d for d in small)}
     below, above = [d for d in divisors if d < wanted], [d for d in divisors if d > wanted]
@@ -63,5 +64,5 @@ def nearest_divisors(number: int, wanted: int) -> list[int]:
 
 
 def listed(numbers: Iterable[int]) -> str:
-    """Return numbers in words: `8 and 16`."""
+    """Return a list of numbers as text: `8 and 16`."""
     return " and ".join(map(str, numbers))

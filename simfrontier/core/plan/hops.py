@@ -1,4 +1,4 @@
-"""From moves to collectives: each move becomes encodes, collectives, permutes and decodes on a lane and a
+"""Conversion of moves to collectives: each move becomes encodes, collectives, permutes and decodes on one lane and one
 communicator."""
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _BUFFERS: dict[TensorRole, TensorRole] = {
 def with_collectives(
     program: Program, mesh: Mesh, plan: Plan, blocking: frozenset[Purpose], ordered: frozenset[Purpose]
 ) -> Program:
-    """Replace every move of a program by its collectives. Calls of the purposes in `blocking` block; values of the
-    purposes in `ordered` are copied in their order. Hooks are left out if the plan has none."""
+    """Replace every move of a program by collectives. Collectives of the purposes in `blocking` block; values of the
+    purposes in `ordered` are copied to keep their element order. Hooks are left out if the plan has none."""
     maker = _MoveLowering(mesh, plan, blocking, ordered, dict(program.tensors))
     out: Placed = []
     for place, item in program.items:
@@ -67,7 +67,8 @@ _NEEDED_BY: Final[Mapping[Purpose, str]] = {
 
 
 def _more_hops(move: Move, hops: tuple[Hop, ...], before: Tensor, after: Tensor, axes: tuple[str, ...]) -> InputError:
-    """Return the error that the hops of a move do not lead to the placement that is needed, with hops that would."""
+    """Return the error for a move whose hops do not lead to the required placement; the message proposes hops that
+    do."""
     wanted = [[*hop.axes] for hop in hops] + [[*axes]]
     shown = toml_value([{"axes": each} for each in wanted])
     named = " and ".join("+".join(hop.axes) for hop in hops) or "nothing"
@@ -94,7 +95,8 @@ class _MoveLowering:
         self.routes: dict[tuple[object, ...], tuple[MoveStep, ...]] = {}
 
     def ops(self, move: Move) -> list[Op]:
-        """Return the ops of one move; pairs whose steps differ (one is whole, one is sharded) follow one another."""
+        """Return the ops of one move. If the pairs of tensors need different steps (one is whole, the other sharded),
+        their ops follow one another."""
         groups: dict[tuple[MoveStep, ...], list[tuple[Ref, Ref]]] = {}
         for src, dst in zip(move.src, move.dst, strict=True):
             key = move.hops, src.name, dst.name
@@ -121,7 +123,7 @@ class _MoveLowering:
         return self.routes[key]
 
     def _worth_coding(self, hop: Hop, before: Tensor, after: Tensor) -> Hop:
-        """Return the hop for a tensor: without its codec if the message is small."""
+        """Return the hop for one tensor: without its codec if the message is too small to be compressed."""
         plain = hop.below or before.codec or Plain(before.dtype)
         elements = max(before.local_elements(self.mesh), after.local_elements(self.mesh))
         return Hop(hop.axes, plain, hop.via, whole=hop.whole) if hop.is_small(plain, elements) else hop
@@ -184,7 +186,7 @@ class _MoveLowering:
     def _merged(
         self, move: Move, step: MoveStep, codec: Codec, src: list[Ref], dst: list[Ref], buffers: list[Ref], lane: str
     ) -> list[Op]:
-        """Return the gather of all contributions to every rank, and their local merge."""
+        """Return the all-gather of all contributions to every rank, followed by their local merge."""
         own = Plain(self.tensors[src[0].name].dtype)
         if codec != own or step.per_hop:
             raise InputError(
@@ -200,10 +202,10 @@ class _MoveLowering:
     def _native(
         self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], buffers: list[Ref], lane: str, number: int
     ) -> list[Op]:
-        """Return a collective in the tensors' own type. Interleaved pieces, and those of several tensors in one call,
-        are reordered before a reduction and after a gather (DeepSpeed's copies into and out of flat buffers). Values
-        are not, unless they are in `ordered`: the dimension along which they are scattered and gathered is their
-        slowest (Megatron-LM's sequence)."""
+        """Return a collective in the tensors' own data type. Interleaved pieces, and the pieces of several tensors in
+        one call, are reordered before a reduction and after a gather (DeepSpeed's copies into and out of flat buffers).
+        Activations are not reordered, unless their purpose is in `ordered`: the dimension along which they are
+        scattered and gathered is their slowest one (the sequence in Megatron-LM)."""
         if move.purpose in VALUES and move.purpose not in self.ordered:
             return [self._collective(move, step, src, dst, lane)]
         flat = len(src) > 1 and step.kind in ("all_gather", "reduce_scatter")  # several tensors go as one flat buffer
@@ -248,7 +250,8 @@ class _MoveLowering:
         codec: Codec | None = None,
         stacked: tuple[str, ...] = (),
     ) -> Ref:
-        """Return a buffer of a move to `value`: the contents of `origin` under another placement or codec."""
+        """Return an intermediate buffer of the move to `value`, with the contents of `origin` under another placement
+        or codec."""
         name = buffer_name(value.name, suffix)
         first, known = None, self.tensors.get(name)
         if known is not None and (known.placement, known.codec, known.stacked) != (placement, codec, stacked):
@@ -280,12 +283,14 @@ class _MoveLowering:
 
 
 def communicator(axes: tuple[str, ...], lane: str, groups: Groups) -> str:
-    """Return the name of the communicator of groups over some axes, not all: one for them, or one on each lane."""
+    """Return the name of the communicator for the groups over these axes: according to `groups`, one communicator for
+    all lanes, or one per lane."""
     return "+".join(axes) + ("" if groups == "axes" else f"/{lane}")
 
 
 def _write_token(ops: list[Op], token: Ref) -> None:
-    """Let the last collective, or else the last local op, write the token that the move is done."""
+    """Let the last collective, or the last local op if there is no collective, write the token that signals the end of
+    the move."""
     for index in reversed(range(len(ops))):
         op = ops[index]
         if isinstance(op, Collective):

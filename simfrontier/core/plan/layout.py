@@ -1,5 +1,5 @@
-"""Placements of values under a plan: the cuts of every op, the placements of its operands and results, and the
-placement in which each value is kept."""
+"""Placements of values under a plan: which axes cut each op, the placements of its operands and results, and the
+placement in which each value is stored."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ Space = tuple[tuple[str, int], ...]  # labels of an op's iteration space and the
 
 @dataclass
 class CutLayout:
-    """Placements that follow from a plan's cuts.
+    """Placements that follow from the cuts of a plan.
 
-    `kept`: where each value is kept, which is as an op gives it, or, where every op gives it partial, as its first
-    reader needs it. `summed_late`: per addition the partial values that it adds up before they are reduced.
+    `kept`: the placement in which each value is stored. This is the placement in which an op produces it; if all ops
+    produce it partial, it is the placement that its first reader needs. `summed_late`: for each addition, the names of
+    the partial values that it adds up before they are reduced.
     """
 
     workload: Workload
@@ -41,28 +42,29 @@ class CutLayout:
 
     @cached_property
     def loss_method(self) -> LossMethod:
-        """Method of the loss: the plan's where it cuts the classes (last dimension of the logits), else `whole`."""
+        """Method by which the loss is computed: the plan's method if the plan cuts the classes (last dimension of the
+        logits), else `whole`."""
         logits = self.workload.values.get("logits")
         return self.plan.cross_entropy if logits is not None and logits.dims[-1] in self.plan.cuts else "whole"
 
     def exists(self, one: WorkOp | Value) -> bool:
-        """Return whether this plan has an op or a value: some are needed only if a label is cut, or by one method of
-        the loss."""
+        """Return whether an op or a value exists under this plan: some exist only if a label is cut, or only for one
+        method of the loss."""
         return (not one.where_cut or one.where_cut in self.plan.cuts) and (
             not one.loss_methods or self.loss_method in one.loss_methods
         )
 
     def ops(self, ops: tuple[WorkOp, ...]) -> tuple[WorkOp, ...]:
-        """Return the ops that this plan needs."""
+        """Return those of the ops that exist under this plan."""
         return tuple(op for op in ops if self.exists(op))
 
     def uses(self, uses: tuple[Use, ...]) -> tuple[Use, ...]:
-        """Return the uses of values that exist in this plan."""
+        """Return those uses whose values exist under this plan."""
         return tuple(use for use in uses if self.exists(self.workload.values[use[0]]))
 
     def split(self, op: WorkOp) -> tuple[tuple[str, str], ...]:
-        """Return the (axis, label) pairs that cut an op: by the axes of `cuts`, along the batch, or else along the
-        sequence."""
+        """Return the (axis, label) pairs that divide an op among ranks: the axes of the plan's `cuts`, batch axes along
+        the batch, and the sequence axis along the sequence if it cuts no other label."""
         key = op.kind, op.iteration
         if key not in self._splits:
             self._splits[key] = self._split(op)
@@ -81,15 +83,15 @@ class CutLayout:
         return tuple(out)
 
     def needed(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
-        """Return the placement that an operand with these labels must have."""
+        """Return the placement that an op needs for an operand with the labels `dims`."""
         key = op.kind, op.iteration, dims
         if key not in self._needed:
             self._needed[key] = Placement(placements_of(dict(self.split(op)), dims)).on(self.mesh)
         return self._needed[key]
 
     def given(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
-        """Return the placement of a result with these labels: partial over the axes that cut labels the op sums
-        over."""
+        """Return the placement in which an op produces a result with the labels `dims`: partial over the axes that cut
+        a label over which the op sums."""
         key = op.iteration, op.matmul, op.kind, dims
         if key not in self._given:
             self._given[key] = self._as_given(op, dims)
@@ -103,7 +105,7 @@ class CutLayout:
         return Placement(placements_of(dict(split), dims), frozenset(), partial).on(self.mesh)
 
     def gradient(self, weight: Weight) -> Placement:
-        """Return the placement of a weight's gradient before reduction."""
+        """Return the placement of a weight's gradient before its reduction."""
         op = next(op for op in self._every if weight.name in op.gradients)
         return self.given(op, weight.dims)
 
@@ -137,11 +139,12 @@ class CutLayout:
         return needed[value.name] if value.name in needed else self._of_data(value)
 
     def _of_data(self, value: Value) -> Placement:
-        """Return the placement of data that no op reads sample by sample."""
+        """Return the placement of input data that no op reads sample by sample: cut along the batch."""
         return Placement(placements_of(dict.fromkeys(self.plan.axes, BATCH), value.dims)).on(self.mesh)
 
     def _sum_branches(self) -> None:
-        """Find additions of several values that are partial over the same axes and have no other readers."""
+        """Find the additions that read several values that are partial over the same axes and that no other op
+        reads."""
         values = self.workload.values
         made = {name: self.given(op, values[name].dims) for op in self._every for name, _ in op.writes}
         readers: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Moves: from one placement to another by collectives, hop by hop."""
+"""Moves of tensors between placements: derivation of the collectives, hop by hop."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ StepKind = Literal["slice", "reduce_scatter", "all_reduce", "merge", "all_to_all
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One leg of a move: the axes it crosses, the codec of its messages, and its algorithm.
+    """One leg of a move: the mesh axes that it crosses, the codec of its messages, and its algorithm.
 
-    Without a codec, elements are sent as they are stored: in the tensor's own type, or in the codec of a coded one. So
-    is a tensor of fewer than `least_bytes` per rank, or in `below` if that is set. With `per_hop`, a collective codes
-    every message between two ranks by itself; otherwise it is coded once, and a reduction is an all-to-all of coded
-    pieces. `hierarchical` takes the first axis as the outer level: a gather crosses it first, a reduction last. With
-    `whole`, a value that is reduced and then cut is all-reduced, and every rank keeps its own piece, instead of
-    reduce-scattered (DeepSpeed's ZeRO-1 and ZeRO-2).
+    Without a codec, elements are sent as they are stored: in the tensor's own data type, or in the codec of a coded
+    tensor. A tensor of fewer than `least_bytes` bytes per rank is also sent without the hop's codec, or in the codec
+    `below` if that is set. With `per_hop`, a collective encodes every point-to-point message separately; otherwise a
+    tensor is encoded once, and a reduction is an all-to-all of coded pieces. `hierarchical` treats the first axis as
+    the outer level: a gather crosses it first, a reduction last. With `whole`, a value to be reduced and then cut is
+    all-reduced, after which every rank keeps its own piece, instead of reduce-scattered (DeepSpeed's ZeRO-1 and
+    ZeRO-2).
     """
 
     axes: tuple[str, ...]
@@ -34,22 +35,23 @@ class Hop:
     whole: bool = False
 
     def is_small(self, plain: Codec, elements: int) -> bool:
-        """Return whether `elements` elements per rank, in the codec `plain`, take fewer than `least_bytes`, so that
-        they are not coded."""
+        """Return whether a tensor of `elements` elements per rank, in the codec `plain`, has fewer than `least_bytes`
+        bytes and is therefore not coded."""
         return plain.wire_bytes(elements) < self.least_bytes
 
     @property
     def scatters(self) -> bool:
-        """True if an all-reduce is a scatter and a gather, because coded messages cannot be added up in between."""
+        """True if an all-reduce runs as a scatter and a gather, because coded messages cannot be added up on the
+        way."""
         return self.codec is not None and self.codec.is_opaque and not self.per_hop
 
 
 @dataclass(frozen=True, slots=True)
 class MoveStep:
-    """One collective (or local slice) of a move, with the placements before and after it; the codec is the hop's.
+    """One collective (or local slice) of a move, with the placements before and after it; its codec is that of the hop.
 
-    `merge` is an all-gather of contributions and their local merge. With `permute`, the members' pieces are not
-    contiguous in the larger block: a local reordering is needed, after a gather or before a reduction.
+    `merge` is an all-gather of contributions, followed by their local merge. With `permute`, the pieces of the group's
+    ranks are not contiguous in the larger block: a local reordering is needed after a gather or before a reduction.
     """
 
     kind: StepKind
@@ -63,7 +65,7 @@ class MoveStep:
 
 
 class UncrossedError(InputError):
-    """A move crosses `axes`, which none of its hops does."""
+    """Error: a move must cross `axes`, but none of its hops does."""
 
     def __init__(self, what: str, axes: tuple[str, ...]) -> None:
         super().__init__(what)
@@ -73,11 +75,11 @@ class UncrossedError(InputError):
 def steps_of(
     mesh: Mesh, nesting: tuple[str, ...], src: Placement, dst: Placement, hops: tuple[Hop, ...], name: str
 ) -> tuple[MoveStep, ...]:
-    """Return the steps from `src` to `dst`: slices, reduce-scatters, all-reduces and merges, all-to-alls, all-gathers,
-    in this order.
+    """Return the steps that move a tensor from placement `src` to placement `dst`, in this order: slices,
+    reduce-scatters, all-reduces and merges, all-to-alls, all-gathers.
 
-    `hops` has the axes, their order and codecs; every axis that communicates must be in one. Raises InputError where
-    the hops do not cover the move, or no sequence of these steps leads there.
+    `hops` gives the axes, their order and codecs; every axis that communicates must be in one hop. Raises InputError if
+    the hops do not cover the move, or if no sequence of these steps leads to `dst`.
     """
     builder = _Builder(mesh, tuple(mesh.live(nesting)), src.on(mesh), dst.on(mesh), hops, name)
     return builder.steps()
@@ -105,7 +107,7 @@ class _Builder:
         return tuple(self.out)
 
     def _know_hops(self) -> None:
-        """Raise InputError for hops over an axis that the mesh lacks, or that another hop crosses too."""
+        """Raise InputError for hops over an axis that the mesh lacks, or that another hop also crosses."""
         crossed: set[str] = set()
         for hop in self.hops:
             for axis in self.mesh.live(hop.axes):
@@ -122,8 +124,8 @@ class _Builder:
         self.now = to
 
     def _legs(self, axes: list[str], inner_first: bool) -> list[tuple[tuple[str, ...], Hop]]:
-        """Return the hops that cross these axes, in order, each with its share; a hierarchical hop as its two
-        levels."""
+        """Return the hops that cross any of these axes, in order, each with those of the axes that it crosses; a
+        hierarchical hop is returned as two levels."""
         left, out = list(axes), []
         for hop in self.hops:
             own = tuple(a for a in left if a in hop.axes)
@@ -141,8 +143,8 @@ class _Builder:
         return out
 
     def _shrink(self) -> None:
-        """Add slices and reduce-scatters. Reduced shards come first: flat digits count within the block that they
-        leave."""
+        """Add slices and reduce-scatters. Reductions to shards come first, because flat digits count within the block
+        that remains."""
         self._refuse_merged_pieces()
         partial = self.now.partial_axes
         held = {axis for axis, _ in self.now.shards}
@@ -167,8 +169,8 @@ class _Builder:
                 self._scatter(axes, hop)
 
     def _refuse_merged_pieces(self) -> None:
-        """Raise InputError if the move would scatter a value with pending merges: it must be gathered and merged
-        whole."""
+        """Raise InputError if the move would scatter a value with pending merges: such a value must be gathered and
+        merged as a whole."""
         cut = self.dst.flat | {axis for axis, _ in self.dst.shards}
         merged = [axis for axis, reduction in self.now.partial if reduction == "merge" and axis in cut]
         if merged:
@@ -190,8 +192,8 @@ class _Builder:
         self._add("reduce_scatter", axes, to, hop, permute=self._scattered(axes, self.now))
 
     def _keep_own(self, axes: tuple[str, ...], hop: Hop) -> None:
-        """All-reduce the whole tensor and keep the rank's own piece; several tensors are copied into one buffer
-        first."""
+        """Add an all-reduce of the whole tensor, after which each rank keeps its own piece; several tensors are first
+        copied into one buffer."""
         if hop.scatters:
             raise InputError(
                 f'{self.name}: reduction = "all_reduce" over {", ".join(axes)} cannot carry {hop.codec}, which cannot '
@@ -202,8 +204,8 @@ class _Builder:
         self._slice(axes, ())
 
     def _all_reduce(self) -> None:
-        """All-reduce the remaining partial axes, or gather and merge them. The inner level of a hierarchical sum, and
-        values coded as a whole, are scattered here and gathered again at the end."""
+        """Add all-reduces over the remaining partial axes, or gathers with merges. The inner level of a hierarchical
+        sum, and values coded as a whole, are reduce-scattered here and all-gathered at the end of the move."""
         wanted = [a for a in self.mesh.names if a in self.now.partial_axes - self.dst.partial_axes]
         for axes, hop in self._legs(wanted, inner_first=True):
             if "merge" in {op for axis, op in self.now.partial if axis in axes}:
@@ -244,8 +246,8 @@ class _Builder:
             self._add("all_gather", axes, to, hop, permute=mixed or self._scattered(axes, to))
 
     def _block_changes(self, axes: tuple[str, ...], placement: Placement) -> None:
-        """Raise an error unless shards change only while nothing is flat: flat digits count within the block of the
-        shards."""
+        """Raise InputError if shards would change while the placement is flat over an axis: flat digits count within
+        the block of the shards."""
         if placement.flat:
             raise InputError(
                 f"{self.name}: the move from [{self.src}] to [{self.dst}] would change the shards over "
@@ -253,8 +255,8 @@ class _Builder:
             )
 
     def _innermost(self, axes: tuple[str, ...], made: tuple[int, ...] = ()) -> None:
-        """Raise InputError unless the cuts over `axes` are the innermost of their dimensions, and of those in `made`:
-        only these can be undone or added without touching the others."""
+        """Raise InputError unless the cuts over `axes` are the innermost cuts of their dimensions and of the dimensions
+        in `made`: only innermost cuts can be removed or added without affecting the others."""
         outer: set[int] = set()
         for axis, dim in self.now.shards:
             if axis in axes:
@@ -279,7 +281,8 @@ class _Builder:
     def _scattered(self, axes: tuple[str, ...], whole: Placement) -> bool:
         """Return whether the pieces along `axes` are interleaved in the block that `whole` describes.
 
-        They are contiguous exactly if those of `axes` come first among the nesting's digits that are free in `whole`.
+        The pieces are contiguous exactly if `axes` come first among the axes of the nesting over which `whole` is not
+        flat.
         """
         free = [a for a in self.nesting if a not in whole.flat]
         own = [a for a in free if a in axes]

@@ -1,5 +1,5 @@
-"""The end of a step, as pieces of program: last reductions, the gradient's norm, the optimizer, and publishing new
-weights."""
+"""The end of an optimizer step as ops and moves: last gradient reductions, gradient norm, optimizer update, and
+publication of the new weights."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Place = tuple[str, int, list[Weight]]  # a label, a layer, and the weights that 
 
 
 def declare_scalars(tensors: Tensors) -> None:
-    """Declare the scalars that are summed over all ranks: partial over every axis that divides a gradient read by the
-    optimizer, and over the axis of the stages."""
+    """Declare the tensors of the scalars that are summed over all ranks: each is partial over every axis that divides a
+    gradient read by the optimizer, and over the axis of the pipeline stages."""
     divided: set[str] = set()
     for states in tensors.states.values():
         placement = states.optimizer.on(tensors.mesh)
@@ -45,7 +45,8 @@ def end_of_step(
     before_norm: Callable[[ProgramBuilder], None] | None = None,
     uncounted: frozenset[str] = frozenset(),
 ) -> None:
-    """Add the calls that end the step of the builder's part; `uncounted` weights belong to another stage's norm."""
+    """Add the calls that end the step for the builder's part of the model; the weights in `uncounted` are counted in
+    the gradient norm of another stage."""
     places = _weights_by_place(builder)
     if builder.engine.step_reduction == "end":
         for label, layer, weights in reversed(places):
@@ -72,7 +73,8 @@ def end_of_step(
 
 
 def _weights_by_place(builder: ProgramBuilder) -> list[Place]:
-    """Return the weights of the part: those of the embedding, of each layer, and of every module of the head."""
+    """Return the weights of the part, grouped: those of the embedding, those of each layer, and those of each module of
+    the head."""
     weights = builder.workload.weights
     own = [weights[name] for name in weights if name in builder.completed_by]
     layered = [w for w in own if w.per_layer]
@@ -90,7 +92,8 @@ def _gradient(builder: ProgramBuilder, weight: Weight, layer: int) -> Ref:
 
 
 def _norm(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
-    """Add the norm of these weights' gradients; if each gradient is clipped by its own norm, the host waits for it."""
+    """Add the norm of the gradients of these weights; if each gradient is clipped by its own norm, the host waits for
+    the result."""
     grads = tuple(_gradient(builder, w, layer) for w in weights)
     if not grads:
         return
@@ -108,7 +111,7 @@ def _norm(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
 
 
 def _follow(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
-    """Add the updates of states that follow weights to their moving averages, one by one."""
+    """Add the updates of states that track a moving average of weights, one weight at a time."""
     followers = {state.follows: state.name for state in builder.workload.states.values() if state.follows}
     for weight in weights:
         if weight.name in followers:
@@ -135,8 +138,9 @@ def _adam(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
 
 
 def _lamb(builder: ProgramBuilder, weights: list[Weight], layer: int) -> None:
-    """Add LAMB: Adam's step of every tensor, the norms of that step and of the master over all ranks that have a part
-    of them (in one call, as Apex's DistributedFusedLAMB reduces them), and the step scaled by their ratio."""
+    """Add the LAMB update: Adam's step for every tensor, the norms of this step and of the master weights, summed over
+    all ranks with a part of the tensor (in one call, as Apex's DistributedFusedLAMB reduces them), and the step scaled
+    by the ratio of these norms."""
     reads, writes = [Ref(f"{s}.total") for s in SCALARS], []
     for weight in weights:
         moments, master = _states(weight, layer)
@@ -168,12 +172,12 @@ def _on_elements(kind: str, weights: list[Weight], reads: list[Ref], writes: lis
 
 
 def _states(weight: Weight, layer: int) -> tuple[Ref, Ref]:
-    """Return a weight's moments and master."""
+    """Return the tensors of a weight's moments and master weight."""
     return Ref(f"{weight.name}.moments", layer), Ref(f"{weight.name}.master", layer)
 
 
 def _stepped(builder: ProgramBuilder, weight: Weight, layer: int) -> Ref:
-    """Return the tensor to which the optimizer writes the stepped weight."""
+    """Return the tensor to which the optimizer writes the updated weight."""
     new = f"{weight.name}.new"
     return Ref(new if new in builder.tensors else weight.name, layer)
 

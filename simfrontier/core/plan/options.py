@@ -1,4 +1,4 @@
-"""Options that tables of all plans in a scenario have in common, and parsing of their codecs."""
+"""Options that all families of plans share, and parsing of codec names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN = "plain"  # not coded: sent and stored in the model's own type
 
 
 def codec_of(text: str) -> Codec | None:
-    """Parse a codec; `plain` is None. Raises InputError."""
+    """Parse the name of a codec; `plain` gives None. Raises InputError."""
     return None if text == PLAIN else parse_codec(text)
 
 
@@ -51,7 +51,7 @@ class Options(BaseModel):
 
     @property
     def on_data(self) -> Options:
-        """The plan on the data axes: this one, where it has no others."""
+        """The plan on the data axes; for a plan without other axes, this plan itself."""
         return self
 
     def batch_ranks(self, mesh: Mesh) -> int:
@@ -59,8 +59,7 @@ class Options(BaseModel):
         return mesh.num_ranks
 
     def in_precision(self, dtype: str) -> Self:
-        """Return the same options for display, with the model's own type as the codec of messages that are not
-        coded."""
+        """Return the same options for display, with the model's own data type as the codec of uncoded messages."""
         own = Plain(dtype)
         written: dict[str, object] = {}
         for key, value in self:
@@ -90,7 +89,7 @@ class HopOptions(BaseModel):
     via: Annotated[str, Names(LIBRARY, in_plans, HIERARCHICAL)] = LIBRARY
 
     def in_precision(self, dtype: str) -> Self:
-        """Return the same hop for display, as `Options.in_precision`."""
+        """Return the same hop for display, with the model's own data type as the codec of uncoded messages."""
         return self.model_copy(update={"codec": self.codec or Plain(dtype)})
 
     def hop(self) -> Hop:

@@ -1,4 +1,4 @@
-"""The order in which a pipeline stage runs its micro-batches and exchanges with its neighbours."""
+"""Pipeline schedules: the order in which a stage runs its micro-batches and exchanges tensors with its neighbours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Direction = Literal["forward", "backward", "both"]
 
 
 class StagePass(NamedTuple):
-    """A stage's forward or backward of one micro-batch through one of its chunks of layers."""
+    """Forward or backward pass of one micro-batch through one chunk of layers of a stage."""
 
     is_forward: bool
     chunk: int
@@ -18,8 +18,8 @@ class StagePass(NamedTuple):
 
 
 class Boundary(NamedTuple):
-    """Two stages exchange at the boundary after chunk `chunk` of stage `upper`: the stream of micro-batch `forward`,
-    the gradient of micro-batch `backward`, or both at once."""
+    """Exchange between two stages, at the boundary after chunk `chunk` of stage `upper`: the activations of micro-batch
+    `forward`, the gradient of micro-batch `backward`, or both at once."""
 
     upper: int
     chunk: int
@@ -32,11 +32,11 @@ Event = StagePass | Boundary
 
 
 def events_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> list[Event]:
-    """Return the events of a stage in one step, in order: every pass, after receiving its inputs and before sending its
-    outputs.
+    """Return the events of a stage in one step, in order: each pass comes after the receipt of its inputs and before
+    the sending of its outputs.
 
-    With blocking exchanges, 1F1B after warm-up sends one way and receives the other way in one exchange, as
-    Megatron-LM's send-forward-receive-backward and send-backward-receive-forward do.
+    With blocking exchanges, 1F1B after warm-up sends and receives at a boundary in one exchange, as in Megatron-LM's
+    send-forward-receive-backward and send-backward-receive-forward.
     """
     warm = _warm_up(pipeline, num_stages, stage, num_micro)
     merges = pipeline.order == "1f1b" and not pipeline.overlap
@@ -58,8 +58,8 @@ def events_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -
 
 
 def _warm_up(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> int:
-    """Return the number of warm-up forwards of a stage: those before its first backward, except one that a backward
-    follows at once."""
+    """Return the number of warm-up forwards of a stage: the forwards before its first backward, without the one
+    directly before this backward."""
     if pipeline.order == "gpipe":
         return num_micro
     if pipeline.order == "1f1b":
@@ -71,11 +71,11 @@ def _warm_up(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) ->
 
 
 def works_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> list[StagePass]:
-    """Return a stage's forwards and backwards in order.
+    """Return the forwards and backwards of a stage in order.
 
-    gpipe: all forwards, then all backwards. 1f1b: as many forwards as there are stages after this one, then a forward
-    and a backward in turn (PipeDream-flush). interleaved: the same on chunks, micro-batches in groups of as many as
-    there are stages, with warm-ups as in Megatron-LM (core/pipeline_parallel/schedules.py, 2021 and later).
+    gpipe: all forwards, then all backwards. 1f1b: as many forwards as there are stages after this one, then forwards
+    and backwards in turn (PipeDream-flush). interleaved: 1F1B on chunks, with micro-batches in groups as large as the
+    number of stages, and the warm-up of Megatron-LM (core/pipeline_parallel/schedules.py, 2021 and later).
     """
     per_chunk = pipeline.chunks if pipeline.order == "interleaved" else 1
     total, warm = num_micro * per_chunk, _warm_up(pipeline, num_stages, stage, num_micro)
@@ -91,8 +91,8 @@ def works_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) ->
 
 
 def _chunk_and_micro(number: int, num_stages: int, chunks: int) -> tuple[int, int]:
-    """Return (chunk, micro-batch) of the `number`-th forward of a stage: `num_stages` micro-batches through one chunk,
-    then the same through the next."""
+    """Return (chunk, micro-batch) of the `number`-th forward of a stage: `num_stages` micro-batches pass through one
+    chunk, then the same micro-batches through the next chunk."""
     if chunks == 1:
         return 0, number
     group, inside = divmod(number, num_stages * chunks)
@@ -103,8 +103,8 @@ def _chunk_and_micro(number: int, num_stages: int, chunks: int) -> tuple[int, in
 def _boundaries(
     pipeline: Pipeline, num_stages: int, stage: int, chunk: int
 ) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """Return (stage, chunk) above the boundaries before and after a chunk of a stage; None before the first chunk of
-    the first stage, and after the last chunk of the last."""
+    """Return the boundaries before and after a chunk of a stage, each as the (stage, chunk) above it; None before the
+    first chunk of the first stage, and after the last chunk of the last stage."""
     before = (stage - 1, chunk) if stage > 0 else (num_stages - 1, chunk - 1)
     is_last = stage == num_stages - 1 and chunk == pipeline.chunks - 1
     return before if before[1] >= 0 else None, None if is_last else (stage, chunk)

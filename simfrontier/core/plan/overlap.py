@@ -1,5 +1,5 @@
-"""Passes that overlap communication and computation: separate lanes for moves, the order of a backward's two products,
-and products and collectives in pieces."""
+"""Passes that overlap communication with computation: moves on lanes of their own, the order of the two matrix products
+of a backward, and matrix products and collectives split into pieces."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ LANE_OF: dict[Purpose, str] = {
 
 
 def overlap(program: Program, purposes: Iterable[Purpose]) -> Program:
-    """Put moves of these purposes, and the stream waits before them, on lanes of their own, so that they overlap with
-    computation: AxoNN's OAR is this pass for `input_gradient`, its ORS for `gradient`, the second half of its OAG for
-    `weight_gather`."""
+    """Put moves of these purposes, and their stream waits, on lanes of their own, so that they overlap with
+    computation. With purpose `input_gradient` this is AxoNN's OAR, with `gradient` its ORS, and with `weight_gather`
+    the second half of its OAG."""
     chosen = frozenset(purposes)
     out: Placed = []
     for place, item in program.items:
@@ -41,8 +41,8 @@ def overlap(program: Program, purposes: Iterable[Purpose]) -> Program:
 
 
 def statistics_beside(program: Program) -> Program:
-    """Put the gathers of statistics over all samples, and the ops that read them, on a lane of their own, so that they
-    overlap with everything else: only the next step reads their results."""
+    """Put the gathers of statistics over all samples, and the ops that read these statistics, on a lane of their own,
+    so that they overlap with all other work: only the next step reads their results."""
     statistics = [item for _, item in program.items if isinstance(item, Move) and item.purpose == "statistic"]
     moved = {ref for move in statistics for ref in move.dst}
     out: Placed = []
@@ -55,8 +55,8 @@ def statistics_beside(program: Program) -> Program:
 
 
 def in_pieces_with_products(plan: Plan, engine: Engine) -> frozenset[Purpose]:
-    """Return the purposes of the moves that are cut in pieces: those that block the compute lane, if the engine
-    overlaps."""
+    """Return the purposes of the moves that are split into pieces: if the engine overlaps, the purposes that block the
+    compute lane."""
     if plan.product_pieces == 1 or not engine.overlap:
         return frozenset()
     waited_for: set[Purpose] = {"activation", "input_gradient"}
@@ -64,17 +64,17 @@ def in_pieces_with_products(plan: Plan, engine: Engine) -> frozenset[Purpose]:
 
 
 def copied_in_order(plan: Plan, engine: Engine) -> frozenset[Purpose]:
-    """Return the purposes of the moves whose values are copied in order if the batch comes first: all but those in
-    pieces."""
+    """Return the purposes of the moves whose values are copied to keep their order in a batch-first layout: all except
+    the purposes of moves that are split into pieces."""
     return ALONG_SEQUENCE - in_pieces_with_products(plan, engine) if plan.batch_first else frozenset()
 
 
 def products_in_pieces(program: Program, plan: Plan, purposes: frozenset[Purpose]) -> Program:
-    """Split every gather of `purposes` with the product that reads it, and every product with the scatter of its
-    result, into the plan's number of pieces. The collective overlaps with computation on a lane of its own, except for
-    the first piece of a gather, for which the product waits in any case.
+    """Split every gather of `purposes` together with the matrix product that reads it, and every matrix product
+    together with the scatter of its result, into the plan's number of pieces. The collectives run on a lane of their
+    own and overlap with computation, except for the first piece of a gather, for which the product always waits.
 
-    Megatron-Core's tp_comm_overlap does the same (Transformer Engine's userbuffers: each product in as many pieces as
+    Megatron-Core's tp_comm_overlap does the same (Transformer Engine's userbuffers: each GEMM in as many pieces as
     there are ranks, or four), as does torchtitan's asynchronous tensor parallelism
     (torch.distributed._symmetric_memory).
     """
@@ -92,7 +92,8 @@ def products_in_pieces(program: Program, plan: Plan, purposes: frozenset[Purpose
 def _cut(
     program: Program, first: Item, second: Item | None, plan: Plan, purposes: frozenset[Purpose]
 ) -> tuple[Collective | Compute, ...]:
-    """Return the pieces of two ops of which the second reads the output of the first; empty for any other two ops."""
+    """Return two consecutive ops split into pieces if the second reads the output of the first; empty for any other two
+    ops."""
     collective, product = (first, second) if isinstance(first, Collective) else (second, first)
     if not isinstance(collective, Collective) or not isinstance(product, Compute) or product.matmul is None:
         return ()
@@ -109,8 +110,9 @@ def _cut(
 
 
 def weights_first(program: Program) -> Program:
-    """Compute a weight's gradient before that of its module's input if only the former is reduced, so that its
-    reduction overlaps with the other product (AxoNN with ORS, where the group of dI has one rank)."""
+    """Compute the gradient of a weight before that of the module's input, where only the weight's gradient is reduced;
+    the reduction then overlaps with the other matrix product (AxoNN with ORS, where the group that reduces the input's
+    gradient has one rank)."""
     out = list(program.items)
     for index in range(len(out) - 2):
         back, made, move = (item for _, item in out[index : index + 3])
@@ -123,10 +125,11 @@ def weights_first(program: Program) -> Program:
 
 
 def inputs_first(program: Program) -> Program:
-    """Gather a module's input again, for the gradients of its weights, during the product that computes the input's
-    gradient. The reduction of that gradient, which follows the gather on their lane, then overlaps with the other
-    product (Megatron-LM's sequence parallelism: core/tensor_parallel/layers.py,
-    `LinearWithGradAccumulationAndAsyncCommunication.backward`). The gather starts no earlier than that product may."""
+    """Gather a module's input again for the weight gradients, during the matrix product that computes the input's
+    gradient. The reduction of the input's gradient follows on the same lane and overlaps with the matrix product of the
+    weight gradient (Megatron-LM's sequence parallelism: core/tensor_parallel/layers.py,
+    `LinearWithGradAccumulationAndAsyncCommunication.backward`). The gather starts no earlier than the first of these
+    products may start."""
     items = program.items
     out: Placed = []
     back_at = -1  # where the last op stands in `out`
@@ -147,8 +150,8 @@ def inputs_first(program: Program) -> Program:
 
 
 def _are_of_one_module(program: Program, back: Item, made: Item) -> bool:
-    """Return whether two ops are the products of one module's backward: of its input's gradient, and of its
-    weights'."""
+    """Return whether two ops are the two matrix products of one module's backward: `back` for the input's gradient,
+    `made` for the weights' gradients."""
     if not (isinstance(back, Compute) and isinstance(made, Compute) and back.matmul and made.matmul):
         return False
     makes = {program.tensors[ref.name].role for ref in (*made.writes, *made.accumulates)}
@@ -157,14 +160,14 @@ def _are_of_one_module(program: Program, back: Item, made: Item) -> bool:
 
 
 def _next_op(items: Placed, index: int) -> Compute | None:
-    """Return the first op after an item."""
+    """Return the first op after the item at `index`."""
     later = (items[at][1] for at in range(index + 1, len(items)))
     return next((item for item in later if isinstance(item, Compute)), None)
 
 
 def _begins_with(program: Program, out: Placed, at: int) -> tuple[Ref, ...]:
-    """Return the activations that are available when the op at a place starts: those that it reads, and those that the
-    op before it writes."""
+    """Return the activations that are available when the op at index `at` starts: those that it reads, and those that
+    the preceding op writes."""
     op = out[at][1]
     assert isinstance(op, Compute)
     earlier = (out[before][1] for before in range(at - 1, -1, -1))

@@ -1,7 +1,8 @@
-"""Passes on programs: keep what is used again soon, fetch ahead, bucket reductions, throttle fetches.
+"""Passes on programs: reuse of gathered weights, prefetching, bucketing of reductions, and limits on outstanding
+fetches.
 
-Each is a pure function Program → Program. The rules are those of DeepSpeed 0.16.5 (runtime/zero: parameter_offload.py,
-partitioned_param_coordinator.py, stage3.py).
+Each pass is a pure function Program → Program. The rules are those of DeepSpeed 0.16.5 (runtime/zero:
+parameter_offload.py, partitioned_param_coordinator.py, stage3.py).
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ def is_gather(item: Item) -> TypeGuard[Move]:
 
 
 def reuse(program: Program, max_elements: int) -> Program:
-    """Keep gathered weights that are used again within `max_elements` of the trace, instead of gathering them twice.
+    """Keep a gathered weight in memory if it is used again within `max_elements` elements of the trace, instead of
+    gathering it again.
 
-    What was gathered from the second copy may be a step old, so it serves only where the copy would be read again.
+    A weight gathered from the second copy may be one step old, so it is reused only where the pass would also gather
+    from the second copy.
     """
     items = program.items
     source = {item.dst[0]: item.src[0] for _, item in items if is_gather(item)}
@@ -51,9 +54,9 @@ def reuse(program: Program, max_elements: int) -> Program:
 
 
 def prefetch(program: Program, engine: Engine) -> Program:
-    """Issue gathers at the hooks before them: each hook fetches what its own module lacks, then up to
-    `prefetch_elements` of what follows, as long as no more than `live_elements` are held. A copy that is still to be
-    written is not fetched ahead of its write."""
+    """Issue gathers at earlier hooks: each hook fetches the missing weights of its own module, and then up to
+    `prefetch_elements` elements of the modules that follow, as long as at most `live_elements` gathered elements are in
+    memory. A second copy that has not been written yet is not fetched before it is written."""
     items = program.items
     queue = deque(item for _, item in items if is_gather(item))
     written_at, left_at = _sources_written(items), _last_uses(items)
@@ -81,8 +84,8 @@ def prefetch(program: Program, engine: Engine) -> Program:
 
 
 def gather_by_layer(program: Program) -> Program:
-    """Fetch everything that a call gathers in one go, at its first hook; a copy that is still to be written then stays
-    where it is."""
+    """Fetch all weights that a call gathers together, at its first hook, except those gathered from a second copy that
+    has not been written yet; these gathers stay where they are."""
     items = program.items
     written_at = _sources_written(items)
     first_hook: dict[Place, int] = {}
@@ -104,7 +107,8 @@ def gather_by_layer(program: Program) -> Program:
 
 
 def _sources_written(items: Placed) -> dict[Ref, int]:
-    """Return for each gathered buffer the index of the last op before its gather that writes the source, or -1."""
+    """Return, for each gathered buffer, the index of the last op before its gather that writes the source of the
+    gather, or -1 if there is none."""
     written: dict[Ref, int] = {}
     out: dict[Ref, int] = {}
     for index, (_, item) in enumerate(items):
@@ -125,7 +129,8 @@ def _last_uses(items: Placed) -> dict[Ref, int]:
 
 
 def coalesced(moves: list[Move]) -> list[Move]:
-    """Merge moves of one purpose and one route into one call; the order of first appearance stays."""
+    """Merge moves of one purpose and one route into one call; the calls keep the order in which their first moves
+    appear."""
     merged: dict[tuple[Purpose, tuple[Hop, ...]], list[Move]] = defaultdict(list)
     for move in moves:
         merged[move.purpose, move.hops].append(move)
@@ -141,9 +146,9 @@ def coalesced(moves: list[Move]) -> list[Move]:
 
 
 def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool = True) -> Program:
-    """Delay moves of one purpose until the next would overflow the bucket, then issue them as one call (or, where
-    they cannot go `together`, one after the other, none before all that the bucket holds is there). What is left is
-    issued where its micro-batch's backward, or the step, ends."""
+    """Delay the moves of one purpose until the next move would overflow the bucket, then issue them as one call. Where
+    the moves cannot share a call (`together` is false), they are issued one after the other once all tensors of the
+    bucket are available. The rest of a bucket is issued at the end of the micro-batch's backward, or of the step."""
     items = program.items
     last_of = _flush_points(items, purpose)
     out: Placed = []
@@ -168,15 +173,15 @@ def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool
 
 
 def _stream_wait_of(held: list[Move]) -> StreamWait:
-    """Return the wait of the reduction stream for all gradients of a full bucket: DeepSpeed's is idle until a bucket is
-    full, and then waits for the last gradient (stage3.py, `__reduce_and_partition_ipg_grads`)."""
+    """Return the wait of the reduction stream for all gradients of a full bucket. DeepSpeed's reduction stream is idle
+    until a bucket is full, and then waits for the last gradient (stage3.py, `__reduce_and_partition_ipg_grads`)."""
     waits = tuple(dict.fromkeys(ref for move in held for ref in move.src))
     return StreamWait(name="bucket", waits=waits, purpose=held[0].purpose)
 
 
 def _flush_points(items: Placed, purpose: Purpose) -> set[int]:
-    """Return the indices after which a bucket of this purpose must be empty: the last such move of each micro-batch or
-    of the step."""
+    """Return the indices of items after which a bucket of this purpose must be flushed: the last move of this purpose
+    in each micro-batch, or in the step."""
     last: dict[int, int] = {}
     for index, (_, item) in enumerate(items):
         if isinstance(item, Move) and item.purpose == purpose:
@@ -185,7 +190,8 @@ def _flush_points(items: Placed, purpose: Purpose) -> set[int]:
 
 
 def after_their_gradients(program: Program) -> Program:
-    """Put each step reduction behind the (bucketed) gradient move that completes its accumulator."""
+    """Place each reduction at the end of the step behind the (bucketed) gradient move that completes its
+    accumulator."""
     items = program.items
     completes: dict[Ref, int] = {}
     for index, (_, item) in enumerate(items):
@@ -203,8 +209,8 @@ def after_their_gradients(program: Program) -> Program:
 
 
 def throttle(program: Program, outstanding: int) -> Program:
-    """Let the host run at most `outstanding` fetches ahead: a hook waits for the token of the fetch `outstanding` + 1
-    modules before it."""
+    """Limit the host to `outstanding` fetches ahead of the device: each hook waits for the completion token of the
+    fetch issued `outstanding` + 1 modules before."""
     tensors = dict(program.tensors)
     token_of: dict[Ref, Ref] = {}
     fetched: Placed = []
@@ -227,7 +233,8 @@ def throttle(program: Program, outstanding: int) -> Program:
 
 
 def keep_recomputed(program: Program) -> Program:
-    """Let a layer's backward use the weights that its recomputed forward gathered."""
+    """Let the backward of a layer reuse the weights that the layer's recomputed forward gathered, instead of gathering
+    them again."""
     items = program.items
     gathered = {item.dst[0] for _, item in items if is_gather(item)}
     renamed: dict[Ref, Ref] = {}
@@ -240,7 +247,8 @@ def keep_recomputed(program: Program) -> Program:
 
 
 def _renamed(program: Program, items: Placed, renamed: dict[Ref, Ref]) -> Program:
-    """Return the program without the gathers into `renamed` buffers, whose readers read the new ones."""
+    """Return the program without the gathers into the `renamed` buffers; ops that read such a buffer read its
+    replacement."""
     out: Placed = []
     for place, item in items:
         if is_gather(item) and item.dst[0] in renamed:
@@ -254,8 +262,9 @@ def _renamed(program: Program, items: Placed, renamed: dict[Ref, Ref]) -> Progra
 
 
 def fetch_next(program: Program) -> Program:
-    """Fetch at each hook what its module lacks and what the next module will use: prefetch by one module (AxoNN's
-    overlapped all-gathers). A copy that is still to be written is not fetched ahead of its write."""
+    """Fetch at each hook the missing weights of its module and those of the next module: prefetch by one module
+    (AxoNN's overlapped all-gathers). A second copy that has not been written yet is not fetched before it is
+    written."""
     items = program.items
     queue = deque(item for _, item in items if is_gather(item))
     written_at = _sources_written(items)
@@ -274,8 +283,9 @@ def fetch_next(program: Program) -> Program:
 
 
 def fetch_at_hooks(program: Program) -> Program:
-    """Let the fetches of a hook begin when the rank's work has come to its module: when the op before it has written
-    and what the next one reads is there. Else a lane of fetches would run ahead of the work, layer after layer."""
+    """Delay the fetches of a hook until the rank's computation reaches the hook's module: until the previous op has
+    written its results and the inputs of the next op are available. Otherwise a lane of fetches would run many layers
+    ahead of the computation."""
     items = program.items
     out: Placed = []
     written: tuple[Ref, ...] = ()
@@ -291,7 +301,8 @@ def fetch_at_hooks(program: Program) -> Program:
 
 
 def _read_next(program: Program, items: Placed, index: int) -> tuple[Ref, ...]:
-    """Return the activations that the next op after an item reads, except those that are moved only then."""
+    """Return the activations that the next op after the item at `index` reads, except those that are still to be moved
+    at that point."""
     moved: set[Ref] = set()
     for _, item in items[index:]:
         if isinstance(item, Compute):
