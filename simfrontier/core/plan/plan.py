@@ -1,4 +1,5 @@
-"""A plan: placements of the states of weights, the hops of their moves, and the copy that a gather reads."""
+"""Plans: placements of the states of weights, the hops of the moves between them, and the weight copies that gathers
+read."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ others those of equal axes and lane (DeepSpeed); lane: those of equal axes and l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightStates:
-    """Placements of one weight's states. `copy` is a second copy of the weight, plain or coded, or None."""
+    """Placements of the states of one weight. `copy` is the placement of a second copy of the weight, plain or coded;
+    None if there is no second copy."""
 
     weight: Placement
     copy: Placement | None
@@ -56,10 +58,11 @@ class WeightStates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """Pipeline parallelism of a plan: the axis of the stages, and the order in which a stage runs its micro-batches.
+    """Pipeline parallelism of a plan: the mesh axis of the stages, and the order in which a stage runs its
+    micro-batches.
 
-    Every stage has `chunks` runs of layers, assigned round-robin (interleaved 1F1B has several). Exchanges block both
-    stages, or, with `overlap`, have lanes of their own.
+    Every stage has `chunks` contiguous groups of layers, assigned round-robin (several with interleaved 1F1B).
+    Exchanges between stages block both stages, or, with `overlap`, run on lanes of their own.
     """
 
     axis: str
@@ -70,35 +73,36 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One point of the partition lattice over the data axes, on the shards that `cuts` defines.
+    """One point of the partition lattice over the data axes; it partitions the shards that `cuts` defines.
 
-    `axes` are the axes over which the batch is divided. `cuts` gives the axes that cut a label (h, a, f, v) in every op
-    that has it: tensor parallelism. `cuts_of_kind` gives, by kind of op and label, the axes that cut it in ops of that
-    kind only; an axis of the batch among them cuts no samples there. Ops with none of the labels that a `sequence` axis
-    cuts are cut by it along s. Tensors of one dimension are never flat over `whole_vectors_over`. With `sums_branches`,
-    partial values that one addition reads are added up before they are reduced. `pipeline` divides the layers among
-    stages.
+    `axes` are the mesh axes over which the batch is divided. `cuts` maps labels (h, a, f, v) to the axes that cut the
+    label in every op that has it: tensor parallelism. `cuts_of_kind` maps (kind of op, label) to the axes that cut the
+    label only in ops of that kind; a batch axis among these axes does not divide the samples in such an op. Ops with
+    none of the labels that a `sequence` axis cuts are cut by this axis along the sequence, s. Tensors of one dimension
+    are never flat over `whole_vectors_over`. With `sums_branches`, partial values that one addition reads are added up
+    before they are reduced. `pipeline` divides the layers among stages.
 
-    `overlapped` names the purposes whose moves have lanes of their own (None: all, if the engine overlaps). With
-    `gathers_again`, a backward gathers the weights that the recomputed forward had. Without `buckets`, every gradient
-    is reduced by itself as soon as it is computed, and, with `reduces_each_use`, so is the gradient of each use of a
-    weight. With `weights_first`, a weight's gradient is computed before that of the input if the latter needs no
-    reduction. Without `hooks`, the host's time per module is not counted. `groups` defines which calls share a
-    communicator.
+    `overlapped` names the purposes of the moves that have lanes of their own (None: all purposes, if the engine
+    overlaps). With `gathers_again`, a backward gathers the weights again that the recomputed forward already gathered.
+    Without `buckets`, every gradient is reduced separately as soon as it is computed; with `reduces_each_use` in
+    addition, so is the gradient of each use of a weight. With `weights_first`, the gradient of a weight is computed
+    before that of the input if the input's gradient needs no reduction. Without `hooks`, the host's time per module is
+    not counted. `groups` defines which collective calls share a communicator.
 
-    `value_hop` is the codec and algorithm of values within the model, `exchange_hop` that of exchanges between stages
-    (their axes are ignored); `compression` names the policy of both. `cross_entropy` is the method of the loss if
-    classes are cut. With `overlaps_statistics`, statistics over all samples for later steps, and the ops that read
-    them, have a lane of their own. Activations are gathered and scattered in `product_pieces` pieces, overlapping with
-    the products that read or write them; with `batch_first`, other activations are copied in their order. With
-    `gathers_inputs_again`, a backward gathers the inputs of products, else it keeps those gathered by the forward or
-    its recomputation.
+    `value_hop` gives the codec and algorithm for moves of activations, `exchange_hop` those for exchanges between
+    stages (the axes of both hops are ignored); `compression` names the policy from which both follow. `cross_entropy`
+    is the method of the loss if the classes (last dimension of the logits) are cut. With `overlaps_statistics`,
+    statistics over all samples for later steps, and the ops that read them, have a lane of their own. Activations are
+    gathered and scattered in `product_pieces` pieces, which overlap with the matrix products that read or write them;
+    with `batch_first`, other activations are copied to keep their element order. With `gathers_inputs_again`, a
+    backward gathers the inputs of matrix products again; otherwise it keeps the inputs that the forward or its
+    recomputation gathered.
 
-    `weight`, `copy`, `accumulator`, `optimizer` name the axes over which the state is Flat; a gradient accumulator is
-    Partial over the data axes that it is not Flat over. `hops` gives the route of each kind of move. Gradients of
-    tensors with one dimension, or that do not divide by twice the ranks (`fallback_multiple`), take `fallback` instead.
-    With `pipelined`, the later hops of a move have lanes of their own, so that they overlap with the first hop of the
-    next move.
+    `weight`, `copy`, `accumulator` and `optimizer` name the axes over which the respective state is Flat; a gradient
+    accumulator is Partial over the data axes over which it is not Flat. `hops` gives the route for each purpose of
+    moves. Gradients of one-dimensional tensors, or of tensors whose size is not divisible by twice the number of ranks
+    (`fallback_multiple`), take the route `fallback` instead. With `pipelined`, the later hops of a move have lanes of
+    their own, so that they overlap with the first hop of the next move.
     """
 
     name: str
@@ -144,9 +148,9 @@ class Plan:
         return any(hop.codec is not None and hop.codec.is_opaque for hop in self.hops["gradient"])
 
     def states(self, weight: Weight, raw: Placement, persistent: bool) -> WeightStates:
-        """Return the placements for one weight. `raw` is the placement of its gradient before reduction (shards, and
-        partial over the ranks that contribute); `persistent` weights are not spread over the ranks that have the same
-        shard."""
+        """Return the placements of the states of one weight. `raw` is the placement of the weight's gradient before
+        reduction (shards, and partial over the ranks that contribute); `persistent` weights are not partitioned further
+        among the ranks that have the same shard."""
         whole = self.whole_vectors_over if len(weight.shape) == 1 else frozenset()
         spread = frozenset(self.axes) - whole - {axis for axis, _ in raw.shards}
         accumulator = self.accumulator & spread & raw.partial_axes
@@ -159,23 +163,24 @@ class Plan:
         )
 
     def nesting_of(self, weight: Weight) -> tuple[str, ...]:
-        """Return the digits of a weight's flat index: the axes that may spread it."""
+        """Return the nesting of a weight's flat index: the axes over which the weight may be partitioned."""
         whole = self.whole_vectors_over if len(weight.shape) == 1 else frozenset()
         return tuple(axis for axis in self.nesting if axis not in whole)
 
     def falls_back(self, weight: Weight) -> bool:
-        """Return whether the quantised route cannot take this tensor's gradient."""
+        """Return whether the gradient of this tensor cannot take the quantised route, and takes the route `fallback`
+        instead."""
         if self.fallback is None:
             return False
         return len(weight.shape) == 1 or weight.num_elements % self.fallback_multiple != 0
 
     def gradient_hops(self, weight: Weight) -> tuple[Hop, ...]:
-        """Return the route of a raw gradient."""
+        """Return the route of a weight's gradient before reduction to its accumulator."""
         return self.fallback if self.fallback is not None and self.falls_back(weight) else self.hops["gradient"]
 
     def step_hops(self, weight: Weight) -> tuple[Hop, ...]:
-        """Return the route of an accumulated gradient to the optimizer; a gradient that took `fallback` keeps its
-        codec."""
+        """Return the route of an accumulated gradient to the optimizer; a gradient that took the route `fallback` keeps
+        the codec of this route."""
         hops = self.hops["step_reduction"]
         if self.fallback is None or not self.falls_back(weight):
             return hops
@@ -188,7 +193,7 @@ class Plan:
         return self.copy is not None and self.copy_rule == "in_place"
 
     def reads_copy(self, stage: Stage, first_micro_batch: bool, checkpointing: bool) -> bool:
-        """Return whether the gather for this pass reads the second copy."""
+        """Return whether the weight gather of this pass reads the second copy."""
         if self.copy is None:
             return False
         match self.copy_rule:
@@ -214,11 +219,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Rules by which a training engine issues communication; defaults: DeepSpeed 0.16.5's ZeRO-3 (docs, stage3.py).
+    """Rules by which a training engine issues communication; the defaults are those of DeepSpeed 0.16.5's ZeRO-3 (docs,
+    stage3.py).
 
-    Sizes are in elements. `blocking` is the extent to which qgZ's calls, which are not asynchronous, block: `stream`,
-    only their own stream (as synchronous calls of torch.distributed over NCCL do; DeepSpeed makes these on its
-    reduction stream), or `host`, as with TORCH_NCCL_BLOCKING_WAIT=1: the host issues nothing before each has ended.
+    Sizes are in elements. `blocking` says how far qgZ's synchronous collective calls block: `stream`, only the stream
+    that issues them (like synchronous calls of torch.distributed over NCCL; DeepSpeed issues these calls on its
+    reduction stream), or `host`, as with TORCH_NCCL_BLOCKING_WAIT=1: the host issues nothing until each call has ended.
     """
 
     persistence_elements: Annotated[int, Ge(0), Le(COUNT.most)] = 100_000

@@ -1,5 +1,5 @@
-"""A program under construction: computes and moves in issue order, before moves become collectives; and its calls, of
-which equal ones share one block of ops."""
+"""Programs under construction: compute ops and moves in issue order, before moves become collectives; and calls of a
+program, where equal calls share one block of ops."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from simfrontier.core.program import REPLICATE, Call, Collective, Compute, Excha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """Move of tensors `src` into tensors `dst`, pair by pair, along `hops`; `accumulate` adds to dst instead of writing
-    it.
+    """Move of the tensors `src` into the tensors `dst`, one to one, along `hops`; with `accumulate` the moved values
+    are added to `dst` instead of overwriting it.
 
-    `token` is written when the move is done; `num_elements` counts logical elements. On the compute lane the rank's
-    work waits for the move; on another `lane` it overlaps with the move.
+    `token` is written when the move is done; `num_elements` counts logical elements. A move on the compute lane blocks
+    the rank's computation; a move on another `lane` overlaps with it.
     """
 
     purpose: Purpose
@@ -35,8 +35,8 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """The host's entry into a module, at which fetches are issued. `elements` is the size of the module's weights. The
-    host continues when the tokens in `waits`, of earlier fetches, are written."""
+    """The host's entry into a module, at which fetches are issued. `elements` is the number of elements of the module's
+    weights. The host continues once the tokens in `waits`, written by earlier fetches, are available."""
 
     module: str
     weights: tuple[Ref, ...]
@@ -46,8 +46,8 @@ class Hook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamWait:
-    """The wait of one stream for another: later moves of a `purpose` on its `lane` start when everything in `waits` is
-    available. It takes no time, and has no effect on the compute lane."""
+    """The wait of one stream for another: later moves of a `purpose` on its `lane` start when all tensors in `waits`
+    are available. The wait takes no time itself, and does not affect the compute lane."""
 
     name: str
     waits: tuple[Ref, ...]
@@ -59,7 +59,7 @@ Item = Compute | Collective | Exchange | Move | Hook | StreamWait
 
 
 class Place(NamedTuple):
-    """The call in which an item is issued: items that follow one another at one place are one call."""
+    """Identity of the call in which an item is issued: consecutive items with equal `Place` form one call."""
 
     label: str
     layer: int
@@ -71,14 +71,15 @@ Placed = list[tuple[Place, Item]]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Items in issue order, each with its call and absolute references, and all tensors of these references by name."""
+    """Items of a program in issue order, each with its call and with absolute references, and all referenced tensors by
+    name."""
 
     items: Placed
     tensors: dict[str, Tensor]
 
 
 def token_tensor(name: str, per_layer: bool) -> Tensor:
-    """Return a tensor without bytes that signals completion, one instance per micro-batch."""
+    """Return a tensor of 0 bytes that signals completion; it has one instance per micro-batch."""
     return Tensor(
         name=name,
         shape=(1,),
@@ -92,14 +93,15 @@ def token_tensor(name: str, per_layer: bool) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Compressor:
-    """Table of ops and blocks, so that equal ones are the same object, with one number, in all programs that share
-    it."""
+    """Table of ops and blocks that deduplicates them: equal ones become the same object, with one number, in all
+    programs that share the table."""
 
     blocks: dict[tuple[Op, ...], tuple[int, tuple[Op, ...]]] = field(default_factory=dict)
     ops: dict[Op, Op] = field(default_factory=dict)
 
     def calls_of(self, program: Program) -> tuple[Call, ...]:
-        """Return the calls of a program without moves, with references relative to their call."""
+        """Return the calls of a program that contains no moves; references are made relative to the layer and
+        micro-batch of their call."""
         return tuple(
             [
                 self.call(place, [_relative(item, place, program.tensors) for _, item in items])
@@ -108,7 +110,7 @@ class Compressor:
         )
 
     def call(self, place: Place, ops: Iterable[Op]) -> Call:
-        """Return a call of ops whose references are relative to it."""
+        """Return a call of these ops, whose references are already relative to the call."""
         block = tuple([self._shared(op) for op in ops])
         number, shared = self.blocks.setdefault(block, (len(self.blocks), block))
         return Call(*place, shared, number)

@@ -1,4 +1,4 @@
-"""Repetition: calls of many layers and micro-batches, derived from a build of few."""
+"""Extrapolation of programs: the calls of many layers and micro-batches, derived from a program built for few."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ FEW = 4  # the first, the last, and two between them
 
 
 def repeated(build: Build, num_micro: int, hooks_back: int) -> Built:
-    """Return the calls and tensors of `num_micro` micro-batches, extended from a build of fewer if they repeat. A hook
-    may wait for the fetches of the hook `hooks_back` before it."""
+    """Return the calls and tensors of `num_micro` micro-batches. If the micro-batches of a build with fewer of them
+    repeat, the result is extended from that build. A hook may wait for the fetches issued `hooks_back` hooks before
+    it."""
     few = FEW
     while few < num_micro:
         calls, tensors = build(few)
@@ -32,7 +33,8 @@ def repeated(build: Build, num_micro: int, hooks_back: int) -> Built:
 
 
 def _middle(calls: Calls, tensors: Mapping[str, Tensor], micro: int) -> range | None:
-    """Return the indices of the calls of micro-batch `micro` if the next one repeats them, else None."""
+    """Return the indices of the calls of micro-batch `micro` if the calls of the next micro-batch are equal; None
+    otherwise."""
     first: dict[int, int] = {}
     for index, call in enumerate(calls):
         first.setdefault(call.micro, index)
@@ -68,8 +70,8 @@ def is_whole(
     places: range,
     of_all: frozenset[int] = frozenset(),
 ) -> bool:
-    """Return whether the calls `own` change exactly as many instances of every tensor as belong to the layers or
-    micro-batches `places`, not counting changes by calls in `of_all`."""
+    """Return whether the calls with indices `own` make exactly the changes that fall to the layers or micro-batches
+    `places`: as many changes of every tensor, without those by the calls in `of_all`."""
     by_calls: Counter[str] = Counter()
     of_places: Counter[str] = Counter()
     for index, call in enumerate(calls):
@@ -82,16 +84,16 @@ def is_whole(
 
 
 def hooks_wait(calls: Calls, begin: int, hooks_back: int) -> bool:
-    """Return whether every hook from call `begin` on waits for an earlier one: `hooks_back` hooks or more precede it,
-    or there are none at all."""
+    """Return whether every hook from call `begin` on waits for an earlier hook, because at least `hooks_back` hooks
+    precede it; also true if the calls contain no hook at all."""
     of_block = {call.block: sum(isinstance(op, Compute) and op.kind == "hook" for op in call.ops) for call in calls}
     before = sum(of_block[call.block] for call in calls[:begin])
     return before >= hooks_back or not any(of_block.values())
 
 
 def of_axis(ops: Sequence[Op], tensors: Mapping[str, Tensor], axis: Axis, changed: bool = False) -> Iterator[Ref]:
-    """Yield the references of ops to tensors that have one instance per layer or micro-batch; with `changed`, only
-    references that ops write or accumulate."""
+    """Yield the references of ops to tensors that have one instance per layer, or per micro-batch (`axis`); with
+    `changed`, only references that the ops write or accumulate into."""
     for op in ops:
         for ref in (*(() if changed else op.reads), *op.writes, *op.accumulates):
             if getattr(tensors[ref.name], f"per_{axis}"):
@@ -104,15 +106,15 @@ LARGEST_SHARE = 0.4  # of the layers: more are not worth a trial
 
 
 class _Irregular(Exception):
-    """Layers in the middle are not like their neighbours."""
+    """Error: the middle layers of a build do not repeat, so the build cannot be extended."""
 
 
 def repeated_layers(
     build: Callable[[int, Compressor], Built], num_layers: int, bucket_elements: int, hooks_back: int
 ) -> Built:
-    """Return the calls and tensors of `num_layers` layers, extended from a build of fewer if they repeat.
-    `bucket_elements` is the most that moves of several layers send at once; a hook may wait for the fetches of the hook
-    `hooks_back` before it."""
+    """Return the calls and tensors of `num_layers` layers. If the layers of a build with fewer of them repeat, the
+    result is extended from that build. `bucket_elements` is the largest number of elements that moves of several layers
+    send in one call; a hook may wait for the fetches issued `hooks_back` hooks before it."""
     step = PERIODS[1] * PERIODS[2]
     few = FEW_LAYERS + (num_layers - FEW_LAYERS) % step
     if few <= LARGEST_SHARE * num_layers:
@@ -131,7 +133,7 @@ def repeated_layers(
 
 @dataclass(frozen=True, slots=True)
 class _MoreLayers:
-    """Repetition of the middle `layers` until there are `more` additional ones."""
+    """Extension of calls by `more` layers, made by repeating the middle `layers`."""
 
     tensors: Mapping[str, Tensor]
     layers: range
@@ -141,7 +143,7 @@ class _MoreLayers:
     compressor: Compressor
 
     def calls(self, calls: Calls) -> Calls:
-        """Return the calls with more layers. Raises _Irregular."""
+        """Return the calls extended by the additional layers. Raises _Irregular."""
         out: list[Call] = []
         own: set[int] = set()
         by_themselves: set[int] = set()
@@ -160,7 +162,7 @@ class _MoreLayers:
         return tuple(out)
 
     def _run(self, run: list[Call]) -> list[Call]:
-        """Return the calls of a run that ascends or descends layer by layer, with more layers."""
+        """Return the calls of a run of ascending or descending layers, extended by the additional layers."""
         by_layer = {call.layer: call for call in run}
         first, period = self.layers.start, len(self.layers)
         if any(by_layer[layer].block != by_layer[layer + period].block for layer in self.layers):
@@ -174,7 +176,8 @@ class _MoreLayers:
         return [*below, *further, *above] if run[0] in below else [*above, *reversed(further), *below]
 
     def _by_itself(self, call: Call) -> Call:
-        """Return a call outside of runs, whose operands may be of several layers, with those of more layers."""
+        """Return a call outside of runs, whose operands may belong to several layers, with the operands of the
+        additional layers added."""
         if call.layer in self.layers:
             raise _Irregular
         layer = call.layer + self.more * (call.layer >= self.layers.stop)
@@ -198,7 +201,8 @@ class _MoreLayers:
         return Ref(ref.name, ref.layer + layers, ref.micro) if self.tensors[ref.name].per_layer else ref
 
     def _with_more(self, refs: list[Ref]) -> list[Ref]:
-        """Return the operands of an op with those of more layers, where they ascend layer by layer."""
+        """Return the operands of an op with those of the additional layers added, where the operands ascend layer by
+        layer."""
         first, stop, period = self.layers.start, self.layers.stop, len(self.layers)
         of_layers = [self.tensors[ref.name].per_layer for ref in refs]
         middle = [i for i, ref in enumerate(refs) if of_layers[i] and first <= ref.layer < stop]
@@ -224,7 +228,8 @@ def _at_layer(call: Call, layer: int) -> Call:
 
 
 def _runs(calls: Calls) -> Iterator[range]:
-    """Yield the stretches of calls with one label and micro-batch whose layers ascend or descend one by one."""
+    """Yield the runs of consecutive calls that have one label and one micro-batch, and whose layers ascend or descend
+    by one."""
     begin = 0
     for index in range(1, len(calls) + 1):
         if index < len(calls):

@@ -1,4 +1,5 @@
-"""Programs of a pipeline's stages, assembled from forwards and backwards that are built once and shifted."""
+"""Programs of pipeline stages, assembled from forward and backward passes that are built once and shifted to other
+layers and micro-batches."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ Lower = Callable[[Program, Tensors], Program]
 
 
 def roles_of(tensors: Tensors, pipeline: Pipeline, num_micro: int, lower: Lower) -> tuple[Role, ...]:
-    """Return one role for each stage; `lower` turns a naive program into ops."""
+    """Return one role (program of a group of ranks) for each pipeline stage; `lower` turns a naive program into ops."""
     maker = _Stages(tensors, pipeline, num_micro, lower)
     return tuple(maker.role(stage) for stage in range(maker.num_stages))
 
 
 def refuse_periods(layers: int, every: int) -> None:
-    """Raise InputError if a run of `layers` layers is not a whole number of checkpointing periods of `every` layers."""
+    """Raise InputError if `layers` layers are not a whole number of checkpointing periods of `every` layers."""
     if layers % every:
         raise InputError(
             f"model.checkpoint_every = {every} does not divide the {layers} layers that follow one another on a stage"
@@ -36,11 +37,12 @@ def refuse_periods(layers: int, every: int) -> None:
 
 @dataclass
 class _Stages:
-    """Builder of stages.
+    """Builder of the programs of all pipeline stages.
 
-    A pass contains one chunk's forward or backward at a time: no fetch or reduction crosses an exchange. First, last
-    and other micro-batches may differ (copies, reductions at the end); stages between the first and the last differ by
-    their layers only, so one is built and shifted.
+    Each pass contains the forward or backward of a single chunk: no fetch or reduction crosses an exchange between
+    stages. The first, the last and the other micro-batches may differ from one another (second copies, reductions at
+    the end). Chunks between the first and the last differ only by their layers, so one of them is built and shifted for
+    the others.
     """
 
     tensors: Tensors
@@ -59,12 +61,13 @@ class _Stages:
         self.tied = [w.name for w in work.weights.values() if self._is_in(w.name, True) and self._is_in(w.name, False)]
 
     def _is_in(self, weight: str, first: bool) -> bool:
-        """Return whether the embedding (`first`) or the head computes a gradient of a weight."""
+        """Return whether the embedding (`first` true) or the head (`first` false) computes a gradient of this
+        weight."""
         work = self.tensors.workload
         return any(weight in op.gradients for op in (work.embedding if first else work.head).backward)
 
     def role(self, stage: int) -> Role:
-        """Return the program of one stage."""
+        """Return the program of one stage as a role."""
         calls: list[Call] = []
         for event in events_of(self.pipeline, self.num_stages, stage, self.num_micro):
             calls += self._work(stage, event) if isinstance(event, StagePass) else [self._exchange(stage, event)]
@@ -80,7 +83,8 @@ class _Stages:
     # ── forwards and backwards ──
 
     def _work(self, stage: int, work: StagePass) -> tuple[Call, ...]:
-        """Return a forward or backward: the pass of an equal chunk and micro-batch, shifted."""
+        """Return the calls of a forward or backward pass: built once for an equivalent chunk and micro-batch, and
+        shifted to this chunk and micro-batch."""
         part = self._part(stage, work.chunk)
         like = part
         if not part.first and not part.last:
@@ -110,8 +114,8 @@ class _Stages:
     # ── between stages ──
 
     def _exchange(self, stage: int, boundary: Boundary) -> Call:
-        """Return the exchange at a boundary, with a stage's encoding and decoding of its messages; its layer is the
-        first one below the boundary."""
+        """Return the call of an exchange at a stage boundary, including the stage's encoding and decoding of the
+        messages; the layer of the call is the first layer after the boundary."""
         lower = (boundary.upper + 1) % self.num_stages
         layer = (boundary.chunk * self.num_stages + boundary.upper + 1) * self.layers_per_chunk
         there, back = boundary.direction != "backward", boundary.direction != "forward"
@@ -150,7 +154,7 @@ class _Stages:
         return self.compressor.call(Place("exchange", layer, micro), ops)
 
     def _codec(self) -> Codec | None:
-        """Return the codec of messages between stages, if there is one."""
+        """Return the codec of messages between stages; None if they are sent as stored."""
         hop, like = self.tensors.plan.exchange_hop, self.tensors[STREAM]
         if hop is None or hop.codec is None:
             return None
@@ -159,7 +163,8 @@ class _Stages:
         return None if codec.name == like.dtype else codec
 
     def _coded(self, suffix: str, codec: Codec | None) -> Callable[[Ref], Ref]:
-        """Return a function from a value that is sent or received to its coded form."""
+        """Return a function that maps the reference of a sent or received tensor to that of its coded buffer; without a
+        codec, the function returns the reference unchanged."""
 
         def coded(ref: Ref) -> Ref:
             if codec is None:
@@ -175,8 +180,8 @@ class _Stages:
     # ── the end of the step ──
 
     def _end(self, stage: int) -> tuple[Call, ...]:
-        """Return the end of a stage's step: reductions, the exchange of the gradients of a tied weight between two
-        stages, and the optimizer."""
+        """Return the calls at the end of a stage's step: gradient reductions, exchange of the gradients of tied weights
+        between the first and the last stage, and optimizer."""
         parts = [self._part(stage, chunk) for chunk in range(self.pipeline.chunks)]
         first, last = any(part.first for part in parts), any(part.last for part in parts)
         builder = ProgramBuilder(self.tensors, ModelPart(range(0), first, last), self.num_micro - 1)
@@ -185,8 +190,8 @@ class _Stages:
         return self._lowered(builder)
 
     def _swap(self, builder: ProgramBuilder) -> None:
-        """Exchange the gradients of a tied weight between the two stages that have it; each adds the other's to its
-        own."""
+        """Exchange the gradients of tied weights between the two stages that have these weights; each stage adds the
+        gradient that it receives to its own."""
         for name in self.tied:
             weight = self.tensors.workload.weights[name]
             own = self.tensors.optimizer_gradient(weight)

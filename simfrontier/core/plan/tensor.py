@@ -1,5 +1,5 @@
-"""Tensor-parallel plans: AxoNN's 4D grid and Megatron-LM's tensor and pipeline parallelism, with any plan of the ZeRO
-family on their data axes."""
+"""Tensor-parallel plans: AxoNN's 4D grid, and Megatron-LM's tensor and pipeline parallelism; both take any plan of the
+ZeRO family on their data axes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ COLUMNS = ("a", "f", "v", "c")  # labels of features that a module makes for its
 
 
 class TensorOptions(Options, ABC):
-    """Keys of both: stages of the pipeline and their order, the plan on the data axes, and how the loss is formed where
-    ranks have some of the classes each."""
+    """Options of both tensor-parallel families: pipeline stages and their order, the plan on the data axes, and the
+    method of the loss where the classes (vocabulary) are divided among ranks."""
 
     pipeline: Ranks = 1
     order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
@@ -48,8 +48,8 @@ class TensorOptions(Options, ABC):
     @field_validator("data", mode="after")
     @classmethod
     def _scattered(cls, data: Options) -> Options:
-        """Return options in which ZeRO-1 and -2 on the data axes reduce-scatter by default, as Megatron-LM's
-        distributed optimizer does (core/distributed/param_and_grad_buffer.py, `start_grad_sync`)."""
+        """Return options in which ZeRO-1 and ZeRO-2 on the data axes use reduce-scatter by default, as in Megatron-LM's
+        distributed optimizer (core/distributed/param_and_grad_buffer.py, `start_grad_sync`)."""
         if isinstance(data, BucketOptions) and "reduction" not in data.model_fields_set:
             return data.model_copy(update={"reduction": "reduce_scatter"})
         return data
@@ -61,18 +61,19 @@ class TensorOptions(Options, ABC):
     @property
     @abstractmethod
     def inside(self) -> Sizes:
-        """The axes inside the stages, slowest first, without those of the data."""
+        """Axes of the grid inside a pipeline stage with their sizes, slowest first; the data axes are not included."""
 
     @abstractmethod
     def mesh(self, num_devices: int, per_node: int, per_package: int) -> Mesh:
-        """Return the mesh of a job. Raises InputError if the grid does not divide the devices."""
+        """Return the mesh of a job on `num_devices` devices. Raises InputError if the grid does not divide this
+        number."""
 
     def refuse_shape(self, shape: Shape) -> None:
-        """Raise InputError where a model does not divide."""
+        """Raise InputError if the grid does not divide the sizes of the model."""
         refuse_stages(self, shape)
 
     def refuse_micro_batches(self, count: int) -> None:
-        """Raise InputError for a number of micro-batches that the order cannot run."""
+        """Raise InputError for a number of micro-batches that the pipeline order cannot run."""
         if self.pipeline > 1 and self.order == "interleaved" and count % self.pipeline:
             fits = [
                 n for n in (count // self.pipeline * self.pipeline, -(-count // self.pipeline) * self.pipeline) if n
@@ -84,7 +85,7 @@ class TensorOptions(Options, ABC):
 
     @property
     def stages(self) -> Pipeline | None:
-        """The pipeline that a plan gets, if there are several stages."""
+        """Pipeline of the plan; None if there is only one stage."""
         if self.pipeline == 1:
             return None
         return Pipeline(
@@ -97,7 +98,7 @@ class TensorOptions(Options, ABC):
 
 class AxonnOptions(TensorOptions):
     """axonn: the grid X × Y × Z (arXiv 2305.13525), its overlaps, and whether a backward gathers the weights again that
-    the recomputed forward had gathered."""
+    the recomputed forward already gathered."""
 
     x: Ranks = 1
     y: Ranks = 1
@@ -134,24 +135,26 @@ class AxonnOptions(TensorOptions):
 class MegatronOptions(TensorOptions):
     """megatron: tensor parallelism in one dimension, sequence parallelism, pipelines (Megatron-LM).
 
-    `overlap_input_gradients`: the reduction of an input's gradient runs beside the product that makes the weight's,
-    and, with `sequence_parallel`, the input's second gather beside the product that makes the input's gradient
-    (Megatron-LM's default); `overlap_gradients`: reductions over the data axes run beside the last backward.
+    `overlap_input_gradients`: the reduction of an input's gradient overlaps with the GEMM of the weight's gradient,
+    and, with `sequence_parallel`, the second gather of the input overlaps with the GEMM of the input's gradient
+    (Megatron-LM's default). `overlap_gradients`: reductions over the data axes overlap with the last backward.
 
-    `product_pieces`: in so many pieces activations are gathered and scattered along the sequence, each beside the
-    product of another (1: as a whole, and products wait; Megatron-Core's tp_comm_overlap, torchtitan's asynchronous
-    tensor parallelism).
+    `product_pieces`: number of pieces in which activations are gathered and scattered along the sequence, each
+    overlapping with the GEMM of another piece (1: in one piece, for which the GEMMs wait; more: Megatron-Core's
+    tp_comm_overlap, torchtitan's asynchronous tensor parallelism).
 
-    `batch_first`: activations lie as [batch, sequence, features], so that what is gathered or scattered along the
-    sequence is copied in its order (`torch.cat` of `torch.chunk` in torch/distributed/_functional_collectives.py), but
-    for what goes in pieces; Megatron-LM's lie as [sequence, batch, features].
+    `batch_first`: activations have the layout [batch, sequence, features], so that tensors gathered or scattered along
+    the sequence are copied to keep their element order (`torch.cat` of `torch.chunk` in
+    torch/distributed/_functional_collectives.py), except for those that move in pieces; Megatron-LM's layout is
+    [sequence, batch, features].
 
-    `gather_inputs_again`: a backward gathers the input of a product again for the gradients of its weights (Megatron-
-    LM); false: it keeps what the forward, or its recomputation, gathered (PyTorch's DTensor).
+    `gather_inputs_again`: a backward gathers the input of a GEMM again for the gradients of the weights (Megatron-LM);
+    false: it keeps the input that the forward, or its recomputation, gathered (PyTorch's DTensor).
 
-    `compression`: a policy, or a codec for each of dp, tp, pp and zero; `compress_from`: bytes on a rank from which
-    messages are compressed; `compress_per_hop`: every message between two ranks by itself (a ring), instead of once;
-    `message_dtype`: what messages that are not compressed are made of (fp32: MPI knows no 16-bit numbers).
+    `compression`: a policy, or a codec for each of dp, tp, pp and zero; `compress_from`: smallest size in bytes per
+    rank of compressed messages; `compress_per_hop`: every point-to-point message is compressed separately (a ring),
+    instead of once per collective; `message_dtype`: data type of uncompressed messages (fp32: MPI has no 16-bit
+    floating-point types).
     """
 
     tensor: Ranks = 1
@@ -179,14 +182,14 @@ class MegatronOptions(TensorOptions):
 
     @property
     def policy(self) -> str:
-        """The compression policy as a text; empty where messages are not compressed."""
+        """The compression policy as text; empty if messages are not compressed."""
         if self.compression == "none":
             return ""
         return self.compression + (" per hop" if self.compress_per_hop else "")
 
     @property
     def compressed(self) -> Compression | None:
-        """The compression of messages, if there is any."""
+        """The compression of messages; None if messages are not compressed."""
         if self.compression == "none" and self.message_dtype == "model":
             return None
         widen = self.message_dtype == "fp32"
@@ -206,7 +209,7 @@ class MegatronOptions(TensorOptions):
 
 
 def refuse_stages(options: TensorOptions, shape: Shape) -> None:
-    """Raise InputError unless all stages, and all chunks of a stage, have equally many layers."""
+    """Raise InputError unless all stages, and all chunks of a stage, have the same number of layers."""
     pipeline, chunks, layers = options.pipeline, options.chunks, shape.num_layers
     if options.order == "interleaved" and pipeline > 1 and chunks < 2:
         raise InputError('chunks = 1: order = "interleaved" needs chunks = 2 or more layer runs per stage')
@@ -224,8 +227,8 @@ def refuse_stages(options: TensorOptions, shape: Shape) -> None:
 
 
 def refuse_columns(shape: Shape, key: str, parts: int) -> None:
-    """Raise InputError for sizes that do not divide by the columns: heads, heads of keys, feed-forward features and
-    vocabulary of a GPT, features and classes of an MLP."""
+    """Raise InputError for sizes that are not divisible by the number of tensor-parallel columns `parts`: attention
+    heads, key-value heads, feed-forward features and vocabulary of a GPT; features and classes of an MLP."""
     if isinstance(shape, GptShape):
         refuse_remainder("heads", shape.heads, key, parts)
         if shape.kv_heads is not None:
@@ -239,7 +242,7 @@ def refuse_columns(shape: Shape, key: str, parts: int) -> None:
 
 
 def _other_matrices(shape: Shape) -> Iterator[tuple[str, int]]:
-    """Yield the widths of a layer's matrices that are no multiples of the hidden size, by name."""
+    """Yield (name, width) of those matrices of a layer whose width need not be a multiple of the hidden size."""
     if isinstance(shape, GptShape):
         if shape.kv_heads is not None:
             yield "2 keys", 2 * shape.key_features  # in addition to the queries' hidden²
@@ -248,19 +251,20 @@ def _other_matrices(shape: Shape) -> Iterator[tuple[str, int]]:
 
 
 def _on_data(name: str, options: TensorOptions, mesh: Mesh) -> Plan:
-    """Return the plan of the data axes alone."""
+    """Return the plan of the data axes alone, without the tensor-parallel axes."""
     return ZERO[options.data.family][1](name, options.data, mesh, DATA_AXES)
 
 
 def _cuts(columns: tuple[str, ...], rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return the axes that cut each label: `rows` cut the stream's features, `columns` the features inside a module."""
+    """Return the axes that cut each label: `rows` cut the features of the residual stream, `columns` the features
+    inside a module."""
     out = {"h": rows} if rows else {}
     return out | (dict.fromkeys(COLUMNS, columns) if columns else {})
 
 
 def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
-    """Return AxoNN's plan: inputs of a weight over X, outputs over Y (swapped where layers are transposed), its storage
-    over Z; the batch over data and Z."""
+    """Return AxoNN's plan: the input features of a weight are cut over X and its output features over Y (swapped in
+    transposed layers), its storage over Z; the batch is divided over the data axes and Z."""
     data = _on_data(name, options, mesh)
     if data.gathers_once:
         raise InputError('data.gather = "next_forward": weights are gathered over z besides; allowed: "step_end"')
@@ -310,8 +314,8 @@ def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
 
 
 def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
-    """Return Megatron-LM's plan: columns, then rows, of each pair of products over one axis; the stream whole, or cut
-    along the sequence."""
+    """Return Megatron-LM's plan: of each pair of GEMMs, one axis cuts the first weight by columns and the second by
+    rows; the residual stream is whole, or cut along the sequence."""
     data = _on_data(name, options, mesh)
     tensor = mesh.live(("tensor",))
     hops = dict(data.hops)
@@ -354,13 +358,14 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
 
 
 def _with_all(nesting: tuple[str, ...], axes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a nesting with every axis over which a coded sum may be scattered."""
+    """Return a nesting extended by all axes over which a sum of coded messages may be scattered."""
     return (*nesting, *(axis for axis in axes if axis not in nesting))
 
 
 def engine_of(options: TensorOptions, engine: Engine) -> Engine:
-    """Return the engine that runs a plan. AxoNN keeps no matrix whole, nor a gathered one for another pass, and reduces
-    over the data axes at the end of the step; Megatron-LM reduces there unless it overlaps."""
+    """Return the engine settings that run a plan. AxoNN keeps no weight matrix whole and no gathered one for a later
+    pass, and reduces over the data axes at the end of the step; so does Megatron-LM with the reductions, unless it
+    overlaps them."""
     if isinstance(options, MegatronOptions):
         return replace(engine, step_reduction="overlap" if options.overlap_gradients else "end")
     return replace(engine, persistence_elements=0, reuse_elements=0, step_reduction="end")

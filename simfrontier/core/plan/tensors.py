@@ -16,7 +16,8 @@ from simfrontier.core.workload import State, Value, Weight, Workload
 
 @dataclass
 class Tensors:
-    """Collects tensors by name. `sharded` are the weights that have to be gathered before they are used."""
+    """Collection of tensors by name. `sharded` are the names of the weights that must be gathered before an op can use
+    them."""
 
     workload: Workload
     plan: Plan
@@ -47,7 +48,7 @@ class Tensors:
 
     @property
     def copy_codec(self) -> Codec | None:
-        """Codec of second copies; None if it is the model's own type."""
+        """Codec of the second copies of weights; None if they have the model's own data type."""
         codec = self.plan.copy_codec
         return None if codec is None or codec.name == self.workload.precision.model else codec
 
@@ -62,8 +63,8 @@ class Tensors:
         stage: Stage | None = None,
         is_partial: bool = False,
     ) -> str:
-        """Declare a value as it is kept, or in another `placement`: as a pass needs it, or still partial, as an op
-        writes it. `again` marks a recomputed value. Return the tensor's name."""
+        """Declare a value in the placement in which it is stored, or in another `placement` (the one that a pass needs,
+        or the partial one in which an op writes it), and return the tensor's name. `again` marks a recomputed value."""
         form = value_name(name, again, stage, is_partial)
         if form not in self.by_name:
             placed = self.layout.kept[name] if placement is None else placement
@@ -74,8 +75,8 @@ class Tensors:
         return form
 
     def _digits(self, name: str) -> tuple[str, ...]:
-        """Return the nesting of a value: if values are coded as a whole, the axes over which their sums are scattered,
-        provided that they divide it."""
+        """Return the nesting of a value: if values are coded as a whole, the axes over which the sum of the value is
+        scattered, provided that they divide its size."""
         hop, value, pipeline = self.plan.value_hop, self.workload.values[name], self.plan.pipeline
         if hop is None or not hop.scatters or value.persistent or value.dtype not in FLOATS:
             return ()
@@ -111,8 +112,8 @@ class Tensors:
             self._lamb(weight, optimizer)
 
     def _lamb(self, weight: Weight, placement: Placement) -> None:
-        """Declare LAMB's intermediate tensors: Adam's step before scaling, and the squared norms of that step and of
-        the master, summed over the ranks that have parts of them."""
+        """Declare LAMB's intermediate tensors: Adam's step before scaling, and the squared norms of this step and of
+        the master weights, summed over all ranks with a part of the tensor."""
         wide = self.workload.precision.wide
         self._of_weight(weight, ".update", "update", placement, wide)
         divided = partial(placement.flat | {axis for axis, _ in placement.shards}).on(self.mesh)
@@ -123,7 +124,8 @@ class Tensors:
     def _of_weight(
         self, weight: Weight, suffix: str, role: TensorRole, placement: Placement, dtype: str = "", **other: Any
     ) -> Tensor:
-        """Declare a tensor of a weight, by default in the model's type and not per micro-batch."""
+        """Declare a tensor that belongs to a weight; by default it has the model's data type and a single instance for
+        all micro-batches."""
         of_weight: dict[str, Any] = {
             "shape": weight.shape,
             "dims": weight.dims,
@@ -144,7 +146,7 @@ class Tensors:
         return tensor
 
     def gathered(self, weight: Weight, stage: Stage, use: str) -> None:
-        """Declare a weight as it is used in one pass: whole except for its shards."""
+        """Declare the gathered form of a weight that one pass uses: whole except for tensor-parallel shards."""
         suffix = gathered_name("", stage, use)
         if weight.name + suffix not in self.by_name:
             placement = Placement(self.states[weight.name].weight.shards)
@@ -156,12 +158,12 @@ class Tensors:
         return reduced if reduced in self.by_name else f"{weight.name}.grad"
 
     def norms(self, weight: Weight) -> str:
-        """Return the name of the squared norms by which LAMB scales a weight's step."""
+        """Return the name of the tensor of squared norms from which LAMB computes the scale of a weight's step."""
         total = f"{weight.name}.norms.total"
         return total if total in self.by_name else f"{weight.name}.norms"
 
     def _kept_state(self, state: State) -> None:
-        """Declare a state of the model (not of the optimizer), whole on every rank."""
+        """Declare a state of the model (not of the optimizer) that every rank stores whole."""
         self.declare(
             Tensor(
                 name=state.name,
@@ -180,7 +182,8 @@ class Tensors:
 
 
 def as_form(like: Tensor, value: str, again: bool, stage: Stage | None, is_partial: bool, form_of: str = "") -> Tensor:
-    """Return a tensor like another, as a form of a value, which may itself be a form of another."""
+    """Return a copy of the tensor `like` that is declared as another form (placement, recomputed or partial version) of
+    a value; `form_of` overrides the value of which it is a form."""
     name = value_name(value, again, stage, is_partial)
     return replace(
         like,

@@ -1,5 +1,5 @@
-"""Building a schedule: workload + plan + mesh → naive program → passes → collectives → schedule; and the schedule of
-one structure at other sizes."""
+"""Building of schedules: workload + plan + mesh → naive program → passes → collectives → schedule; and adaptation of a
+schedule to other mesh and batch sizes of the same structure."""
 
 from __future__ import annotations
 
@@ -75,21 +75,23 @@ def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum
 
 
 def _is_apart(workload: Workload, plan: Plan, engine: Engine) -> bool:
-    """Return whether a build of few layers in place of many also gathers weights again in the backward: `reuse` keeps
-    weights by the distance to their previous use, which is shorter with few layers."""
+    """Return whether a build with few layers gathers weights again in the backward just as a build with many layers
+    does. The pass `reuse` keeps weights that were used less than a certain distance before, and with few layers this
+    distance is shorter."""
     in_layer = sum(weight.num_elements for weight in workload.weights.values() if weight.per_layer)
     return not plan.gathers_again or in_layer * FEW_LAYERS // 2 >= engine.reuse_elements
 
 
 def tensors_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine) -> Tensors:
-    """Return the tensors that exist before any op is built."""
+    """Return the tensors that are declared before any op is built."""
     tensors = Tensors(workload, plan, mesh, engine, CutLayout(workload, plan, mesh))
     declare_scalars(tensors)
     return tensors
 
 
 def naive_program(tensors: Tensors, grad_accum: int) -> Program:
-    """Return the program of one step of `grad_accum` micro-batches on one mesh without stages, before any pass."""
+    """Return the program of one step of `grad_accum` micro-batches on a mesh without pipeline stages, before any
+    pass."""
     builder = ProgramBuilder(tensors, ModelPart(range(tensors.workload.num_layers)), grad_accum - 1)
     for micro in range(grad_accum):
         builder.forward(micro)
@@ -99,8 +101,8 @@ def naive_program(tensors: Tensors, grad_accum: int) -> Program:
 
 
 def lowered(program: Program, tensors: Tensors) -> Program:
-    """Return a naive program after the engine's passes, with its moves as collectives, whose buffers are added to
-    `tensors`."""
+    """Return the program after the engine's passes and with moves turned into collectives; the buffers of these
+    collectives are added to `tensors`."""
     engine, plan = tensors.engine, tensors.plan
     for run in passes_of(engine, plan):
         program = run(program)
@@ -113,8 +115,8 @@ def lowered(program: Program, tensors: Tensors) -> Program:
 
 
 def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int) -> Hashable:
-    """Return a key of the schedule's structure: two builds with equal keys differ only in their mesh's sizes and their
-    batch."""
+    """Return a key of the schedule's structure: the schedules of two builds with equal keys differ only in mesh sizes
+    and batch."""
     routes = tuple((plan.gradient_hops(weight), plan.step_hops(weight)) for weight in workload.weights.values())
     choices = tuple(_hashable(getattr(plan, each.name)) for each in fields(plan) if each.name != "fallback_multiple")
     shapes = (
@@ -145,7 +147,7 @@ def _but_batch(dims: tuple[str, ...], shape: tuple[int, ...]) -> tuple[int, ...]
 
 
 def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> Schedule:
-    """Return the schedule on another mesh with another global batch; ops and blocks keep their numbers."""
+    """Return the schedule adapted to another mesh and another global batch; ops and blocks keep their numbers."""
     old = int(schedule.meta["batch"])
     ops = [_op(op, batch, old) for op in schedule.ops]
     blocks = [tuple([ops[op.number] for op in block]) for block in schedule.blocks]
@@ -159,7 +161,8 @@ def rebound(schedule: Schedule, mesh: Mesh, batch: int) -> Schedule:
 
 
 def rebound_program(program: ExpandedProgram, schedule: Schedule) -> ExpandedProgram:
-    """Return the expansion of a rebound schedule of one role: other ops, the same order and waits."""
+    """Return the expanded program of a rebound schedule of one role: the ops are replaced, their order and waits stay
+    the same."""
     return program.with_ops(
         [schedule.ops[op.number] for op in program.ops], [c for c in schedule.roles[0].calls for _ in c.ops]
     )

@@ -1,4 +1,4 @@
-"""The plans of the ZeRO family: each a point of the partition lattice over the data axes, as a few lines of
+"""Plans of the ZeRO family: each is one point of the partition lattice over the data axes, defined by a few
 placements."""
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ NODE_AXES = ("package", "gcd")  # within a node; the data axis before them goes 
 
 
 class PlainOptions(GatherOptions):
-    """zero3: partitioned over all ranks."""
+    """zero3: weights, gradients and optimizer states partitioned over all ranks."""
 
 
 class BucketOptions(GatherOptions):
-    """zero1, zero2: optimizer states (and gradients) partitioned over all ranks, weights whole.
+    """zero1, zero2: optimizer states (zero2: also gradients) partitioned over all ranks, weights whole.
 
-    `reduction`: how a gradient comes to the ranks that keep it. `all_reduce`: every bucket is all-reduced, and each
-    rank keeps its part. So does DeepSpeed (0.16.5, runtime/zero/stage_1_and_2.py: `average_tensor` calls
-    `allreduce_and_scatter`, which calls `dist.all_reduce`), with its keys `reduce_scatter` and
-    `use_multi_rank_bucket_allreduce` both true, their defaults; with `reduce_scatter` false it all-reduces too.
+    `reduction`: how a gradient reaches the ranks that store it. `all_reduce`: every bucket is all-reduced, and each
+    rank keeps its part. This is what DeepSpeed does (0.16.5, runtime/zero/stage_1_and_2.py: `average_tensor` calls
+    `allreduce_and_scatter`, which calls `dist.all_reduce`) if its keys `reduce_scatter` and
+    `use_multi_rank_bucket_allreduce` are both true, their defaults; with `reduce_scatter` false it all-reduces, too.
     `reduce_scatter`: half as many bytes, as papers count ZeRO, and as Megatron-LM's distributed optimizer sends them;
-    DeepSpeed has nothing like it but, with `use_multi_rank_bucket_allreduce` false, a `dist.reduce` to every rank.
+    the nearest that DeepSpeed has, with `use_multi_rank_bucket_allreduce` false, is a `dist.reduce` to every rank.
 
-    Codes that cannot be added up in between can only be scattered.
+    Gradients in codes that cannot be added up on the way can only be scattered, not all-reduced.
 
-    `gather`: when ranks fetch the weights that others have stepped: all at the end of the step (DeepSpeed), or, module
-    by module, beside the first forward of the next one (`overlap_param_gather` of Megatron-Core's distributed
-    optimizer).
+    `gather`: when ranks fetch the weights that other ranks have updated: all weights at the end of the step
+    (DeepSpeed), or module by module, overlapping with the first forward of the next step (`overlap_param_gather` of
+    Megatron-Core's distributed optimizer).
     """
 
     reduction: Reduction = "all_reduce"
@@ -44,21 +44,22 @@ class BucketOptions(GatherOptions):
 
 
 class DdpOptions(GatherOptions):
-    """ddp: not partitioned. `overlap_statistics`: what a model gathers of all samples for later steps (queues,
-    running means) runs beside the rest."""
+    """ddp: no state is partitioned. `overlap_statistics`: gathers of statistics over all samples for later steps
+    (queues, running means) overlap with all other work."""
 
     overlap_statistics: bool = False
 
 
 class HsdpOptions(GatherOptions):
-    """hsdp: weights, gradients and optimizer sharded over `shard`, replicated over the other axes (MiCS is the
-    same)."""
+    """hsdp: weights, gradients and optimizer states sharded over the axes `shard`, replicated over the other axes (MiCS
+    does the same)."""
 
     shard: tuple[str, ...] = NODE_AXES
 
 
 class ZeroppOptions(GatherOptions):
-    """zeropp: the three parts of ZeRO++ (arXiv 2306.10209), each switchable, and the version of hpZ's rule."""
+    """zeropp: the three techniques of ZeRO++ (arXiv 2306.10209), each with a switch, and the version of the rule for
+    hpZ."""
 
     qwz: bool = True
     hpz: bool = True
@@ -70,8 +71,8 @@ class ZeroppOptions(GatherOptions):
 
 
 class TopoOptions(Options):
-    """zero-topo: weights over a package, gradients over a node, optimizer over all (arXiv 2501.04266,
-    reconstructed)."""
+    """zero-topo: weights partitioned over a package, gradients over a node, optimizer states over all ranks (arXiv
+    2501.04266, reconstructed)."""
 
     weight_codec: CodecText = INT8
     node_gradient_codec: CodecText = INT4
@@ -84,7 +85,8 @@ class TopoOptions(Options):
 
 
 class LatticeOptions(GatherOptions):
-    """lattice: any point: the axes over which each state is flat, the nesting, and the hops of each move."""
+    """lattice: any point of the partition lattice, given by the axes over which each state is flat, the nesting, and
+    the hops of each move."""
 
     weight: tuple[str, ...]
     accumulator: tuple[str, ...]
@@ -119,9 +121,10 @@ def _point(
     routes: Hops | None = None,
     **other: Any,
 ) -> Plan:
-    """Return a point of the lattice: the axes over which each state is flat, the moves that do not take one hop over
-    all axes, and other fields of the plan. By default the data axes nest in the order of the mesh, and not at all if no
-    state is cut over them, to avoid padding, unless coded sums are scattered on their way."""
+    """Return the plan at one point of the lattice. The arguments give the axes over which each state is flat, the hops
+    (`routes`) of moves that do not take a single hop over all axes, and other fields of the plan. By default the data
+    axes nest in the order of the mesh; if no state is cut over them, they do not nest, to avoid padding, unless coded
+    sums are scattered on their way."""
     axes, gather = mesh.live(data), getattr(options, "gather_codec", None)
     hops: Hops = {
         "weight_gather": (Hop(axes, gather),),
@@ -155,7 +158,7 @@ def _ddp(name: str, options: DdpOptions, mesh: Mesh, data: Axes) -> Plan:
 
 
 def _bucketed(name: str, options: BucketOptions, mesh: Mesh, data: Axes) -> Plan:
-    """Return zero1 or zero2, which differ in the accumulator."""
+    """Return the plan of zero1 or zero2, which differ only in the placement of the gradient accumulator."""
     own = (Hop(mesh.live(data), options.gradient_codec, whole=options.reduction == "all_reduce"),)
     routes: Hops = {"gradient": own, "step_reduction": own}
     accumulator = data if options.family == "zero2" else ()

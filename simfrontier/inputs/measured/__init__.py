@@ -1,4 +1,5 @@
-"""Measurements: rows of calls, copies and rates, readers of their files, and shipped tables with their sources."""
+"""Measurements: rows of collective times, copy times and compute rates, readers of measured files, and the tables
+shipped with simfrontier and their sources."""
 
 from simfrontier.inputs.measured.formats import (
     files_in as files_in,
