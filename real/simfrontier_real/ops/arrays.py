@@ -1,4 +1,4 @@
-"""Arrays of either library: numpy for the loopback, torch for real devices; kernels are written once for both."""
+"""Array backends: numpy for the loopback transport, torch for real devices; the kernels are written once for both."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _DTYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """An array library and the device its arrays live on (None: the library's default)."""
+    """An array library and the device on which its arrays are stored (None: the library's default device)."""
 
     xp: Any
     device: Any = None
 
     def dtype(self, name: str) -> Any:
-        """The library's type for one of the schedule's (`fp32`, `moments` …)."""
+        """Return the library's data type for a type name of the schedule (`fp32`, `moments` …)."""
         return getattr(self.xp, _DTYPES[name])
 
     def zeros(self, shape: tuple[int, ...], dtype: str) -> Array:
@@ -38,32 +38,34 @@ class Backend:
         return self.xp.empty(shape, dtype=self.dtype(dtype), device=self.device)
 
     def array(self, values: Array, dtype: str) -> Array:
-        """Return a numpy array as one of this library, on this device."""
+        """Return a numpy array as an array of this library on this device."""
         return self.xp.astype(self.xp.asarray(values, device=self.device), self.dtype(dtype))
 
     def cast(self, values: Array, dtype: str) -> Array:
         return self.xp.astype(values, self.dtype(dtype), copy=False)
 
     def wide(self, values: Array) -> Array:
-        """16-bit numbers as float32, in which sums and exponentials are formed; others as they are."""
+        """Return 16-bit numbers as float32, the type in which sums and exponentials are computed; return other types
+        unchanged."""
         return self.xp.astype(values, self.xp.float32) if values.dtype.itemsize == 2 else values
 
     def concat(self, parts: list[Array], axis: int = 0) -> Array:
         return parts[0] if len(parts) == 1 else self.xp.concat(parts, axis=axis)
 
     def as_bytes(self, values: Array) -> Array:
-        """The bytes of an array as a flat one of uint8; the same memory where it is contiguous."""
+        """Return the bytes of an array as a flat uint8 array, which shares the memory of a contiguous array."""
         flat = self.xp.reshape(values, (-1,))
         return flat.contiguous().view(self.xp.uint8) if self.is_torch else flat.view(self.xp.uint8)
 
     def from_bytes(self, line: Array, dtype: str) -> Array:
-        """The inverse of `as_bytes`."""
+        """Return the array that `as_bytes` converted to these bytes."""
         if self.is_torch:
             return line.clone().view(self.dtype(dtype))  # of its own, because a part may begin anywhere
         return line.copy().view(self.dtype(dtype))
 
     def scatter_rows(self, num_rows: int, index: Array, rows: Array) -> Array:
-        """Return [num_rows, columns]: the sums of rows by index. Neither library's standard part has this."""
+        """Return [num_rows, columns]: the sums of the rows with equal index. The standard functions of numpy and torch
+        do not include this operation."""
         if self.is_torch:
             out = self.xp.zeros((num_rows, rows.shape[-1]), dtype=rows.dtype, device=self.device)
             return out.index_add_(0, index, rows)
@@ -74,7 +76,7 @@ class Backend:
         return out
 
     def numpy(self, values: Array) -> Any:
-        """The values as a numpy array of at least 32 bits per number."""
+        """Return the values as a numpy array with at least 32 bits per number."""
         import numpy as np
 
         values = self.wide(values)
@@ -86,14 +88,14 @@ class Backend:
 
 
 def numpy_backend() -> Backend:
-    """Arrays of numpy."""
+    """Return the backend for numpy arrays."""
     import array_api_compat.numpy as xp
 
     return Backend(xp)
 
 
 def torch_backend(device: str = "cpu") -> Backend:
-    """Arrays of torch on one device."""
+    """Return the backend for torch tensors on one device."""
     import array_api_compat.torch as xp
     import torch
 

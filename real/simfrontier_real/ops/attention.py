@@ -1,4 +1,4 @@
-"""Attention computed for real, causal or not, of the heads that a rank holds: product by product, or all in one op."""
+"""Attention kernels, causal or not, for the heads of this rank: as separate matrix products, or fused in one op."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ def heads_here(operands: Operands) -> tuple[int, int]:
 
 
 def by_head(operands: Operands, values: Array, of_keys: bool = False) -> Array:
-    """b s a → b s head feature, of the heads that this rank holds."""
+    """Rearrange an activation from [b, s, a] to [b, s, head, feature], for the heads of this rank."""
     return operands.xp.reshape(values, (*values.shape[:2], heads_here(operands)[of_keys], -1))
 
 
 def taken_apart(operands: Operands, qkv: Array) -> tuple[Array, Array, Array]:
-    """b s (group (queries key value) feature) → queries, keys and values, each b s head feature."""
+    """Split the fused query-key-value activation [b, s, (group, queries and key and value, feature)] into queries, keys
+    and values, each [b, s, head, feature]."""
     xp, (heads, groups) = operands.xp, heads_here(operands)
     rows, size = qkv.shape[:2], heads // groups
     parts = xp.reshape(qkv, (*rows, groups, size + 2, -1))
@@ -33,7 +34,7 @@ def taken_apart(operands: Operands, qkv: Array) -> tuple[Array, Array, Array]:
 
 
 def put_together(operands: Operands, query: Array, key: Array, value: Array) -> Array:
-    """Put queries, keys and values, each b s a, together; the inverse of `taken_apart`."""
+    """Join queries, keys and values, each [b, s, a], into one fused activation; the inverse of `taken_apart`."""
     xp, (heads, groups) = operands.xp, heads_here(operands)
     rows = query.shape[:2]
     sizes = ((query, heads // groups), (key, 1), (value, 1))
@@ -42,7 +43,8 @@ def put_together(operands: Operands, query: Array, key: Array, value: Array) -> 
 
 
 def _part(operands: Operands, name: str) -> Array:
-    """query, key or value as b head s feature, a key and a value once for every query that shares it."""
+    """Return the query, key or value as [b, head, s, feature]; keys and values are repeated for every query head that
+    shares them."""
     xp, held = operands.xp, dict(operands.activations())
     if "qkv.out" in held:
         part = taken_apart(operands, held["qkv.out"])[list(_NAMES).index(name)]
@@ -58,17 +60,18 @@ def _part(operands: Operands, name: str) -> Array:
 
 
 def _rows_of_heads(operands: Operands, name: str) -> Array:
-    """b s a → b head s feature."""
+    """Return an activation [b, s, a] as [b, head, s, feature]."""
     return operands.xp.permute_dims(by_head(operands, operands.activation(name)), (0, 2, 1, 3))
 
 
 def _put_rows(operands: Operands, values: Array, number: int = 0) -> None:
-    """b head s feature → b s a."""
+    """Write an output [b, head, s, feature] as [b, s, a]."""
     operands.put(_as_rows(operands, values), number)
 
 
 def _put_shared(operands: Operands, values: Array, number: int = 0) -> None:
-    """Put gradients of a key or a value, summed over the heads that share it: b head s feature → b s a."""
+    """Write gradients of a key or a value, [b, head, s, feature], as [b, s, a], summed over the query heads that share
+    it."""
     heads, groups = heads_here(operands)
     if heads != groups:
         batch, _, *rest = values.shape
@@ -101,7 +104,7 @@ def _context(operands: Operands) -> None:
 
 
 def _weights(operands: Operands) -> Array:
-    """Return the weights of the values: the probabilities, or those that dropout leaves."""
+    """Return the weights by which values are summed: the attention probabilities, after dropout if there is any."""
     return operands.activations()[0][1]
 
 
@@ -127,19 +130,20 @@ def _d_key(operands: Operands) -> None:
 
 
 def scores(operands: Operands) -> None:
-    """Queries by keys, or the gradient of either."""
+    """Compute the product of queries and keys, or its gradient with respect to either."""
     kernels = {None: _scores, "dquery": _d_query, "dkey": _d_key}
     kernels[operands.op.named.part](operands)
 
 
 def context_of_scores(operands: Operands) -> None:
-    """Probabilities by values, or the gradient of either."""
+    """Compute the product of probabilities and values, or its gradient with respect to either."""
     kernels = {None: _context, "dprobabilities": _d_probabilities, "dvalue": _d_value}
     kernels[operands.op.named.part](operands)
 
 
 def softmax(operands: Operands) -> None:
-    """Softmax over the last dimension by the op's kernel, causal where the model is, and its backward."""
+    """Compute the softmax over the last dimension, or its backward, with the op's kernel; causal if the model is
+    causal."""
     wide = operands.wide
     if operands.is_backward:
         gradient = wide(operands.activation("d.probabilities"))
@@ -159,8 +163,8 @@ def _probabilities(operands: Operands, scores: Array, kernel: str = "") -> Array
 
 
 def _distances(operands: Operands, scores: Array) -> Array:
-    """Return the bias that ALiBi adds to scores: minus a head's slope times the distance back to the position attended
-    to."""
+    """Return the ALiBi bias of the scores: minus the head's slope times the distance from the query position back to
+    the key position."""
     backend, xp = operands.context.backend, operands.xp
     heads, _ = heads_here(operands)
     first = operands.first("a") * heads // operands.sizes()["a"]
@@ -171,15 +175,16 @@ def _distances(operands: Operands, scores: Array) -> Array:
 
 
 def slopes(heads: int) -> list[float]:
-    """ALiBi's slope of each head: 2^(−8/n), 2^(−16/n) … for n heads, a power of two; for other numbers those of the
-    power below, then every other one of the power above (arXiv 2108.12409, ofirpress/attention_with_linear_biases)."""
+    """Return ALiBi's slope of each head: 2^(−8/n), 2^(−16/n) … for n heads if n is a power of two; otherwise the slopes
+    for the next lower power of two, followed by every other slope for the next higher one (arXiv 2108.12409,
+    ofirpress/attention_with_linear_biases)."""
     power = 2 ** (heads.bit_length() - 1)
     out = [2.0 ** (-8 * (head + 1) / power) for head in range(power)]
     return out + [2.0 ** (-4 * (2 * head + 1) / power) for head in range(heads - power)]
 
 
 def _without_later(backend: Backend, scores: Array) -> Array:
-    """Return the scores with -inf for later positions, so that no position sees them."""
+    """Return the scores with -inf at later key positions, so that no position attends to later ones."""
     xp = backend.xp
     places = xp.arange(scores.shape[-1], device=backend.device)
     later = places[None, :] > places[:, None]
@@ -195,7 +200,7 @@ def _d_scores(xp: Any, gradient: Array, probabilities: Array) -> Array:
 
 
 def attention(operands: Operands) -> None:
-    """Fused attention, and its backward, which forms the scores again."""
+    """Compute fused attention, or its backward, which recomputes the scores."""
     xp, wide = operands.xp, operands.wide
     query, key, value = (wide(_part(operands, name)) for name in _NAMES)
     probabilities = _probabilities(operands, _scores_of(xp, query, key))
@@ -216,8 +221,9 @@ _ROTARY_BASE = 10_000.0
 
 
 def rotary(operands: Operands) -> None:
-    """Queries and keys turned by their positions' angles, the first half of a head's features with the second
-    (GPT-NeoX's order of arXiv 2104.09864); their gradients turned back."""
+    """Apply rotary embeddings: rotate queries and keys by the angles of their positions, pairing the first half of each
+    head's features with the second half (GPT-NeoX's order for arXiv 2104.09864). Backward, rotate the gradients
+    back."""
     backend, xp, wide = operands.backend, operands.xp, operands.wide
     for number, (_, values) in enumerate(operands.activations()):
         rows = wide(by_head(operands, values, of_keys=number == 1))

@@ -1,4 +1,5 @@
-"""The executor: one rank asks the issuer what may start next, and lanes run it; the same rule as the simulator's."""
+"""The executor of one rank: the issuer selects the ops that may start next, by the same rule as in the simulator, and
+lanes run them."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from simfrontier_real.ranks.world import LostRankError
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Times at which each op of one step was ready on this rank and ended, in seconds of the executor's clock.
+    """Times at which each op of one step became ready and ended on this rank, in seconds of the executor's clock.
 
-    An op is ready when the last op that it waited for has ended: the cost of issuing is part of the op's time.
+    An op is ready when the last of its dependencies has ended, so the overhead of issuing the op is part of its
+    duration.
     """
 
     begin_s: float
@@ -29,7 +31,8 @@ _BROKEN = re.compile(r"[Cc]onnection (reset|closed|refused)|Read error|Broken pi
 
 
 class StuckError(SimfrontierError):
-    """No op has ended for too long; `table`: the ops that the rank runs and those that it waits for."""
+    """Error: no op has ended within the timeout. `table` lists the ops that the rank is running and the ops that it
+    waits for."""
 
     def __init__(self, table: list[str]) -> None:
         super().__init__("nothing has ended for too long")
@@ -45,8 +48,8 @@ class Executor:
         self._running: dict[int, float] = {}
 
     def run_step(self, timeout_s: float) -> StepTimes:
-        """Run one whole step. Raises StuckError where no op ends for `timeout_s`, and the error of an op that
-        failed."""
+        """Run one whole step. Raises StuckError if no op ends within `timeout_s`, and re-raises the error of a failed
+        op."""
         self.begin()
         while not self.is_finished:
             if not self.advance(timeout_s):
@@ -87,11 +90,11 @@ class Executor:
         return moved
 
     def _enabled_s(self, index: int) -> float:
-        """Return the end time of the last op that an op waited for, including those before it on its lane."""
+        """Return the end time of the last dependency of an op, including the preceding ops on its lane."""
         return max([self._begin_s, *(self._end[other] for other in self._step.program.before[index])])
 
     def end(self) -> StepTimes:
-        """The times of the step that has just finished."""
+        """Return the times of the step that has just ended."""
         ready, end = self._ready, self._end
         for index, (began, ended) in self._lanes.times().items():
             ready[index], end[index] = began, ended
@@ -116,7 +119,7 @@ class Executor:
 
 
 def _explained(error: Exception, op_title: str) -> Exception:
-    """An error of torch's collectives with the op that it ended; others as they are."""
+    """Return an error of torch's collectives with the title of the failed op added; return other errors unchanged."""
     if not isinstance(error, RuntimeError):
         return error
     text = re.sub(r"^\[[^\]]*\] ", "", str(error).strip().splitlines()[0] if str(error).strip() else "no reason given")
@@ -136,6 +139,6 @@ def lane_of(program: ExpandedProgram, index: int) -> str:
 
 
 def title(program: ExpandedProgram, index: int) -> str:
-    """An op of a program in words."""
+    """Return a readable title of an op of a program."""
     where = "" if program.at is None else f" of {program.at[0]} {program.at[1]}"
     return f"op {index}{where}, {title_of(program.ops[index], program.calls[index])}"

@@ -1,4 +1,4 @@
-"""The model's ops computed for real, by their kinds; for numpy and torch alike."""
+"""Kernels of the model's ops by kind of op, for numpy and torch."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ RATE = 0.1  # Megatron-LM's default (--hidden-dropout, --attention-dropout)
 
 
 def mask(name: str, layer: int, micro: int, shape: tuple[int, ...]) -> Any:
-    """Return a uint8 mask of the whole value as a numpy array, 1 where an element is kept; every step drops the
-    same."""
+    """Return the dropout mask of a whole (unsharded) activation as a uint8 numpy array, 1 for kept elements; the mask
+    is the same in every step."""
     numbers = np.random.default_rng([zlib.crc32(name.encode()), layer, micro])
     return (numbers.random(shape) >= RATE).astype(np.uint8)
 
 
 def dropout(operands: Operands) -> None:
-    """Compute the kept values, scaled by 1 / (1 - rate), and the mask; backward, the gradient by that mask."""
+    """Compute dropout: the kept values, scaled by 1 / (1 - rate), and the mask; backward, the gradient under that
+    mask."""
     wide = operands.wide
     if operands.is_backward:
         (_, gradient), (_, kept) = operands.activations()
@@ -90,7 +91,8 @@ def _weight_gradient(operands: Operands, module: str) -> None:
 
 
 def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
-    """The gradient of a linear module's output; that of query, key and value put together as qkv lays them out."""
+    """Return the gradient of a linear module's output; for the fused qkv module, join the gradients of query, key and
+    value."""
     if len(above) == 1:
         return above[0][1]
     query, key, value = (values for _, values in above)
@@ -111,12 +113,12 @@ def _norm(operands: Operands) -> None:
 
 
 def _has_mean(operands: Operands) -> bool:
-    """Return whether a norm centres its values; an RMSNorm does not."""
+    """Return whether a norm subtracts the mean (an RMSNorm does not)."""
     return operands.op.kind not in ("rmsnorm", "rmsnorm_sums")
 
 
 def _with_moments(operands: Operands) -> tuple[list[Array], dict[str, Array]]:
-    """The values that a norm reads, and the sums over all its features that it reads, by name."""
+    """Return the input of a norm, and the sums over all features that the norm reads, by name."""
     every = operands.activations()
     module = operands.module
     sums = {f"{module}.moments", f"d.{module}.moments"}
@@ -126,7 +128,8 @@ def _with_moments(operands: Operands) -> tuple[list[Array], dict[str, Array]]:
 
 
 def _normalised(operands: Operands, x: Array, moments: Array | None) -> tuple[Array, Array]:
-    """(normalised values, inverse deviation), by the sums of values and of squares where the features are cut."""
+    """Return (normalised values, inverse deviation); where the features are sharded, from the sums of the values and of
+    their squares."""
     xp = operands.xp
     if not _has_mean(operands):
         centred = x
@@ -144,8 +147,8 @@ def _normalised(operands: Operands, x: Array, moments: Array | None) -> tuple[Ar
 
 
 def _norm_sums(operands: Operands) -> None:
-    """Compute sums over this rank's features: of a norm's input and its squares; backward, of the terms whose means the
-    norm's gradient takes."""
+    """Compute partial sums over this rank's features: of a norm's input and its squares; backward, of the terms whose
+    means the norm's gradient needs."""
     xp, wide, module = operands.xp, operands.wide, operands.module
     values, moments = _with_moments(operands)
     parts: tuple[Array, ...]
@@ -161,7 +164,8 @@ def _norm_sums(operands: Operands) -> None:
 
 
 def _norm_backward(operands: Operands, module: str) -> None:
-    """Compute a norm's backward; other gradients of the same stream that the op reads are added to its input's."""
+    """Compute the backward of a norm; further gradients of the same activation that the op reads are added to the
+    gradient of the norm's input."""
     xp, wide = operands.xp, operands.context.backend.wide
     (gradient, x, *others), moments = _with_moments(operands)
     gradient = wide(gradient)
@@ -183,7 +187,7 @@ def _norm_backward(operands: Operands, module: str) -> None:
 
 
 def _gelu(operands: Operands) -> None:
-    """GELU by the hyperbolic tangent, as GPT-NeoX computes it, and its backward."""
+    """Compute GELU with the tanh approximation, as in GPT-NeoX, or its backward."""
     xp, wide = operands.xp, operands.wide
     backward = operands.is_backward
     x = wide(operands.activations()[1][1] if backward else operands.one())
@@ -196,7 +200,7 @@ def _gelu(operands: Operands) -> None:
 
 
 def _swiglu(operands: Operands) -> None:
-    """silu(gate) · up of features that lie as (feature, gate and up), and its backward."""
+    """Compute silu(gate) · up from features in the order (feature, gate and up), or its backward."""
     xp, wide = operands.xp, operands.wide
     backward = operands.is_backward
     both = wide(operands.activations()[1][1] if backward else operands.one())
@@ -212,7 +216,7 @@ def _swiglu(operands: Operands) -> None:
 
 
 def _add_positions(operands: Operands) -> None:
-    """The rows of a table of positions added to this rank's; backward, the sum of the gradients of each."""
+    """Add the position embeddings of this rank's positions; backward, sum the gradients of each position."""
     xp, name = operands.xp, f"{operands.module}.weight"
     values = operands.one()
     first, length = operands.first("s"), values.shape[1]
@@ -239,7 +243,7 @@ def _add(operands: Operands) -> None:
 
 
 def _lookup(operands: Operands) -> None:
-    """Rows of the table by token; zeros for tokens whose rows are on other ranks."""
+    """Return the embedding of each token; zeros for tokens whose table rows are on other ranks."""
     name = f"{operands.module}.weight"
     table, tokens = operands.weight(name), operands.one()
     assert table is not None
@@ -249,7 +253,8 @@ def _lookup(operands: Operands) -> None:
 
 
 def _own_rows(operands: Operands, name: str, tokens: Array) -> tuple[Array, Array | None]:
-    """(row of this rank's part of a table for each token, 0 where it has none; whether it has it, None: it has all)."""
+    """Return (index of each token in this rank's shard of a table, 0 for tokens outside of it; mask of the tokens
+    inside of it, None if this rank has the whole table)."""
     xp, mesh = operands.xp, operands.context.schedule.mesh
     tensor = operands.context.schedule.tensors[name]
     flat = xp.reshape(tokens, (-1,))

@@ -1,4 +1,5 @@
-"""Lanes: where the ops of one rank run; inline, in one thread each, or on one stream of a device each."""
+"""Lanes, on which the ops of one rank run: all lanes in the calling thread, one thread per lane, or one device stream
+per lane."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ POLL_S = 1e-4
 
 
 class FinishedOp(NamedTuple):
-    """Finished op (on a device: handed to its stream) with its end time, or the error that it ended with."""
+    """A finished op (on a device: one enqueued on its stream) with its end time, or the error with which it ended."""
 
     op: int
     end_s: float
@@ -23,16 +24,17 @@ class FinishedOp(NamedTuple):
 
 
 class Lanes:
-    """Run the ops that the issuer hands out, one at a time on each lane, lanes concurrently."""
+    """Interface of lanes, which run the ops that the issuer starts: one op at a time on each lane, lanes
+    concurrently."""
 
     def __init__(self, step: LaneStep) -> None:
         self.step = step
 
     def begin_step(self) -> None:
-        """Begin a new step; all of the one before has ended."""
+        """Begin a new step; all ops of the previous step have ended."""
 
     def start(self, index: int, ready_s: float) -> None:
-        """Begin an op; never blocks for another rank."""
+        """Start an op; never blocks to wait for another rank."""
         raise NotImplementedError
 
     def finished(self, timeout_s: float) -> list[FinishedOp]:
@@ -40,13 +42,13 @@ class Lanes:
         raise NotImplementedError
 
     def left(self, timeout_s: float) -> list[int]:
-        """Return the ops that count as finished but have not ended, when nothing has ended for `timeout_s` (empty: all
-        have)."""
+        """If nothing has ended for `timeout_s`, return the ops that were reported as finished but have not ended
+        (empty: all have ended)."""
         return []
 
     def times(self) -> dict[int, tuple[float, float]]:
-        """Return the times at which ops of the step began and ended, by the executor's clock, where the lanes know
-        better than the executor."""
+        """Return the begin and end times of the step's ops by the executor's clock, if the lanes measure them more
+        accurately than the executor."""
         return {}
 
     def close(self) -> None:
@@ -54,7 +56,8 @@ class Lanes:
 
 
 class InlineLanes(Lanes):
-    """Ops run where they are started; communication is looked at until it is done. For the loopback."""
+    """Lanes in the calling thread, for the loopback transport: compute ops run at once, and communication is polled
+    until it is done."""
 
     def __init__(self, step: LaneStep) -> None:
         super().__init__(step)
@@ -83,10 +86,10 @@ class InlineLanes(Lanes):
 
 
 class ThreadLanes(Lanes):
-    """One thread per lane, which waits for its collectives while the others go on. For gloo.
+    """Lanes with one thread each, which waits for the collectives of its lane while other lanes proceed; for gloo.
 
-    Every collective that may start has been started before any is waited for, because no lane waits for another: gloo's
-    work is complete only when it is waited for.
+    Because no lane waits for another, every collective that may start has started before any thread waits. This matters
+    because work of gloo completes only when a thread waits for it.
     """
 
     def __init__(self, step: LaneStep) -> None:
@@ -136,10 +139,10 @@ class ThreadLanes(Lanes):
 
 
 class OnStreams(Lanes):
-    """One stream of the device per lane: ops wait for each other by events, which also give their times.
+    """Lanes with one device stream each: ops wait for each other by events, which also give their times.
 
-    An op counts as finished for the issuer when it is on its stream: the streams then keep the order that the issuer's
-    waits ask for. Ops of one lane come from one thread.
+    The issuer regards an op as finished once it is enqueued on its stream; the streams then ensure the order of
+    dependencies. All ops of one lane are enqueued by one thread.
     """
 
     def __init__(self, step: LaneStep, device: str) -> None:
@@ -150,7 +153,7 @@ class OnStreams(Lanes):
         super().__init__(step)
 
     def begin_step(self) -> None:
-        """Forget the events of the step before, wait for the work of other streams, and record the start time of the
+        """Discard the events of the previous step, wait for the work of other streams, and record the start time of the
         step."""
         self._done: list[list[Any]] = [[] for _ in self._streams]
         self._events: dict[int, tuple[Any, Any]] = {}
@@ -162,7 +165,7 @@ class OnStreams(Lanes):
             self._origin = (self.step.clock(), event)
 
     def put(self, index: int, ready_s: float) -> None:
-        """Put an op on the stream of its lane, behind the ops that it waits for, all of which are on their streams
+        """Enqueue an op on the stream of its lane, after the ops on which it depends, all of which have been enqueued
         already."""
         torch, program = self._torch, self.step.program
         lane, op = program.lane[index], program.ops[index]
@@ -201,7 +204,8 @@ class OnStreams(Lanes):
 
 
 class StreamLanes(OnStreams):
-    """Streams that the executor's own thread fills, so the host runs ahead. For nccl."""
+    """Stream lanes whose ops are enqueued by the executor's thread, so that the host runs ahead of the device; for
+    nccl."""
 
     def __init__(self, step: LaneStep, device: str) -> None:
         super().__init__(step, device)
@@ -217,9 +221,9 @@ class StreamLanes(OnStreams):
 
 
 class StreamThreadLanes(OnStreams, ThreadLanes):
-    """Streams that a thread per lane fills, which waits for its messages while the others go on. For gloo with buffers
-    on a device: the host has a part in every message, which counts as finished when what it brought is on its way to
-    the device."""
+    """Stream lanes with one thread per lane, which waits for messages while other lanes proceed; for gloo with buffers
+    on a device. The host takes part in every message; a message is finished when the copy of the received data to the
+    device is enqueued."""
 
     def _run(self, index: int, ready_s: float) -> None:
         self.put(index, ready_s)

@@ -1,10 +1,11 @@
-"""Layout of a rank's buffers: which digits of the flat index they hold and in which order; and reordering them.
+"""Layouts of a rank's buffers: which digits of the flat index a buffer contains and in which order; and reordering of
+buffers.
 
-A buffer of a weight, gradient or state is a line, of the block that its shards leave: its free digits (the axes of the
-nesting over which it is not flat), the first slowest, and then the elements that no axis divides. Digits are in the
-order of the nesting, except in what a gather has just filled and in what is about to be scattered: there the digits of
-the collective come first. A buffer of an activation is an array in the shape of its block; of one that is stacked,
-those of all members.
+A weight, gradient or optimizer state is stored as a flat buffer of the block that remains after sharding. The index has
+one digit for each free axis (the axes of the nesting over which the tensor is not flat), the slowest first, and then a
+digit for the elements that no axis divides. The digits are in the order of the nesting, with one exception: after a
+gather and before a scatter, the digits of the collective come first. An activation is stored as an array in the shape
+of its block; a stacked activation contains the blocks of all ranks of the group.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ Shards = tuple[tuple[str, int], ...]  # (axis, dimension), the outermost first
 
 
 def local_shape(tensor: Tensor, mesh: Mesh) -> tuple[int, ...]:
-    """Shape of the block that the shards leave of a tensor."""
+    """Return the shape of the block of a tensor that remains on a rank after sharding."""
     return block_shape(tensor.shape, tensor.placement, mesh, tensor.name)
 
 
 def block_of(
     shape: tuple[int, ...], placement: Placement, mesh: Mesh, at: Mapping[str, int], name: str
 ) -> tuple[slice, ...]:
-    """Return the slices of the whole tensor that form the block of the rank at these coordinates."""
+    """Return the slices of the whole tensor that make up the block of the rank at coordinates `at`."""
     start, size = [0] * len(shape), list(shape)
     for axis, dim in placement.shards:
         size[dim] //= mesh[axis]
@@ -53,8 +54,8 @@ def block_of(
 
 
 def piece_shape(src: Tensor, dst: Tensor, mesh: Mesh) -> tuple[int, ...]:
-    """Return the shape of the message from a member of an all-to-all to each other one: its block of `src`, cut as
-    `dst` is, too."""
+    """Return the shape of the message between two ranks of an all-to-all: the block of `src`, additionally cut as `dst`
+    is."""
     moved = tuple(cut for cut in dst.placement.shards if cut not in src.placement.shards)
     shape = list(local_shape(src, mesh))
     for axis, dim in moved:
@@ -63,7 +64,7 @@ def piece_shape(src: Tensor, dst: Tensor, mesh: Mesh) -> tuple[int, ...]:
 
 
 def first_index(tensor: Tensor, label: str, mesh: Mesh, at: Mapping[str, int]) -> int:
-    """The first index along a labelled dimension that the rank at these coordinates holds."""
+    """Return the first index along a labelled dimension of the shard of the rank at coordinates `at`."""
     block = block_of(tensor.shape, tensor.placement, mesh, at, tensor.name)
     return int(block[tensor.dims.index(label)].start)
 
@@ -71,15 +72,16 @@ def first_index(tensor: Tensor, label: str, mesh: Mesh, at: Mapping[str, int]) -
 def side_by_side(
     xp: Any, pieces: Array, local: tuple[int, ...], axes: tuple[str, ...], shards: Shards, mesh: Mesh
 ) -> Array:
-    """The blocks of all members of a group over `axes`, [members, n] with the first axis slowest, as the block that
-    they make together; `shards`: the dimension that each axis cuts."""
+    """Join the blocks of all ranks of a group over `axes`, [members, n] with the first axis slowest, to one block;
+    `shards` gives the dimension that each axis cuts."""
     cube = xp.reshape(pieces, (*(mesh[axis] for axis in axes), *local))
     order, shape = _interleaved(local, axes, shards, mesh)
     return xp.reshape(xp.permute_dims(cube, order), shape)
 
 
 def taken_apart(xp: Any, whole: Array, axes: tuple[str, ...], shards: Shards, mesh: Mesh) -> Array:
-    """A block as [members, n]: the piece of each member of a group over `axes`; the inverse of `side_by_side`."""
+    """Split a block into [members, n]: one piece for each rank of a group over `axes`; the inverse of
+    `side_by_side`."""
     sizes = {axis: mesh[axis] for axis in axes}
     cut = {dim: math.prod(sizes[a] for a, d in shards if d == dim and a in sizes) for dim in range(len(whole.shape))}
     local = tuple(size // cut[dim] for dim, size in enumerate(whole.shape))
@@ -93,8 +95,8 @@ def taken_apart(xp: Any, whole: Array, axes: tuple[str, ...], shards: Shards, me
 def _interleaved(
     local: tuple[int, ...], axes: tuple[str, ...], shards: Shards, mesh: Mesh
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(order, shape): dimensions of [axes …, local …] so that the axes which cut a dimension precede it, the
-    outermost first; and the shape when they are one with it."""
+    """Return (order, shape): the permutation of the dimensions [axes …, local …] that puts the axes cutting a dimension
+    before it, outermost first; and the shape after axes and dimension are merged."""
     order: list[int] = []
     shape: list[int] = []
     for dim, size in enumerate(local):
@@ -105,8 +107,8 @@ def _interleaved(
 
 
 def refuse_outer(name: str, axes: Iterable[str], shards: Shards) -> None:
-    """Raise InputError where an axis of a gather or scatter cuts a dimension outside another axis that stays: the
-    pieces would not lie side by side."""
+    """Raise InputError if an axis of a gather or scatter cuts a dimension outside of another axis that remains: the
+    pieces would not be contiguous."""
     moved = set(axes)
     for number, (axis, dim) in enumerate(shards):
         inner = [other for other, cut in shards[number + 1 :] if cut == dim and other not in moved]
@@ -121,8 +123,8 @@ Order = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class MessageSlot:
-    """Place of an instance in the flat message that its permute writes: the collective that sends the message, and the
-    instance's columns of its [members, total]."""
+    """Position of a tensor instance in the flat message that its permute op writes: the collective that sends the
+    message, and the instance's columns in the message [members, total]."""
 
     op: int
     members: int
@@ -133,8 +135,8 @@ class MessageSlot:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Composition of a block from the pieces of a coded activation: one for each member of the groups over `axes`, of
-    shape `local`, cut along the dimensions of `shards`."""
+    """Composition of a block from the pieces of an encoded activation: one piece of shape `local` for each rank of the
+    groups over `axes`, cut along the dimensions of `shards`."""
 
     axes: tuple[str, ...]
     shards: tuple[tuple[str, int], ...]
@@ -143,11 +145,11 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Layouts:
-    """Layouts of instances: the order of their digits, and the number of pieces in which they are encoded.
+    """Layouts of tensor instances: the order of their digits, and the number of pieces in which they are encoded.
 
-    `order` and `pieces` hold what collectives require; everything else is in canonical order and in one piece.
-    `bundles` holds the instances that are arranged for a scatter of several tensors at once, `cuts` coded activations
-    that are cut along a dimension.
+    `order` and `pieces` contain the layouts that collectives require; all other instances are in canonical order and in
+    one piece. `bundles` contains the instances that are arranged for a reduce-scatter of several tensors at once,
+    `cuts` the encoded activations that are cut along a dimension.
     """
 
     schedule: Schedule
@@ -157,18 +159,18 @@ class Layouts:
     cuts: Mapping[Ref, Cut]
 
     def order_of(self, ref: Ref) -> Order:
-        """Return the digits of an instance, slowest first."""
+        """Return the digits of an instance's index, slowest first."""
         return self.order.get(ref) or canonical(self.schedule.tensors[ref.name], self.schedule.mesh)
 
     def pieces_of(self, ref: Ref) -> int:
-        """Return the number of pieces of an instance that are encoded one by one."""
+        """Return the number of separately encoded pieces of an instance."""
         return self.pieces.get(ref, 1)
 
 
 def layouts_of(schedule: Schedule, program: ExpandedProgram) -> Layouts:
-    """Return the layouts that the communication of a program requires. Raises InputError where a weight, gradient or
-    state is moved along an axis that cuts its dimensions, where an exchange codes its values, or where two collectives
-    disagree."""
+    """Return the layouts that the communication of a program requires. Raises InputError if a weight, gradient or state
+    is communicated along an axis that cuts its dimensions, if an exchange encodes its values, or if two collectives
+    require different layouts."""
     mesh, tensors = schedule.mesh, schedule.tensors
     order: dict[Ref, Order] = {}
     pieces: dict[Ref, int] = {}
@@ -198,8 +200,8 @@ def layouts_of(schedule: Schedule, program: ExpandedProgram) -> Layouts:
 
 
 def _cuts_coded(op: Collective, schedule: Schedule) -> bool:
-    """Return whether a collective gathers or scatters coded values along their dimensions; only activations are cut
-    so."""
+    """Return whether a collective gathers or scatters encoded values along their dimensions, which only activations are
+    cut along."""
     smaller = op.src if op.kind == "all_gather" else op.dst
     tensors = [schedule.tensors[ref.name] for ref in smaller]
     return all(
@@ -222,8 +224,8 @@ def _cuts(op: Collective, schedule: Schedule, src: tuple[Ref, ...], dst: tuple[R
 
 
 def _cuts_of_exchanged(op: Collective, src: Ref, dst: Ref, schedule: Schedule) -> dict[Ref, Cut]:
-    """Return the cuts of an all-to-all: the source is cut as the target is, and the target is put together as the
-    source was cut."""
+    """Return the cuts of an all-to-all: its source is cut as the destination is, and its destination is joined along
+    the cuts of the source."""
     mesh, (before, after) = schedule.mesh, (schedule.tensors[ref.name] for ref in (src, dst))
     for tensor in (before, after):
         refuse_outer(f"collective {op.name} of {tensor.name}", op.axes, tensor.placement.on(mesh).shards)
@@ -232,7 +234,8 @@ def _cuts_of_exchanged(op: Collective, src: Ref, dst: Ref, schedule: Schedule) -
 
 
 def _bundles(schedule: Schedule, program: ExpandedProgram) -> dict[Ref, MessageSlot]:
-    """The sources of every scatter of several tensors that one permute has written for it."""
+    """Return the message slots of the sources of each scatter of several tensors that a single permute op has written
+    for it."""
     out: dict[Ref, MessageSlot] = {}
     writer: dict[Ref, int] = {}
     for index, op in enumerate(program.ops):
@@ -254,7 +257,7 @@ def _is_permute(program: ExpandedProgram, writers: set[int]) -> bool:
 
 
 def is_of_activations(op: Collective, schedule: Schedule) -> bool:
-    """Return whether a collective moves activations, which are cut along their dimensions."""
+    """Return whether a collective communicates activations, which are sharded along their dimensions."""
     return schedule.tensors[op.src[0].name].role == "activation"
 
 
@@ -279,15 +282,16 @@ def _refuse_recoded(op: Exchange, schedule: Schedule) -> None:
 
 
 def canonical(tensor: Tensor, mesh: Mesh) -> Order:
-    """The free digits of a tensor in the order of its nesting."""
+    """Return the free digits of a tensor in the order of its nesting."""
     return tuple(axis for axis in mesh.live(tensor.nesting) if axis not in tensor.placement.flat)
 
 
 def rearranged(backend: Backend, line: Array, mesh: Mesh, src: Order, dst: Order, at: Mapping[str, int]) -> Array:
-    """A line with the digits of `src` as one with those of `dst`; digits that `dst` lacks are fixed at `at`.
+    """Reorder a flat buffer from the digits `src` to the digits `dst`; digits that `dst` lacks are fixed to the
+    coordinates `at`.
 
-    Always a contiguous line of its own or, where nothing changes, the line itself; a gathered piece of a larger
-    message comes as [members, n].
+    Returns a new contiguous flat buffer, or the input, flattened, where the digits are the same; the input may be a
+    gathered piece of a larger message, [members, n].
     """
     if src == dst:
         return backend.xp.reshape(line, (-1,))
@@ -302,7 +306,8 @@ def rearranged(backend: Backend, line: Array, mesh: Mesh, src: Order, dst: Order
 
 
 def whole_line(backend: Backend, values: Array, tensor: Tensor, mesh: Mesh) -> Array:
-    """The values of a tensor's block as its whole line, padded with zeros to a multiple of the nesting."""
+    """Return a tensor's block as a flat buffer, padded with zeros to a multiple of the number of ranks in the
+    nesting."""
     padding = -math.prod(values.shape) % mesh.size(tensor.nesting)
     line = backend.xp.reshape(values, (-1,))
     if not padding:
@@ -312,11 +317,11 @@ def whole_line(backend: Backend, values: Array, tensor: Tensor, mesh: Mesh) -> A
 
 
 def own_elements(tensor: Tensor, mesh: Mesh, at: Mapping[str, int]) -> npt.NDArray[np.int64]:
-    """[n]: the elements of its block, numbered row by row, that the rank at these coordinates holds as a line; numbers
-    from the block's size on are padding.
+    """Return [n]: the row-major indices into the block of the elements in the flat buffer of the rank at coordinates
+    `at`; indices beyond the size of the block are padding.
 
-    The elements of a padded block are numbers of mixed radix, with one digit for each axis of the nesting, of which
-    `flat` axes fix theirs.
+    The index of an element of the padded block is a mixed-radix number with one digit for each axis of the nesting; the
+    digits of `flat` axes are fixed by the rank.
     """
     axes, count = mesh.live(tensor.nesting), math.prod(local_shape(tensor, mesh))
     sizes = [mesh[axis] for axis in axes]
@@ -325,7 +330,7 @@ def own_elements(tensor: Tensor, mesh: Mesh, at: Mapping[str, int]) -> npt.NDArr
 
 
 def coordinates(mesh: Mesh, rank: int) -> dict[str, int]:
-    """A rank's coordinate on each axis."""
+    """Return a rank's coordinate on each mesh axis."""
     out = {}
     for name, size in reversed(mesh.axes):
         rank, out[name] = divmod(rank, size)

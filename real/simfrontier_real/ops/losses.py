@@ -1,4 +1,4 @@
-"""Cross-entropy computed for real: over all classes on one rank, and by every method over some classes on each."""
+"""Cross-entropy kernels: with all classes on one rank, and with sharded classes by each of the methods."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _REMAINDER: Final = 0.35  # more than ln 2 / 2, which it is but for numbers so l
 
 
 def as_pairs(xp: Any, values: Array) -> tuple[Array, Array]:
-    """(m, n) with exp(x) = m 2^n, n whole and in float64, m from 0.7 to 1.42 and of the values' type; (0, -inf) of
-    x = -inf (arXiv 2001.04438). The argument is reduced in float64, so that n is right for every finite float32."""
+    """Return (m, n) with exp(x) = m 2^n, where n is an integer in float64 and m, from 0.7 to 1.42, has the type of the
+    values; (0, -inf) for x = -inf (arXiv 2001.04438). The argument is reduced in float64, so that n is exact for every
+    finite float32."""
     is_none = values == -math.inf
     wide = xp.astype(xp.where(is_none, xp.zeros_like(values), values), xp.float64)
     power = xp.round(wide * LOG2E)
@@ -33,35 +34,35 @@ def as_pairs(xp: Any, values: Array) -> tuple[Array, Array]:
 
 
 def summed_pairs(xp: Any, mantissa: Array, power: Array, axis: int) -> tuple[Array, Array]:
-    """(m, n) of the sum along an axis, which stays with size 1: (m1, n1) + (m2, n2) = (m1 2^(n1-K) + m2 2^(n2-K), K)
-    with K the larger n. The sum of nothing is (0, -inf)."""
+    """Return the pair (m, n) of the sum along an axis, which remains with size 1: (m1, n1) + (m2, n2) = (m1 2^(n1-K) +
+    m2 2^(n2-K), K) with K the larger of n1 and n2. The empty sum is (0, -inf)."""
     top = xp.max(power, axis=axis, keepdims=True)
     scale = xp.exp2(power - xp.where(top == -math.inf, xp.zeros_like(top), top))
     return xp.sum(mantissa * xp.astype(scale, mantissa.dtype), axis=axis, keepdims=True), top
 
 
 def summed_by_maximum(xp: Any, top: Array, total: Array, axis: int) -> tuple[Array, Array]:
-    """(maximum, sum of exp(x - maximum)) along an axis, which stays with size 1, out of those of parts."""
+    """Combine the partial results (maximum, sum of exp(x - maximum)) along an axis, which remains with size 1."""
     highest = xp.max(top, axis=axis, keepdims=True)
     return highest, xp.sum(total * xp.exp(top - highest), axis=axis, keepdims=True)
 
 
 def softmax_by_pairs(xp: Any, values: Array) -> Array:
-    """Softmax over the last dimension in two passes, without the largest value of a row."""
+    """Compute the softmax over the last dimension in two passes, without the maximum of each row."""
     mantissa, power = as_pairs(xp, values)
     total, top = summed_pairs(xp, mantissa, power, axis=-1)
     return mantissa / total * xp.astype(xp.exp2(power - top), values.dtype)
 
 
 def softmax_by_maximum(xp: Any, values: Array) -> Array:
-    """Softmax over the last dimension of differences to the largest value of a row."""
+    """Compute the softmax over the last dimension after subtracting the maximum of each row."""
     exponentials = xp.exp(values - xp.max(values, axis=-1, keepdims=True))
     return exponentials / xp.sum(exponentials, axis=-1, keepdims=True)
 
 
 @dataclass(frozen=True, slots=True)
 class CrossEntropy:
-    """The kernels of the loss, averaged over all samples and positions of the step."""
+    """Kernels of the cross-entropy loss, averaged over all samples and positions of the step."""
 
     training_state: TrainingState
 
@@ -78,10 +79,12 @@ class CrossEntropy:
         }
 
     def _loss(self, operands: Operands) -> None:
-        """The loss, and its gradient by the logits; sums over all classes are read where they are cut.
+        """Compute the loss and its gradient with respect to the logits; where the classes are sharded, the sums over
+        all classes are read as inputs.
 
-        -log softmax as log of the sum less the logit: finite also where the probability is too small for a number; row
-        by row and in float64, so that what all logits of a row have in common does not take its digits.
+        The loss -log softmax is computed as the log of the sum minus the logit, which is finite even where the
+        probability underflows; and in float64 for each row, so that a large offset common to all logits costs no
+        precision.
         """
         xp, values = operands.xp, operands.activations()
         first, held = values[0][1], dict(values[1:])
@@ -117,27 +120,29 @@ class CrossEntropy:
     # ── what ranks say of some of the classes ──
 
     def _sums(self, operands: Operands) -> None:
-        """The sum of exponentials, and the label's own logit where it is among them."""
+        """Compute the sum of exponentials over this rank's classes, and the label's logit if the label is among
+        them."""
         xp, ((_, logits), (_, top)) = operands.xp, operands.activations()
         shifted = logits - top[..., None]
         parts = xp.exp(shifted), shifted * self._hit(operands, logits)
         operands.put(xp.stack([xp.sum(part, axis=-1) for part in parts], axis=-1))
 
     def _own(self, operands: Operands) -> None:
-        """The label's own logit, and all logits, less the largest of all classes."""
+        """Compute the label's logit and all logits, minus the maximum over all classes."""
         (_, logits), (_, top) = operands.activations()
         shifted = logits - top[..., None]
         operands.put(operands.xp.sum(shifted * self._hit(operands, logits), axis=-1), 0)
         operands.put(shifted, 1)
 
     def _online(self, operands: Operands) -> None:
-        """The largest logit, the sum of exponentials of differences to it, and the label's own logit."""
+        """Compute the maximum of the logits, the sum of exp(logit - maximum), and the label's logit, over this rank's
+        classes."""
         xp, logits = operands.xp, operands.one()
         top, total = summed_by_maximum(xp, logits, xp.ones_like(logits), axis=-1)
         self._put_three(operands, top, total, logits)
 
     def _pairs(self, operands: Operands) -> None:
-        """The sum of exponentials as m 2^n, and the label's own logit."""
+        """Compute the sum of exponentials as a pair m 2^n, and the label's logit, over this rank's classes."""
         logits = operands.one()
         xp = operands.xp
         total, power = summed_pairs(xp, *as_pairs(xp, logits), axis=-1)
@@ -149,7 +154,7 @@ class CrossEntropy:
         operands.put(operands.xp.concat([one, other, own], axis=-1))
 
     def _hit(self, operands: Operands, logits: Array) -> Array:
-        """1 at the class of each position's label, if it is this rank's; else 0."""
+        """Return 1 at the class of each position's label if this rank has that class, else 0."""
         context, ref = operands.context, operands.context.program.reads[operands.index][0]
         tensor = context.schedule.tensors[ref.name]
         first = first_index(tensor, tensor.dims[-1], context.schedule.mesh, context.at)
@@ -161,7 +166,8 @@ _MERGES: Final = {"loss.online": summed_by_maximum, "loss.pairs": summed_pairs}
 
 
 def merged(operands: Operands) -> None:
-    """merge: the results of a group's members for their classes, combined into those for all classes."""
+    """Kernel of `merge`: combine the results that the ranks of a group have for their classes to those for all
+    classes."""
     reads, writes, _ = operands.context.operands(operands.index)
     xp = operands.xp
     for src, dst in zip(reads, writes, strict=False):  # a token may be written, too
@@ -174,12 +180,12 @@ def merged(operands: Operands) -> None:
 
 
 def _columns(values: Array) -> tuple[Array, Array, Array]:
-    """The three numbers of each row: the first two as [..., 1], the label's own logit as [...]."""
+    """Return the three numbers of each row: the first two as [..., 1], the label's logit as [...]."""
     return values[..., :1], values[..., 1:2], values[..., 2]
 
 
 def _by_pairs(xp: Any, mantissa: Array, power: Array, total: Array, top: Array) -> tuple[Array, Array]:
-    """(probabilities, log of the sum of exponentials in float64)."""
+    """Return (probabilities, log of the sum of exponentials in float64)."""
     scale = xp.astype(xp.exp2(power - top), mantissa.dtype)
     return mantissa / total * scale, top * LN2_HIGH + (top * LN2_LOW + _wide(xp, xp.log(total)))
 
@@ -189,7 +195,8 @@ def _wide(xp: Any, values: Array) -> Array:
 
 
 def _refuse_long(xp: Any, op: Compute, power: Array, logits: Array) -> None:
-    """An exponent is sent as a number of the logits' type, which holds whole numbers up to a limit."""
+    """Raise an error if an exponent is too large: exponents are sent as numbers of the logits' type, which represents
+    integers exactly only up to a limit."""
     most = {"float32": 2.0**24, "float64": 2.0**53}[str(logits.dtype).rpartition(".")[2]]
     largest = float(xp.max(xp.abs(power)))
     if most < largest < math.inf:
@@ -200,7 +207,7 @@ def _refuse_long(xp: Any, op: Compute, power: Array, logits: Array) -> None:
 
 
 def counts(operands: Operands) -> bool:
-    """Return whether this rank reports the loss of its samples: the first of the ranks that have the same samples
+    """Return whether this rank reports the loss of its samples: of the ranks with the same samples, only the first
     does."""
     context, rows = operands.context, operands.cuts(label for label, _ in operands.op.iteration[:-1])
     return context.is_first(axis for axis in context.schedule.mesh.names if axis not in (*rows, context.roles_axis))

@@ -1,5 +1,5 @@
-"""Codecs as they are on the wire: for each family of simfrontier.core.codecs a module of the same name, with `encode`
-and `decode`."""
+"""Codecs with the data that is really sent: for each codec family of simfrontier.core.codecs, the module of the same
+name has `encode` and `decode`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def _family(codec: Codec) -> ModuleType:
 
 
 def encode(backend: Backend, pieces: Array, codec: Codec) -> Encoded:
-    """[pieces, elements] → encoded, each piece by itself.
+    """Encode [pieces, elements], each piece separately.
 
-    int8, int4 and zfp share exponents between neighbours, so they refuse numbers that are not finite (SimfrontierError)
-    before anything is sent; mpc keeps every bit, of fp16 and bf16 that are widened for `mpc:fp32` every value. Raises
-    InputError for types that the codec cannot take.
+    int8, int4 and zfp share exponents between neighbouring numbers, so they raise SimfrontierError for non-finite
+    numbers before anything is sent. mpc is lossless: it preserves every bit, and with `mpc:fp32` every value of fp16
+    and bf16 numbers, which are widened. Raises InputError for types that the codec cannot encode.
     """
     codec = codec.on(type_of(pieces))
     with np.errstate(over="ignore"):
@@ -33,6 +33,7 @@ def encode(backend: Backend, pieces: Array, codec: Codec) -> Encoded:
 
 
 def decode(backend: Backend, encoded: Encoded, codec: Codec, length: int, dtype: str) -> Array:
-    """Encoded pieces → [pieces, length] of `dtype`. mpc of no type in particular was of that one."""
+    """Decode pieces to [pieces, length] of type `dtype`. An mpc codec without a type of its own was applied to numbers
+    of `dtype`."""
     with np.errstate(over="ignore"):
         return _family(codec).decode(backend, encoded, codec, length, dtype)

@@ -20,7 +20,8 @@ _NAMES: Final = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloa
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Pieces of equal length as they travel: [pieces, payload] and, where the codec has them, [pieces, scales]."""
+    """Encoded pieces of equal length, as they are sent: [pieces, payload] and, if the codec has scales, [pieces,
+    scales]."""
 
     data: Array
     scales: Array | None
@@ -31,18 +32,18 @@ class Encoded:
 
 
 def type_of(values: Array) -> str:
-    """The schedule's name of an array's type; of no number that a codec takes, the library's."""
+    """Return the schedule's name of an array's data type; for types that no codec takes, the library's own name."""
     name = str(values.dtype).rpartition(".")[2]
     return _NAMES.get(name, name)
 
 
 def to_bytes(backend: Backend, encoded: Encoded) -> list[Array]:
-    """The bytes that encoded pieces travel as, part by part."""
+    """Return the bytes in which encoded pieces are sent, one array for each part (payload, scales)."""
     return [backend.as_bytes(part) for part in encoded.parts]
 
 
 def from_bytes(backend: Backend, line: Array, codec: Codec, count: int) -> Encoded:
-    """One piece of `count` elements out of the bytes that it travelled as."""
+    """Return one encoded piece of `count` elements from the bytes in which it was sent."""
     if not codec.is_opaque:
         return Encoded(backend.xp.reshape(backend.from_bytes(line, codec.name), (1, -1)), None)
     if not codec.is_quantised:
@@ -53,14 +54,14 @@ def from_bytes(backend: Backend, line: Array, codec: Codec, count: int) -> Encod
 
 
 def octets(values: Array) -> Octets:
-    """The bytes of [pieces, elements] as they lie in memory; a copy on the host where the array is on a device."""
+    """Return the bytes of [pieces, elements] in memory order; for an array on a device, a copy on the host."""
     if hasattr(values, "detach"):
         values = values.detach().cpu().contiguous().view(torch.uint8).numpy()
     return np.ascontiguousarray(values).view(np.uint8)
 
 
 def from_octets(backend: Backend, raw: Octets, dtype: str) -> Array:
-    """Bytes on the host as [pieces, elements] of that type, on the backend's device."""
+    """Return bytes on the host as an array [pieces, elements] of type `dtype` on the backend's device."""
     raw = np.ascontiguousarray(raw)
     if backend.is_torch:
         return torch.from_numpy(raw).view(backend.dtype(dtype)).to(backend.device)
@@ -68,8 +69,8 @@ def from_octets(backend: Backend, raw: Octets, dtype: str) -> Array:
 
 
 def refuse_not_finite(backend: Backend, values: Array, codec: Codec) -> None:
-    """Raise SimfrontierError for [pieces, elements], of either library, with numbers that are not finite; there must be
-    some."""
+    """Raise SimfrontierError if the array [pieces, elements], of either library, has non-finite numbers. The array must
+    not be empty."""
     held = backend.numpy(values) if hasattr(values, "detach") else values
     bad: Any = np.flatnonzero(~np.isfinite(held))
     piece, element = divmod(int(bad[0]), int(values.shape[1]))

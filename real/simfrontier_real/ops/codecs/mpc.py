@@ -1,6 +1,7 @@
-"""mpc: lossless, on 32-bit words (Yang et al., Pricing 2015; dimension 1): differences, bits transposed, differences
-again, and what is not zero. A stream is the words 0x63706d00 and n, ceil(n / 32) maps of words that are not zero, and
-those words. What is of a device is coded on the host."""
+"""mpc, a lossless codec on 32-bit words (Yang et al., Pricing 2015; dimension 1). The encoder takes differences,
+transposes the bits of each group of 32 words, takes differences again and keeps the non-zero words. A stream consists
+of the words 0x63706d00 and n, ceil(n / 32) bitmaps that mark the non-zero words, and these words. Arrays on a device
+are encoded and decoded on the host."""
 
 from __future__ import annotations
 
@@ -33,12 +34,14 @@ def num_words(length: int, dtype: str) -> int:
 
 
 def capacity_bytes(length: int, dtype: str) -> int:
-    """Bytes of the longest stream of a piece: even the last group, where it is not whole, may be left with 32 words."""
+    """Return the size in bytes of the longest possible stream of a piece: even an incomplete last group may yield 32
+    non-zero words."""
     return WORD_BYTES * (_HEAD + (1 + _GROUP) * _groups(num_words(length, dtype)))
 
 
 def stream_bytes(data: Array) -> npt.NDArray[np.int64]:
-    """[pieces]: bytes of each piece's own stream, read from its maps; zeros may follow them in `data`."""
+    """Return [pieces]: the size in bytes of each piece's stream, computed from its bitmaps; `data` may have zeros
+    behind a stream."""
     words = octets(data).view(_WORD)
     if not len(words):
         return np.zeros(0, dtype=np.int64)
@@ -48,17 +51,18 @@ def stream_bytes(data: Array) -> npt.NDArray[np.int64]:
 
 
 def encode(backend: Backend, pieces: Array, codec: Mpc) -> Encoded:
-    """[pieces, elements] as streams of numbers of the codec's type, to which narrower ones are widened."""
+    """Encode [pieces, elements] as streams of numbers of the codec's type; narrower numbers are first widened to it."""
     return compressed(backend, backend.cast(pieces, codec.of))
 
 
 def decode(backend: Backend, encoded: Encoded, codec: Mpc, length: int, dtype: str) -> Array:
-    """Encoded pieces → [pieces, length] of `dtype`, of which they were where the codec names no type."""
+    """Decode pieces to [pieces, length] of `dtype`, which is also the type of the encoded numbers if the codec names
+    none."""
     return backend.cast(decompressed(backend, encoded, length, codec.of or dtype), dtype)
 
 
 def compressed(backend: Backend, pieces: Array) -> Encoded:
-    """The bytes of [pieces, elements] of any type as streams, zeros behind each up to `capacity_bytes`."""
+    """Return [pieces, elements] of any type as the bytes of streams, each padded with zeros to `capacity_bytes`."""
     raw = octets(pieces)
     padding = -raw.shape[1] % WORD_BYTES
     words = np.pad(raw, ((0, 0), (0, padding))).view(_WORD) if padding else raw.view(_WORD)
@@ -78,8 +82,8 @@ def compressed(backend: Backend, pieces: Array) -> Encoded:
 
 
 def decompressed(backend: Backend, encoded: Encoded, length: int, dtype: str) -> Array:
-    """Decode streams, or what is left of `data` where zeros behind the longest one were cut off, to [pieces, length].
-    Raises SimfrontierError where they are not streams of `length` numbers of type `dtype`."""
+    """Decode streams to [pieces, length]; the padding behind the longest stream may be missing. Raises SimfrontierError
+    if the data are not streams of `length` numbers of type `dtype`."""
     raw = octets(encoded.data)
     total = num_words(length, dtype)
     words = raw[:, : raw.shape[1] // WORD_BYTES * WORD_BYTES].view(_WORD)
@@ -95,7 +99,8 @@ def decompressed(backend: Backend, encoded: Encoded, length: int, dtype: str) ->
 
 
 def _maps(words: Words, total: int) -> npt.NDArray[np.bool_]:
-    """Return a mask [pieces, words of whole groups] of the words that follow the maps."""
+    """Return a mask [pieces, words of whole groups] of the positions of the non-zero words, which follow the bitmaps in
+    a stream."""
     groups = _groups(total)
     if words.shape[1] < _HEAD + groups:
         raise SimfrontierError(f"mpc: {words.shape[1]} words are no stream of {total} words")
@@ -111,7 +116,7 @@ def _maps(words: Words, total: int) -> npt.NDArray[np.bool_]:
 
 
 def _by_chunk(kernel: Callable[[Words], Words], words: Words) -> Words:
-    """Apply a kernel for rows of up to one chunk to rows of any number of whole groups."""
+    """Apply a kernel for rows of up to one chunk to rows of any number of complete groups."""
     count, total = words.shape
     whole = total - total % _CHUNK
     out = np.empty_like(words)
@@ -150,8 +155,8 @@ def _sums(rows: Words) -> Words:
 
 
 def _transposed(rows: Words) -> Words:
-    """Transpose the bits of every 32 words: bit i of word k becomes bit k of word i. Halves of ever smaller squares
-    change places (Warren, Hacker's Delight, section 7-3)."""
+    """Transpose the bits of every 32 words: bit i of word k becomes bit k of word i. Blocks of halving size are swapped
+    (Warren, Hacker's Delight, section 7-3)."""
     squares = np.ascontiguousarray(rows.reshape(-1, _GROUP).T)
     for width, mask in _BUTTERFLY:
         halves = squares.reshape(_GROUP // (2 * width), 2, width, -1)

@@ -1,5 +1,5 @@
-"""Plain numbers: casts. What is too large for a type becomes infinite and travels as such, which is what dynamic loss
-scaling looks for."""
+"""Plain codecs: casts to another number type. Numbers too large for the type become infinite and are sent as such, so
+that dynamic loss scaling detects the overflow."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from simfrontier_real.ops.codecs.encoded import Encoded
 
 
 def encode(backend: Backend, pieces: Array, codec: Plain) -> Encoded:
-    """[pieces, elements] as numbers of the codec's type."""
+    """Cast [pieces, elements] to the codec's type."""
     return Encoded(backend.cast(pieces, codec.name), None)
 
 
 def decode(backend: Backend, encoded: Encoded, codec: Plain, length: int, dtype: str) -> Array:
-    """Encoded pieces → [pieces, length] of `dtype`."""
+    """Cast encoded pieces to [pieces, length] of `dtype`."""
     return backend.cast(encoded.data, dtype)

@@ -1,4 +1,4 @@
-"""int8 and int4: blocks of numbers as multiples of one FP32 scale each."""
+"""The codecs int8 and int4: blocks of numbers, stored as integer multiples of one FP32 scale per block."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LEAST: Final = 2.0**-149
 
 
 def encode(backend: Backend, pieces: Array, codec: Quantised) -> Encoded:
-    """Per block of `codec.block` elements a scale = max |x| / 127 (int8) or / 7 (int4), numbers rounded to the nearest
-    multiple of it. int4 packs two numbers into a byte, the first low.
+    """Quantise each block of `codec.block` elements: scale = max |x| / 127 (int8) or / 7 (int4), numbers rounded to the
+    nearest multiple of the scale. int4 packs two numbers into a byte, the first in the low half.
 
-    Off by at most half a scale, and two roundings of FP32: 2^-22 of the block's largest magnitude, or 2^-149.
+    The error is at most half a scale plus two FP32 roundings: 2^-22 of the block's largest magnitude, or 2^-149.
     """
     xp = backend.xp
     largest = _LARGEST[codec.name]
@@ -44,7 +44,7 @@ def encode(backend: Backend, pieces: Array, codec: Quantised) -> Encoded:
 
 
 def decode(backend: Backend, encoded: Encoded, codec: Quantised, length: int, dtype: str) -> Array:
-    """Encoded pieces → [pieces, length] of `dtype`."""
+    """Decode pieces to [pieces, length] of `dtype`."""
     xp = backend.xp
     numbers = _unpacked(backend, encoded.data, length) if codec.name == "int4" else encoded.data
     levels = backend.cast(numbers, "fp32") - (_LARGEST[codec.name] + 1)
@@ -53,13 +53,13 @@ def decode(backend: Backend, encoded: Encoded, codec: Quantised, length: int, dt
 
 
 def _nearest(backend: Backend, values: Array) -> Array:
-    """Numbers as whole ones, of two equally near the even one."""
+    """Round numbers to the nearest integer, ties to even."""
     return backend.xp.round(values)
 
 
 def _scales(backend: Backend, peaks: Array, largest: int) -> Array:
-    """peak / largest, rounded so that all multiples are finite, and up where a scale has few digits left: what is
-    rounded down there by a good part would not reach the peak."""
+    """Return peak / largest, rounded so that all multiples of the scale are finite. Scales with few significant digits
+    (subnormal numbers) are rounded up: if rounded down, their largest multiple would be well below the peak."""
     xp = backend.xp
     scales = xp.clip(peaks / largest, max=_TOP[largest])
     short = (scales < _LEAST_NORMAL) & (scales * largest < peaks)

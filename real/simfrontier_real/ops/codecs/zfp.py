@@ -16,12 +16,12 @@ _MOST: Final = float(np.finfo(np.float32).max)
 
 
 def encode(backend: Backend, pieces: Array, codec: Zfp) -> Encoded:
-    """A stream of whole 64-bit words per piece; fp16 and bf16 are widened to fp32 first.
+    """Encode each piece as a stream of whole 64-bit words; fp16 and bf16 numbers are widened to fp32 first.
 
-    Off by at most 20 * 2^(3 - rate) * 2^floor(log2 largest) of the block from 6 bits per value on, below by 6 *
-    2^floor(log2 largest): what two bit planes leave can overflow zfp's 32-bit integers. Blocks below 2^-98, which zfp
-    1.0 turns into numbers up to five times as large, are sent as zeros. Coded on the host: arrays of a device are
-    copied there and back.
+    From a rate of 6 bits per value on, the error is at most 20 * 2^(3 - rate) * 2^floor(log2 m), with m the largest
+    magnitude of the block; at lower rates it is at most 6 * 2^floor(log2 m), because a value of only two bit planes can
+    overflow zfp's 32-bit integers. Blocks below 2^-98, which zfp 1.0 would turn into numbers up to five times as large,
+    are sent as zeros. Arrays on a device are copied to the host, encoded there and copied back.
     """
     import zfpy
 
@@ -40,8 +40,8 @@ def encode(backend: Backend, pieces: Array, codec: Zfp) -> Encoded:
 
 
 def decode(backend: Backend, encoded: Encoded, codec: Zfp, length: int, dtype: str) -> Array:
-    """Encoded pieces → [pieces, length] of `dtype`, on the host as `encode`. What the loss carries beyond the largest
-    number of fp32 is brought back to it."""
+    """Decode pieces to [pieces, length] of `dtype`, on the host like `encode`. Values beyond the largest fp32 number,
+    due to the coding error, are clamped to it."""
     import zfpy
 
     raw = octets(encoded.data)
@@ -58,7 +58,7 @@ def decode(backend: Backend, encoded: Encoded, codec: Zfp, length: int, dtype: s
 
 
 def _peaks(values: Any) -> Any:
-    """[pieces, blocks]: the largest magnitude of each, NaN where one is."""
+    """Return [pieces, blocks]: the largest magnitude of each block, NaN for a block that contains NaN."""
     whole = values.shape[1] - values.shape[1] % BLOCK
     a, b, c, d = np.moveaxis(np.abs(values[:, :whole]).reshape(len(values), -1, BLOCK), -1, 0)
     peaks = np.maximum(np.maximum(a, b), np.maximum(c, d))
