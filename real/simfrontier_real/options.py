@@ -1,4 +1,4 @@
-"""Options of the command line and the validation of their values: sizes, numbers, places to write."""
+"""Command-line options and the validation of their values: sizes, numbers, output paths."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ Unchecked = Annotated[bool, typer.Option("--unchecked", help="skip the check and
 
 
 def launch_ranks(ranks: int | None, schedules: Sequence[Path] = ()) -> None:
-    """Become the launcher of `ranks` ranks, if that is set. Raises InputError for schedules that they cannot run."""
+    """Start `ranks` ranks of this command and wait for them, if `ranks` is set. Raises InputError for schedules that
+    this number of ranks cannot run."""
     if ranks is None:
         return
     from simfrontier_real.ranks.launch import is_launched, launch
@@ -62,7 +63,7 @@ _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 1
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Ascending sizes in bytes out of `4KiB,1MiB`; raises InputError."""
+    """Parse a list of sizes such as `4KiB,1MiB` to ascending sizes in bytes; raises InputError."""
     out = set()
     for part in filter(None, (each.strip() for each in text.split(","))):
         match = re.fullmatch(r"(\d{1,12})\s*([A-Za-z]*)", part)
@@ -77,14 +78,14 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def refuse_waits(compute: str, waits: Path | None) -> None:
-    """Raise InputError for --waits that does not go with --compute."""
+    """Raise InputError if --waits does not match --compute."""
     if (compute == "wait") != (waits is not None):
         raise InputError("goes with --compute wait, and --compute wait needs it", where="--waits")
 
 
 def refuse_ranks(paths: Iterable[Path], ranks: int) -> None:
-    """Raise InputError for more ranks than are started, for a file that is no schedule, and for one for another number
-    of ranks: before any is started."""
+    """Raise InputError, before any rank is started, if there are more ranks than can be started, if a file is no
+    schedule, or if a schedule is for another number of ranks."""
     if fault := RANKS_STARTED.fault(ranks):
         raise InputError(fault, where="--ranks")
     for path in paths:
@@ -92,7 +93,7 @@ def refuse_ranks(paths: Iterable[Path], ranks: int) -> None:
 
 
 def refuse_size(schedule: Schedule, where: str, size: int) -> None:
-    """Raise InputError for a schedule for another number of ranks."""
+    """Raise InputError for a schedule whose number of ranks is not `size`."""
     needed = schedule.mesh.num_ranks
     if needed != size:
         axes = " × ".join(f"{name} {count}" for name, count in schedule.mesh.axes)
@@ -100,13 +101,14 @@ def refuse_size(schedule: Schedule, where: str, size: int) -> None:
 
 
 def refuse_number(option: str, value: float) -> None:
-    """Raise InputError for a value that is not finite and above 0."""
+    """Raise InputError for a value that is not finite and positive."""
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"got {value}; allowed: a number above 0", where=option)
 
 
 def refuse_checkpoints(num_schedules: int, folder: Path | None, resume: Path | None, start_if_none: bool) -> None:
-    """Raise InputError for checkpoints of several schedules, and for a folder of another run's checkpoints."""
+    """Raise InputError for checkpoints of more than one schedule, and for a folder with the checkpoints of another
+    run."""
     from simfrontier_real.train.checkpoints.manifest import refuse_others
 
     for option, place in (("--checkpoint", folder), ("--resume", resume)):
@@ -119,8 +121,7 @@ def refuse_checkpoints(num_schedules: int, folder: Path | None, resume: Path | N
 
 
 def refuse_places(folder: Path | None, file: Path | None) -> None:
-    """Raise InputError, before the work begins, for a folder that cannot be made or a file that cannot be written in
-    its folder."""
+    """Raise InputError, before the run begins, for a folder that cannot be created or a file that cannot be written."""
     for place in filter(None, (folder, None if file is None else file.parent)):
         there = next(each for each in (place, *place.parents) if each.exists())
         if not there.is_dir():

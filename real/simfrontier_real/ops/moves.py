@@ -1,4 +1,4 @@
-"""Moves of data: local ones, the codecs' encode and decode, and buffers as messages and back."""
+"""Data movement: local moves, the codecs' encode and decode ops, and conversion of buffers to messages and back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ LARGEST: Final = {"fp16": 65504.0, "bf16": (2.0 - 2.0**-7) * 2.0**127}  # finite
 
 
 def move(operands: Operands) -> None:
-    """slice, permute, accumulate: the same values with other digits (of activations: a part), written or added."""
+    """Kernel of slice, permute and accumulate: write (or add) the same values in another digit order; of an activation,
+    write a part."""
     context = operands.context
     for src, dst, added in _pairs(operands):
         if context.schedule.tensors[src.name].role == "activation":
@@ -40,7 +41,8 @@ def move(operands: Operands) -> None:
 
 
 def encoded(operands: Operands) -> None:
-    """encode: in as many pieces as there are members that will get one (one, where everybody gets all)."""
+    """Kernel of encode: encode a buffer in one piece per receiving rank, or in a single piece if all ranks receive the
+    whole buffer."""
     context, op = operands.context, operands.op
     for src, dst, _ in _pairs(operands):
         codec, cut = context.codec_of(dst), context.layouts.cuts.get(dst)
@@ -56,7 +58,8 @@ def encoded(operands: Operands) -> None:
 
 
 def decoded(operands: Operands) -> None:
-    """decode, decode_sum: the members' pieces as one line, or their sum where they are contributions."""
+    """Kernel of decode and decode_sum: decode the pieces of all ranks of the group and join them to one buffer, or sum
+    them if they are contributions to a sum."""
     context, op, xp = operands.context, operands.op, operands.xp
     mesh = context.schedule.mesh
     for src, dst, added in _pairs(operands):
@@ -78,14 +81,15 @@ def decoded(operands: Operands) -> None:
 
 
 def in_range(backend: Backend, values: Array, codec: Codec, dtype: str) -> Array:
-    """Decoded numbers within the range of their type, at whose top they were: they were finite when they were sent."""
+    """Return decoded numbers clipped to the range of their type: the numbers were finite when they were sent, and the
+    coding error may take the largest ones beyond the range."""
     if codec.is_bounded or dtype not in LARGEST:
         return values
     return backend.xp.clip(values, -LARGEST[dtype], LARGEST[dtype])
 
 
 def _refuse_other_bytes(op: Compute, ref: Ref, held: Encoded, codec: Codec, length: int) -> None:
-    """Refuse a message whose length is not that of the codec that reads it."""
+    """Raise an error if the length of an encoded message does not match the codec that decodes it."""
     if held.scales is not None and codec.is_quantised:
         count = held.data[0].nbytes + held.scales[0].nbytes
         if count != codec.wire_bytes(length):
@@ -96,7 +100,8 @@ def _refuse_other_bytes(op: Compute, ref: Ref, held: Encoded, codec: Codec, leng
 
 
 def _pairs(operands: Operands) -> list[tuple[Ref, Ref, bool]]:
-    """(source, destination, whether it is added to) of a local op; tokens that it also writes are left out."""
+    """Return (source, destination, whether the source is added) for each pair of buffers of a local op; tokens that the
+    op also writes are left out."""
     reads, writes, added = operands.refs
     tensors = operands.context.schedule.tensors
     targets = [(ref, False) for ref in writes if tensors[ref.name].role != "token"] + [(ref, True) for ref in added]
@@ -104,7 +109,7 @@ def _pairs(operands: Operands) -> list[tuple[Ref, Ref, bool]]:
 
 
 def _cut(context: RankContext, values: Array, src: Ref, dst: Ref) -> Array:
-    """A rank's part of an activation that the destination cuts further than the source."""
+    """Return this rank's part of an activation whose destination is sharded further than its source."""
     tensors = context.schedule.tensors
     left = tensors[dst.name].placement.shards[len(tensors[src.name].placement.shards) :]
     shape = tuple(values.shape)
@@ -133,8 +138,9 @@ DIVIDED: Final = ("reduce_scatter", "all_to_all")  # a member sends each of the 
 
 
 def outgoing(context: RankContext, index: int, op: Collective) -> tuple[Array, ...]:
-    """The messages of one call: all-gather and all-reduce [n], reduce-scatter and all-to-all [members, n]; data, then
-    scales where the codec has them; or one for each tensor, where lengths depend on values."""
+    """Return the messages that a collective sends: [n] for all-gather and all-reduce, [members, n] for reduce-scatter
+    and all-to-all; first the data, then the scales if the codec has them. If message lengths depend on the values,
+    return one message per tensor."""
     src = context.program.reads[index]
     if index in context.buffers.bundled:
         return (context.buffers.bundled[index],)
@@ -156,7 +162,7 @@ def outgoing(context: RankContext, index: int, op: Collective) -> tuple[Array, .
 
 
 def incoming(context: RankContext, index: int, op: Collective, results: tuple[Array, ...]) -> None:
-    """Put the results of a call into the buffers of its destinations."""
+    """Write the results of a collective into its destination buffers."""
     src = context.program.reads[index]
     dst = context.program.writes[index][: len(op.dst)]
     xp = context.backend.xp
@@ -185,7 +191,7 @@ def incoming(context: RankContext, index: int, op: Collective, results: tuple[Ar
 
 
 def sent(context: RankContext, index: int, op: Exchange) -> tuple[Array, ...]:
-    """The message of this rank's end of an exchange, flat; none where it sends nothing."""
+    """Return the flat message that this rank sends in an exchange; an empty result if it sends nothing."""
     reads = context.program.reads[index]
     coded = [part for ref in reads for part in _coded_bytes(context, ref)]
     parts = coded or [_line(context, ref) for ref in reads]
@@ -193,13 +199,13 @@ def sent(context: RankContext, index: int, op: Exchange) -> tuple[Array, ...]:
 
 
 def _coded_bytes(context: RankContext, ref: Ref) -> list[Array]:
-    """Return an encoded instance as arrays of bytes; an empty list where it is not encoded."""
+    """Return an encoded buffer as arrays of bytes; an empty list for a buffer that is not encoded."""
     held = context.buffers[ref]
     return to_bytes(context.backend, held) if isinstance(held, Encoded) else []
 
 
 def room(context: RankContext, index: int) -> Array | None:
-    """A flat array for the message that an exchange brings to this rank."""
+    """Return a flat receive buffer for the message of an exchange."""
     due = _arriving(context, index)
     if not due:
         return None
@@ -211,7 +217,7 @@ def room(context: RankContext, index: int) -> Array | None:
 
 
 def received(context: RankContext, index: int, message: Array | None) -> None:
-    """Put the message of an exchange into the buffers of its destinations."""
+    """Write the received message of an exchange into the destination buffers."""
     tensors, mesh, start = context.schedule.tensors, context.schedule.mesh, 0
     for ref in _arriving(context, index):
         tensor = tensors[ref.name]
@@ -235,19 +241,19 @@ def received(context: RankContext, index: int, message: Array | None) -> None:
 
 
 def _arriving(context: RankContext, index: int) -> list[Ref]:
-    """Return the instances that an exchange writes on this rank, without tokens."""
+    """Return the tensor instances that an exchange writes on this rank, without tokens."""
     return [ref for ref in context.program.writes[index] if context.schedule.tensors[ref.name].role != "token"]
 
 
 def _line(context: RankContext, ref: Ref) -> Array:
-    """Return the values of an instance as a flat line, digits in the order of the nesting."""
+    """Return the values of a tensor instance as a flat array, with the digits in the order of the nesting."""
     tensor, line = context.schedule.tensors[ref.name], context.backend.xp.reshape(context.buffers[ref], (-1,))
     mesh = context.schedule.mesh
     return rearranged(context.backend, line, mesh, context.layouts.order_of(ref), canonical(tensor, mesh), context.at)
 
 
 def _block(context: RankContext, op: Collective, src: Ref, dst: Ref, rows: Array) -> Array:
-    """Return the result of a collective for an activation, in the shape of its block."""
+    """Return the result of a collective on an activation, in the shape of the destination's block."""
     mesh, tensors = context.schedule.mesh, context.schedule.tensors
     if mesh.live(tensors[dst.name].stacked):  # contributions, to be merged
         return context.backend.xp.reshape(rows, (rows.shape[0], *local_shape(tensors[src.name], mesh)))
@@ -263,7 +269,7 @@ def _block(context: RankContext, op: Collective, src: Ref, dst: Ref, rows: Array
 
 
 def _rows(context: RankContext, op: Collective, number: int, ref: Ref) -> Array:
-    """Return the values of source `number` as [1, n], or as one row for each member that will get one."""
+    """Return the values of source `number` as [1, n], or as one row per receiving rank."""
     if op.kind in DIVIDED and is_of_activations(op, context.schedule):
         mesh, shards = context.schedule.mesh, context.schedule.tensors[op.dst[number].name].placement.shards
         return taken_apart(context.backend.xp, taken(context, op.piece, ref), mesh.live(op.axes), shards, mesh)
@@ -275,7 +281,8 @@ def _rows(context: RankContext, op: Collective, number: int, ref: Ref) -> Array:
 
 
 def _members(context: RankContext, op: Collective) -> int:
-    """Rows of a message: one for each member that gets one of its own."""
+    """Return the number of rows of a message: one per rank of the group if each rank receives a row of its own, else
+    1."""
     return context.schedule.mesh.size(op.axes) if op.kind in DIVIDED else 1
 
 
@@ -289,7 +296,7 @@ def _refuse_wrong_pieces(context: RankContext, op: Collective, message: Array) -
 
 
 def _widths(context: RankContext, op: Collective, ref: Ref) -> tuple[int, ...]:
-    """Columns of one tensor in each of the call's messages, as its source holds it."""
+    """Return the number of columns that one source tensor has in each message of the collective."""
     held = context.buffers[ref]
     if isinstance(held, Encoded):
         return tuple(int(part.shape[1]) for part in held.parts)

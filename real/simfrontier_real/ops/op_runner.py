@@ -1,4 +1,4 @@
-"""Execution of a schedule's ops on one rank's real buffers; starting their messages and waiting for them."""
+"""Execution of a schedule's ops on the real buffers of one rank: starting messages and waiting for them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from simfrontier_real.verify.updates import WeightCodes
 
 
 class OpRunner:
-    """Interface of a rank's work for each op; this base class computes nothing and sends nothing."""
+    """Interface of the work that a rank does for each op; this base class computes and sends nothing."""
 
     def begin_step(self) -> None:
         """Begin a new step."""
 
     def run(self, index: int, ready_s: float) -> None:
-        """Compute an op that was ready at this moment of the executor's clock."""
+        """Run a compute op that became ready at time `ready_s` of the executor's clock."""
 
     def outgoing(self, index: int) -> tuple[Array, ...]:
         """Return the messages of a collective or an exchange."""
@@ -38,14 +38,14 @@ class OpRunner:
         return "sum"
 
     def room(self, index: int) -> Array | None:
-        """Return memory for the message that an exchange brings, None where it brings nothing."""
+        """Return the receive buffer for the message of an exchange, None if this rank receives nothing."""
         return None
 
     def incoming(self, index: int, results: tuple[Array, ...]) -> None:
-        """Take in the results of a collective or an exchange."""
+        """Store the results of a collective or an exchange."""
 
     def measures(self, index: int) -> Backend | None:
-        """Return the library of an op's messages where their lengths depend on their values, else None."""
+        """Return the array library of an op's messages if their lengths depend on the values, else None."""
         return None
 
     def read_by(self, index: int) -> list[Array]:
@@ -53,14 +53,14 @@ class OpRunner:
         return []
 
     def done(self, index: int) -> None:
-        """An op has ended."""
+        """Do what is due after the end of an op."""
 
 
 @dataclass
 class RealOpRunner(OpRunner):
-    """Every op computed for real: local moves of data by this package, the model's ops by `kernels`, by kind of op.
-    `digests` records what is sent and received, `weight_codes` the codes of weights that are sent (None: not
-    recorded)."""
+    """Runs every op with real data: this package moves the data, and `kernels`, by kind of op, compute the model's ops.
+    `digests` records the messages that are sent and received, `weight_codes` the encoded weights that are sent (None:
+    not recorded)."""
 
     context: RankContext
     kernels: dict[str, Kernel]
@@ -74,7 +74,7 @@ class RealOpRunner(OpRunner):
         self._passing = {t.name for t in self.context.schedule.tensors.values() if t.role in ("accumulator", "scalar")}
 
     def begin_step(self) -> None:
-        """Sums start anew."""
+        """Begin a new step with all sums reset."""
         self.context.buffers.begin_step()
         for ref in [ref for ref in self.context.buffers.by_ref if ref.name in self._passing]:
             del self.context.buffers.by_ref[ref]
@@ -134,7 +134,7 @@ class RealOpRunner(OpRunner):
 
 @dataclass
 class LaneStep:
-    """A rank's step as its lanes see it."""
+    """One step of a rank, as the lanes run it."""
 
     program: ExpandedProgram
     mesh: Mesh
@@ -145,7 +145,8 @@ class LaneStep:
     annotated: Callable[[int], AbstractContextManager[Any]] = nullcontext  # what an op runs in: the profiler's mark
 
     def run(self, index: int, ready_s: float) -> None:
-        """Run an op to its end; of a collective its messages one after the other, as they run on one communicator."""
+        """Run an op to its end. The messages of a collective are sent one after the other, as on a single
+        communicator."""
         op = self.program.ops[index]
         if isinstance(op, Compute):
             self.op_runner.run(index, ready_s)
@@ -178,7 +179,8 @@ class LaneStep:
                 yield self._measured_collective(backend, index, op, message)
 
     def _measured_collective(self, backend: Backend, index: int, op: Collective, message: Array) -> Pending:
-        """A collective of coded pieces: all-gather [capacity], or all-to-all [members, capacity]."""
+        """Start a collective on pieces with a codec of variable length: an all-gather [capacity] or an all-to-all
+        [members, capacity]."""
         members = self.mesh.size(op.axes)
         longest = int(stream_bytes(backend.xp.reshape(message, (-1, message.shape[-1]))).max())
         shape = (1,) if op.wire_kind == "all_gather" else (members, 1)
@@ -194,7 +196,7 @@ class LaneStep:
     def _measured_exchange(
         self, backend: Backend, index: int, op: Exchange, message: Array | None, room: Array | None
     ) -> Pending:
-        """An exchange of one coded piece in each direction, or in one."""
+        """Start an exchange of one piece with a codec of variable length, in one direction or both."""
         width = 0 if message is None else int(stream_bytes(backend.xp.reshape(message, (1, -1)))[0])
         own = None if message is None else backend.array([width], "int64")
 
@@ -212,8 +214,9 @@ class LaneStep:
 
 @dataclass
 class MeasuredPending:
-    """Two calls of messages whose lengths depend on their values: the lengths, and what they are of. What arrives is as
-    wide as the longest stream of the group (of an exchange: of the other end), filled up behind its own."""
+    """Pending collective or exchange with variable message lengths, in two calls: first the lengths are communicated,
+    then the data. Each received message is as wide as the longest stream of the group (in an exchange: of the peer),
+    padded at its end."""
 
     lengths: Pending
     begin: Callable[[Array], Pending]

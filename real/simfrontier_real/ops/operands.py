@@ -1,4 +1,5 @@
-"""The operands of the model's ops: which buffers they are, whatever copy or part of a value a buffer holds."""
+"""Operands of the model's ops: which buffers an op reads and writes, whichever copy or shard of a tensor a buffer
+holds."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from simfrontier_real.ops.programs import RankContext
 
 
 def shape_of(context: RankContext, piece: Piece | None, ref: Ref) -> tuple[int, ...]:
-    """Return the shape of a piece's part of an instance; that of the whole instance without a piece, or where it is not
-    cut."""
+    """Return the shape of a piece's part of a tensor instance; the shape of the whole instance if `piece` is None or
+    does not cut it."""
     tensor = context.schedule.tensors[ref.name]
     shape = list(local_shape(tensor, context.schedule.mesh))
     if piece is not None and piece.label in tensor.dims:
@@ -25,7 +26,7 @@ def shape_of(context: RankContext, piece: Piece | None, ref: Ref) -> tuple[int, 
 
 
 def taken(context: RankContext, piece: Piece | None, ref: Ref) -> Array:
-    """Return the values of an instance that a piece reads, or all of them."""
+    """Return the part of a tensor instance that a piece reads; all values if `piece` is None or does not cut it."""
     values = context.buffers[ref]
     if piece is None or piece.label not in context.schedule.tensors[ref.name].dims:
         return values
@@ -34,7 +35,8 @@ def taken(context: RankContext, piece: Piece | None, ref: Ref) -> Array:
 
 
 def put(context: RankContext, piece: Piece | None, ref: Ref, values: Array) -> None:
-    """Write a piece's part of an instance, or all of it; the first piece allocates the whole."""
+    """Write the part of a tensor instance that a piece computes, or the whole instance; the first piece allocates the
+    whole buffer."""
     tensor = context.schedule.tensors[ref.name]
     if piece is None or piece.label not in tensor.dims:
         context.buffers[ref] = values
@@ -46,7 +48,8 @@ def put(context: RankContext, piece: Piece | None, ref: Ref, values: Array) -> N
 
 
 def _in_parts(context: RankContext, piece: Piece, ref: Ref, values: Array) -> tuple[Array, tuple[slice | int, ...]]:
-    """(a view of an instance whose cut dimension is apart as [blocks, pieces, rest], where the piece lies in it)."""
+    """Return (view of a tensor instance whose cut dimension is split into [blocks, pieces, rest], index of the piece in
+    this view)."""
     tensor, mesh = context.schedule.tensors[ref.name], context.schedule.mesh
     dim = tensor.dims.index(piece.label)
     is_block = any(axis in piece.axes and cut == dim for axis, cut in tensor.placement.shards)
@@ -62,10 +65,10 @@ _TIED = {"head": "embedding"}  # modules that use the weight of another where th
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """The operands of one op instance as arrays, in the shapes of their blocks on this rank.
+    """Operands of one op as arrays in the shapes of their blocks on this rank.
 
-    They are found by their names without streams: no op uses two tensors that differ by their streams alone,
-    but for activations, which are in the op's order.
+    Operands are looked up by tensor names without the stream prefix: no op uses two tensors whose names differ only in
+    the stream, except activations, which are in the op's order.
     """
 
     context: RankContext
@@ -81,7 +84,8 @@ class Operands:
         return self.context.backend.xp
 
     def wide(self, values: Array) -> Array:
-        """16-bit numbers as float32, in which sums and exponentials are formed; others as they are."""
+        """Return 16-bit numbers as float32, the type in which sums and exponentials are computed; return other types
+        unchanged."""
         return self.context.backend.wide(values)
 
     @property
@@ -91,7 +95,7 @@ class Operands:
 
     @property
     def module(self) -> str:
-        """The op's module, in whatever stream."""
+        """Name of the op's module, without its stream."""
         return self.op.named.module
 
     @property
@@ -104,28 +108,28 @@ class Operands:
         return self.op.local_sizes(self.context.schedule.mesh)
 
     def activations(self) -> list[tuple[str, Array]]:
-        """Return (name, value) of the operands that are no weights, in the op's order."""
+        """Return (name, value) of each activation that the op reads, in the op's order."""
         tensors, reads = self.context.schedule.tensors, self.context.program.reads[self.index]
         held = [(tensors[ref.name], ref) for ref in reads]
         own = [(tensor.quantity, ref) for tensor, ref in held if tensor.role == "activation"]
         return [(name, taken(self.context, self.op.piece, ref)) for name, ref in own]
 
     def one(self) -> Array:
-        """The only activation it reads."""
+        """The only activation that the op reads."""
         ((_, value),) = self.activations()
         return value
 
     def activation(self, name: str) -> Array:
-        """The activation of that name."""
+        """Return the activation `name`."""
         return dict(self.activations())[name]
 
     def weight_of(self, module: str) -> str:
-        """The name of the weight that a module uses: its own, or that of the module it is tied to."""
+        """Return the name of a module's weight: its own weight, or that of the module to which it is tied."""
         name = f"{module}.weight"
         return name if name in self.context.schedule.tensors else f"{_TIED[module]}.weight"
 
     def weight(self, name: str) -> Array | None:
-        """A weight or state it reads, in the shape of its block; None where it reads none of that name."""
+        """Return a weight or state that the op reads, in the shape of its block; None if the op does not read it."""
         for ref in self.context.program.reads[self.index]:
             tensor = self.context.schedule.tensors[ref.name]
             if tensor.role not in ("activation", "token") and tensor.quantity == name:
@@ -135,26 +139,26 @@ class Operands:
         return None
 
     def state(self) -> Array | None:
-        """The only state that it reads."""
+        """The only state that the op reads."""
         read = (self.context.schedule.tensors[ref.name] for ref in self.context.program.reads[self.index])
         (name,) = {tensor.quantity for tensor in read if tensor.role == "state"}
         return self.weight(name)
 
     def first(self, label: str) -> int:
-        """The first index along a label of the op's iteration space that this rank goes through."""
+        """Return the first index along a label of the op's iteration space on this rank."""
         mesh, block = self.context.schedule.mesh, 0
         for axis in self.cuts((label,)):
             block = block * mesh[axis] + self.context.at[axis]
         return block * self.sizes()[label]
 
     def cuts(self, labels: Iterable[str]) -> tuple[str, ...]:
-        """The axes that cut any of these labels of the op's iteration space."""
+        """Return the mesh axes that cut any of these labels of the op's iteration space."""
         wanted, iteration = set(labels), dict(self.op.iteration)
         mesh = self.context.schedule.mesh
         return mesh.live(axis for axis, label in self.op.split if label in wanted and label in iteration)
 
     def put(self, value: Array, number: int = 0) -> None:
-        """Write the op's output of that number, in the type that the schedule gives it."""
+        """Write output `number` of the op, cast to its type in the schedule."""
         ref = [r for r in self.context.program.writes[self.index] if self._role(r) == "activation"][number]
         made = self.context.backend.cast(value, self.context.schedule.tensors[ref.name].dtype)
         put(self.context, self.op.piece, ref, made)
@@ -164,11 +168,11 @@ class Operands:
         return sum(self._role(ref) == "activation" for ref in self.context.program.writes[self.index])
 
     def states(self) -> list[Tensor]:
-        """The states that it writes, in its order."""
+        """States that the op writes, in the op's order."""
         return [self.context.schedule.tensors[ref.name] for ref in self._written_states()]
 
     def keep(self, name: str, value: Array) -> None:
-        """Write a state anew, as a line in the type that the schedule gives it."""
+        """Overwrite a state with a flat array, cast to its type in the schedule."""
         tensors = self.context.schedule.tensors
         (ref,) = [ref for ref in self._written_states() if tensors[ref.name].quantity == name]
         line = self.xp.reshape(value, (-1,))
@@ -178,7 +182,7 @@ class Operands:
         return [ref for ref in self.context.program.writes[self.index] if self._role(ref) == "state"]
 
     def gradient(self, name: str, value: Array) -> None:
-        """Write, or add to, the gradient of a weight, as a whole line."""
+        """Write the gradient of a weight, or add to it, as a flat array of the whole block."""
         _, writes, added = self.refs
         for refs, adds in ((writes, False), (added, True)):
             for ref in refs:
@@ -194,7 +198,7 @@ class Operands:
         raise SimfrontierError(f"op {self.op.name}: no gradient of {name} among what it writes")
 
     def gradient_of(self, name: str) -> Tensor | None:
-        """The tensor that the gradient of a weight goes to, if the op makes it."""
+        """Return the tensor in which the op writes the gradient of a weight; None if the op does not compute it."""
         _, writes, added = self.refs
         made = (self.context.schedule.tensors[ref.name] for ref in (*writes, *added))
         return next((tensor for tensor in made if _is_gradient(tensor, name)), None)
@@ -207,5 +211,5 @@ Kernel = Callable[[Operands], None]
 
 
 def _is_gradient(tensor: Tensor, weight: str) -> bool:
-    """Return whether a tensor is the gradient of a weight, in whatever stream."""
+    """Return whether a tensor is the gradient of a weight, in any stream."""
     return tensor.weight is not None and tensor.quantity == weight

@@ -1,4 +1,4 @@
-"""The optimizer on a rank's share of the states, as the schedule's ops ask for it: the gradients' norm, Adam, LAMB."""
+"""Optimizer kernels on a rank's shard of the states, for the optimizer ops of a schedule: gradient norm, Adam, LAMB."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OfWeight = dict[str, Ref]  # what an op reads, or writes, of one weight, by rol
 
 @dataclass
 class Optimizer:
-    """Kernels of the optimizer's ops; the gradients and norms that they see are kept in the state of training."""
+    """Kernels of the optimizer ops; the gradients and norms that they read are recorded in the training state."""
 
     training_state: TrainingState
     _held: dict[str, Ref] = field(default_factory=dict)  # what the op at hand reads, by name
@@ -29,9 +29,10 @@ class Optimizer:
         return {"norm2": self._norm2, "adam": self._adam, "lamb_update": self._lamb_update, "lamb": self._lamb}
 
     def _norm2(self, operands: Operands) -> None:
-        """The sum of squares of this rank's share of the gradients, and whether one is not finite.
+        """Compute the sum of squares of this rank's shard of the gradients, and whether any gradient is non-finite.
 
-        What several ranks hold alike is counted by the first of them: the sum over all ranks is the norm's square.
+        Only the first of several ranks with equal shards counts them, so that the sum over all ranks is the square of
+        the norm.
         """
         context, xp = operands.context, operands.xp
         reads, _, added = operands.refs
@@ -54,14 +55,14 @@ class Optimizer:
                 context.buffers[ref] = context.backend.zeros((1,), context.schedule.tensors[ref.name].dtype)
 
     def _adam(self, operands: Operands) -> None:
-        """One step of Adam on this rank's share; skipped where a gradient overflowed."""
+        """Compute one Adam step on this rank's shard; the step is skipped if a gradient overflowed."""
         context = operands.context
         for weight, read, new in self._begun(operands):
             self._renew(context, read, new, self._adam_step(context, weight, read, new))
 
     def _lamb_update(self, operands: Operands) -> None:
-        """Compute Adam's step before LAMB scales it: kept as the update of each weight, with this rank's part of two
-        squares, those of the master's norm and of the update's."""
+        """Compute LAMB's Adam step before scaling. It is stored as the update of each weight, with this rank's partial
+        sums of the squared norms of the master weight and of the update."""
         context, xp, backend = operands.context, operands.xp, operands.backend
         buffers, tensors = context.buffers, context.schedule.tensors
         for weight, read, new in self._begun(operands):
@@ -71,7 +72,7 @@ class Optimizer:
             buffers[new["norms"]] = backend.cast(squares, tensors[new["norms"].name].dtype)
 
     def _lamb(self, operands: Operands) -> None:
-        """Move every weight by its update, scaled to the weight's own norm."""
+        """Apply LAMB's update to each weight, scaled to the norm of the weight."""
         context = operands.context
         for weight, read, new in _by_weight(operands):
             of_master, of_update = (max(float(square), 0.0) for square in context.buffers[read["norms"]])
@@ -80,7 +81,7 @@ class Optimizer:
             self._renew(context, read, new, context.buffers[read["update"]] * scale)
 
     def _begun(self, operands: Operands) -> list[tuple[str, _OfWeight, _OfWeight]]:
-        """Return (weight, reads, writes) for each weight of an op that takes gradients; record an overflow, and the
+        """Return (weight, reads, writes) for each weight of an op that reads gradients; record any overflow and the
         norm of all gradients."""
         buffers, training_state = operands.context.buffers, self.training_state
         self._held = {ref.name: ref for ref in operands.refs[0]}
@@ -91,7 +92,7 @@ class Optimizer:
         return _by_weight(operands)
 
     def _adam_step(self, context: RankContext, weight: str, read: _OfWeight, new: _OfWeight) -> Array:
-        """Return Adam's move of a master by its gradient, divided by the learning rate; renew the moments."""
+        """Return Adam's update of a master weight, without the learning rate; write the new moments."""
         xp, backend, buffers, adam = context.backend.xp, context.backend, context.buffers, self.training_state.adam
         master, moments = backend.wide(buffers[read["master"]]), backend.wide(buffers[read["optimizer"]])
         if self._skips:
@@ -109,15 +110,16 @@ class Optimizer:
         return ahead / (xp.sqrt(second / (1 - adam.beta2**self.training_state.step)) + adam.epsilon)
 
     def _renew(self, context: RankContext, read: _OfWeight, new: _OfWeight, step: Array) -> None:
-        """Move the master by a step, and set the weight to it."""
+        """Subtract the update times the learning rate from the master weight, and write the weight from the new
+        master."""
         backend, buffers, tensors = context.backend, context.buffers, context.schedule.tensors
         master = backend.wide(buffers[read["master"]]) - self.training_state.adam.learning_rate * step
         buffers[new["master"]] = backend.cast(master, tensors[new["master"].name].dtype)
         buffers[new[OTHER]] = backend.cast(buffers[new["master"]], tensors[new[OTHER].name].dtype)
 
     def _factor(self, context: RankContext, gradient: Array) -> float:
-        """Return the factor that clips a gradient: by the norm of all gradients together, or by its own where the model
-        asks for that."""
+        """Return the clipping factor of a gradient: from the norm of all gradients, or from the gradient's own norm if
+        the model is configured so."""
         if context.schedule.meta.get("clip") == "each":
             square = float(context.backend.xp.sum(gradient * gradient))
         else:
@@ -127,7 +129,7 @@ class Optimizer:
 
 
 def _by_weight(operands: Operands) -> list[tuple[str, _OfWeight, _OfWeight]]:
-    """Return each weight that an op steps, with the instances of it that the op reads and writes."""
+    """Return each weight that an op updates, with the tensor instances of this weight that the op reads and writes."""
     sides: list[dict[str, _OfWeight]] = []
     for refs in operands.refs[:2]:
         sides.append({})

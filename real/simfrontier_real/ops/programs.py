@@ -1,4 +1,5 @@
-"""The program of every role, the role of each rank, and one rank's place in a schedule with its buffers."""
+"""The program of each role, the role of each rank, and the context of one rank: its coordinates, buffers and
+layouts."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from simfrontier_real.ops.layout import Layouts, coordinates, layouts_of, rearra
 
 
 class Buffers:
-    """Buffers that one rank holds while it runs steps of a program.
+    """Buffers of one rank while it runs the steps of a program.
 
-    An instance that is not persistent is dropped when all ops of the step that use it are done, in whatever order the
-    lanes finish them: the memory is then that of the schedule's check.
+    A non-persistent buffer is freed when all ops of the step that use it have ended, in whatever order the lanes finish
+    them: memory use is then as computed by the schedule's check.
     """
 
     def __init__(self, schedule: Schedule, program: ExpandedProgram) -> None:
@@ -35,7 +36,7 @@ class Buffers:
         self._left: Counter[Ref] = Counter()
 
     def begin_step(self) -> None:
-        """Forget which instances the ops of the step before have used."""
+        """Discard the record of the buffers that the ops of the previous step have used."""
         self._left = Counter(self._users)
 
     def __getitem__(self, ref: Ref) -> Any:
@@ -54,7 +55,7 @@ class Buffers:
         return ref in self.by_ref
 
     def used_by(self, op: int) -> None:
-        """Drop the instances that no later op uses, now that an op is done."""
+        """Free the buffers that no later op uses, after an op has ended."""
         self.bundled.pop(op, None)
         for ref in self._uses[op]:
             self._left[ref] -= 1
@@ -64,18 +65,18 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The program of every role, and the number of each rank's role."""
+    """The programs of all roles, and the number of each rank's role."""
 
     of_roles: tuple[ExpandedProgram, ...]
     by_rank: tuple[int, ...]
 
     def of(self, rank: int) -> ExpandedProgram:
-        """The program of a rank."""
+        """Return the program of a rank."""
         return self.of_roles[self.by_rank[rank]]
 
 
 def programs_of(schedule: Schedule) -> Programs:
-    """All roles' programs, expanded."""
+    """Return the expanded programs of all roles."""
     axis, mesh = axis_of_roles(schedule), schedule.mesh
     numbers = {role.at[1]: number for number, role in enumerate(schedule.roles) if role.at is not None}
     by_rank = tuple(0 if axis is None else numbers[coordinates(mesh, rank)[axis]] for rank in range(mesh.num_ranks))
@@ -84,8 +85,8 @@ def programs_of(schedule: Schedule) -> Programs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankContext:
-    """One rank's place in a schedule: its program, its coordinates, its buffers and their layouts; `touched` are all
-    instances that its program uses."""
+    """Context of one rank in a schedule: its program, coordinates, buffers and their layouts; `touched` is the set of
+    all tensor instances that its program uses."""
 
     schedule: Schedule
     program: ExpandedProgram
@@ -97,23 +98,23 @@ class RankContext:
     buffers: Buffers
 
     def operands(self, index: int) -> tuple[tuple[Ref, ...], tuple[Ref, ...], tuple[Ref, ...]]:
-        """(reads, writes, accumulates) of an op of the program."""
+        """Return (reads, writes, accumulates) of an op of the program."""
         program = self.program
         return program.reads[index], program.writes[index], program.accumulates[index]
 
     def arranged(self, line: Array, src: Ref, dst: Ref) -> Array:
-        """Rearrange a line from the layout of one instance to that of another."""
+        """Rearrange a flat buffer from the layout of tensor instance `src` to that of `dst`."""
         order_of = self.layouts.order_of
         return rearranged(self.backend, line, self.schedule.mesh, order_of(src), order_of(dst), self.at)
 
     def codec_of(self, ref: Ref) -> Codec:
-        """The codec of an instance that is encoded."""
+        """Return the codec of an encoded tensor instance."""
         codec = self.schedule.tensors[ref.name].codec
         assert codec is not None, f"{ref.name} is not encoded"
         return codec
 
     def put(self, ref: Ref, line: Array) -> None:
-        """Write a line, straight into the message that it will travel in where it is one of several."""
+        """Write a flat buffer; if it is part of a message of several tensors, write it directly into that message."""
         bundle = self.layouts.bundles.get(ref)
         if bundle is None:
             self.buffers[ref] = line
@@ -129,21 +130,21 @@ class RankContext:
 
     @property
     def roles_axis(self) -> str | None:
-        """The axis along which ranks run other programs, if there is one."""
+        """Mesh axis along which ranks run different programs, None if there is no such axis."""
         return axis_of_roles(self.schedule)
 
     def is_first(self, axes: Iterable[str]) -> bool:
-        """Return whether this rank is the first along each of these axes."""
+        """Return whether this rank has coordinate 0 along each of these axes."""
         return not any(self.at[axis] for axis in axes)
 
     def add(self, ref: Ref, value: Array) -> None:
-        """Add to a buffer; the first addition of a step makes it."""
+        """Add to a buffer; the first addition of a step creates it."""
         held = self.buffers.by_ref.get(ref)
         self.buffers[ref] = value if held is None else held + value
 
 
 def rank_context_of(schedule: Schedule, program: ExpandedProgram, backend: Backend, rank: int) -> RankContext:
-    """A rank's context, with empty buffers. Raises InputError where the program cannot be laid out."""
+    """Return the context of a rank, with empty buffers. Raises InputError if the program has no consistent layout."""
     instances = (refs for every in (program.reads, program.writes, program.accumulates) for refs in every)
     return RankContext(
         schedule=schedule,

@@ -1,1 +1,1 @@
-"""Processes of a real run: launch, the world of ranks, and transports between them."""
+"""Processes of a real run: launching ranks, connecting them, and the transports between them."""

@@ -1,4 +1,4 @@
-"""The device that tensors of a rank are on: the host or a GPU, and whether torch has one."""
+"""Device of a rank's tensors: the host or a GPU; detection of torch and its GPU."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ NO_GPU = "this machine has no GPU that torch can use"
 
 
 def device_kind(backend: str, kind: str | None) -> str:
-    """Return the kind of device that tensors are on, cpu or cuda; `kind` is the value of --device. Raises InputError
-    for one that the backend cannot use, and for cuda without a GPU."""
+    """Return the kind of device for tensors, cpu or cuda; `kind` is the value of --device. Raises InputError for a kind
+    that the backend does not support, and for cuda if there is no GPU."""
     if backend == "nccl" and kind == "cpu":
         raise InputError("got 'cpu' beside --backend nccl, which needs a GPU; allowed: cuda", where="--device")
     if kind != "cuda" and backend != "nccl":
@@ -23,7 +23,7 @@ def device_kind(backend: str, kind: str | None) -> str:
 
 
 def has_gpu() -> bool:
-    """Return whether torch is installed and has a GPU (NVIDIA's, or AMD's, which torch calls cuda as well)."""
+    """Return whether torch is installed and has a GPU (NVIDIA or AMD, both of which torch names cuda)."""
     if find_spec("torch") is None:
         return False
     import torch
@@ -32,6 +32,6 @@ def has_gpu() -> bool:
 
 
 def refuse_without_torch() -> None:
-    """Raise InputError where torch is not installed."""
+    """Raise InputError if torch is not installed."""
     if find_spec("torch") is None:
         raise InputError("torch is not installed, which running for real needs; make setup-real installs it")

@@ -1,4 +1,5 @@
-"""The end of a run that fails: one rank prints why (a stuck one with the table of all ranks), and every rank ends."""
+"""Termination of a failed run: one rank prints the reason (if ranks are stuck, with a table of all ranks), and all
+ranks exit."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ MAX_LINES = 40
 
 
 def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
-    """Report an error (one rank for all) and leave with its exit code, whatever other threads still do."""
+    """Report an error (one rank reports for all) and exit with its exit code, even if other threads are still
+    running."""
     if isinstance(error, StuckError):
         _print_tables(error.table, world, rank)
     else:
@@ -34,13 +36,13 @@ def end_run(error: BaseException, world: World | None, rank: int) -> NoReturn:
 
 
 def print_line(line: str) -> None:
-    """Write one line for a person to stderr, at once."""
+    """Print one line to stderr and flush it."""
     sys.stderr.write(f"simfrontier-real: {line}\n")
     sys.stderr.flush()
 
 
 def _error_text(error: BaseException, rank: int) -> str:
-    """An error in one line."""
+    """Return an error as one line of text."""
     if is_broken(error):
         return f"rank {rank}, between two steps: {GONE}"
     if isinstance(error, SimfrontierError):
@@ -50,7 +52,7 @@ def _error_text(error: BaseException, rank: int) -> str:
 
 
 def _is_first(world: World | None) -> bool:
-    """Return whether no rank has reported yet; True where the store is gone, so that every rank reports."""
+    """Return whether no other rank has reported yet; True if the store is gone, so that every rank then reports."""
     if world is None:
         return True
     try:
@@ -60,7 +62,8 @@ def _is_first(world: World | None) -> bool:
 
 
 def _print_tables(table: list[str], world: World | None, rank: int) -> None:
-    """Print the ops that each rank runs and those it waits for; the first rank that is stuck collects them."""
+    """Print the ops that each rank is running and those it waits for; the first stuck rank collects the tables of all
+    ranks."""
     tables: dict[int, list[str]] = {rank: table}
     size = 1 if world is None else world.size
     if world is not None:
@@ -82,7 +85,7 @@ def _print_tables(table: list[str], world: World | None, rank: int) -> None:
 
 
 def _by_line(tables: dict[int, list[str]]) -> list[tuple[str, str]]:
-    """Every line once with the ranks that have it; lines of few ranks first."""
+    """Return each distinct line once with the ranks that have it, lines of the fewest ranks first."""
     ranks: dict[str, list[int]] = {}
     for rank in sorted(tables):
         for line in tables[rank] or ["nothing under way"]:
@@ -91,7 +94,7 @@ def _by_line(tables: dict[int, list[str]]) -> list[tuple[str, str]]:
 
 
 def _collected(world: World, rank: int) -> dict[int, list[str]]:
-    """The tables of the other ranks, as far as they come in time."""
+    """Return the tables of the other ranks that arrive in time."""
     deadline = time.monotonic() + COLLECT_S
     waiting = {other for other in range(world.size) if other != rank}
     out: dict[int, list[str]] = {}

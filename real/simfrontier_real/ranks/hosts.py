@@ -1,4 +1,4 @@
-"""Properties of the ranks' hosts: clocks, processor time taken by other programs, free memory."""
+"""Properties of the ranks' hosts: clock offsets, processor time used by other programs, free memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ PINGS = 20
 
 
 def offset_s(world: World, host: str) -> tuple[float, float]:
-    """(seconds to add to this rank's monotonic clock to get rank 0's, largest error over all ranks).
+    """Return (offset in seconds from this rank's monotonic clock to rank 0's, largest error of the offset over all
+    ranks).
 
-    Ranks on rank 0's host share its clock. Of every other host the lowest rank exchanges pings with rank 0; the fastest
-    of them bounds the error by half its round trip (Cristian's algorithm). All ranks take part.
+    Ranks on rank 0's host share its clock. On each other host, the lowest rank exchanges pings with rank 0; half the
+    shortest round trip bounds the error (Cristian's algorithm). Collective: all ranks must call this.
     """
     hosts = world.all_gather(host)
     speakers = {name: hosts.index(name) for name in dict.fromkeys(hosts)}
@@ -53,19 +54,20 @@ _BUSY: Final = (0, 1, 2, 7)  # columns: user, nice, system, steal; interrupts ma
 
 @dataclass(frozen=True, slots=True)
 class ProcessorTime:
-    """Processor time up to now in seconds: of this process, and busy and total time of the processors it may run on."""
+    """Processor time up to now in seconds: of this process, and the busy and the total time of the processors on which
+    it may run."""
 
     own_s: float
     busy_s: float
     all_s: float
 
     def since(self, before: ProcessorTime) -> ProcessorTime:
-        """Return the times since an earlier moment."""
+        """Return the processor times since the earlier reading `before`."""
         return ProcessorTime(self.own_s - before.own_s, self.busy_s - before.busy_s, self.all_s - before.all_s)
 
 
 def processor_time(stat: Path = STAT) -> ProcessorTime | None:
-    """Return the processor time up to now; None where the system does not count it so (Linux does)."""
+    """Return the processor time up to now; None if the system does not provide it (Linux does)."""
     try:
         mine = {f"cpu{number}" for number in os.sched_getaffinity(0)}
         lines = [line.split() for line in stat.read_text(encoding="ascii").splitlines() if line.startswith("cpu")]
@@ -79,8 +81,8 @@ def processor_time(stat: Path = STAT) -> ProcessorTime | None:
 
 
 def others_share(hosts: Sequence[str], spent: Sequence[ProcessorTime | None]) -> float | None:
-    """The share of a host's processor time that went to other programs than the ranks, on the busiest host; None where
-    a rank does not know."""
+    """Return the share of processor time that programs other than the ranks used, on the busiest host; None if any rank
+    has no reading."""
     shares = []
     for host in dict.fromkeys(hosts):
         there = [each for name, each in zip(hosts, spent, strict=True) if name == host]
@@ -93,7 +95,7 @@ def others_share(hosts: Sequence[str], spent: Sequence[ProcessorTime | None]) ->
 
 
 def free_bytes() -> int:
-    """Memory in bytes that is available without swapping (Linux MemAvailable)."""
+    """Return the memory in bytes that is available without swapping (Linux MemAvailable)."""
     try:
         match = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:

@@ -1,4 +1,5 @@
-"""Starting all ranks on this machine; where one fails, or this process gets a signal to stop, all end with one line."""
+"""Launcher of all ranks on this machine; if one rank fails, or this process receives a stop signal, all ranks end with
+a one-line message."""
 
 from __future__ import annotations
 
@@ -25,17 +26,18 @@ SHARED = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2 << 20)}
 
 
 class RankProcess(Protocol):
-    """A rank's process, as it was started."""
+    """Interface of the process of a rank."""
 
     def poll(self) -> int | None:
-        """Its exit code (minus the signal's number where one killed it), None while it runs."""
+        """Return the exit code of the process (minus the signal number if a signal killed it), None while it is
+        running."""
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal, if it still runs."""
+        """Send a signal to the process, if it is still running."""
 
 
 class StoppedError(Exception):
-    """A signal has come."""
+    """Error: this process has received a stop signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -43,8 +45,8 @@ class StoppedError(Exception):
 
 
 def watch(processes: Sequence[RankProcess], where: Callable[[int], str] = lambda _: "") -> int:
-    """Wait for all ranks, and end the others when one fails. Return 0, or the exit code of the first that failed, which
-    is reported in one line; `where` describes how far a rank had come, if that is known."""
+    """Wait for all ranks, and end the others if one fails. Return 0, or the exit code of the first failed rank, which
+    is reported in one line; `where` describes how far a rank had progressed, if known."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [rank for rank, code in enumerate(codes) if code]
@@ -59,7 +61,7 @@ def watch(processes: Sequence[RankProcess], where: Callable[[int], str] = lambda
 
 
 def end(processes: Sequence[RankProcess]) -> None:
-    """Send SIGTERM to those that still run, and SIGKILL to those that do not end."""
+    """Send SIGTERM to all running processes, and SIGKILL to those that do not exit."""
     for number, limit_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
         running = [process for process in processes if process.poll() is None]
         for process in running:
@@ -72,7 +74,7 @@ def end(processes: Sequence[RankProcess]) -> None:
 
 @contextmanager
 def signals() -> Iterator[None]:
-    """Raise StoppedError for the first SIGINT, SIGTERM or SIGHUP during the block (main thread only)."""
+    """Raise StoppedError on the first SIGINT, SIGTERM or SIGHUP during the block (main thread only)."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -108,18 +110,17 @@ ADDRESS = "127.0.0.1"
 
 
 def is_launched() -> bool:
-    """Return whether this process is a rank that `launch` has started. Raises InputError where torchrun has started
-    it."""
+    """Return whether `launch` has started this process as a rank. Raises InputError if torchrun has started it."""
     if "TORCHELASTIC_RUN_ID" in os.environ:
         raise InputError("torchrun has started this process; allowed: one of the two", where="--ranks")
     return "RANK" in os.environ
 
 
 def launch(num_ranks: int) -> int:
-    """Run this command in `num_ranks` processes; return the exit code of the first that failed, or 0.
+    """Run this command in `num_ranks` processes; return the exit code of the first failed process, or 0.
 
-    When one ends with an error or is killed, the others are ended, too; on Linux all end with this process.
-    Raises InputError where there is no torch.
+    If a process exits with an error or is killed, the others are ended as well; on Linux all processes end together
+    with this one. Raises InputError if torch is not installed.
     """
     refuse_without_torch()
     from torch._C._distributed_c10d import TCPStore
@@ -149,7 +150,7 @@ def launch(num_ranks: int) -> int:
 
 
 def _step_of(store: Any, rank: int) -> str:
-    """Describe the step that a rank was in, where it trained."""
+    """Return a description of the training step that a rank was in; empty if it was not training."""
     key = step_key(rank)
     with suppress(RuntimeError):
         if store.check([key]):
@@ -158,7 +159,8 @@ def _step_of(store: Any, rank: int) -> str:
 
 
 def _started(environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """A rank, in a session of its own: Ctrl-C comes to this process only, which ends the ranks in order."""
+    """Start a rank in a session of its own, so that Ctrl-C reaches only the launcher, which then ends the ranks in
+    order."""
     return subprocess.Popen(
         [sys.executable, "-m", "simfrontier_real", *sys.argv[1:]],
         env=environment,

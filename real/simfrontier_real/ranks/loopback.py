@@ -1,4 +1,5 @@
-"""All ranks of a schedule in one process: messages by plain numpy, sums in the order of the members."""
+"""Loopback transport: all ranks of a schedule in one process, with numpy messages, and sums in the order of the
+ranks."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ Mailbox = tuple[Channel, int, int]  # channel, from which rank, to which
 
 @dataclass
 class LoopbackWorld:
-    """State shared by the ranks of one mesh: the messages that wait for the other members of a group, or for their
-    receiver. `num_started` counts all calls and sends."""
+    """State shared by all ranks of a mesh: messages waiting for the other ranks of a group, or for their receiver.
+    `num_started` counts all collective calls and sends."""
 
     mesh: Mesh
     waiting: dict[CallKey, dict[int, tuple[CollectiveKind, Array]]] = field(default_factory=dict)
@@ -37,7 +38,7 @@ class LoopbackWorld:
     num_started: int = 0
 
     def transport(self, rank: int) -> LoopbackTransport:
-        """Return one rank's end."""
+        """Return the transport of one rank."""
         return LoopbackTransport(self, rank)
 
     def join(
@@ -49,7 +50,8 @@ class LoopbackWorld:
         message: Array,
         reduction: PartialOp,
     ) -> None:
-        """Add a message to a call; the last to come computes everybody's result."""
+        """Add a rank's message to a collective call; the last rank of the group to join computes the results of all
+        ranks."""
         self.num_started += 1
         present = self.waiting.setdefault(call_key, {})
         present[rank] = (kind, message)
@@ -61,20 +63,20 @@ class LoopbackWorld:
         self.results[call_key] = _combined(kind, members, [present[member][1] for member in members], reduction)
 
     def send(self, box: Mailbox, message: Array | None) -> None:
-        """Put a copy of a message (None: that there is none) into a mailbox."""
+        """Put a copy of a message into a mailbox (None: no message is sent)."""
         self.num_started += 1
         self.mail[box, self.num_sent[box]] = None if message is None else message.copy()
         self.num_sent[box] += 1
 
     def receive(self, box: Mailbox, room: Array | None) -> MailPending:
-        """Await the next message of a mailbox."""
+        """Receive the next message of a mailbox."""
         self.num_received[box] += 1
         return MailPending(self, (box, self.num_received[box] - 1), room)
 
 
 @dataclass
 class LoopbackTransport:
-    """One rank's end of a loopback world."""
+    """Transport of one rank in a loopback world."""
 
     world: LoopbackWorld
     rank: int
@@ -100,7 +102,7 @@ class LoopbackTransport:
         return LoopbackPending(self.world, call_key, self.rank)
 
     def wire(self, channel: Channel) -> LoopbackWire:
-        """This rank's end of a channel, for explicit transfers."""
+        """Return this rank's wire on a channel, for explicit transfers."""
         return LoopbackWire(self.world, channel, self.rank, self._group(channel)[1])
 
     def _group(self, channel: Channel) -> tuple[int, tuple[int, ...]]:
@@ -111,7 +113,7 @@ class LoopbackTransport:
 
 @dataclass(frozen=True, slots=True)
 class LoopbackPending:
-    """A call that is done once all members have come."""
+    """Pending collective call, done when all ranks of the group have joined."""
 
     world: LoopbackWorld
     call_key: CallKey
@@ -130,7 +132,7 @@ class LoopbackPending:
 
 @dataclass(frozen=True, slots=True)
 class MailPending:
-    """A message that is done once it has been sent, into `room` where there is a message."""
+    """Pending receive, done when the message has been sent; the message is copied into `room` (None: no data)."""
 
     world: LoopbackWorld
     key: tuple[Mailbox, int]
@@ -150,7 +152,7 @@ class MailPending:
 
 @dataclass(frozen=True, slots=True)
 class SentPending:
-    """A message that was sent, which is done at once."""
+    """Pending send, which is done immediately."""
 
     def is_done(self) -> bool:
         return True
@@ -161,7 +163,7 @@ class SentPending:
 
 @dataclass(frozen=True, slots=True)
 class LoopbackWire:
-    """One member's end of a channel's mailboxes."""
+    """Wire of one rank: its access to the mailboxes of a channel."""
 
     world: LoopbackWorld
     channel: Channel
@@ -197,8 +199,8 @@ def _combined(
 
 
 class RanksInOneProcess:
-    """All ranks of a schedule over one loopback world, step after step in turn; `make` makes a rank's step from its
-    number and its transport. With `lowered` collectives are carried by explicit transfers."""
+    """All ranks of a schedule over one loopback world, whose steps advance in turn; `make` creates the step of a rank
+    from its number and its transport. With `lowered`, collectives use explicit transfers."""
 
     def __init__(
         self,
@@ -216,7 +218,7 @@ class RanksInOneProcess:
         self.executors = [Executor(step, InlineLanes(step)) for step in self.steps]
 
     def run_step(self) -> list[StepTimes]:
-        """Run one step of all ranks. Raises SimfrontierError with a table where none can go on."""
+        """Run one step on all ranks. Raises SimfrontierError with a table of the ranks if none can proceed."""
         for executor in self.executors:
             executor.begin()
         waiting = dict(enumerate(self.executors))

@@ -1,4 +1,5 @@
-"""The lowered transport: every message of a collective carried by explicit sends, receives and adds, from a file."""
+"""Lowered transport: each message of a collective is sent as explicit sends, receives and additions, read from a
+file."""
 
 from __future__ import annotations
 
@@ -30,14 +31,14 @@ SCHEDULE_PREFIX, LOWERED_PREFIX = "schedule-", "lowered-"
 
 
 def lowered_path(schedule: Path) -> Path:
-    """Return the path of the lowered collectives of a schedule: in the same folder, `lowered-` instead of
-    `schedule-`."""
+    """Return the path of the lowered collectives of a schedule: same folder, with `lowered-` instead of `schedule-` in
+    the name."""
     return schedule.with_name(LOWERED_PREFIX + schedule.name.removeprefix(SCHEDULE_PREFIX))
 
 
 def read_lowered(path: Path, digest: str) -> LoweredSchedule:
-    """Read the lowered collectives that were exported with a schedule. Raises InputError where there are none, or they
-    are of another schedule."""
+    """Read the lowered collectives that were exported with a schedule. Raises InputError if there are none, or if they
+    belong to another schedule."""
     where = lowered_path(path)
     if not where.exists():
         raise InputError(
@@ -56,14 +57,14 @@ def read_lowered(path: Path, digest: str) -> LoweredSchedule:
 
 
 def described(lowered: LoweredSchedule) -> str:
-    """Return the algorithms in use, sorted, for a trace's notes."""
+    """Return the names of the collective algorithms in use, sorted, for the notes of a trace."""
     used = sorted({recipe.algorithm for recipes in lowered.recipes for recipe in recipes})
     return f"lowered, {', '.join(used)}" if used else "lowered"
 
 
 def refuse_per_hop(schedule: Schedule, where: str, lowered: bool) -> None:
-    """Raise InputError where a schedule codes per hop and the transport cannot: a library's own collectives do not, and
-    messages of unknown length cannot be received."""
+    """Raise InputError if a schedule requires per-hop coding that the transport does not support: the collectives of a
+    library cannot code per hop, and messages of unknown length cannot be received."""
     for op in collectives_of(schedule):
         if op.per_hop and not lowered:
             raise InputError(
@@ -81,7 +82,7 @@ def refuse_per_hop(schedule: Schedule, where: str, lowered: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Route of one collective through this rank's group; this rank is member `member` of it."""
+    """Route of one collective through this rank's group, in which this rank has the number `member`."""
 
     channel: Channel
     wire: Wire
@@ -92,15 +93,16 @@ class Route:
     parts: dict[int, MemberPart] = field(default_factory=dict)  # by elements of a piece
 
     def part(self, elements: int) -> MemberPart:
-        """Return this rank's part for pieces of `elements` elements."""
+        """Return this rank's rounds for pieces of `elements` elements."""
         if elements not in self.parts:
             self.parts[elements] = part_of(lower(self.kind, self.recipe), self.member, elements)
         return self.parts[elements]
 
 
 class LoweredTransport:
-    """Collectives of one rank by explicit transfers. `wires` gives this rank's end of each channel; all ranks ask for
-    the channels in the same order. Exchanges are messages between two ranks anyway: they go as `plain` sends them."""
+    """Transport that carries out one rank's collectives with explicit transfers. `wires` returns this rank's wire of
+    each channel; all ranks request the channels in the same order. Exchanges are point-to-point messages anyway and use
+    the transport `plain`."""
 
     def __init__(
         self,
@@ -129,7 +131,7 @@ class LoweredTransport:
         return self._plain.exchange(op, message, room)
 
     def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> LoweredPending:
-        """Start a message; it sets out when the one before it on its channel has arrived."""
+        """Start one message of a collective; it is sent when the preceding message on its channel has completed."""
         route = self._routes[op.number]
         pending = LoweredPending(
             route, route.part(int(message.shape[-1])), message, reduction, self._last.get(route.channel)
@@ -141,7 +143,7 @@ class LoweredTransport:
 
 @dataclass(slots=True)
 class LoweredPending:
-    """One message of a collective that is carried by explicit transfers."""
+    """Pending message of a collective that is carried out with explicit transfers."""
 
     route: Route
     part: MemberPart
@@ -161,7 +163,7 @@ class LoweredPending:
         return self._result()
 
     def _advance(self, blocking: bool) -> bool:
-        """Advance as far as possible without waiting, or (`blocking`) to the end; return whether the message is
+        """Advance as far as possible without blocking, or with `blocking` to the end; return whether the message is
         done."""
         if self.before is not None:
             if not self.before._advance(blocking):
@@ -199,7 +201,7 @@ class LoweredPending:
         return Carrier(self.areas, route.wire, blank, self.reduction, coding).rounds(self.part)
 
     def _result(self) -> Array:
-        """Return the result in the form of `Pending.wait`, and release everything else."""
+        """Return the result in the shape that `Pending.wait` documents, and release all other memory."""
         areas, members, kind = self.areas, self.part.num_members, self.route.kind
         self.areas = ()
         if kind == "all_reduce":

@@ -1,4 +1,4 @@
-"""Real runs from a notebook: the commands of simfrontier-real in processes of their own, and their results."""
+"""Real runs from a notebook: simfrontier-real commands in separate processes, and their results."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from simfrontier.base.errors import InputError, SimfrontierError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedSchedule:
-    """Result of training by a schedule: whether it equals the unsharded model as far as its types and codecs allow, the
-    report in words, and all numbers (those of `simfrontier-real train --json`)."""
+    """Result of training by a schedule: whether it agrees with the unsharded model as far as number types and codecs
+    allow, the report as text, and all numbers (from `simfrontier-real train --json`)."""
 
     equal: bool
     words: str
@@ -28,10 +28,11 @@ class TrainedSchedule:
 
 
 def train(schedule: str | Path, *, ranks: int, steps: int = 20, options: Sequence[str] = ()) -> TrainedSchedule:
-    """Train a small real model by a schedule file on that many gloo processes of this machine, and compare gradients,
-    losses and weights of every step with the unsharded model's. `options`: more of `simfrontier-real train`, as words.
+    """Train a small real model by a schedule file on `ranks` gloo processes on this machine, and compare gradients,
+    losses and weights of every step with the unsharded model. `options`: further command-line arguments of
+    `simfrontier-real train`.
 
-    Raises InputError or SimfrontierError with the one line of the command where it could not train.
+    Raises InputError or SimfrontierError with the one-line message of the command if training fails.
     """
     with TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
