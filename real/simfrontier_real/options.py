@@ -47,8 +47,8 @@ Unchecked = Annotated[bool, typer.Option("--unchecked", help="skip the check and
 
 
 def launch_ranks(ranks: int | None, schedules: Sequence[Path] = ()) -> None:
-    """Start `ranks` ranks of this command and wait for them, if `ranks` is set. Raises InputError for schedules that
-    this number of ranks cannot run."""
+    """Launch this command as `ranks` processes and exit with their exit code; do nothing if `ranks` is None or this
+    process is itself such a rank. Raises InputError for schedules that this number of ranks cannot run."""
     if ranks is None:
         return
     from simfrontier_real.ranks.launch import is_launched, launch

@@ -1,4 +1,5 @@
-"""The torch transport: real processes over gloo, NCCL or RCCL, one process group per channel and group or pair."""
+"""Torch transport: processes over gloo, NCCL or RCCL, with one process group per channel and group (or pair) of
+ranks."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ HOST = "cpu"  # as torch calls the host's memory
 
 @dataclass(frozen=True, slots=True)
 class TorchPending:
-    """Work of torch that has started; gloo's must be waited for, nccl's makes the current stream wait. `deliver` copies
-    a message that came through the host's memory to the device, on the current stream."""
+    """Pending torch operation: one of gloo is waited for by the host, one of nccl by the current stream. `deliver`
+    copies a message received in host memory to the device, on the current stream."""
 
     works: Sequence[Any]
     result: Array | None
@@ -40,8 +41,8 @@ class TorchPending:
 
 @dataclass(frozen=True, slots=True)
 class TorchWire:
-    """One member's end of a process group, which has no other messages (so no tags). With `staged` messages are copied
-    through the host's memory."""
+    """Wire of one rank on a process group, which is used for nothing else, so that messages need no tags. With
+    `staged`, messages are copied through host memory."""
 
     group: Any
     members: tuple[int, ...]
@@ -65,7 +66,7 @@ class TorchWire:
         return [TorchPending(works, None)] if works else []
 
     def _side(self, move: WireMessage) -> tuple[Array, Callable[[Any], Any]]:
-        """Return the tensor that torch sends or fills for a message, and the function to call when it has arrived."""
+        """Return the tensor that torch sends or receives for a message, and the function to call on its arrival."""
         if not self.staged:
             return move.values, lambda _: None
         if move.is_send:
@@ -75,11 +76,12 @@ class TorchWire:
 
 
 class TorchTransport:
-    """One rank's process groups. Built by all ranks together; groups are shared by schedules that ask for the same.
+    """Transport of one rank over torch process groups. All ranks build the groups together; schedules with equal
+    channels share them.
 
-    gloo carries the host's memory. torch lets it take CUDA tensors for broadcasts and all-reduces and no others, so
-    messages of buffers on a device (`staged_for`) are copied to the host's memory, sent from there, and copied back.
-    Copies are made on the current stream, for which the thread that asks for them waits, and no other.
+    gloo communicates host memory. torch accepts CUDA tensors with gloo only for broadcast and all-reduce, so messages
+    of device buffers (`staged_for`) are copied to host memory, sent from there and copied back. The copies run on the
+    current stream; the thread that requests them waits for this stream only.
     """
 
     def __init__(self, world: World, timeout_s: float, staged_for: str | None = None) -> None:
@@ -89,13 +91,14 @@ class TorchTransport:
         self._mesh: Mesh | None = None
 
     def prepare(self, schedule: Schedule) -> None:
-        """Make the process groups of a schedule; every rank calls this with the same schedule."""
+        """Create the process groups of a schedule; every rank calls this with the same schedule."""
         self._mesh = schedule.mesh
         self._wires = {channel: self._made(channel, channel.groups(schedule.mesh)) for channel in channels_of(schedule)}
 
     def _made(self, channel: Channel, groups: list[tuple[int, ...]]) -> TorchWire:
-        """Return this rank's end of a channel. `groups` hold every rank once: torch names a group by how many groups
-        its members have made before, so all ranks always make equally many."""
+        """Create the process groups of a channel and return this rank's. Every rank must be in exactly one of `groups`:
+        torch names a group by the number of groups that its ranks have created before, so all ranks must create equally
+        many."""
         members = next(group for group in groups if self._world.rank in group)
         key = (channel.comm, channel.lane, tuple(groups))
         if key not in self._groups:
@@ -103,7 +106,8 @@ class TorchTransport:
         return TorchWire(self._groups[key], members, self._staged_for is not None, self._world.backend == "nccl")
 
     def wire(self, channel: Channel) -> TorchWire:
-        """This rank's end of a channel's group, for explicit transfers; all members call this, in the same order."""
+        """Return this rank's wire on a channel, for explicit transfers; all ranks of the group call this in the same
+        order."""
         wire = self._wires[channel]
         if self._world.backend == "nccl":
             # a group's first call must be of all its members, which a batch of transfers need not be
@@ -174,5 +178,5 @@ def empty_like(values: Array, device: str) -> Any:
 
 
 def copied(values: Array, device: str) -> Any:
-    """A copy of a tensor on a device, or in the host's memory, whole when this returns."""
+    """Return a copy of a tensor on a device or in host memory; the copy is complete on return."""
     return empty_like(values, device).copy_(values)

@@ -1,4 +1,5 @@
-"""A session: schedule files read and checked by every rank, the ranks joined, and agreed on what they run."""
+"""Session of a real run: each rank reads and checks the schedule files, the ranks join, and verify that all run the
+same."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSchedule:
-    """A schedule file, with the programs of its roles: `name` is the file's without `schedule-` and ending; `lowered`:
-    the recipes of its collectives (None: the library's own); `peak_bytes`: the most that
-    one rank holds, by the check (0: not checked)."""
+    """A schedule file with the programs of its roles. `name` is the file name without `schedule-` and suffix; `lowered`
+    are the algorithms of its collectives as explicit transfers (None: the library's own collectives); `peak_bytes` is
+    the largest memory use of a rank by the schedule's check (0: not checked)."""
 
     name: str
     path: Path
@@ -44,13 +45,13 @@ class LoadedSchedule:
 
     @property
     def carried(self) -> str:
-        """Description of how collectives are executed: native, or lowered with the algorithms."""
+        """Description of how collectives are executed: native, or lowered with the names of the algorithms."""
         return "native" if self.lowered is None else described(self.lowered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Joined ranks, and how this one runs: its arrays, lanes and transport."""
+    """The joined ranks, with the array backend, lanes and transport of this rank."""
 
     world: World
     loaded: tuple[LoadedSchedule, ...]
@@ -64,12 +65,12 @@ class Session:
         return socket.gethostname()
 
     def agreed(self, paths: Sequence[Path], collectives: str) -> tuple[LoadedSchedule, ...]:
-        """Read, check and agree on more schedules."""
+        """Read and check further schedules, and verify that all ranks have the same."""
         return _agreed(self.world, list(paths), True, collectives)
 
     def ready(self, loaded: LoadedSchedule, make: Callable[[Transport], T]) -> T:
-        """Make the process groups of a schedule and return `make(transport)`; all ranks call this together, and an
-        error of one is raised on all."""
+        """Create the process groups of a schedule and return `make(transport)`. All ranks call this together; an error
+        on one rank is raised on all."""
         self.transport.prepare(loaded.schedule)
         return self.world.run_on_all(lambda: make(self._transport_of(loaded)))
 
@@ -89,10 +90,11 @@ def session(
     collectives: str = "native",
     device: str | None = None,
 ) -> Iterator[Session]:
-    """Read, check, join, agree, and leave again; any error ends the process with one clear line or table.
+    """Read and check schedules, join the ranks, verify that all run the same, and leave at the end of the block; any
+    error ends the process with one clear line or table.
 
-    `checked` False skips the schedule's check and the comparison of digests (to see what a wrong schedule does);
-    `collectives` is native or lowered, `device` cpu or cuda (None: what the backend needs).
+    With `checked` False, the schedule's check and the comparison of digests are skipped (to observe the effect of a
+    wrong schedule). `collectives` is native or lowered, `device` cpu or cuda (None: the backend's default).
     """
     world: World | None = None
     rank = 0
@@ -147,7 +149,7 @@ def _read(path: Path, checked: bool, collectives: str) -> LoadedSchedule:
 
 
 def _agreed(world: World, paths: list[Path], checked: bool, collectives: str) -> tuple[LoadedSchedule, ...]:
-    """Read the schedules on all ranks. Raises InputError where their digests differ."""
+    """Read the schedules on all ranks. Raises InputError if their digests differ between ranks."""
 
     def read() -> tuple[LoadedSchedule, ...]:
         loaded = tuple(_read(path, checked, collectives) for path in paths)
@@ -171,13 +173,13 @@ def _refuse_same_names(loaded: tuple[LoadedSchedule, ...]) -> None:
 
 
 def _lowering_digest(loaded: LoadedSchedule) -> str:
-    """Digest of the recipes of lowered collectives; empty for native ones."""
+    """Return the digest of the lowered collectives; empty for native collectives."""
     return "" if loaded.lowered is None else hashlib.sha256(repr(loaded.lowered.recipes).encode()).hexdigest()
 
 
 def _refuse_differences(everybody: list[list[tuple[str, str, str]]]) -> None:
-    """Raise InputError for the first rank that runs something else than rank 0: a list of (name, digest of the
-    schedule, digest of its lowering) of each rank."""
+    """Raise InputError for the first rank that runs other schedules than rank 0; `everybody` has for each rank a list
+    of (name, digest of the schedule, digest of its lowered collectives)."""
     first = everybody[0]
     for rank, theirs in enumerate(everybody):
         for (ours, digest_here, carried_here), (name, digest_there, carried_there) in zip(first, theirs, strict=True):

@@ -1,4 +1,5 @@
-"""One member's part in a lowered collective of a given size: rounds of sends, and of writes into its line."""
+"""One rank's part in a lowered collective of a given size: rounds of sends and of writes into the rank's work
+buffer."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ MESSAGE, RESULT, ROOM = range(3)  # the areas of a line: the message, an all-to-
 
 
 class LineRange(NamedTuple):
-    """Elements `low` to `high` of one area of the member's line."""
+    """Range of elements, from `low` to `high` (exclusive), in one area of a rank's work buffer."""
 
     area: int
     low: int
@@ -28,8 +29,8 @@ class LineRange(NamedTuple):
 
 
 class LineWrite(NamedTuple):
-    """A write into the member's line at `place`, or an addition: of a message from `peer`, or (None) of what the line
-    holds at `source`."""
+    """A write, or an addition (`add`), to the range `place` of a rank's work buffer: of a message from `peer`, or
+    (None) of the buffer's own range `source`."""
 
     peer: int | None
     source: LineRange | None
@@ -39,7 +40,8 @@ class LineWrite(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Sends, (peer, place), of what the line holds when the round begins, and the writes that end it, in order."""
+    """One round: sends, as (peer, range of the work buffer), of the contents at the beginning of the round; and the
+    writes at its end, in order."""
 
     sends: tuple[tuple[int, LineRange], ...]
     writes: tuple[LineWrite, ...]
@@ -47,7 +49,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPart:
-    """One member's part in a lowered collective. `sizes`: elements of the three areas."""
+    """Rounds of one rank in a lowered collective. `sizes`: the numbers of elements of the work buffer's three areas."""
 
     num_members: int
     sizes: tuple[int, int, int]
@@ -55,15 +57,16 @@ class MemberPart:
 
     @property
     def writes_message(self) -> bool:
-        """True if anything is written into the message's area."""
+        """True if any round writes into the message area of the work buffer."""
         return any(write.place.area == MESSAGE for each in self.rounds for write in each.writes)
 
 
 def part_of(lowered: Lowered, member: int, elements: int) -> MemberPart:
-    """Return a member's part for pieces (all-reduce: messages) of `elements` elements; empty transfers are left out.
+    """Return one rank's rounds for pieces (all-reduce: messages) of `elements` elements, without empty transfers.
 
-    The list is divided by dependencies: a transfer's round is one more than the last of those it waits for. All members
-    count alike, so both ends of a transfer are in the same round, in list order.
+    Transfers are grouped by dependencies: the round of a transfer is one more than the latest round of its
+    dependencies. All ranks number rounds alike, so both ends of a transfer are in the same round, in the order of the
+    list.
     """
     line = _Line(lowered, elements)
     number: list[int] = []
@@ -84,7 +87,7 @@ def part_of(lowered: Lowered, member: int, elements: int) -> MemberPart:
 
 
 class _Line:
-    """Places of the chunks of a member's line."""
+    """Positions of the chunks in a rank's work buffer."""
 
     def __init__(self, lowered: Lowered, elements: int) -> None:
         self._offsets = offsets = lowered.offsets(elements)
@@ -98,13 +101,13 @@ class _Line:
         )
 
     def place(self, chunk: int, count: int) -> LineRange:
-        """Return the place of `count` chunks, which are in one area."""
+        """Return the range of `count` consecutive chunks of one area."""
         area = ROOM if chunk >= self._bounds[2] else RESULT if chunk >= self._bounds[1] else MESSAGE
         begin = self._begins[area]
         return LineRange(area, self._offsets[chunk] - begin, self._offsets[chunk + count] - begin)
 
     def write(self, transfer: Transfer) -> LineWrite:
-        """Return the write that the receiver of a transfer does."""
+        """Return the write that a transfer causes at its receiver."""
         source, target = self.place(transfer.chunk, transfer.count), self.place(transfer.to, transfer.count)
         is_local = transfer.src == transfer.dst
         return LineWrite(None if is_local else transfer.src, source if is_local else None, target, transfer.add)
@@ -112,12 +115,13 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """Carry one message by a member's rounds. `areas` are the three of its line, as flat arrays; `blank` makes a flat
-    array of a given number of elements of the message's type; with `coding` every message is coded by itself.
+    """Executes one rank's rounds for one message. `areas` are the three areas of the work buffer as flat arrays;
+    `blank` allocates a flat array of a given number of elements of the message's type; with `coding` each transferred
+    message is encoded separately.
 
-    Messages are copied when they are sent and received into buffers of their own, so that writes in the meantime do not
-    disturb them. No deadlock: a member in the earliest round waits for members in that round alone, all of which have
-    started it; messages between the same two members go in the order of rounds on both.
+    Messages are copied when they are sent, and received into separate buffers, so that later writes do not change them.
+    This cannot deadlock: a rank in the earliest round waits only for ranks in the same round, all of which have started
+    it, and messages between two ranks are in the order of rounds on both.
     """
 
     areas: Sequence[Array]
@@ -127,11 +131,12 @@ class Carrier:
     coding: PerHopCoder | None
 
     def rounds(self, part: MemberPart) -> Iterator[Pending]:
-        """Start round after round; the caller waits for each message that is yielded before it requests the next."""
+        """Execute the rounds one after the other; the caller waits for each yielded pending message before it requests
+        the next."""
         return self._in_batches(part) if self.wire.in_batches else self._as_they_arrive(part)
 
     def _in_batches(self, part: MemberPart) -> Iterator[Pending]:
-        """A round is one batch, which ends as a whole."""
+        """Execute each round as one batch of messages, which completes as a whole."""
         for each in part.rounds:
             rooms = self._rooms(each)
             yield from self.wire.exchange([*self._sends(each), *_receives(each, rooms)])
@@ -139,8 +144,8 @@ class Carrier:
                 self._combine(write, values)
 
     def _as_they_arrive(self, part: MemberPart) -> Iterator[Pending]:
-        """Post all receives at once; a round ends when its messages have arrived, and sends are waited for at the
-        end."""
+        """Post all receives at once; a round ends when its messages have arrived, and sends are waited for after the
+        last round."""
         rooms = [self._rooms(each) for each in part.rounds]
         receives = [move for each, own in zip(part.rounds, rooms, strict=True) for move in _receives(each, own)]
         arriving, sending = iter(self.wire.exchange(receives)), list[Pending]()
@@ -153,7 +158,7 @@ class Carrier:
         yield from sending
 
     def _rooms(self, of: Round) -> list[Array | None]:
-        """Return a buffer for the message of each write of a round; None for a copy within the line."""
+        """Return a receive buffer for each write of a round; None for a copy within the work buffer."""
         room = self.blank if self.coding is None else self.coding.room
         return [None if write.peer is None else room(write.place.size) for write in of.writes]
 

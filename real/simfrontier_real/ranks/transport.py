@@ -1,4 +1,4 @@
-"""Interface to the outside world: a collective of one message, or an exchange with another rank; implemented by
+"""Transport interface: communication of one message in a collective or in an exchange with another rank; implemented by
 loopback, torch and explicit transfers."""
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from simfrontier_real.ops.programs import Programs
 
 @dataclass(frozen=True, slots=True, order=True)
 class Channel:
-    """One communicator of one lane: the groups over `axes`, members in the order of the axes, the first slowest; of
-    exchanges the pairs of ranks at two places of an axis (`ends`), the lower first.
+    """Communicator of one lane: the groups of ranks over `axes`, ordered by coordinates with the first axis slowest;
+    for exchanges, the pairs of ranks at two coordinates of an axis (`ends`), the lower first.
 
-    Lanes have communicators of their own even where the schedule lets them share one, because messages carry no tags.
+    Each lane has its own communicators, even where the schedule allows lanes to share one, because messages carry no
+    tags.
     """
 
     comm: str
@@ -28,7 +29,7 @@ class Channel:
     ends: tuple[int, ...] = ()
 
     def groups(self, mesh: Mesh) -> list[tuple[int, ...]]:
-        """All groups, in which every rank is once; those that take part in no exchange are alone."""
+        """Return all groups, each rank in exactly one; a rank without an exchange forms a group of its own."""
         table = mesh.groups(self.axes).tolist()
         if not self.ends:
             return [tuple(group) for group in table]
@@ -40,38 +41,38 @@ class Channel:
 
 
 def group_of(mesh: Mesh, axes: tuple[str, ...], rank: int) -> tuple[int, tuple[int, ...]]:
-    """The number of a rank's group over `axes`, and its members."""
+    """Return the number of a rank's group over `axes`, and the ranks of this group."""
     table = mesh.groups(axes)
     number = int((table == rank).any(axis=1).argmax())
     return number, tuple(table[number].tolist())
 
 
 class Pending(Protocol):
-    """A collective, an exchange, a message or a batch of messages that has started."""
+    """A started collective, exchange, message or batch of messages."""
 
     def is_done(self) -> bool:
         """Return whether `wait` would return at once (False where that cannot be known without waiting)."""
 
     def wait(self) -> Any:
-        """The result: all-gather [members, n] from [n]; reduce-scatter [n] from [members, n]; all-reduce [n] from [n];
-        all-to-all [members, n] from [members, n], the row of each member; exchange: what has arrived (None where
-        nothing comes); messages: None."""
+        """Wait for the result and return it: all-gather [members, n] from [n]; reduce-scatter [n] from [members, n];
+        all-reduce [n] from [n]; all-to-all [members, n] from [members, n], one row from each rank; exchange: the
+        received message (None if there is none); single messages and batches: None."""
 
 
 class Transport(Protocol):
-    """Collectives and exchanges of one rank. Calls on a channel are made in the same order by all its
-    members."""
+    """Collectives and exchanges of one rank. All ranks of a group must make the calls on a channel in the same
+    order."""
 
     def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> Pending:
-        """Start a collective's call for one message; never blocks for other ranks."""
+        """Start a collective on one message; never blocks to wait for other ranks."""
 
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> Pending:
-        """Start to send `message` to the rank at the other end and to receive into `room` (None: nothing goes in that
-        direction); never blocks for it."""
+        """Start sending `message` to the peer of an exchange and receiving into `room` (None: no message in that
+        direction); never blocks to wait for the peer."""
 
 
 class WireMessage(NamedTuple):
-    """One message: `values` to the member `peer`, or from it into `values`."""
+    """Message on a wire: `values` are sent to rank `peer` of the group, or received from it."""
 
     peer: int
     is_send: bool
@@ -79,25 +80,27 @@ class WireMessage(NamedTuple):
 
 
 class Wire(Protocol):
-    """One member's end of one channel's group, for explicit transfers. Members are numbered in the group's order."""
+    """Wire of one rank on the group of a channel, for explicit transfers. Ranks are numbered by their order in the
+    group."""
 
     @property
     def in_batches(self) -> bool:
-        """True if messages may only be in flight together where they were started together, as those of devices."""
+        """True if messages can be in flight together only when they were started in one call (as with nccl)."""
 
     def exchange(self, moves: Sequence[WireMessage]) -> Sequence[Pending]:
-        """Start messages, none of which waits for another; never blocks for another rank. Return one Pending for each,
-        or (`in_batches`) one for all. Messages between the same two members go in the order of the calls, and must not
-        be touched until they have been waited for."""
+        """Start messages that do not wait for each other; never blocks to wait for another rank. Return one Pending per
+        message, or a single one for all if `in_batches`. Messages between the same two ranks are matched in the order
+        of the calls; their arrays must not be changed or read before they have been waited for."""
 
 
 def collectives_of(schedule: Schedule) -> list[Collective]:
-    """Every distinct collective of a schedule, in order of appearance; equal ones are one, as in its file."""
+    """Return the distinct collectives of a schedule in order of appearance; equal ones are listed once, as in the
+    lowered file."""
     return list(dict.fromkeys(_each_once(schedule)))
 
 
 def numbers_of(schedule: Schedule) -> dict[int, int]:
-    """Return the number of each op's collective among the distinct ones, by the op's number."""
+    """Return for each op's number the number of its collective among the distinct collectives."""
     number = {op: number for number, op in enumerate(collectives_of(schedule))}
     return {op.number: number[op] for op in _each_once(schedule)}
 
@@ -107,20 +110,20 @@ def _each_once(schedule: Schedule) -> list[Collective]:
 
 
 def channel_of(op: Collective | Exchange, mesh: Mesh) -> Channel:
-    """The channel that a collective or an exchange of a schedule uses."""
+    """Return the channel that a collective or an exchange uses."""
     if isinstance(op, Exchange):
         return Channel(op.comm, op.lane, (op.axis,), tuple(sorted(op.ends)))
     return Channel(op.comm, op.lane, mesh.live(op.axes))
 
 
 def channels_of(schedule: Schedule) -> list[Channel]:
-    """The channels that a schedule uses, sorted."""
+    """Return the channels that a schedule uses, sorted."""
     ops = (op for op in schedule.ops if not isinstance(op, Compute))
     return sorted({channel_of(op, schedule.mesh) for op in ops})
 
 
 def peer_of(op: Exchange, mesh: Mesh, rank: int) -> int:
-    """The rank at the other end of an exchange, which has all other coordinates in common."""
+    """Return the peer rank of an exchange, whose other coordinates are the same as this rank's."""
     at = coordinates(mesh, rank)[op.axis]
     assert at in op.ends, f"{op.name}: rank {rank} is at none of its ends"
     other = op.ends[0] if at == op.ends[1] else op.ends[1]
@@ -129,8 +132,8 @@ def peer_of(op: Exchange, mesh: Mesh, rank: int) -> int:
 
 
 def calls_by_group(schedule: Schedule, programs: Programs) -> Iterator[tuple[list[tuple[int, ...]], list[list[int]]]]:
-    """(groups of ranks, per role the calls of one communicator): the k-th call is the same one on all ranks of a
-    group."""
+    """Return (groups of ranks, for each role the calls on one communicator): the k-th call is the same collective or
+    exchange on all ranks of a group."""
     calls: dict[Channel, list[list[int]]] = {}
     for role, program in enumerate(programs.of_roles):
         for index, op in enumerate(program.ops):

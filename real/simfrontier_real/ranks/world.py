@@ -1,4 +1,4 @@
-"""The rank and size of this process, from torchrun or srun, and joining the other ranks."""
+"""Rank and number of ranks of this process, from torchrun or srun; joining the other ranks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NUM_THREADS = 2  # of a group, as torch has it
 
 @contextmanager
 def shared_device() -> Iterator[None]:
-    """Groups that torch makes meanwhile have the process's device on the interface that is set now: each device has a
-    thread that polls, which takes 0.9 % of a core per rank with one device, 2.7 % with one for each group.
+    """Let all gloo groups created in this block share the process's gloo device on the current network interface. Each
+    gloo device has a polling thread: one shared device uses 0.9 % of a core per rank, one device per group 2.7 %.
 
-    torch has no option for that; where its inside is not as in 2.13, groups get devices of their own.
+    torch has no option for this; if its internals differ from those of version 2.13, each group gets its own device.
     """
     from torch.distributed import distributed_c10d as inside
 
@@ -56,7 +56,7 @@ PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
 def die_with_parent() -> None:
-    """On Linux: let the kernel kill this process as soon as the thread that started it is gone. Elsewhere nothing."""
+    """On Linux, let the kernel kill this process when the thread that started it ends; elsewhere do nothing."""
     if sys.platform == "linux":
         import ctypes
 
@@ -77,16 +77,16 @@ LATER_S = 10.0
 
 
 class LostRankError(SimfrontierError):
-    """Another rank has ended, or does not answer."""
+    """Error: another rank has exited or does not respond."""
 
 
 class ReportedElsewhereError(SimfrontierError):
-    """An error that another rank has reported already; this one only ends."""
+    """Error that another rank has already reported; this rank exits without a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankAddress:
-    """One process among `size` ranks; `address:port` is where rank 0 listens."""
+    """Rank of this process among `size` ranks; rank 0 listens at `address:port`."""
 
     rank: int
     size: int
@@ -96,8 +96,8 @@ class RankAddress:
 
 
 def place_of(environment: Mapping[str, str]) -> RankAddress:
-    """Return the rank, the number of ranks and the address that torchrun or srun set; rank 0 of 1 where neither did.
-    Raises InputError where some of it is missing."""
+    """Return the rank, the number of ranks and the address that torchrun or srun set, or rank 0 of 1 if neither did.
+    Raises InputError if some of the variables are missing."""
     for keys in (_TORCHRUN, _SRUN):
         there = [key for key in keys if key in environment]
         if there == list(keys):
@@ -123,7 +123,7 @@ def _number(key: str, text: str) -> int:
 
 @dataclass
 class World:
-    """The ranks that have found each other: torch's default process group and the store that they share."""
+    """The joined ranks: torch's default process group, and the key-value store that the ranks share."""
 
     place: RankAddress
     backend: str
@@ -143,7 +143,7 @@ class World:
 
     @property
     def goes_through_host(self) -> bool:
-        """True if messages of buffers on a device are copied through the host's memory."""
+        """True if messages of device buffers are copied through host memory."""
         return self.backend == "gloo" and self.device != "cpu"
 
     def begin_step(self, number: int) -> None:
@@ -168,8 +168,8 @@ class World:
         return out
 
     def run_on_all(self, work: Callable[[], T]) -> T:
-        """Run `work` on every rank and return this rank's result. The error of the first rank that fails is raised on
-        all of them, so that none waits for a rank that has ended."""
+        """Run `work` on every rank and return this rank's result. If it fails, the error of the first failing rank is
+        raised on all ranks, so that none waits for a rank that has exited."""
         done: list[T] = []
         fault: SimfrontierError | None = None
         try:
@@ -185,13 +185,13 @@ class World:
         return done[0]
 
     def barrier(self) -> None:
-        """Wait for all ranks, however long they take."""
+        """Wait for all ranks, without a timeout."""
         import torch.distributed as dist
 
         dist.barrier(group=self.control)
 
     def barrier_of_step(self) -> None:
-        """Wait for all ranks to begin a step. Raises SimfrontierError with the rank that does not come within the
+        """Wait until all ranks begin a step. Raises SimfrontierError that names a rank that does not arrive within the
         timeout."""
         import torch.distributed as dist
 
@@ -217,10 +217,10 @@ def step_key(rank: int) -> str:
 
 
 def join(place: RankAddress, backend: str, join_s: float, timeout_s: float, kind: str | None = None) -> World:
-    """Find the other ranks within `join_s`. Raises SimfrontierError where the port is taken or somebody is missing.
+    """Join the other ranks within `join_s` seconds. Raises SimfrontierError if the port is in use or a rank is missing.
 
-    Collectives of gloo and nccl give up after `timeout_s`. `kind`: of the device that tensors are on, cpu or cuda
-    (None: as the backend needs it).
+    Collectives of gloo and nccl fail after `timeout_s` seconds. `kind` is the kind of device of the tensors, cpu or
+    cuda (None: the backend's default).
     """
     import torch
     import torch.distributed as dist
@@ -251,7 +251,7 @@ def join(place: RankAddress, backend: str, join_s: float, timeout_s: float, kind
 
 
 def leave(world: World) -> None:
-    """Take the process groups down, if there are any."""
+    """Destroy the process groups, if there are any."""
     import torch.distributed as dist
 
     if dist.is_initialized():
@@ -260,12 +260,12 @@ def leave(world: World) -> None:
 
 
 def launcher_has_store() -> bool:
-    """Return whether the launcher, ours or torchrun, has the ranks' store."""
+    """Return whether the launcher (torchrun or simfrontier's) hosts the key-value store of the ranks."""
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE", "False") == "True"
 
 
 def _store(place: RankAddress, join_s: float) -> Any:
-    """The key-value store of all ranks: the launcher's where it has one, else rank 0 listens."""
+    """Return the key-value store of all ranks; the launcher hosts it if it has one, else rank 0."""
     import torch.distributed as dist
     from torch._C._distributed_c10d import TCPStore
 
@@ -289,7 +289,7 @@ def _store(place: RankAddress, join_s: float) -> Any:
 
 
 def _wait_for_all(store: Any, place: RankAddress, join_s: float) -> None:
-    """Wait until every rank has reported that it is there, and how many it expects. Raises SimfrontierError."""
+    """Wait until every rank has reported its presence and the number of ranks it expects. Raises SimfrontierError."""
     keys = [f"size/{rank}" for rank in range(place.size)]
     try:
         store.set(keys[place.rank], str(place.size))
@@ -311,7 +311,8 @@ def _wait_for_all(store: Any, place: RankAddress, join_s: float) -> None:
 
 
 def _reported_once(store: Any, place: RankAddress, text: str) -> SimfrontierError:
-    """Return the error for a fault that all ranks find at the same time: the first rank to ask reports it."""
+    """Return the error for a fault that all ranks detect at the same time; only the first rank to call this reports
+    it."""
     is_first = int(store.add("reports", 1)) == 1
     if place.rank == 0:
         time.sleep(LINGER_S)  # the others still ask this rank's store
@@ -319,14 +320,14 @@ def _reported_once(store: Any, place: RankAddress, text: str) -> SimfrontierErro
 
 
 def end_with_launcher() -> None:
-    """Let this rank end when a launcher that started it is gone, ours or torchrun (Linux)."""
+    """Let this rank exit when the launcher that started it, torchrun or simfrontier's, has exited (Linux)."""
     if launcher_has_store():
         die_with_parent()
 
 
 def end_with_starter() -> None:
-    """Let this process end with the one that started it, where that one has set its id (Linux). Raises
-    SimfrontierError where it has ended already."""
+    """Let this process exit together with the process that started it, if that process has set its id in the
+    environment (Linux). Raises SimfrontierError if it has already exited."""
     starter = os.environ.get(STARTED_BY)
     if starter is not None:
         die_with_parent()
@@ -336,8 +337,8 @@ def end_with_starter() -> None:
 
 @contextmanager
 def _control_interface() -> Iterator[None]:
-    """Groups of gloo that are made meanwhile use the interface for messages that are not of the schedule, where one is
-    named; gloo asks the environment when it makes a group."""
+    """Let gloo groups created in this block use the network interface for messages outside the schedule, if one is
+    configured; gloo reads the environment when it creates a group."""
     if CONTROL_DEVICE not in os.environ:
         yield
         return

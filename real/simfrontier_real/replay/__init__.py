@@ -1,1 +1,1 @@
-"""Replay of schedules with messages of the right sizes, and the traces of it."""
+"""Replay of schedules with messages of the scheduled sizes, and traces of the replay."""

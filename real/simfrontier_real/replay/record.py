@@ -1,4 +1,4 @@
-"""One trace from the times of all ranks: medians over iterations, in the schema of the simulator's traces."""
+"""A single trace from the times of all ranks: medians over iterations, in the format of the simulator's traces."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ Times = tuple[Any, Any, Any]  # when ops were ready, started and ended, [iterati
 
 @dataclass(frozen=True, slots=True)
 class RankTimes:
-    """One rank's times of all iterations, [iterations, ops], in seconds of rank 0's clock; its host; the bytes of the
-    messages that it sent, per op; and the processor time that it and others took meanwhile."""
+    """Times of one rank in all iterations, [iterations, ops], in seconds of rank 0's clock; the rank's host; the bytes
+    that it sent in each op; and the processor time that this rank and other programs used meanwhile."""
 
     begin_s: Any
     ready_s: Any
@@ -61,7 +61,7 @@ def clocked(
     message_bytes: Mapping[int, int],
     spent: ProcessorTime | None = None,
 ) -> RankTimes:
-    """Return one rank's times as arrays; `offset_s` is added to make them rank 0's."""
+    """Return the times of one rank as arrays; `offset_s` converts them to rank 0's clock."""
     return RankTimes(
         np.array([each.begin_s for each in times]) + offset_s,
         np.array([each.ready_s for each in times]) + offset_s,
@@ -80,8 +80,8 @@ def trace_of(
     notes: Mapping[str, str],
     most_ranks: int | None = None,
 ) -> Trace:
-    """Return the trace of all ranks, or of those that are kept; every time is the median over the iterations. The
-    step's times in the notes are of all ranks."""
+    """Return the trace of all ranks, or of a selection of at most `most_ranks` where possible; each time is the median
+    over the iterations. The step times in the notes are those of all ranks."""
     times = aligned(schedule, programs, ranks)
     steps = np.max([end.max(axis=1) for _, _, end in times], axis=0)
     quarter, half, three = np.percentile(steps, [25, 50, 75])
@@ -115,8 +115,8 @@ def trace_of(
 
 
 def held_ranks(hosts: Sequence[str], most: int | None) -> list[int]:
-    """All ranks, or, where these are more than `most`, those of as many whole hosts as hold no more, evenly spread from
-    rank 0's on; of one host at least."""
+    """Return all ranks; or, if there are more than `most`, the ranks of as many whole hosts (at least one) as have at
+    most `most` ranks, evenly spaced from rank 0's host on."""
     if most is None or len(hosts) <= most:
         return list(range(len(hosts)))
     on_host = Counter(hosts)
@@ -127,8 +127,8 @@ def held_ranks(hosts: Sequence[str], most: int | None) -> list[int]:
 
 
 def aligned(schedule: Schedule, programs: Programs, ranks: list[RankTimes]) -> list[Times]:
-    """Return each rank's (ready, start, end) of every op, [iterations, ops] in seconds from the moment at which the
-    first rank began the step. Communication starts when the last rank that takes part is ready."""
+    """Return for each rank (ready, start, end) of every op, [iterations, ops] in seconds since the first rank began the
+    step. A communication op starts when the last participating rank is ready."""
     begin = np.min([rank.begin_s for rank in ranks], axis=0)[:, None]
     ready = [rank.ready_s - begin for rank in ranks]
     start = [each.copy() for each in ready]
@@ -143,8 +143,8 @@ def aligned(schedule: Schedule, programs: Programs, ranks: list[RankTimes]) -> l
 
 
 def arrows_of(schedule: Schedule, programs: Programs, processes: Sequence[Process]) -> list[Arrow]:
-    """Arrows between the ranks that a trace holds, each of which is a process: of a collective from the one that was
-    ready last to the others of its group, of an exchange from the sender to the receiver."""
+    """Return the arrows between the ranks in a trace, each of which is a process: for a collective from the last rank
+    to be ready to the other ranks of its group, for an exchange from the sender to the receiver."""
     number = {process.members[0]: place for place, process in enumerate(processes)}
     out: list[Arrow] = []
     for groups, indices in calls_by_group(schedule, programs):
@@ -161,7 +161,7 @@ def arrows_of(schedule: Schedule, programs: Programs, processes: Sequence[Proces
 
 
 def _sent(op: Exchange, places: Mapping[tuple[str, int] | None, Place]) -> Iterator[Arrow]:
-    """From the rank at an end that sends to that at the other."""
+    """Yield (sending rank, receiving rank) places of an exchange, from each end that sends to the other end."""
     there, back = (places[op.axis, end] for end in op.ends)
     if op.src:
         yield Arrow(there, back)
@@ -218,7 +218,8 @@ def _axes(op: Collective | Exchange) -> tuple[str, ...]:
 
 
 def _level(schedule: Schedule, ranks: list[RankTimes], rank: int, op: Collective | Exchange) -> str:
-    """The boundary that is known for certain: whether the ranks of the call are on several hosts."""
+    """Return the network level of a collective or exchange: inter-node if its ranks are on several hosts, else
+    intra-node."""
     if isinstance(op, Exchange):
         group = [rank, peer_of(op, schedule.mesh, rank)]
     else:
@@ -227,7 +228,7 @@ def _level(schedule: Schedule, ranks: list[RankTimes], rank: int, op: Collective
 
 
 def _own_bytes(op: Op, schedule: Schedule, reads: tuple[Ref, ...]) -> float:
-    """Bytes that a rank puts on the wire if nothing is sent twice, or memory traffic of local work."""
+    """Return the bytes that a rank sends if no byte is sent twice; for local ops the memory traffic."""
     mesh = schedule.mesh
     if isinstance(op, Compute):
         return float(traffic_bytes(op, schedule.tensors, mesh))
@@ -238,5 +239,5 @@ def _own_bytes(op: Op, schedule: Schedule, reads: tuple[Ref, ...]) -> float:
 
 
 def sent_bytes(schedule: Schedule, op: Exchange, reads: tuple[Ref, ...]) -> int:
-    """Return the bytes that one end of an exchange reads, and so sends."""
+    """Return the bytes that one end of an exchange sends, which are those it reads."""
     return sum(op.codec.wire_bytes(schedule.tensors[ref.name].local_elements(schedule.mesh)) for ref in reads)

@@ -1,4 +1,5 @@
-"""Replay: every op of a schedule on buffers of the right sizes; real collectives and codecs, values irrelevant."""
+"""Replay: run every op of a schedule on buffers of the right sizes, with real collectives and codecs and arbitrary
+values."""
 
 from __future__ import annotations
 
@@ -25,10 +26,11 @@ _FLOATS = ("fp64", "fp32", "fp16", "bf16")
 
 @dataclass
 class StandInKernels:
-    """Stand-ins for the model's kernels: outputs of the right size, and time spent according to the mode.
+    """Stand-ins for the model's kernels: they write outputs of the right size and take time according to the mode.
 
-    real: matrix products of the op's local shape and copies of as many bytes as the op moves, on scratch memory; wait:
-    sleep until as long after the op was ready as it takes in `waits` (per op, seconds); none: no time.
+    real: matrix products of the op's local shape, and copies of as many bytes as the op reads and writes, on scratch
+    memory; wait: sleep until the op has taken its duration in `waits` (seconds per op) since it was ready; none: take
+    no time.
     """
 
     mode: ComputeMode
@@ -37,12 +39,12 @@ class StandInKernels:
     memory: dict[str, Array] = field(default_factory=dict)  # zeros, by type: every blank and scratch lies in them
 
     def kernels(self) -> dict[str, Kernel]:
-        """Return the kernels by kind of op; where compute is real, so are the codecs and the other local moves."""
+        """Return the kernels by kind of op; with real compute, the codecs and other local moves are also real."""
         stand = dict.fromkeys((name for name, kind in KINDS.items() if not isinstance(kind, CopyKind)), self.op)
         return {**stand, **(LOCAL_KERNELS if self.mode == "real" else dict.fromkeys(LOCAL_KERNELS, self.op))}
 
     def op(self, operands: Operands) -> None:
-        """One op of the model (or any local op, where compute is not real)."""
+        """Stand in for one op of the model (or for any local op, if compute is not real)."""
         if self.mode == "real":
             self._spend(operands.context, operands.op)
         _, writes, added = operands.refs
@@ -50,7 +52,8 @@ class StandInKernels:
             self.blank(operands.context, ref)
 
     def blank(self, context: RankContext, ref: Ref) -> None:
-        """A buffer of the right size where communication may read it; no op reads most activations here."""
+        """Write a buffer of the right size if communication may read it; most activations are not read in a replay and
+        have no buffer."""
         tensor = context.schedule.tensors[ref.name]
         if tensor.role in ("token", "optimizer"):
             return
@@ -71,7 +74,7 @@ class StandInKernels:
             context.buffers[ref] = self._pieces(context, tensor.codec, pieces, elements // pieces)
 
     def place(self, context: RankContext) -> None:
-        """Buffers of all states that the rank holds."""
+        """Allocate the buffers of all states that the rank holds."""
         program = context.program
         moved = [refs for op, refs in zip(program.ops, program.reads, strict=True) if not isinstance(op, Compute)]
         self.sent = frozenset(ref.name for refs in moved for ref in refs)
@@ -80,7 +83,7 @@ class StandInKernels:
                 self.blank(context, ref)
 
     def _pieces(self, context: RankContext, codec: Codec, pieces: int, length: int) -> Encoded:
-        """Encoded pieces of zeros."""
+        """Return encoded pieces that contain zeros."""
         if not codec.is_opaque:
             return Encoded(self._zeros(context, (pieces, length), codec.name), None)
         if not codec.is_quantised:
@@ -103,7 +106,7 @@ class StandInKernels:
             backend.xp.asarray(self._zeros(context, (moved,), "uint8"), copy=True)
 
     def _zeros(self, context: RankContext, shape: tuple[int, ...], dtype: str) -> Array:
-        """A view of as many zeros as it takes; no op writes anything but zeros there."""
+        """Return an array of zeros, a view of shared memory to which ops write only zeros."""
         count = math.prod(shape)
         held = self.memory.get(dtype)
         if held is None or held.shape[0] < count:
@@ -112,7 +115,7 @@ class StandInKernels:
 
 
 class ReplayRunner(RealOpRunner):
-    """Runs the ops of a replay: real collectives and codecs, the model's ops by a stand-in."""
+    """Runs the ops of a replay: collectives and codecs are real, the model's ops have stand-ins."""
 
     def __init__(self, context: RankContext, kernels: StandInKernels) -> None:
         super().__init__(context, kernels.kernels())
@@ -123,8 +126,8 @@ class ReplayRunner(RealOpRunner):
         kernels.place(context)
 
     def measures(self, index: int) -> Backend | None:
-        """Return the array library only where compute is real: elsewhere nothing is encoded, and messages are as long
-        as the schedule assumes."""
+        """Return the array library if compute is real; otherwise None, because nothing is encoded and messages have the
+        lengths that the schedule assumes."""
         return super().measures(index) if self._kernels.mode == "real" else None
 
     def run(self, index: int, ready_s: float) -> None:
@@ -135,15 +138,15 @@ class ReplayRunner(RealOpRunner):
 
 
 def wait_until(deadline_s: float) -> None:
-    """Sleep to a moment of the monotonic clock; never awake, because ranks may share cores."""
+    """Sleep until a time of the monotonic clock; no busy waiting, because ranks may share cores."""
     left = deadline_s - time.monotonic()
     if left > 0:
         time.sleep(left)
 
 
 def waits_of(trace: Trace, rank: int, num_ops: int, where: str) -> list[float]:
-    """Return the duration of each op on a rank in a trace, in seconds. Raises InputError where the trace lacks the rank
-    or an op."""
+    """Return the duration in seconds of each op on a rank in a trace. Raises InputError if the rank or an op is missing
+    from the trace."""
     for members, spans in zip(trace.members, trace.spans, strict=True):
         if rank in members:
             waits = {span.op: span.end_s - span.start_s for span in spans}

@@ -1,4 +1,5 @@
-"""Replaying schedules on joined ranks: warm-up, timed steps, profiles, and a trace per schedule, written by rank 0."""
+"""Replay of schedules on joined ranks: warm-up, timed steps, profiles, and one trace per schedule, written by rank
+0."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ _OP: Final = "simfrontier op "  # and its number in the rank's program
 
 @dataclass
 class StepProfiler:
-    """The profiler of one rank, and how the traces of its steps are written."""
+    """PyTorch profiler of one rank, and the writing of its traces."""
 
     world: World
     loaded: LoadedSchedule
@@ -50,24 +51,24 @@ class StepProfiler:
         self.profile = profile(activities=activities, experimental_config=_ExperimentalConfig(profile_all_threads=True))
 
     def annotated(self, index: int) -> AbstractContextManager[Any]:
-        """The annotation of an op."""
+        """Return the context in which an op runs: the profiler's annotation with the op's name."""
         from torch.profiler import record_function
 
         return record_function(f"{_OP}{index}")
 
     def begin_step(self, number: int) -> None:
-        """Note that all ranks have waited for each other and begin a step."""
+        """Record that all ranks have passed the barrier and begin a step."""
         from torch.profiler import record_function
 
         self._step = record_function(f"{kineto.STEP_PREFIX}{number}")
         self._step.__enter__()
 
     def end_step(self) -> None:
-        """Note that the step has ended on this rank."""
+        """Record that the step has ended on this rank."""
         self._step.__exit__(None, None, None)
 
     def write(self, folder: Path) -> None:
-        """Stop, and write this rank's trace, `NAME-rank-N.json`."""
+        """Stop the profiler, and write this rank's trace to `NAME-rank-N.json`."""
         self.profile.stop()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as made:
@@ -85,7 +86,7 @@ class StepProfiler:
         write_json(document, folder / f"{self.loaded.name}-rank-{self.world.rank:03}.json")
 
     def _described(self, index: int) -> tuple[str, dict[str, Any]]:
-        """The name of an op's event, and its args."""
+        """Return the name and the args of an op's event in the trace."""
         program, schedule = self.loaded.programs.of(self.world.rank), self.loaded.schedule
         op = program.ops[index]
         if isinstance(op, Compute):
@@ -102,19 +103,20 @@ class StepProfiler:
 
 
 class StepMeter(Protocol):
-    """One rank's part in counting the bytes of links; all ranks call both."""
+    """Interface of one rank's part in counting the bytes of network links; all ranks call both methods."""
 
     def begin(self, number: int) -> None:
-        """Called before each step."""
+        """Prepare the next step; called before each step."""
 
     def end(self, num_steps: int, digest: str, title: str) -> LinkTable | None:
-        """Return the bytes of every link in a timed step, as the mean over `num_steps` steps, on rank 0; None where
-        nothing is counted."""
+        """Return on rank 0 the bytes of every link in a timed step, as the mean over `num_steps` steps; None on other
+        ranks or if nothing is counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeterMaker:
-    """`make` takes the world and the number of the first step that counts; extras add these by `real/meters.py`."""
+    """Factory of step meters: `make` is called with the world and the number of the first counted step. Extras add
+    factories in `real/meters.py`."""
 
     make: Callable[[World, int], StepMeter]
 
@@ -125,9 +127,9 @@ def meters_of(world: World, first: int) -> tuple[StepMeter, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySettings:
-    """Settings of a replay: the folder of the traces, the number of iterations, the treatment of compute, the number of
-    ranks whose ops the traces hold, and the folder for the traces of PyTorch's profiler of the timed steps (None: it
-    does not run)."""
+    """Settings of a replay: output folder of the traces, number of iterations, mode of compute, number of ranks whose
+    ops are in the traces, and output folder for the traces of PyTorch's profiler in the timed steps (None: no
+    profiler)."""
 
     out: Path
     iterations: int = 10
@@ -139,7 +141,8 @@ class ReplaySettings:
 
 
 def replay_all(session: Session, settings: ReplaySettings) -> None:
-    """Replay every schedule of a session. Raises InputError for waits that do not fit."""
+    """Replay every schedule of a session. Raises InputError if the given op durations (--waits) do not match a
+    schedule."""
     if settings.compute == "wait" and session.world.device != "cpu":
         raise InputError("streams of a device cannot sleep; allowed on a GPU: real or none", where="--compute wait")
     replay(session, session.loaded, settings)
@@ -152,8 +155,8 @@ def replay(
     started: Callable[[int], None] = lambda _: None,
     ended: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Replay schedules one after the other, with the meters that extras add; `started` and `ended` are called on every
-    rank when a step begins, and after it."""
+    """Replay schedules one after the other, with the step meters of extras; every rank calls `started` when a step
+    begins, and `ended` after it."""
     if session.world.rank == 0:
         settings.out.mkdir(parents=True, exist_ok=True)
     for loaded in several:
@@ -220,7 +223,7 @@ def _replay(
 def _profiler(
     session: Session, loaded: LoadedSchedule, step: LaneStep, settings: ReplaySettings
 ) -> StepProfiler | None:
-    """The profiler of this rank, which marks the ops of its step; None where it is not to run."""
+    """Return the profiler of this rank, which annotates the ops of its step; None if profiling is off."""
     if settings.profile is None:
         return None
     profiler = StepProfiler(session.world, loaded)

@@ -1,4 +1,5 @@
-"""Timed steps on joined ranks: a barrier, a step, its times; then everybody's times on rank 0, and their trace."""
+"""Timed steps on joined ranks: barrier, step, times of the step; then the times of all ranks on rank 0, and their
+trace."""
 
 from __future__ import annotations
 
@@ -48,10 +49,10 @@ def timed_steps(
     after: Callable[[int], None] = lambda _: None,
     first: int = 0,
 ) -> tuple[list[RankTimes] | None, float]:
-    """Run `num_steps` steps after `warmup` ones; return all ranks' times on rank 0 (None elsewhere), and the largest
-    error of the ranks' clocks in seconds. `before` and `after` are called around every step with its number, counted
-    from `first`, and `at_start` when all ranks have waited for each other; an error of an op names the step, counted
-    from 1."""
+    """Run `num_steps` steps after `warmup` steps. Return the times of all ranks on rank 0 (None elsewhere), and the
+    largest error of the ranks' clocks in seconds. `before` and `after` are called around every step with its number,
+    counted from `first`; `at_start` is called when all ranks have passed the barrier. Errors of ops name the step,
+    counted from 1."""
     world, times = session.world, []
     offset, clock_error_s = offset_s(world, session.host)
     executor = Executor(step, session.lanes(step))
@@ -87,8 +88,8 @@ def write_trace(
     notes: Mapping[str, str],
     most_ranks: int | None = None,
 ) -> None:
-    """Write trace-NAME.json of a schedule that ran, from the times of all ranks, with the ops of at most `most_ranks`
-    ranks; `how` it ran is for the title."""
+    """Write the trace of a schedule that has run, trace-NAME.json, from the times of all ranks, with the ops of at most
+    `most_ranks` ranks; the title contains `how`, the way in which it ran."""
     world = session.world
     notes = {
         "backend": world.backend,
@@ -105,14 +106,14 @@ def write_trace(
 
 
 def freeze() -> None:
-    """Exclude all objects that exist now from garbage collection: scanning torch's modules alone takes 60 ms."""
+    """Exclude all existing objects from garbage collection: scanning torch's modules alone takes 60 ms."""
     gc.collect()
     gc.freeze()
 
 
 @contextmanager
 def _of_step(number: int) -> Iterator[None]:
-    """Prefix errors of ops with the number of the step."""
+    """Prefix errors of ops in the block with the number of the step."""
     try:
         yield
     except SimfrontierError as error:
@@ -123,8 +124,8 @@ def _of_step(number: int) -> Iterator[None]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Collect garbage first and not during the block: sixteen ranks on two cores that collect at the same moment of a
-    step stop for seconds."""
+    """Collect garbage now and disable collection in the block: with 16 ranks on two cores, simultaneous collection
+    within a step takes seconds."""
     gc.collect()
     gc.disable()
     try:
