@@ -1,4 +1,4 @@
-"""Accuracy: predictions compared with measured tables and published runs, and fits of what the models are made of."""
+"""Accuracy: predictions compared with measured tables and published training runs, and fits of the model parameters."""
 
 from simfrontier.answers.accuracy.call_tables import (
     Labels as Labels,

@@ -1,4 +1,6 @@
-"""Measured files as a calibration of tables: times of calls, merged with the calibrations among the files."""
+"""Convert measured files into a calibration: tables of measured call times, merged with calibration files among the
+input.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ MAX_HOSTS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """Texts of a calibration: where, when and how it was measured, and its title; None where the user says nothing."""
+    """Descriptive texts of a calibration: where, when and how it was measured, and its title; None where the user gives
+    none.
+    """
 
     where: str | None = None
     when: str | None = None
@@ -31,9 +35,10 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCalibration:
-    """A calibration of tables. `notes`: what of the files is no row of theirs; `others`: rows of calls that no schedule
-    has, by kind; `faults`: rows of known pathologies, by reason; `programs`: titles of the measuring programs whose own
-    work the times hold."""
+    """A calibration made of measured tables. `notes`: sentences on the contents of the files that became no row;
+    `others`: rows of calls that no schedule contains, by kind; `faults`: rows of known pathologies, by reason;
+    `programs`: titles of the benchmark programs whose own overhead is included in the measured times.
+    """
 
     calibration: Calibration
     notes: tuple[str, ...]
@@ -44,7 +49,7 @@ class MeasuredCalibration:
 
 @dataclass(slots=True)
 class _Read:
-    """The contents of the files, as they are read."""
+    """The contents of the input files, collected while they are read."""
 
     known: list[tuple[Path, Calibration]] = field(default_factory=list)
     tables: list[CallTable] = field(default_factory=list)
@@ -55,12 +60,12 @@ class _Read:
 
     @property
     def measured_on(self) -> list[str]:
-        """Hosts of logs, and machines of rows."""
+        """Return the host names of the logs and the machine names of the table rows."""
         return [*([_named(self.hosts)] if self.hosts else []), *(row.machine for row in self.rows)]
 
 
 def calibration_of_files(files: Sequence[Path], setup: Setup, labels: Labels) -> MeasuredCalibration:
-    """Read logs, tables, traces and calibrations as one calibration. Raises InputError."""
+    """Read logs, tables, traces and calibration files, and merge them into one calibration. Raises InputError."""
     read = _read(files, setup)
     with faults_of(files):
         rows, others = set_apart(
@@ -101,7 +106,7 @@ def calibration_of_files(files: Sequence[Path], setup: Setup, labels: Labels) ->
 
 @contextmanager
 def faults_of(files: Sequence[Path]) -> Iterator[None]:
-    """Add the names of the files to an error about the rows of all of them."""
+    """Context manager that adds the names of all `files` to an InputError about rows that come from several of them."""
     try:
         yield
     except InputError as error:
@@ -117,7 +122,7 @@ def date_of(file: Path) -> str:
 
 
 def _read(paths: Sequence[Path], setup: Setup) -> _Read:
-    """Read the files, and those of folders. Raises InputError."""
+    """Read the given files, and all files of the given folders. Raises InputError."""
     read = _Read()
     rest: list[Path] = []
     unusable: list[Unusable] = []
@@ -162,7 +167,9 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _numbers(known: list[tuple[Path, Calibration]], part: str) -> dict[str, float]:
-    """Return the numbers of all calibrations; one that two of them give differently is refused."""
+    """Return the numbers of all calibrations in `known`. Raises InputError if two calibrations give one number
+    differently.
+    """
     out: dict[str, tuple[float, Path]] = {}
     for path, calibration in known:
         numbers: dict[str, float] = getattr(calibration, part)
@@ -174,7 +181,9 @@ def _numbers(known: list[tuple[Path, Calibration]], part: str) -> dict[str, floa
 
 
 def _fit_of(known: list[tuple[Path, Calibration]]) -> FitRecord | None:
-    """Return the fit that one of the calibrations comes from; two different ones are refused."""
+    """Return the fit record that the calibrations in `known` contain, if any. Raises InputError if two
+    of them differ.
+    """
     fits = [(path, one.fit) for path, one in known if one.fit is not None]
     for path, record in fits:
         if record != fits[0][1]:
@@ -201,8 +210,9 @@ def _rows_named(rows: Sequence[CallRow], setup: Setup) -> Sequence[CallRow]:
 
 
 def table_of(row: CallRow) -> CallTable:
-    """Return a table of one point; ranks whose devices the row does not state fill one node after another. Raises
-    InputError for an unknown machine."""
+    """Return a calibration table with a single point from a measured row. If the row does not state its devices, ranks
+    fill one node after another. Raises InputError for an unknown machine.
+    """
     if not is_machine(row.machine):
         raise InputError(f"no model of machine {row.machine!r}; {nearest(row.machine, catalog())}")
     machine = machine_named(row.machine)

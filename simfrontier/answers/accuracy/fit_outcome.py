@@ -1,4 +1,6 @@
-"""The outcome of a fit: errors of fitted and of left-out points, and the calibration file with them and the numbers."""
+"""The outcome of a fit: errors of the fitted and the left-out points, and the calibration file with
+errors and numbers.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ Point = Residual[CallRow]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A free parameter: its value by the fit with its 90 % interval, None where no point shows it; and its value in the
-    library's (or the harnesses') file."""
+    """A free parameter of a fit: its fitted value with its 90 % interval (None if no point depends on the parameter),
+    and its value in the file of the library or of the measuring program (harness).
+    """
 
     key: str
     unit: str
@@ -40,9 +43,11 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorLine:
-    """The errors of points as the fit to all predicts them, as fits do that had not seen their number of devices, or as
-    the library's file does. `large`: only messages of 4 MiB and more among several nodes; `machine` and `devices`: only
-    of these, empty and 0 for all."""
+    """Errors of a set of points, predicted in three ways: by the fit to all points, by fits that had not seen the
+    number of devices of the point, and by the shipped file of the library. `large`: only messages of at least 4 MiB
+    among several nodes; `machine` and `devices`: only points of this machine and device count (empty and 0: all
+    points).
+    """
 
     by: Literal["fitted", "left out", "shipped"]
     far: ErrorSummary
@@ -53,8 +58,9 @@ class ErrorLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorseFit:
-    """Mean absolute errors of points left out, by fits that had not seen them and by the library's file, which was
-    fitted to `num_known` of these `num_points`."""
+    """Mean absolute errors of left-out points, by fits that had not seen the points and by the shipped file of the
+    library, which itself was fitted to `num_known` of these `num_points` points.
+    """
 
     fit: float
     shipped: float
@@ -64,7 +70,7 @@ class WorseFit:
 
 @dataclass(frozen=True, kw_only=True)
 class FitOutcome:
-    """The rows chosen, the fit to all of them, and the fits without each device count."""
+    """The selected rows, the fit to all of them, and the fits that leave out one device count each."""
 
     chosen: FitRows
     problem: FitProblem
@@ -73,7 +79,7 @@ class FitOutcome:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Every free parameter, those that no point shows last."""
+        """All free parameters of the fit; parameters on which no point depends come last."""
         free = free_parameters(self.problem.library, self.problem.harnesses)
         return tuple(
             Parameter(
@@ -88,14 +94,14 @@ class FitOutcome:
 
     @property
     def hardly(self) -> tuple[str, ...]:
-        """Parameters whose interval is too wide to say anything."""
+        """Parameters whose 90 % interval is so wide that the points hardly determine their value."""
         return tuple(key for key, (low, high) in self.fitted.intervals.items() if high > HARDLY * low)
 
     # ── errors ──
 
     @cached_property
     def record(self) -> FitRecord:
-        """Errors of the fit, as a calibration file has them."""
+        """Errors of the fit, in the form in which a calibration file stores them."""
         number, left = self.fitted.num_parameters, self._points("left out", self.cross_validation.errors)
         return FitRecord(
             library=self.chosen.library,
@@ -109,32 +115,37 @@ class FitOutcome:
 
     @cached_property
     def shipped(self) -> tuple[Point, ...]:
-        """Every point as the library's file predicts it."""
+        """Every point with its prediction by the shipped file of the library."""
         return self._points("held", self.problem.log_errors({}))
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        """Every point as the fit to all predicts it, then as a fit that had not seen its number of devices does; the
-        90 % interval is that of the calibration."""
+        """Every point with its prediction by the fit to all points, followed by the left-out points with predictions by
+        fits that had not seen their device counts. The 90 % intervals are those of the calibration.
+        """
         errors: dict[Use, Floats] = {"fitted": self.fitted.errors, "left out": self.cross_validation.errors}
         return tuple(point for use, each in errors.items() for point in self._points(use, each, self.spreads))
 
     @property
     def covered(self) -> float | None:
-        """Share of the left-out points within the 90 % interval of the calibration's spread; None if none is left
-        out."""
+        """Share of the left-out points that lie within the calibration's 90 % interval; None if no point
+        was left out.
+        """
         errors = errors_of(point for point in self.points if point.use == "left out")
         return None if errors is None else errors.covered
 
     @cached_property
     def lines(self) -> tuple[ErrorLine, ...]:
-        """Errors fitted, left out, and by the library's file: of all points, of large messages, and by place."""
+        """Errors of the fit, of the left-out points, and of the shipped file of the library: over all points, over
+        large messages, and by machine and device count.
+        """
         return tuple(self._lines())
 
     @cached_property
     def worse(self) -> WorseFit | None:
-        """Errors where points are farther off by fits that had not seen them than by the library's file; None where
-        they are not."""
+        """Errors of left-out points if fits that had not seen them predict worse than the shipped file of the library;
+        None otherwise.
+        """
         was_left_out = ~np.isnan(self.cross_validation.errors)
         known = [point for point, out in zip(self.shipped, was_left_out.tolist(), strict=True) if out]
         if self.record.left_out is None or not known:
@@ -147,8 +158,9 @@ class FitOutcome:
 
     @property
     def model_sd(self) -> float:
-        """The spread to reckon with: the fit's where points were left out, and no less than the library's file says, as
-        few points of one kind do not show how far off others are."""
+        """Standard deviation to use for predictions: that of the fit where points were left out, but at least that of
+        the shipped file of the library, since few points of one kind do not show how far off others are.
+        """
         record, residual = self.record, self.problem.library.residual
         if residual is None:
             return record.model_sd
@@ -156,19 +168,20 @@ class FitOutcome:
 
     @property
     def kept_sd(self) -> float | None:
-        """The spread of the library's file, where error bars keep it."""
+        """Standard deviation of the shipped file of the library, if the error bars keep it; None otherwise."""
         residual = self.problem.library.residual
         return residual.model_sd if residual is not None and self.model_sd != self.record.model_sd else None
 
     @property
     def most_sd(self) -> float:
-        """The largest spread of any point."""
+        """Largest standard deviation of any point."""
         return float(self.spreads.max())
 
     @cached_property
     def spreads(self) -> Floats:
-        """The spread of every point under the calibration: `model_sd`, but for small messages and some kinds of calls
-        what the library's file says."""
+        """Standard deviation of every point under the calibration: `model_sd`, except that small messages and some
+        kinds of calls have the value of the shipped file of the library.
+        """
         residual = self.problem.library.residual
         if residual is None:
             return np.full(len(self.problem.rows), self.model_sd)
@@ -180,7 +193,7 @@ class FitOutcome:
     # ── the file ──
 
     def calibration(self, title: str, where: str, when: str, how: str) -> Calibration:
-        """Return the calibration with the fitted numbers, their intervals, and how well they hold."""
+        """Return the calibration with the fitted numbers, their 90 % intervals, and the errors of the fit."""
         values, record = self.fitted.values, self.record
         of_law = {key: value for key, value in values.items() if not key.startswith(HARNESS)}
         library = with_partners(record.library, of_law)
@@ -198,7 +211,9 @@ class FitOutcome:
         )
 
     def _points(self, use: Use, errors: Floats, spreads: Floats | None = None) -> tuple[Point, ...]:
-        """Return points by their log errors, without those that have none; without spreads they have no interval."""
+        """Return points made of log errors, without the points whose error is unknown; without `spreads`, points have
+        no interval.
+        """
         sds = np.full(len(errors), np.nan) if spreads is None else spreads
         return tuple(
             Residual(
@@ -238,8 +253,9 @@ class FitOutcome:
 
 
 def error_summary(points: Iterable[Point], num_parameters: int = 0) -> ErrorSummary:
-    """Return errors of points, at least one, as a calibration file says them; `num_parameters` that were fitted to
-    these points take freedom from their spread."""
+    """Return the errors of `points` (at least one) as a calibration file stores them. The `num_parameters` parameters
+    that were fitted to these points reduce the degrees of freedom of the standard deviation.
+    """
     errors = errors_of(points)
     assert errors is not None
     freedom = max(1, errors.count - num_parameters)

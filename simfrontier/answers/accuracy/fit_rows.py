@@ -1,4 +1,6 @@
-"""Rows that a fit is made to, and cross-validation: points of a group are predicted by a fit that has not seen them."""
+"""Selection of the rows to fit, and cross-validation: each group of points is predicted by a fit that
+has not seen it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ Reason = TypeVar("Reason", bound=Hashable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRows:
-    """Rows to fit to, and how many others are left out, by reason."""
+    """Rows to fit, and the number of other rows that were left out, by reason."""
 
     library: str
     machines: tuple[str, ...]
@@ -36,9 +38,10 @@ class FitRows:
 
 
 def choose(rows: Sequence[CallRow], machines: Sequence[str], library: str | None, min_bytes: int) -> FitRows:
-    """Return the rows of a library on these machines (none named: those of the rows, if they are of one).
+    """Return the rows of a library on the named machines (by default on the machine of the rows, if there is only one).
 
-    Raises InputError where the rows are of several and none is named, a name has no rows, or no row can be fitted to.
+    Raises InputError if the rows belong to several machines or libraries and none is named, if a name has no rows, or
+    if no row can be used for a fit.
     """
     libraries = (library,) if library is not None else ()
     (one,) = named("library", (row.library for row in rows), libraries)
@@ -55,7 +58,7 @@ def choose(rows: Sequence[CallRow], machines: Sequence[str], library: str | None
 def set_apart(
     rows: Iterable[CallRow], reason: Callable[[CallRow], Reason | None]
 ) -> tuple[list[CallRow], Counter[Reason]]:
-    """Return the rows without a reason to leave them out, and how many others there are by reason."""
+    """Return the rows that `reason` gives no reason to leave out, and the number of the other rows by reason."""
     kept: list[CallRow] = []
     others: Counter[Reason] = Counter()
     for row in rows:
@@ -82,7 +85,7 @@ def named(what: Literal["library", "machine"], there: Iterable[str], asked: Sequ
 def _missing(
     row: CallRow, library: str, machines: Sequence[str], min_bytes: int, faults: Sequence[Pathology]
 ) -> NotCovered | None:
-    """Return why a row is not among those to fit; None if it is."""
+    """Return the reason why a row cannot be used for the fit; None if it can."""
     if row.library != library or row.machine not in machines:
         return NotCovered(reason="of other libraries or machines")
     if row.num_bytes < min_bytes:
@@ -104,10 +107,11 @@ def fits_without(
     workers: Workers | None = None,
     progress: Callable[[Group], None] = lambda group: None,
 ) -> Iterator[tuple[Group, Mask, Fit]]:
-    """Leave out each group of points in turn and fit the others: the group, which points are of it, and the fit.
+    """Leave out each group of points in turn and fit the others. Yield the group, the mask of its points, and the fit.
 
-    `groups`: the group of every point. `fit`: takes which points are left out. `workers`: who fits, a group at a time
-    (None: this process); `progress` is called with each group as its fit is handed out.
+    `groups`: the group of every point. `fit`: called with the mask of the points to leave out. `workers`: run the fits
+    in parallel, one group at a time (None: in this process). `progress`: called with each group when its fit is
+    yielded.
     """
     members = {group: np.array([each == group for each in groups]) for group in dict.fromkeys(groups)}
 
@@ -126,8 +130,9 @@ Where = tuple[str, int]  # machine, devices
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossValidation:
-    """Log errors of every point by a fit without its machine's and device count's points; NaN where no fit could be
-    made. `fits` by (machine, devices) that were left out; `faults` say why there is none."""
+    """Log error of every point by a fit without the points of the same machine and device count; NaN where no fit was
+    possible. `fits`: by the (machine, devices) that were left out; `faults`: reasons why a fit is missing.
+    """
 
     errors: Floats
     fits: Mapping[Where, FitResult]
@@ -135,19 +140,19 @@ class CrossValidation:
 
 
 def places_of(problem: FitProblem) -> tuple[Where, ...]:
-    """Return the device counts of every machine, in the order of the points."""
+    """Return the pairs (machine, device count) of a fit problem, in the order of the points."""
     return tuple(dict.fromkeys(map(_place, problem.rows)))
 
 
 def cross_validated(
     problem: FitProblem, progress: Callable[[Where], None] = lambda place: None, workers: Workers | None = None
 ) -> CrossValidation:
-    """Leave out whole device counts, one after the other (see `fits_without`).
+    """Cross-validate a fit: leave out one (machine, device count) after the other (see `fits_without`).
 
-    Every fit begins from the values of the library's file, whatever the times that are left out. With shipped rows
-    these values come from a fit to all of them: they choose the minimum that is found, not its place. What only the
-    points left out show stays as in the file, which for such rows would be what they were fitted to: that is a fault.
-    With one device count there is nothing to fit to: no errors, no fits.
+    Every fit starts from the values of the library's file, whichever points are left out. For shipped rows these values
+    come from a fit to all of them: they determine which minimum is found, but not its position. Parameters on which
+    only the left-out points depend keep the values of the file; for shipped rows those values were fitted to these same
+    points, which counts as a fault. With a single device count nothing can be fitted: no errors, no fits.
     """
     errors = np.full(len(problem.rows), np.nan)
     fits: dict[Where, FitResult] = {}
@@ -163,8 +168,9 @@ def cross_validated(
 
 
 def shipped_rows_left_out(workers: Workers | None = None) -> dict[Row, Prediction]:
-    """Predict every row that a shipped library was fitted to by a fit without its device count; rows for which no such
-    fit can be made are missing."""
+    """Predict every row that a shipped library was fitted to by a fit that leaves out the device count of the row. Rows
+    for which no such fit is possible are missing.
+    """
     return {row: made for library in FITS for row, made in _shipped_left_out(library, workers)}
 
 
@@ -186,7 +192,9 @@ def _place(row: CallRow) -> Where:
 def _without(
     library: Library, harnesses: tuple[Harness, ...], rows: Sequence[CallRow], left: Mask
 ) -> tuple[FitResult, Floats] | str:
-    """Return the fit without some points, and its log errors there; or why there is none."""
+    """Return the fit without the points `left`, and its log errors at these points; or the reason why there is no such
+    fit.
+    """
     problem = FitProblem(library=library, harnesses=harnesses, rows=rows)
     try:
         fitted, alone = fit(problem.only(~left)), problem.only(left)
@@ -197,7 +205,7 @@ def _without(
 
 
 def _refuse_known(alone: FitProblem, fitted: FitResult) -> None:
-    """Raise InputError where the file's values, which the fit without these points kept, were fitted to them."""
+    """Raise InputError if values of the library's file that the fit kept had been fitted to the left-out points."""
     if fitted.unseen and any(map(was_fitted, alone.rows)):
         known = [key for key in shown(alone)[0] if key in fitted.unseen]
         if known:

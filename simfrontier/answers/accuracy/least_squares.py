@@ -1,4 +1,4 @@
-"""A fit: robust least squares in log time over the numbers that a library's or a harness's file marks as fitted."""
+"""Robust least-squares fit, in log time, of the numbers that the file of a library or harness marks as fitted."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ _Value = TypeVar("_Value")
 
 
 def free_parameters(library: Library, harnesses: Sequence[Harness]) -> dict[str, float]:
-    """Dotted key → value of every number of the library and of the harnesses that is marked as fitted.
+    """Return dotted key → value of every number that the library and the harnesses mark as fitted.
 
-    Of a library of two levels: what it says itself; the two libraries behind it have parameters of their own.
+    For a two-level library: only the numbers of its own file; the two underlying libraries have parameters of their
+    own.
     """
     numbers = [*library.provenance(), *(number for harness in harnesses for number in harness.provenance)]
     return {
@@ -52,14 +53,16 @@ def free_parameters(library: Library, harnesses: Sequence[Harness]) -> dict[str,
 
 
 def allowed(key: str) -> tuple[float, float]:
-    """Return the least and the most that a parameter may be: a share is at most 1, a corner's sharpness at least 1."""
+    """Return the lower and upper limit of a parameter: a share is at most 1, the sharpness of a corner at least 1."""
     if key.startswith(("shares.", "ring_shares.")) or key.endswith(("_share", "bandwidth_ratio")):
         return 0.0, 1.0
     return (1.0, math.inf) if key.endswith(".sharpness") else (0.0, math.inf)
 
 
 def with_partners(library: str, known: Mapping[str, _Said]) -> dict[str, _Said]:
-    """Return what is known of a library's parameters, by dotted key, also for the numbers that equal them."""
+    """Return `known` (by dotted key), extended by the library's numbers that are always equal to one of
+    its parameters.
+    """
     partners = _ONE_WITH.get(library, {})
     return dict(known) | {partners[key]: each for key, each in known.items() if key in partners}
 
@@ -80,7 +83,7 @@ def with_numbers(
 
 
 def with_number(whole: _Value, path: Sequence[Any], number: float) -> _Value:
-    """Return a value with another number at a path of attributes and keys of mappings."""
+    """Return a copy of `whole` with the number at a path of attributes and mapping keys replaced."""
     first, *rest = path
     if isinstance(whole, Mapping):
         part = with_number(whole[first], rest, number) if rest else number
@@ -90,7 +93,7 @@ def with_number(whole: _Value, path: Sequence[Any], number: float) -> _Value:
 
 
 def _places(library: Library, key: str, value: float) -> Iterator[tuple[tuple[Any, ...], float]]:
-    """Yield the paths in a library of what a dotted key of its file says, and the number there."""
+    """Yield each path in a library that a dotted key of its file refers to, with the number there."""
     part, name = key.rsplit(".", 1)
     match part.split("."):
         case ["levels"]:
@@ -113,7 +116,7 @@ def _places(library: Library, key: str, value: float) -> Iterator[tuple[tuple[An
 
 @lru_cache(maxsize=16)
 def _shares_of(library: str) -> Mapping[str, float]:
-    """Return the share that a library reaches by itself of each class of links."""
+    """Return the share of the bandwidth of each link class that a library reaches by itself."""
     return load_library(library).shares
 
 
@@ -127,11 +130,12 @@ EXACT = 1e-6  # log errors smaller than that are those of arithmetic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitResult:
-    """Result of a fit: values by dotted key, 90 % confidence intervals, and the log error left at every point.
+    """Result of a fit: values by dotted key, 90 % confidence intervals, and the remaining log error of every point.
 
-    The stepped parameter's interval is the run of values that sort the points alike: within it nothing changes.
+    The interval of the stepped parameter is the range of values that sort the points in the same way: within it the fit
+    does not change.
 
-    `unseen`: parameters on which the points do not depend; they keep their values.
+    `unseen`: parameters on which no point depends; they keep their values.
     """
 
     values: Mapping[str, float]
@@ -146,7 +150,7 @@ class FitResult:
 
 @dataclass(eq=False)
 class FitProblem:
-    """Points of one library, with what their model needs; laid out once, evaluated often."""
+    """Measured points of one library with all inputs of their model, prepared once and evaluated many times."""
 
     library: Library
     harnesses: tuple[Harness, ...]
@@ -168,18 +172,20 @@ class FitProblem:
         return np.log(times) - self.log_times
 
     def only(self, keep: NDArray[np.bool_]) -> FitProblem:
-        """Return the same problem with some of its points."""
+        """Return the same problem restricted to some of its points."""
         return FitProblem(library=self.library, harnesses=self.harnesses, rows=list(compress(self.rows, keep)))
 
 
 def problem_of(library: str, rows: Sequence[CallRow]) -> FitProblem:
-    """Return points of a library by its name, with the shipped harnesses that cover any of them. Raises InputError."""
+    """Return the fit problem of rows of a library (given by name), with the shipped harnesses that cover any of the
+    rows. Raises InputError.
+    """
     harnesses = tuple(one for one in shipped_harnesses() if any(map(one.covers, rows)))
     return FitProblem(library=load_library(library), harnesses=harnesses, rows=rows)
 
 
 def fit(problem: FitProblem) -> FitResult:
-    """Fit the free parameters, beginning from the values of the files. Raises InputError where points are too few."""
+    """Fit the free parameters, starting from the values of the files. Raises InputError if there are too few points."""
     free, name, number = free_parameters(problem.library, problem.harnesses), problem.library.name, len(problem.rows)
     if not free:
         raise InputError(
@@ -211,7 +217,7 @@ def fit(problem: FitProblem) -> FitResult:
 
 
 def shown(problem: FitProblem) -> tuple[list[str], list[str]]:
-    """Return which free parameters change any point, and which none."""
+    """Return the free parameters on which some point depends, and those on which no point depends."""
     free = free_parameters(problem.library, problem.harnesses)
     base = problem.log_errors(free)
     seen = [
@@ -223,8 +229,9 @@ def shown(problem: FitProblem) -> tuple[list[str], list[str]]:
 
 
 def _runs(problem: FitProblem, free: Mapping[str, float]) -> list[list[float]]:
-    """Return every way in which the stepped parameter sorts the points: neighbouring values that all sort them
-    alike."""
+    """Return every way in which the stepped parameter sorts the points, as lists of neighbouring values that all sort
+    the points in the same way.
+    """
 
     def sorted_points(step: float) -> bytes:
         return np.round(problem.log_errors({**free, STEPPED: step}), 12).tobytes()
@@ -233,7 +240,9 @@ def _runs(problem: FitProblem, free: Mapping[str, float]) -> list[list[float]]:
 
 
 def _least_squares(problem: FitProblem, keys: Sequence[str], free: Mapping[str, float]) -> tuple[float, Floats]:
-    """Return the cost and values of these parameters, others as they are; in logs, so that all stay positive."""
+    """Return the cost and the values of the parameters `keys` that minimise it, the other parameters unchanged;
+    computed in logarithms, so that all values stay positive.
+    """
     from scipy.optimize import least_squares
 
     def errors(logs: Floats) -> Floats:
@@ -248,11 +257,11 @@ def _least_squares(problem: FitProblem, keys: Sequence[str], free: Mapping[str, 
 
 
 def _intervals(problem: FitProblem, keys: Sequence[str], values: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """Return 90 % confidence intervals from the curvature at the solution, the `covariance` of logs. The weights are
-    those that the robust loss gives the points, over their weighted mean square error by degrees of freedom.
+    """Return 90 % confidence intervals from the curvature at the solution (`covariance` of the logarithms). The weights
+    are those that the robust loss gives the points, divided by the weighted mean square error per degree of freedom.
 
-    The prior says of every parameter that it was sought within a factor of e^WIDEST: that is what an interval comes to
-    where no point depends on a parameter near the solution, and next to nothing elsewhere.
+    The prior states that each parameter was sought within a factor of e^WIDEST. It determines the interval where no
+    point depends on a parameter near the solution, and has almost no effect elsewhere.
     """
     from scipy.stats import t
 
@@ -270,7 +279,7 @@ def _intervals(problem: FitProblem, keys: Sequence[str], values: Mapping[str, fl
 
 
 def _around(value: float, half: float, key: str) -> tuple[float, float]:
-    """Return an interval in logs, within what the parameter may be."""
+    """Return the interval from value × e^-half to value × e^half, clipped to the limits of the parameter."""
     least, most = allowed(key)
     return max(value * math.exp(-half), least), min(value * math.exp(half), most)
 

@@ -1,4 +1,4 @@
-"""Measured files of a user as tables, compared with the shipped models, and whether their times are plausible."""
+"""Comparison of a user's measured files with the shipped models, and plausibility checks of the measured times."""
 
 from __future__ import annotations
 
@@ -36,9 +36,11 @@ _CLOSE: Final = 2.5  # a program whose own time is not known may add as much
 
 
 def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> Validation:
-    """Compare files of a user. Raises InputError for a file that cannot be read, or of which nothing can be predicted.
+    """Compare a user's files with the models. Raises InputError for a file that cannot be read or has no predictable
+    row.
 
-    `setup`: what files do not say; `harness`: names of the programs whose time is in them (None: by their sources).
+    `setup`: information that the files do not contain; `harness`: names of the measuring programs whose overhead is
+    included in the times (None: determined by the sources of the rows).
     """
     harnesses = None if harness is None else named_harnesses(harness)
     tables, remarks = _own_tables(files_in(paths), setup)
@@ -55,7 +57,9 @@ def validate_files(paths: Sequence[Path], setup: Setup, harness: str | None) -> 
 
 
 def _own_tables(files: Sequence[Path], setup: Setup) -> tuple[list[Table], tuple[str, ...]]:
-    """Return a user's files, those of a job's ranks as one table, and what of them is no row. Raises InputError."""
+    """Return the tables of a user's files (files of a job's ranks form one table), and notes on contents that became no
+    row. Raises InputError.
+    """
     of_device = {file: rows for file in files if (rows := read_of_device(file))}
     read = readings([file for file in files if file not in of_device], setup)
     found = [(file, _table(file, str(file), rows)) for file, rows in of_device.items()]
@@ -69,7 +73,7 @@ def _own_tables(files: Sequence[Path], setup: Setup) -> tuple[list[Table], tuple
 
 
 def _table(path: Path, file: str, rows: Sequence[Row]) -> Table:
-    """Return a table of a user: what a file brought along has no citation of."""
+    """Return the table of a user's file; it has no citation."""
     return Table(
         name=path.name,
         file=file,
@@ -83,7 +87,7 @@ def _table(path: Path, file: str, rows: Sequence[Row]) -> Table:
 
 
 def _refuse_setup(setup: Setup, table: Path) -> None:
-    """Raise InputError for options whose values the rows of tables already have."""
+    """Raise InputError for setup options whose values the rows of the table already contain."""
     for option, value in asdict(setup).items():
         if value is not None:
             why = f"beside {table}, a table whose rows say it; allowed: beside output of nccl-tests or OSU"
@@ -91,7 +95,7 @@ def _refuse_setup(setup: Setup, table: Path) -> None:
 
 
 def _refuse_strange(harnesses: Sequence[Harness], rows: Sequence[CallRow]) -> None:
-    """Raise InputError for a named program that cannot have measured any row."""
+    """Raise InputError for a named measuring program that cannot have measured any of the rows."""
     for one in harnesses:
         if not any(map(one.may_cover, rows)):
             known = [each.name for each in shipped_harnesses() if any(map(each.may_cover, rows))]
@@ -103,7 +107,7 @@ def _refuse_strange(harnesses: Sequence[Harness], rows: Sequence[CallRow]) -> No
 
 
 def _refuse_unpredicted(rows: Sequence[Residual[Row]], name: str) -> None:
-    """Raise InputError where none of the rows has a prediction, with the commonest reason."""
+    """Raise InputError if no row has a prediction, with the most common reason."""
     if any(row.prediction is not None for row in rows):
         return
     [(why, number)] = Counter(row.reason for row in rows).most_common(1)
@@ -114,7 +118,9 @@ def _refuse_unpredicted(rows: Sequence[Residual[Row]], name: str) -> None:
 
 
 def _wrong_units(rows: Sequence[Residual[Row]]) -> Iterator[WrongUnit]:
-    """Yield the tables whose times are, in the median, a thousand times the predicted ones or the like."""
+    """Yield the tables whose median time differs from the prediction by a factor of about a thousand or the like, which
+    suggests a wrong unit.
+    """
     for table, several in grouped(rows, lambda row: row.table).items():
         ratios = [1.0 / (1.0 + row.error) for row in several if row.error is not None]
         ratio = median(ratios) if ratios else 1.0
@@ -124,7 +130,7 @@ def _wrong_units(rows: Sequence[Residual[Row]]) -> Iterator[WrongUnit]:
 
 
 def _unknown_programs(rows: Sequence[Residual[Row]]) -> UnknownPrograms:
-    """Return the rows of unknown source that programs of shipped tables may have measured."""
+    """Return the rows of unknown source that the measuring programs of shipped tables may have produced."""
     shipped, num_rows = shipped_harnesses(), 0
     programs: dict[str, Harness] = {}
     for residual in rows:

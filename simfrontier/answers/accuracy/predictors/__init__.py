@@ -1,4 +1,6 @@
-"""The shipped models as one: a prediction for a row of any form, and whether its parameters were fitted to it."""
+"""Common entry point of the shipped models: predict a table row of any kind, and tell whether parameters were fitted to
+it.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ FITS: Final[Mapping[str, Mapping[str, int]]] = {
 
 @lru_cache(maxsize=8)
 def fitted_rows(library: str) -> tuple[CallRow, ...]:
-    """Return the rows that a library's shipped parameters were fitted to: known faults are left out."""
+    """Return the rows that a library's shipped parameters were fitted to, without known faults."""
     rows: list[CallRow] = []
     for name, least_bytes in FITS.get(library, {}).items():
         table = load_table(name)
@@ -47,8 +49,9 @@ def fitted_rows(library: str) -> tuple[CallRow, ...]:
 
 
 def was_fitted(row: CallRow) -> bool:
-    """Return whether the shipped parameters of the row's library were fitted to it, or to that time in another file, or
-    one of them was read off it."""
+    """Return whether the shipped parameters of the row's library were fitted to the row, or to the same measured time
+    in another file, or whether a parameter was read off the row.
+    """
     return bool(row.read_off) or _measured(row) in _seen(row.library)
 
 
@@ -62,9 +65,9 @@ def _measured(row: CallRow) -> Measured:
 
 
 def predict_row(row: Row, harnesses: tuple[Harness, ...] | None = None) -> Prediction | BoundedRate | NotCovered:
-    """Return the time of a row; or the bound that a rate of training must stay below; or why there is neither.
+    """Return the predicted time of a row, the upper bound on a training rate, or the reason why there is neither.
 
-    `harnesses`: those of a user (None: the shipped ones).
+    `harnesses`: those given by the user (None: the shipped ones).
     """
     match row:
         case CallRow():

@@ -1,4 +1,6 @@
-"""Predictor of collective calls: the collective alone on the row's machine, and what the measuring program adds."""
+"""Predictor of collective calls: the time of the collective alone on the row's machine, plus the overhead of the
+measuring program.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ FILE = Path(__file__).parent / "harnesses.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harness:
-    """One thing that a program adds: a time per call, and a copy of every rank's block.
+    """Overhead of a measuring program: a time per call, and a copy of the block of every rank.
 
-    The copies of the n blocks follow one another: each takes as long as starting it, or as its bytes.
+    The n blocks are copied one after another; each copy takes the longer of its launch time and its transfer time.
     """
 
     name: Annotated[str, Derived("")]  # its key in the file
@@ -47,11 +49,11 @@ class Harness:
         return row.source.startswith(self.source) and self.may_cover(row)
 
     def may_cover(self, row: CallRow) -> bool:
-        """Return whether the row could have been measured by it, whatever its source says."""
+        """Return whether this program could have measured the row, whatever source the row states."""
         return (row.library, row.machine) == (self.library, self.machine) and row.collective in self.collectives
 
     def seconds(self, devices: int, num_bytes: float) -> float:
-        """base + n max(per rank, c / copy), c = S/n."""
+        """Return the overhead in seconds: base + n max(per rank, c / copy), with c = S/n for n devices and S bytes."""
         block_s = num_bytes / devices / self.copy_bytes_per_s
         return self.base_s + devices * max(self.per_rank_s, block_s)
 
@@ -67,8 +69,9 @@ def shipped_harnesses() -> tuple[Harness, ...]:
 
 
 def named_harnesses(text: str) -> tuple[Harness, ...]:
-    """Return the shipped harnesses of the names a,b ..., for rows of any source; of "none" no harness. Raises
-    InputError."""
+    """Return the shipped harnesses named in a comma-separated text, applicable to rows of any source; for "none" an
+    empty tuple. Raises InputError.
+    """
     shipped = {harness.name: harness for harness in shipped_harnesses()}
     names = [name.strip() for name in text.split(",")]
     if names == ["none"]:
@@ -80,7 +83,7 @@ def named_harnesses(text: str) -> tuple[Harness, ...]:
 
 
 def harnesses_of(row: CallRow, harnesses: tuple[Harness, ...]) -> tuple[Harness, ...]:
-    """Return the harnesses that add to the time of a row."""
+    """Return the harnesses whose overhead is included in the time of a row."""
     return tuple(harness for harness in harnesses if harness.covers(row))
 
 
@@ -90,9 +93,10 @@ Devices = tuple[tuple[int, ...], ...]
 def grouped_seconds(
     machine: Machine, library: Library, groups: Devices, kind: CollectiveKind, num_bytes: float
 ) -> float:
-    """Return the time of the call in the first group, while all of them make it; devices by their numbers in the node.
+    """Return the time of a collective call in the first group while all groups make the same call concurrently. Devices
+    are numbered within the node.
 
-    Raises InputError where the node has no such devices, and for calls that do not go by ring.
+    Raises InputError if the node has no such devices, and for calls whose algorithm is not a ring.
     """
     most = machine.devices_per_node
     if max(map(max, groups)) >= most:
@@ -113,7 +117,7 @@ def _laid_out(machine: Machine, groups: Devices) -> EqualGroups:
 
 
 def _sent_per_s(machine: Machine, library: Library, groups: Devices) -> float:
-    """Return the rate at which a rank of the first group sends; the others may be slower, or faster."""
+    """Return the send rate of a rank of the first group; ranks of other groups may be slower or faster."""
     at = _laid_out(machine, groups)
     pattern = algorithm(RING).loads(at.fabric, at.groups, library)
     cap = algorithm(RING).cap_bytes_per_s(library, at.shape)
@@ -126,7 +130,8 @@ KINDS: Final[dict[str, CollectiveKind]] = {kind: kind for kind in get_args(Colle
 def predict_call(
     row: CallRow, harnesses: tuple[Harness, ...] | None = None, library: Library | None = None
 ) -> Prediction | NotCovered:
-    """Return the time of the row's call with its 90 % interval, or why there is no model of it.
+    """Return the predicted time of the row's collective call with its 90 % interval, or the reason why no model covers
+    it.
 
     `harnesses` and `library`: those of a user or of a fit (None: the shipped ones).
     """
@@ -179,8 +184,9 @@ def lacking(row: CallRow) -> NotCovered | None:
 
 
 def other_place(row: CallRow) -> NotCovered | None:
-    """Return what is wrong with the place of a row's ranks: models are of devices that fill one node after another.
-    None where nothing is."""
+    """Return the fault in a row's placement of ranks, since the models assume ranks that fill one node after another;
+    None if there is none.
+    """
     if row.groups:
         reason = f"{len(row.groups)} groups of devices of one node, where all devices are one group"
         return NotCovered(reason=reason)
@@ -198,10 +204,10 @@ def other_place(row: CallRow) -> NotCovered | None:
 
 
 def shown_fault(row: CallRow, faults: Sequence[Pathology]) -> str | None:
-    """Why a row of a user's is a known fault; None where it is none.
+    """Return why a row of a user's table is a known fault; None if it is not.
 
-    Faults are known from others' runs: a row that one of them covers is none where its time is as the shipped models
-    predict, inside their interval or without one.
+    Faults are known from measurements by others. A user's row that matches one is no fault if its time agrees with the
+    prediction of the shipped models (inside the interval, or if there is no interval).
     """
     why = fault_of(row, faults)
     if why is None:

@@ -22,11 +22,12 @@ ENGINE_SOURCE: Final = "amd/amd-lab-notes"
 
 
 def copy_seconds(machine: Machine, row: CopyRow) -> float:
-    """Return seconds of the row's message, which is not `lacking`, as `CopyRow.seconds` counts them.
+    """Return the predicted seconds of the row's copy, per message as in `CopyRow.seconds`; the row must not be
+    `lacking`.
 
-    Inside a node, S bytes over a way whose narrowest link copies at B: (S / r + half_bytes) / B, r `routed_share` where
-    the way has several links; a copy engine takes S / min(B, engine_bytes_per_s). Both directions at once (osu_bibw)
-    have links of their own. Between nodes, see machine.copies.
+    Inside a node, S bytes over a route whose narrowest link copies at B take (S / r + half_bytes) / B, where r is
+    `routed_share` if the route has several links; a copy engine takes S / min(B, engine_bytes_per_s). The two
+    directions of a bidirectional copy (osu_bibw) use separate links. Between nodes, see machine.copies.
     """
     copies = machine.copies
     assert copies is not None, "a machine without copies lacks a law"
@@ -49,7 +50,9 @@ def copy_sd(machine: Machine, row: CopyRow) -> float:
 
 
 def predict_copy(row: CopyRow) -> Prediction | NotCovered:
-    """Return the shipped machine's time of the row's message with its 90 % interval, or why there is none."""
+    """Return the predicted time of the row's message on the shipped machine with its 90 % interval, or why there is
+    none.
+    """
     if not is_machine(row.machine):
         return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
     machine = machine_named(row.machine)
@@ -67,7 +70,7 @@ def copy_fitted(row: CopyRow) -> bool:
 
 
 def lacking(machine: Machine, row: CopyRow) -> NotCovered | None:
-    """Return why no law covers a row; None if one does."""
+    """Return the reason why no model covers a row; None if one does."""
     copies = machine.copies
     if copies is None:
         return NotCovered(reason=f"machine {machine.name} says nothing of single copies (copies)")
@@ -89,7 +92,9 @@ def lacking(machine: Machine, row: CopyRow) -> NotCovered | None:
 
 
 def narrowest(machine: Machine, a: int, b: int) -> tuple[LinkClass, int]:
-    """Return the class of the link that limits a copy from device a to b, and how many links it passes."""
+    """Return the class of the narrowest link on the route from device a to device b, and the number of links of the
+    route.
+    """
     node = machine.node
     way = [machine.link_classes[node.links[link].link_class] for link in node.route(a, b)]
     return min(way, key=lambda link: link.share * link.bytes_per_s), len(way)
