@@ -1,4 +1,4 @@
-"""Measurements compared with predictions: residuals of rows and of published runs, and errors of several of them."""
+"""Measurements compared with predictions: residuals of table rows and published runs, and error statistics."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ MeasuredRow = TypeVar("MeasuredRow", covariant=True)
 
 
 def factor_90(sd: float) -> float:
-    """Return the factor from the median to the ends of the central 90 % interval of a log-normal; `sd` is of the
-    logarithm."""
+    """Return the factor from the median to the ends of the central 90 % interval of a log-normal distribution whose
+    logarithm has standard deviation `sd`.
+    """
     return math.exp(NORMAL_90 * sd)
 
 
 def covariance(slopes: Floats, weights: Floats, prior_sd: Floats) -> Floats:
     """Return the covariance of fitted parameters: (JᵀWJ + P)⁻¹.
 
-    `slopes`: J, how the points move with the parameters, [points, parameters]. `weights`: diagonal of W, the inverse
-    variance of each point times the weight that a robust loss gives it, [points]. `prior_sd`: P is diag(prior_sd⁻²),
-    what is known of the parameters without the points, [parameters].
+    `slopes`: J, the derivatives of the points with respect to the parameters, [points, parameters]. `weights`: diagonal
+    of W, the inverse variance of each point times its weight in a robust loss, [points]. `prior_sd`: prior standard
+    deviations of the parameters, with P = diag(prior_sd⁻²), [parameters].
     """
     precision = slopes.T @ (weights[:, None] * slopes) + np.diag(prior_sd**-2.0)
     return np.asarray(np.linalg.inv(precision), np.float64)
@@ -46,11 +47,11 @@ def covariance(slopes: Floats, weights: Floats, prior_sd: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """Predicted value of one measurement, in the unit in which it was measured (rows of tables: seconds).
+    """Predicted value of one measurement, in the unit in which it was measured (table rows: seconds).
 
-    `low` to `high` hold 90 % of measurements, if the model's residuals are what it says they are; both are NaN where it
-    says nothing of them. `harness_s` is the part of a predicted time that belongs to the measuring program and not to
-    the collective (a copy, a call of the host).
+    The interval from `low` to `high` contains 90 % of measurements if the stated model error is right; both ends are
+    NaN if the model states no error. `harness_s`: the part of a predicted time that is overhead of the measuring
+    program rather than the collective (a copy, a host call).
     """
 
     value: float
@@ -60,7 +61,7 @@ class Prediction:
 
     @property
     def has_interval(self) -> bool:
-        """Return whether the model says how far off it may be."""
+        """Return whether the model states an error, so that the prediction has a 90 % interval."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     def covers(self, measured: float) -> bool | None:
@@ -69,15 +70,18 @@ class Prediction:
 
 
 def around(value: float, sd: float, harness_s: float = 0.0) -> Prediction:
-    """Return a value and the central 90 % of a normal of its natural logarithm, whose standard deviation is `sd`."""
+    """Return a prediction with median `value` and the central 90 % interval of a log-normal distribution whose
+    logarithm has standard deviation `sd`.
+    """
     factor = factor_90(sd)
     return Prediction(value=value, low=value / factor, high=value * factor, harness_s=harness_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotCovered:
-    """No shipped model covers a row; `reason` says what is missing, with the nearest name that there is, or `allowed`
-    lists the names where none is near."""
+    """The reason why no shipped model covers a row. `reason` says what is missing, with the closest known name; if none
+    is close, `allowed` lists the known names.
+    """
 
     reason: str
     allowed: str = ""
@@ -87,7 +91,9 @@ class NotCovered:
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> NotCovered:
-    """Return why a row is not covered whose `name` is none of those known; `what` says of what it is one."""
+    """Return the reason that a row is not covered because its `name` is not a known one; `what`: the kind of thing
+    named.
+    """
     names = tuple(known)
     if near(name, names) is None:
         return NotCovered(reason=what, allowed=nearest(name, names))
@@ -96,13 +102,12 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> NotCovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Residual(Generic[MeasuredRow]):
-    """A row of a table, what was measured, and what is predicted for it.
+    """A table row with its measured and its predicted value.
 
-    `measured` is None where the row tells no time (the rate of a training run), `prediction` where no model covers the
-    row. `use`: "fitted" where the parameters were fitted to the row, "left out" where the prediction comes from a fit
-    that left the row's group out (its number of devices, its machine or system), "held" where no fit saw it. `why` says
-    what is wrong with a pathology, or why there is no model, and `allowed` lists the names of which one would have a
-    model.
+    `measured` is None if the row states no time (the rate of a training run), `prediction` if no model covers the row.
+    `use`: "fitted" if the parameters were fitted to the row, "left out" if the prediction comes from a fit without the
+    row's group (its number of devices, its machine or system), "held" if no fit has seen the row. `why`: the reason why
+    the row is a pathology or has no model; `allowed`: names for which there would be a model.
     """
 
     table: str
@@ -115,31 +120,31 @@ class Residual(Generic[MeasuredRow]):
 
     @property
     def reason(self) -> str:
-        """`why` with what is allowed."""
+        """The text of `why`, followed by the allowed names."""
         return str(NotCovered(reason=self.why, allowed=self.allowed))
 
     @property
     def error(self) -> float | None:
-        """predicted / measured − 1; None where either is lacking."""
+        """predicted / measured − 1; None if either value is missing."""
         if self.prediction is None or self.measured is None:
             return None
         return self.prediction.value / self.measured - 1.0
 
     @property
     def is_covered(self) -> bool | None:
-        """Return whether what was measured lies inside the predicted interval; None where there is no interval."""
+        """Return whether the measured value lies inside the predicted interval; None if there is no interval."""
         if self.prediction is None or self.measured is None:
             return None
         return self.prediction.covers(self.measured)
 
     @property
     def is_averaged(self) -> bool:
-        """Return whether the row counts in averages."""
+        """Return whether the row is included in average errors."""
         return self.error is not None and self.use in AVERAGED
 
     @property
     def is_unpredicted(self) -> bool:
-        """Return whether there is neither a prediction of the row nor a bound."""
+        """Return whether the row has neither a prediction nor a bound."""
         return self.use == "no model" and self.why != ONLY_BOUNDED
 
 
@@ -151,12 +156,12 @@ AnyResidual = TypeVar("AnyResidual", bound=Residual[Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errors:
-    """Errors (predicted / measured − 1) of residuals that count in averages, as shares.
+    """Errors (predicted / measured − 1), as fractions, over the residuals that are included in averages.
 
     `mean_abs`, `median_abs` and `p90_abs`: mean, median and 90th percentile of absolute errors; `bias` and `median`:
-    mean and median of errors with their sign. `log_rms`: root mean square of log(predicted / measured). `worst`: the
-    residual with the largest absolute error. `covered`: the share of measurements inside their 90 % interval, `width`:
-    half the width of these intervals relative to the prediction, in the median; None where no prediction has one.
+    mean and median of signed errors. `log_rms`: root mean square of log(predicted / measured). `worst`: the residual
+    with the largest absolute error. `covered`: the share of measurements inside their 90 % interval; `width`: median
+    half-width of these intervals relative to the prediction; both are None if no prediction has an interval.
     """
 
     count: int
@@ -172,7 +177,7 @@ class Errors:
 
 
 def errors_of(rows: Iterable[Residual[Any]]) -> Errors | None:
-    """Return errors of those residuals that count in averages; None where there is none."""
+    """Return the errors of the residuals that are included in averages; None if there are none."""
     counted = [(row, row.error) for row in rows if row.is_averaged and row.error is not None]
     if not counted:
         return None
@@ -195,13 +200,13 @@ def errors_of(rows: Iterable[Residual[Any]]) -> Errors | None:
 
 
 def errors_by(rows: Iterable[AnyResidual], key: Callable[[AnyResidual], str]) -> dict[str, Errors]:
-    """Return errors by what `key` says of a residual, in the order in which its values come up."""
+    """Return errors grouped by the `key` of a residual, in order of first appearance."""
     several = grouped(rows, key)
     return {name: errors for name, some in several.items() if (errors := errors_of(some)) is not None}
 
 
 def grouped(rows: Iterable[AnyResidual], key: Callable[[AnyResidual], str]) -> dict[str, list[AnyResidual]]:
-    """Return residuals by what `key` says of them, in the order in which its values come up."""
+    """Return residuals grouped by their `key`, in order of first appearance."""
     several: dict[str, list[AnyResidual]] = {}
     for row in rows:
         several.setdefault(key(row), []).append(row)
@@ -210,9 +215,10 @@ def grouped(rows: Iterable[AnyResidual], key: Callable[[AnyResidual], str]) -> d
 
 @dataclass(frozen=True)
 class Summary:
-    """Errors of the rows of one table, or of all tables: over all rows that count, over those that no fit has used
-    (`unseen`), and by use; and the number of rows that do not count. A training rate, which is compared with a bound,
-    is not counted in `num_unknown`."""
+    """Errors over the rows of one table, or of all tables: over all rows included in averages, over those that no fit
+    has used (`unseen`), and by `use`; and the number of rows not included. Training rates, which are compared with a
+    bound, are not counted in `num_unknown`.
+    """
 
     name: str
     rows: Sequence[Residual[Any]]
@@ -244,7 +250,7 @@ class Summary:
 
     @property
     def lines(self) -> list[tuple[str, Errors | None]]:
-        """The lines of a table of errors: of rows that no fit had seen, then apart from them fitted ones."""
+        """Lines of an error table: first the rows that no fit had seen, then separately the fitted rows."""
         seen: tuple[Use, ...] = (*UNSEEN, "fitted")
         uses: list[tuple[str, Errors | None]] = [(use, self.by_use[use]) for use in seen if use in self.by_use]
         both = [use for use in UNSEEN if use in self.by_use]

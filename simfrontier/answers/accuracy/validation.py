@@ -1,4 +1,4 @@
-"""Validation: every row of measured tables compared with the models, the errors, and the bounds on them."""
+"""Validation: every row of measured tables compared with its prediction, the errors, and the stated error bounds."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ BOUNDS = Path(__file__).parent / "bounds.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorBound:
-    """Bound on the errors of the rows of a table's series: mean absolute percentage error, 90th percentile, as shares.
+    """Upper bounds on the errors of a series of table rows: mean absolute percentage error and 90th percentile, as
+    fractions.
 
-    `series` is for people. The series is the rows whose fields are one of those in `one_of` and at least those in
-    `at_least`; fields by their names in the row's class.
+    `series`: name of the series for display. The series consists of the rows whose fields have one of the values in
+    `one_of` and at least the values in `at_least`, by the names of fields in the row's class.
     """
 
     table: str
@@ -57,7 +58,7 @@ class ErrorBound:
     at_least: Mapping[str, int | float] = field(default_factory=dict)
 
     def covers(self, residual: Residual[Row]) -> bool:
-        """Return whether a row is of the series."""
+        """Return whether the row of a residual belongs to the series."""
         return (
             residual.table == self.table
             and residual.use in self.uses
@@ -68,8 +69,9 @@ class ErrorBound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedBound:
-    """A bound and what was seen; `errors` is None where no row of the series counts, which misses the bound. `uses`:
-    of which rows the errors are."""
+    """An error bound with the observed errors; `errors` is None if no row of the series is included in averages, which
+    counts as missing the bound. `uses`: the `use` of the rows that the errors are computed from.
+    """
 
     bound: ErrorBound
     errors: Errors | None
@@ -84,13 +86,14 @@ class JudgedBound:
 
 
 def load_bounds() -> tuple[ErrorBound, ...]:
-    """Load the bounds on shipped tables: `[[bounds]]` with the fields of `ErrorBound`."""
+    """Load the error bounds of the shipped tables: entries `[[bounds]]` with the fields of `ErrorBound`."""
     return typed(read_toml(BOUNDS, "file of bounds"), dict[str, tuple[ErrorBound, ...]], str(BOUNDS))["bounds"]
 
 
 def judge(bounds: Sequence[ErrorBound], rows: Sequence[Residual[Row]]) -> tuple[JudgedBound, ...]:
-    """Return every bound with the errors of its rows; fitted ones say nothing where others of the series were left
-    out."""
+    """Return every bound with the errors of its rows; fitted rows are ignored if other rows of the series were left
+    out.
+    """
     out = []
     for bound in bounds:
         counted = [row for row in rows if row.is_averaged and bound.covers(row)]
@@ -105,7 +108,7 @@ def judge(bounds: Sequence[ErrorBound], rows: Sequence[Residual[Row]]) -> tuple[
 
 
 class WrongUnit(NamedTuple):
-    """A table whose times are, in the median, `ratio` times the predicted ones, and what they look like."""
+    """A table whose median time is `ratio` times the predicted one, and the unit that its times appear to have."""
 
     table: str
     ratio: float
@@ -113,7 +116,9 @@ class WrongUnit(NamedTuple):
 
 
 class UnknownPrograms(NamedTuple):
-    """Rows of unknown source to which no program's own time is added, and the programs that might have added some."""
+    """Number of rows whose measuring program is unknown, so that no program overhead is added to their predictions, and
+    the programs that may have measured them.
+    """
 
     num_rows: int
     programs: tuple[Harness, ...]
@@ -121,11 +126,11 @@ class UnknownPrograms(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Validation:
-    """Tables, the residuals of their rows in the order of the tables, and the bounds that they are held to.
+    """Tables, the residuals of their rows in the order of the tables, and the error bounds that apply to them.
 
-    `bounded`: published rates of training with the most that the models allow. Of files of a user, `notes`: what of
-    them is no row, in sentences; `wrong_units`: tables whose times look like another unit's; `unknown_programs`: those
-    whose own time may be in rows of unknown source, where the user names none.
+    `bounded`: published training rates with their upper bounds. For a user's files: `notes`: sentences on contents that
+    became no row; `wrong_units`: tables whose times appear to be in another unit; `unknown_programs`: programs whose
+    overhead may be included in rows of unknown source, if the user names none.
     """
 
     tables: tuple[Table, ...]
@@ -138,34 +143,36 @@ class Validation:
 
     @cached_property
     def overall(self) -> Summary:
-        """Errors of everything."""
+        """Errors over all tables."""
         return Summary(EVERYTHING, self.rows)
 
     @cached_property
     def summaries(self) -> tuple[Summary, ...]:
-        """Errors per table in the order of their rows, and of everything where there are several."""
+        """Errors per table, in the order of the rows, and over all tables if there are several."""
         made = [Summary(name, several) for name, several in grouped(self.rows, lambda row: row.table).items()]
         return (*made, self.overall) if len(made) > 1 else tuple(made)
 
     @property
     def holds(self) -> bool:
-        """Return whether every stated bound holds, and no published rate is above what the models allow."""
+        """Return whether every stated error bound holds and no published training rate is above its upper bound."""
         return not self.missed and all(each.holds for each in self.bounded)
 
     @property
     def missed(self) -> tuple[JudgedBound, ...]:
-        """The bounds that do not hold."""
+        """The error bounds that do not hold."""
         return tuple(each for each in self.judged_bounds if not each.holds)
 
     @property
     def unbounded(self) -> tuple[Summary, ...]:
-        """The tables without a bound."""
+        """Errors of the tables that have no error bound."""
         bounded = {each.bound.table for each in self.judged_bounds}
         return tuple(each for each in self.summaries[: len(self.tables)] if each.name not in bounded)
 
     @property
     def errors(self) -> Errors | None:
-        """Errors of the rows that no fit had seen, if there are any (`is_unseen`), else of all that count."""
+        """Errors over the rows that no fit had seen, if there are any (`is_unseen`), else over all rows included in
+        averages.
+        """
         return self.overall.unseen or self.overall.errors
 
     @property
@@ -175,18 +182,18 @@ class Validation:
 
     @property
     def num_tables(self) -> int:
-        """Tables of the rows that `errors` are of."""
+        """Number of tables that contribute rows to `errors`."""
         uses = UNSEEN if self.is_unseen else AVERAGED
         return len({row.table for row in self.rows if row.is_averaged and row.use in uses})
 
     @property
     def worst(self) -> tuple[Residual[Row], ...]:
-        """The rows that count in averages, the farthest off first."""
+        """The residuals included in averages, the largest error first."""
         return tuple(sorted((row for row in self.rows if row.is_averaged), key=lambda row: -abs(row.error or 0.0)))
 
     @property
     def pathologies(self) -> Mapping[str, Sequence[Residual[Row]]]:
-        """Known pathologies, by reason."""
+        """Rows that are known pathologies, by reason."""
         return grouped((row for row in self.rows if row.use == "pathology"), lambda row: row.why)
 
     @property
@@ -196,16 +203,18 @@ class Validation:
 
     @property
     def commonest(self) -> list[tuple[str, Sequence[Residual[Row]]]]:
-        """Rows that no model covers, the commonest reason first."""
+        """Rows that no model covers, by reason, the most common reason first."""
         return sorted(self.unpredicted.items(), key=lambda each: -len(each[1]))
 
     def of(self, table: str) -> tuple[Residual[Row], ...]:
-        """Return the rows of one table."""
+        """Return the residuals of the rows of one table."""
         return tuple(row for row in self.rows if row.table == table)
 
     def frame(self) -> pd.DataFrame:
-        """Return a row per measured time: seconds measured and predicted (NaN where there is none), the ends of the
-        predicted interval, the error (predicted / measured − 1), and whether any fit saw the row."""
+        """Return a table with one row per measured time: measured and predicted seconds (NaN if there is no
+        prediction), the ends of the predicted interval, the error (predicted / measured − 1), and whether any fit saw
+        the row.
+        """
         import pandas as pd
 
         none = Prediction(value=math.nan, low=math.nan, high=math.nan)
@@ -234,11 +243,11 @@ def validate(
     bounds: Sequence[ErrorBound] = (),
     left_out: Mapping[Row, Prediction] | None = None,
 ) -> Validation:
-    """Compare every row of these tables with its prediction.
+    """Compare every row of the tables with its prediction.
 
-    `predict`: the time of a row, the bound on a rate of training, or why there is neither. `fitted`: whether parameters
-    were fitted to a row. `left_out`: predictions, for some rows, by fits that did not see any row of their number of
-    devices; they take the place of `predict`'s.
+    `predict`: returns the predicted time of a row, the bound on a training rate, or the reason why there is neither.
+    `fitted`: returns whether parameters were fitted to a row. `left_out`: predictions of some rows by fits that did not
+    see any row with the same number of devices; they replace those of `predict`.
     """
     crossed = left_out or {}
     rows: list[Residual[Row]] = []
@@ -255,17 +264,19 @@ def validate(
 
 
 def validate_shipped(cross: bool, workers: Workers | None = None) -> Validation:
-    """Compare the shipped tables, with their bounds; `cross`: fitted rows by fits without their number of devices,
-    which `workers` make."""
+    """Compare the shipped tables with predictions and error bounds. `cross`: predict fitted rows by fits without their
+    number of devices, which run on `workers`.
+    """
     left_out = shipped_rows_left_out(workers) if cross else None
     return validate(load_tables(), predict_row, row_fitted, load_bounds(), left_out)
 
 
 def _residual(table: Table, row: Row, made: Prediction | NotCovered, use: Use) -> Residual[Row]:
-    """Return the row as it counts: a known pathology whatever is predicted, then without a model, then by what fits
-    saw.
+    """Return the residual of a row. A known pathology takes precedence over its prediction; a row without a model has
+    none; otherwise `use` says what the fits saw.
 
-    Of a user's table the known pathologies are those of others' runs: a row is one only where its time shows it.
+    For a user's table the pathologies are known from measurements by others: a row counts as one only if its time shows
+    it.
     """
     known = None if isinstance(made, NotCovered) else made
     residual = Residual(table=table.name, row=row, measured=row.seconds, prediction=known, use=use)

@@ -1,4 +1,4 @@
-"""Other software stacks and other states of the library than a scenario assumes, and what a step takes with each."""
+"""Alternative software stacks and library states (environments) of a scenario, and the step time with each."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ Band = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """A stack or a state of the library that a job may have instead: the scenario's `key` and its `value`, in words
-    (`title`), and by plan the median step over that of what is assumed: None where the plan does not fit into memory
-    with it, and without plans that do not run with it."""
+    """An alternative software stack or library state for a job: the scenario's `key` and its `value`, a display
+    `title`, and by plan the median step time relative to the assumed environment: None if the plan does not fit into
+    memory with the alternative; plans that cannot run with it are left out.
+    """
 
     key: Key
     value: str
@@ -33,8 +34,9 @@ class Alternative:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """Environment assumed at a size, and its alternatives. `stacks`: by plan, name and title of its software stack;
-    `library`: the scenario's library, with its title. `bands`: by plan, the shortest and the longest step over all
-    alternatives, relative to the assumed environment."""
+    `library`: the scenario's library, with its title. `bands`: by plan, the shortest and the longest step time over all
+    alternatives, relative to the assumed environment.
+    """
 
     devices: int
     stacks: Mapping[str, str]
@@ -51,9 +53,10 @@ def environment_of(
     workers: Workers | None = None,
     runner: PerProcess[RowRunner] | None = None,
 ) -> Environment | None:
-    """Return the environment assumed for a scenario's plans at a size, and the effect of each alternative: the median
-    step with that setting relative to that of the scenario as it is. Plans found by a search stay as found. None
-    without alternatives."""
+    """Return the environment assumed for a scenario's plans at a size, with the effect of each alternative: the median
+    step time relative to that of the unchanged scenario. Plans found by a search are not searched again. None if there
+    are no alternatives.
+    """
     runner = runner or PerProcess(RowRunner)
     found = _found_by_search(scenario, devices, runner.here)
     tried = list(_tried(scenario, devices))
@@ -78,18 +81,20 @@ def environment_of(
 
 
 def _steps(rows: Iterable[Row]) -> dict[str, float | None]:
-    """Return seconds of the median step by plan; None where it does not fit, and without plans that cannot run."""
+    """Return the seconds of the median step by plan; None for a plan that does not fit; plans that cannot run are left
+    out.
+    """
     return {row["plan"]: row.get("step_time_s") for row in rows if "plan" in row and not row.get("error")}
 
 
 def _band(plan: str, alternatives: Iterable[Alternative]) -> Band:
-    """Return the least and the largest factor of a plan over the alternatives."""
+    """Return the smallest and the largest relative step time of a plan over the alternatives."""
     factors = [1.0, *(factor for each in alternatives if (factor := each.factors.get(plan)))]
     return min(factors), max(factors)
 
 
 def _found_by_search(scenario: Scenario, devices: int, runner: RowRunner) -> dict[str, Any]:
-    """Return the tables that a search found, of the plans that were searched for."""
+    """Return the plan tables that a search found, for the plans that leave options to a search."""
     changes: dict[str, Any] = {}
     for plan in scenario.at(devices).searches:
         changes |= decided(only(scenario, (plan,), devices), plan, devices, runner.searcher)[1]

@@ -1,5 +1,7 @@
-"""Settings in, rows out: the plans of each setting at its sizes, simulated, or why they were refused. Settings that
-differ in numbers of machine or library alone may be answered by a replay of one simulated step."""
+"""Simulate settings and return rows: the plans of each setting at its sizes, or the reasons why they were refused.
+Settings that differ only in numbers of the machine or library may be answered by repricing (replaying) one simulated
+step.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,9 @@ NO_SAY: Final = ("title", "plans", *COMPARING, "goodput", "tune")  # tables that
 
 @dataclass
 class RowRunner:
-    """Simulates settings one after the other, with what they share: schedules, and plans that a change leaves as they
-    are."""
+    """Simulates settings one after the other, reusing what they share: schedules, and plans that a change does not
+    affect.
+    """
 
     searcher: GridSearcher = field(default_factory=GridSearcher)
     outcomes: dict[Hashable, PlanOutcome] = field(default_factory=dict)
@@ -49,8 +52,9 @@ class RowRunner:
         return self.searcher.schedule_cache
 
     def rows_of(self, setting: Setting) -> list[Row]:
-        """Return the rows of a setting, in the order of its plans, then sizes. What the simulator refuses is a row that
-        has its reason in `error`: a plan at a size, or the whole setting."""
+        """Return the rows of a setting, in the order of its plans, then sizes. If the simulator refuses a plan at a
+        size, or the whole setting, the row has the reason in `error`.
+        """
         if len(self.schedule_cache.known) > MOST_SCHEDULES:
             self.schedule_cache.known.clear()
         try:
@@ -72,7 +76,9 @@ class RowRunner:
         return [{column: None if cell == "" else cell for column, cell in row.items()} for row in rows]
 
     def _outcome(self, scenario: Scenario, plan: str, devices: int, fidelity: Fidelity) -> PlanOutcome | Row:
-        """Return the outcome of a plan at a size, whose row may be changed; or the columns of a row that has none."""
+        """Return the outcome of a plan at a size, whose row the caller may modify; or the row columns of a refused
+        plan.
+        """
         try:
             key = _key(scenario, plan, devices, fidelity)
             made = self.outcomes.get(key)
@@ -101,7 +107,7 @@ def _key(scenario: Scenario, plan: str, devices: int, fidelity: Fidelity) -> Has
 
 
 def _told(error: SimfrontierError, where: str) -> str:
-    """Return the reason without the path of the scenario's file, which differs between machines."""
+    """Return the text of an error without the path of the scenario's file, which differs between machines."""
     return str(error).replace(f"{where}: ", "")
 
 
@@ -123,18 +129,20 @@ REPLAYED: Final = (*KEPT, STEP, *PER_STEP)  # columns that a replayed row has; a
 
 
 def is_varied(key: str, value: Any) -> bool:
-    """Return whether settings that differ in that change may be answered together."""
+    """Return whether settings that differ only in this key may be answered together, from one simulated step."""
     return is_number(key, value) and key not in NOT_REPLAYED
 
 
 def questions(settings: Iterable[Keyed]) -> list[tuple[Keyed, ...]]:
-    """Return settings that differ in numbers of machine or library alone, in their order, up to `MOST` together."""
+    """Return groups of settings that differ only in numbers of the machine or library, in order, with at most `MOST`
+    settings per group.
+    """
     groups = alike(settings, is_varied)
     return [tuple(group[first : first + MOST]) for group in groups for first in range(0, len(group), MOST)]
 
 
 def question_digests(settings: Sequence[Keyed]) -> list[str]:
-    """Return the digests of settings that are replayed: an answer depends on all settings of its question."""
+    """Return the digests of replayed settings: each depends on all settings of the group that is answered together."""
     digests: dict[str, str] = {}
     for asked in questions(dict(settings).items()):
         whole = "".join(digest for digest, _ in asked)
@@ -143,9 +151,10 @@ def question_digests(settings: Sequence[Keyed]) -> list[str]:
 
 
 def replayed_rows(simulator: RowRunner, settings: Sequence[Setting]) -> list[list[Row]]:
-    """Return the rows of each setting of a question, as `RowRunner.rows_of`; those that were replayed have the step
-    time and what follows from it alone, with `fidelity` "replay". The fastest of each plan at each size is simulated:
-    what is shown as the best is exact, unless many are as fast."""
+    """Return the rows of each setting of a group, as `RowRunner.rows_of` does. Replayed rows have only the step time
+    and columns derived from it, with `fidelity` "replay". The fastest setting of each plan at each size is simulated,
+    so that the displayed best is exact, unless many settings are equally fast.
+    """
     answered = _answers(simulator, settings) if len(settings) >= FEWEST else []
     if not answered:
         return [simulator.rows_of(setting) for setting in settings]
@@ -163,7 +172,7 @@ def replayed_rows(simulator: RowRunner, settings: Sequence[Setting]) -> list[lis
 
 
 def _answers(simulator: RowRunner, settings: Sequence[Setting]) -> list[_Answered]:
-    """Return the answers of each plan at each size; none where all settings have to be simulated."""
+    """Return the replayed step times of each plan at each size; empty if all settings have to be simulated."""
     first = settings[0].changes
     varied = [key for key in first if is_varied(key, first[key]) and len({s.changes[key] for s in settings}) > 1]
     axes = {key: np.array([float(setting.changes[key]) for setting in settings]) for key in varied}
@@ -187,14 +196,15 @@ def _answers(simulator: RowRunner, settings: Sequence[Setting]) -> list[_Answere
 
 @dataclass(frozen=True, eq=False)
 class _Answered:
-    """The row of a plan at a size as the scenario is, and answers to all points."""
+    """The row of a plan at a size in the unchanged scenario, and its replayed step times at all points."""
 
     base: Row
     answers: Answers
 
     def fastest(self, simulated: Mapping[int, Sequence[Row]]) -> Iterator[int]:
-        """Yield the points that seem to be the fastest, one after the other, until that one is among those that are
-        simulated, or enough are; each has to be there before the next is asked for."""
+        """Yield the apparently fastest points, one after the other, until the fastest is among the simulated ones or
+        the limit is reached. The caller adds the rows of each point to `simulated` before it asks for the next.
+        """
         steps = self.answers.step_s.copy()
         for _ in range(MOST_CONFIRMED):
             for place, rows in simulated.items():
@@ -225,8 +235,9 @@ def _step_s(rows: Sequence[Row], plan: str, devices: int) -> float:
 def run(
     settings: Sequence[Setting], workers: Workers | None = None, runner: PerProcess[RowRunner] | None = None
 ) -> list[list[Row]]:
-    """Simulate settings, each different one once, and return the rows of each. `workers`: who does it (None: this
-    process), with a `runner` each."""
+    """Simulate settings, each distinct one once, and return the rows of each. `workers`: simulate in parallel, with one
+    `runner` per worker (None: in this process).
+    """
     digests, store = Digests(), ResultStore()
     keyed = [(digests.of(setting), setting) for setting in settings]
     simulate(dict(keyed).items(), len(keyed), store, workers, runner)

@@ -1,5 +1,6 @@
-"""Sensitivity: how the ratio of plans depends on what is unknown, one setting at a time and the same for all plans; and
-the numbers of machine or library with which published ratios would hold."""
+"""Sensitivity of the ratios between plans to uncertain settings, varied one at a time and equally for all plans; and
+the values of machine or library numbers at which published ratios would hold.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ NUMBERS: Final = np.exp(np.linspace(math.log(1e-2), 0.0, 301))  # 1.5 % apart; b
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredValue:
     """The value of a number at which a plan's published ratio to the first plan would hold, at fidelity `analytic`
-    (other settings as `label` says), or None if no value gives it."""
+    (`label` names the other settings); None if there is no such value.
+    """
 
     key: str
     label: str
@@ -40,7 +42,7 @@ def required_values(
     runner: PerProcess[RowRunner],
     progress: Callable[[str], None],
 ) -> Iterator[RequiredValue]:
-    """Find the numbers in [0.01, 1] at which published ratios would hold, each a call of its own."""
+    """Find the numbers in [0.01, 1] at which published ratios hold, in one worker call per number."""
     published = scenario.file.published
     first, *others = table.plans
     ratios = {plan: published.ratios[plan] for plan in others if published and plan in published.ratios}
@@ -57,7 +59,7 @@ def required_values(
 def _found(
     runner: PerProcess[RowRunner], setting: Setting, key: str, ratios: Mapping[str, float]
 ) -> dict[str, float | None] | str:
-    """Return the number for each plan, or the reason why none is known."""
+    """Return the number for each plan, or the reason why it could not be found."""
     try:
         rates = {plan: _rates(runner.here, setting, key, plan) for plan in setting.plans}
     except SimfrontierError as error:
@@ -67,7 +69,7 @@ def _found(
 
 
 def _rates(runner: RowRunner, setting: Setting, key: str, plan: str) -> Floats:
-    """Return samples per second of a plan with each of the numbers; nan where the library takes other algorithms."""
+    """Return the samples per second of a plan at each trial number; nan where the library selects other algorithms."""
     scenario, (devices,) = setting.scenario(), setting.devices
     scenario = runner.searcher.resolved(scenario, (devices,), (plan,))
     what_ifs = WhatIfs.of(scenario, plan, devices, "analytic", runner.schedule_cache)
@@ -76,8 +78,9 @@ def _rates(runner: RowRunner, setting: Setting, key: str, plan: str) -> Floats:
 
 
 def last_crossing(numbers: Floats, ratios: Floats, wanted: float) -> float | None:
-    """Return the largest number at which the ratios, known at some numbers, equal the target; interpolated in the
-    logarithms. None if no two neighbours enclose it."""
+    """Return the largest number at which the ratio equals `wanted`, by logarithmic interpolation between the given
+    numbers. None if no two neighbouring ratios enclose it.
+    """
     x, miss = np.log(numbers), np.log(ratios / wanted)
     crosses = np.flatnonzero(miss[:-1] * miss[1:] <= 0.0)
     if not len(crosses):
@@ -112,8 +115,10 @@ def shown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariedRates:
-    """One setting at one value, by plan: `rates` in tokens per second and device, `tflops` per device as they are
-    published (both nan where the plan does not fit); which plans fit; and the nominal rate of the machine's devices."""
+    """Results of one setting at one value, by plan: `rates` in tokens per second and device, `tflops` per device as
+    usually published (both nan if the plan does not fit), which plans fit, and the nominal rate of the machine's
+    devices.
+    """
 
     label: str
     key: str
@@ -126,9 +131,10 @@ class VariedRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sensitivity:
-    """The compared plans at the defaults (`default`, whose label is empty) and under each variation: medians, each
-    equal to what a run with that setting gives. `strongest` names the largest mover.
-    `smaller`: the same at smaller sizes, where a scenario asks for several."""
+    """The compared plans with the default settings (`default`, with an empty label) and with each variation; all rates
+    are medians, equal to those of a run with that setting. `strongest` names the setting with the largest effect.
+    `smaller`: the same at smaller sizes, if the scenario has several.
+    """
 
     devices: int
     plans: tuple[str, ...]
@@ -147,9 +153,10 @@ def run_sensitivity(
     workers: Workers | None = None,
     runner: PerProcess[RowRunner] | None = None,
 ) -> Sensitivity | None:
-    """Return all variations of the scenario's `sensitivity` table; None if it has none. Each is the run with that
-    setting, at `fidelity`, or, where this is the scenario's own, at that of the variation. `workers`: who simulates
-    (None: this process), with a `runner` each. Raises InputError for a variation that cannot be run."""
+    """Simulate all variations of the scenario's `sensitivity` table; None if it has none. Each is simulated at
+    `fidelity` or, if that is the scenario's own, at the fidelity of the variation. `workers`: simulate in parallel,
+    with one `runner` each (None: in this process). Raises InputError for a variation that cannot be run.
+    """
     table = scenario.file.sensitivity
     if table is None:
         return None
@@ -195,7 +202,7 @@ def _at_size(
 
 
 def _fitting(rows: Sequence[Row], where: str) -> dict[str, Row]:
-    """Return the rows of a setting by plan. Raises InputError for what was refused."""
+    """Return the rows of a setting by plan. Raises InputError if a plan was refused."""
     for row in rows:
         if row.get("error"):
             raise InputError(str(row["error"]), where=where)
@@ -216,12 +223,12 @@ def _varied(label: str, key: str, value: str, rows: Mapping[str, Row]) -> Varied
 
 
 def _number(row: Row, *columns: str) -> float:
-    """Return the number of the first of these columns that has one; nan without one."""
+    """Return the first number among the given columns of a row; nan if there is none."""
     return next((row[column] for column in columns if row.get(column) is not None), math.nan)
 
 
 def _strongest(plans: tuple[str, ...], default: Mapping[str, float], varied: list[VariedRates]) -> str:
-    """Return the setting that moves the ratio of the last plan to the first furthest, or the rate of the only plan."""
+    """Return the setting that changes the ratio of the last plan to the first most, or the rate of the only plan."""
     first, last = plans[0], plans[-1]
     is_one = first == last
     if is_one and not varied:

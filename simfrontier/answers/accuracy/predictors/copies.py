@@ -101,8 +101,9 @@ def narrowest(machine: Machine, a: int, b: int) -> tuple[LinkClass, int]:
 
 
 def _ends(machine: Machine, row: CopyRow) -> tuple[int, int]:
-    """Return the pair of devices that the row names; if the row names a link class instead, the first pair joined by
-    that many wires. Raises InputError."""
+    """Return the pair of devices named by the row; if the row names a link class instead, the first pair of devices
+    joined by that many links. Raises InputError.
+    """
     match = re.fullmatch(r"(\d+)-(\d+)", row.pair)
     if match is not None:
         a, b = int(match[1]), int(match[2])

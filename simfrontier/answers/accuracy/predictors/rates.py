@@ -1,6 +1,7 @@
-"""Predictor of matrix products, and an upper bound on rates of training.
+"""Predictor of matrix-product (GEMM) rates, and an upper bound on training rates.
 
-Published rates of training are compared with the bound and never fitted: one above it would show the model wrong."""
+Published training rates are compared with the bound and never fitted: a rate above the bound would refute the model.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ FITTED_EDGES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedRate:
-    """A published rate of training and the most that the model allows, flop/s of one device; `holds` is whether the
-    published one stays below."""
+    """A published training rate and the upper bound of the model, both in flop/s per device; `holds`: whether the
+    published rate is below the bound.
+    """
 
     row: RateRow
     shape: GptShape
@@ -47,25 +49,30 @@ class BoundedRate:
 
     @property
     def share(self) -> float:
-        """Published rate over the largest possible one."""
+        """Published rate divided by the upper bound."""
         return self.published_flops_per_s / self.bound_flops_per_s
 
 
 def gemm_flops_per_s(machine: Machine, m: int, n: int, k: int) -> float:
-    """Return the rate of one product (m x k)(k x n) of 16-bit numbers on one device, as the simulator prices it: the
-    slower of the multiplying and of moving each operand once, and the gap before the kernel."""
+    """Return the rate of one matrix product (m x k)(k x n) of 16-bit numbers on one device, priced as in the simulator:
+    the slower of the arithmetic and moving each operand once, plus the gap before the kernel.
+    """
     device = machine.device
     flops = 2.0 * m * n * k
     return flops / device.kernel_s(flops / device.matmul_rate(m, n, k), BYTES * (m * k + k * n + m * n))
 
 
 def gemm_sd(machine: Machine) -> float:
-    """Return the standard deviation of the logarithm of a measured rate: of the law and between devices."""
+    """Return the standard deviation of the logarithm of a measured GEMM rate: model error and variation between
+    devices.
+    """
     return math.hypot(machine.device.matmul_sd, machine.device.speed_sd)
 
 
 def predict_rate(row: RateRow) -> Prediction | NotCovered:
-    """Return the time of the row's matrix product on a typical device with its 90 % interval, or why there is none."""
+    """Return the time of the row's matrix product on a nominal device with its 90 % interval, or the reason why there
+    is none.
+    """
     if row.what != "matmul":
         return NotCovered(reason="a rate of training is held against a bound (training_bound)")
     if not is_machine(row.machine):
@@ -83,7 +90,7 @@ def predict_rate(row: RateRow) -> Prediction | NotCovered:
 
 
 def rate_fitted(row: RateRow) -> bool:
-    """Return whether the law of matrix products was fitted to this row."""
+    """Return whether the GEMM model was fitted to this row."""
     if row.what != "matmul" or row.statistic not in TYPICAL:
         return False
     edges = FITTED_EDGES.get(row.machine, ())
@@ -91,10 +98,10 @@ def rate_fitted(row: RateRow) -> bool:
 
 
 def training_bound(row: RateRow) -> BoundedRate | NotCovered:
-    """Return a published rate of training and the most that its machine allows, or why they cannot be compared.
+    """Return a published training rate with the upper bound for its machine, or the reason why they cannot be compared.
 
-    The shape is the catalog's of that many billions of parameters; where the paper does not tell its own, that it is
-    this one is assumed.
+    The model shape is that of the catalog for this number of parameters (in billions); if the paper does not state its
+    own shape, the two are assumed to be equal.
     """
     if not is_machine(row.machine):
         return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
@@ -114,12 +121,12 @@ def training_bound(row: RateRow) -> BoundedRate | NotCovered:
 
 @lru_cache(maxsize=64)
 def training_flops_per_s(machine: Machine, shape: GptShape, micro_batch: int = MICRO_BATCH) -> float:
-    """Flop/s of one device that only computes: one micro-batch of a whole model with recomputed forwards, in the count
-    that includes these (workload.metric); no communication, no host, no optimizer.
+    """Return the flop/s of one device that only computes: one micro-batch through a whole model with recomputed
+    forwards, recomputation included in the FLOP count (workload.metric), without communication, host or optimizer time.
 
-    Assumed: `micro_batch` sequences (products of larger ones are faster), the device holds the model (memory is not
-    looked at), nothing is cut into smaller products, and attention is not fused, so that its scores pass the memory: a
-    fused one could come above. A published rate counts as many operations or fewer.
+    Assumed: `micro_batch` sequences (matrix products of larger micro-batches are faster), the model fits on the device
+    (memory is not checked), no matrix product is split, and attention is not fused, so that its scores go through
+    memory: a run with fused attention could exceed the bound. A published rate counts as many operations or fewer.
     """
     mesh = Mesh((("node", 1), ("package", 1), ("gcd", 1)))
     plan = make_plan("alone", FAMILIES["ddp"][0](family="ddp"), mesh)
@@ -138,8 +145,10 @@ FUSED_ATTENTION_TYPES: Final = ("bf16", "fp16")  # what fused attention of 16-bi
 
 
 def predict_kernel(row: KernelRow) -> Prediction | NotCovered:
-    """Predict the time of the row's kernel on a typical device, priced as in the simulator from its bytes and, for
-    attention, from the machine's FlashAttention-2 rate. The spread is NaN: how such times vary is unknown."""
+    """Predict the time of the row's kernel on a nominal device, priced as in the simulator from its bytes and, for
+    attention, from the machine's FlashAttention-2 rate. The standard deviation is NaN: the variation of such times is
+    unknown.
+    """
     if not is_machine(row.machine):
         return unknown_name(f"no machine {row.machine!r}", row.machine, catalog())
     device, math_s = machine_named(row.machine).device, 0.0

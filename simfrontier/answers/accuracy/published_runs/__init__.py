@@ -1,1 +1,1 @@
-"""Training runs that people published: read by rules as scenarios, predicted, and compared with what they took."""
+"""Published training runs: converted to scenarios by rules, predicted, and compared with the published values."""

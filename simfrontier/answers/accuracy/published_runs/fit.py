@@ -1,4 +1,4 @@
-"""Linear law of the logarithms of steps in the fitted numbers, and fits that leave runs out."""
+"""Fit of model parameters to published step times, linear in logarithms, and fits that leave runs out."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ PARAMETERS: Final = Path(__file__).parent / "parameters.toml"
 
 
 class Parameter(Strict):
-    """One number of a machine or a library (dotted `key` of `JobStep`), the same for jobs on these machines and stacks
-    (None: all). What is known without the steps: `prior`, of the first machine, give or take `prior_sd` of its natural
-    logarithm, and from where (`source`).
+    """One number of a machine or a library (dotted `key` of `JobStep`), shared by all jobs on these machines and stacks
+    (None: all). Knowledge from sources other than step times: the value `prior` (of the first machine) with standard
+    deviation `prior_sd` of its natural logarithm, and its `source`.
     """
 
     name: Text
@@ -37,7 +37,7 @@ class Parameter(Strict):
     source: Text
 
     def applies(self, step: JobStep) -> bool:
-        """Return whether the job has this number."""
+        """Return whether the parameter applies to the job of a step."""
         file = step.job.scenario.file
         return (
             (self.machines is None or file.machine.name in self.machines)
@@ -46,7 +46,9 @@ class Parameter(Strict):
         )
 
     def of(self, step: JobStep) -> float | None:
-        """Return the number of a step's machine or library; None where it has none."""
+        """Return the current value of the parameter in the step's machine or library; None if they have
+        no such number.
+        """
         here: Any = step
         for name in self.key.split("."):
             here = here.get(name) if isinstance(here, Mapping) else getattr(here, name)
@@ -56,7 +58,7 @@ class Parameter(Strict):
 
 
 def step_s(step: JobStep, parameters: Sequence[Parameter], factors: Sequence[float]) -> float:
-    """Return seconds of the step with these numbers times these factors, where it has them."""
+    """Return the step time in seconds with the parameters multiplied by these factors, where they apply to the step."""
     machine, library = step.machine, step.library
     for parameter, factor in zip(parameters, factors, strict=True):
         now = parameter.of(step) if factor != 1.0 and parameter.applies(step) else None
@@ -71,21 +73,24 @@ def step_s(step: JobStep, parameters: Sequence[Parameter], factors: Sequence[flo
 
 
 class ParametersFile(Strict):
-    """`spread`: standard deviation of the natural logarithm of steps around the fit, of runs that it has not seen."""
+    """File of fitted parameters. `spread`: standard deviation of the natural logarithm of step times around the fit,
+    for runs that the fit has not seen.
+    """
 
     spread: Annotated[float, Field(gt=0)]
     parameters: list[Parameter]
 
 
 def mean_step_error() -> float:
-    """Return the mean relative error of the step of a run that the fit has not seen: sqrt(2 / pi) times the standard
-    deviation, for normal errors."""
+    """Return the mean relative error of the step time of a run that the fit has not seen: sqrt(2 / pi) times the
+    standard deviation, for normally distributed errors.
+    """
     return load_parameters().spread * math.sqrt(2.0 / math.pi)
 
 
 @cache
 def load_parameters(path: Path = PARAMETERS) -> ParametersFile:
-    """Return the file of parameters. Raises InputError."""
+    """Load a file of fitted parameters. Raises InputError."""
     return typed(read_toml(path, "parameters"), ParametersFile, str(path))
 
 
@@ -96,23 +101,26 @@ FAR: Final = 1.0  # deviations from which a residual counts linearly (Huber)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fit:
-    """Best fit to some runs: changes of the logarithms of the parameters ([parameters]), and the covariance of these
-    ([parameters, parameters]), as sure as the runs and what is known without them make them."""
+    """Best fit to some runs: changes of the logarithms of the parameters ([parameters]) and their covariance
+    ([parameters, parameters]), determined by the runs and the priors.
+    """
 
     change: Floats
     covariance: Floats
 
     def of(self, moves: Floats) -> tuple[float, float]:
-        """Return the change of the logarithm of a step that moves so with the parameters, and its standard
-        deviation."""
+        """Return the change of the logarithm of a step time, given its derivatives `moves` with respect to the
+        logarithms of the parameters, and the standard deviation of this change.
+        """
         return float(moves @ self.change), math.sqrt(float(moves @ self.covariance @ moves))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sensitivities:
-    """Logarithms of steps, predicted over measured (`off`: [runs]), how they move with those of the parameters
-    (`moves`: [runs, parameters]), and where the parameters lie from what is known of them without steps (`from_prior`,
-    `prior_sd`: [parameters])."""
+    """Step times and their sensitivities: log(predicted / measured) of each step time (`off`: [runs]), its derivatives
+    with respect to the logarithms of the parameters (`moves`: [runs, parameters]), and the distance of the logarithms
+    of the parameters from their priors with the prior standard deviations (`from_prior`, `prior_sd`: [parameters]).
+    """
 
     off: Floats
     moves: Floats
@@ -120,8 +128,9 @@ class Sensitivities:
     prior_sd: Floats
 
     def without(self, left: Mask) -> Fit:
-        """Fit the other runs, from where the parameters are: least squares with large residuals counted
-        linearly, and what is known of the parameters as one more measurement each."""
+        """Fit the runs that are not `left` out, starting from the current parameters: least squares in which large
+        residuals count linearly and the prior of each parameter counts as one more measurement.
+        """
         moves, off = self.moves[~left], self.off[~left]
         change: Floats = np.zeros(len(self.prior_sd))
         for _ in range(20):
@@ -137,9 +146,10 @@ class Sensitivities:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepMoves:
-    """Logarithm of the time of one step, predicted over measured (`off`), how it moves with those of the parameters
-    (`moves`: [parameters]), and how far parameters, by their place, are from their priors (`from_prior`: those of which
-    the step's machine says the prior)."""
+    """Sensitivity of one step time: log(predicted / measured) (`off`), its derivatives with respect to the logarithms
+    of the parameters (`moves`: [parameters]), and the distance in logarithms of parameters from their priors, by
+    parameter index (`from_prior`: only parameters whose prior is stated for the step's machine).
+    """
 
     off: float
     moves: Floats
@@ -149,8 +159,9 @@ class StepMoves:
 def moves_of(
     step: JobStep, measured_s: float, parameters: Sequence[Parameter], at: Sequence[float] | None = None
 ) -> StepMoves:
-    """Return how a step moves with these parameters; `measured_s`: its seconds, as published; `at`: with the parameters
-    times these factors (None: as their files say)."""
+    """Return the sensitivity of a step time to the parameters. `measured_s`: published seconds of the step; `at`:
+    factors on the parameters at which the sensitivity is computed (None: parameters as in their files).
+    """
     here = [1.0] * len(parameters) if at is None else list(at)
     moves = np.zeros(len(parameters))
     from_prior: dict[int, float] = {}
@@ -168,7 +179,7 @@ def moves_of(
 
 
 def sensitivities(steps: Sequence[StepMoves], parameters: Sequence[Parameter]) -> Sensitivities:
-    """Return how these steps move with these parameters."""
+    """Combine the sensitivities of several steps."""
     start = np.zeros(len(parameters))
     for step in steps:
         for column, known in step.from_prior.items():

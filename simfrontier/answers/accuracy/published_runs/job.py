@@ -1,4 +1,4 @@
-"""The scenario that a published run means: what its rules have told, with what follows of it."""
+"""The scenario of a published run: the keys set by the rules, and everything that follows from them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ _NODES: Final = re.compile(r"([1-9][\d,]{0,8}) ?nodes?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A published run as a scenario of one plan at one size, what its value counts, and what its source does
-    not tell of it. `document` is the scenario's file; `stated_bytes`: memory of a device that the source states;
-    `steps`: of how many of the scenario's steps one of the run is, where that has more micro-batches than are laid
-    out."""
+    """A published run as a scenario with one plan at one size, with the unit of its published value and the assumptions
+    about what its source does not state. `document`: the scenario's document; `stated_bytes`: memory per device that
+    the source states; `steps`: number of scenario steps that make up one step of the run, if the run has more
+    micro-batches than the schedule lays out.
+    """
 
     run: Run
     scenario: Scenario
@@ -49,7 +50,9 @@ class Job:
 
 
 def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job:
-    """Return the scenario of a run by rules (default: the shipped ones). Raises InputError where none expresses it."""
+    """Return the scenario of a run by rules (default: the shipped ones). Raises InputError if no scenario can express
+    the run.
+    """
     if run.fault:
         raise InputError(run.fault)
     if math.isnan(run.value):
@@ -71,15 +74,16 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job:
 
 
 def _stated_bytes(known: Mapping[str, Any]) -> float | None:
-    """Return the memory of a device that the source states."""
+    """Return the memory per device in bytes that the source states; None if it states none."""
     if "memory_mb" in known:
         return float(known["memory_mb"]) * 1e6
     return float(known["memory_gb"]) * 1e9 if "memory_gb" in known else None
 
 
 class _Making:
-    """The scenario of a run while it is made. `grid`: what divides the job, `assumed`: what its source does not tell,
-    `ranks`: data-parallel ones, `steps`: as of `Job`."""
+    """Builder of a run's scenario. `grid`: the keys that divide the job among devices; `assumed`: assumptions about
+    what the source does not state; `ranks`: number of data-parallel ranks; `steps`: as in `Job`.
+    """
 
     def __init__(self, run: Run, said: Told) -> None:
         """Raises InputError where no rule knows the machine, or the text of the devices says no number."""
@@ -99,7 +103,7 @@ class _Making:
         self.assumed.append(Unknown(text=text))
 
     def document(self) -> dict[str, Any]:
-        """Return the scenario's file. Raises InputError for models and batches that cannot be expressed."""
+        """Return the scenario's document. Raises InputError for models and batches that cannot be expressed."""
         self._complete_model()
         network = self._network()
         self._divide_batch()
@@ -117,7 +121,9 @@ class _Making:
         }
 
     def rate(self) -> Rate:
-        """Return what the value counts; `rate.per`: of a node or of the job, where it is not of a device."""
+        """Return the unit of the published value; `rate.per`: whether a rate is per node or for the whole job, if not
+        per device.
+        """
         values = self.said.table("rate")
         if "measure" not in values:
             raise InputError(
@@ -206,7 +212,9 @@ class _Making:
             known["batch"] = most
 
     def _make_batch_divide(self) -> None:
-        """Take a batch near the told one that divides: with the micro-batch as told where that moves it little."""
+        """Choose a batch near the stated one that divides evenly, keeping the stated micro-batch if the batch changes
+        little.
+        """
         known = self.training
         per_rank = known["batch"] / self.ranks
         if per_rank < 1:
@@ -222,7 +230,7 @@ class _Making:
     # ── plan ──
 
     def _plan(self) -> dict[str, Any]:
-        """Return the table that a scenario would have of the grid."""
+        """Return the plan table of a scenario with this grid."""
         grid, own = self.grid, self.said.table("plan")
         family = grid["data"]
         if family == "hsdp" and grid.get("shard", 0) > load_machine(self.machine["name"]).devices_per_node:
@@ -244,7 +252,9 @@ class _Making:
         return {"family": "megatron", **grown, **rest, **self._interleaving()}
 
     def _interleaving(self) -> dict[str, Any]:
-        """Keys of a pipeline's interleaved order, where the run has it and the micro-batches allow it."""
+        """Return the keys of an interleaved pipeline schedule, if the run uses one and the number of micro-batches
+        allows it.
+        """
         if self.pipeline == 1 or self.grid.get("order") != "interleaved":
             return {}
         micros = self.training["batch"] // (self.ranks * self.training["micro_batch"])
@@ -256,7 +266,9 @@ class _Making:
 
 
 def _devices_of(text: str, machine: str) -> int:
-    """Return the number of devices, told as a number, as nodes times devices, or as nodes. Raises InputError."""
+    """Return the number of devices stated in a text: a number, nodes times devices per node, or nodes. Raises
+    InputError.
+    """
     if found := _COUNT.fullmatch(text) or _IN_BRACKETS.search(text):
         return int(found[1].replace(",", ""))
     if found := _PRODUCT.fullmatch(text):
@@ -267,13 +279,14 @@ def _devices_of(text: str, machine: str) -> int:
 
 
 def _up(number: int, factor: int) -> int:
-    """Return the next multiple."""
+    """Return `number` rounded up to a multiple of `factor`."""
     return -(-number // factor) * factor
 
 
 def _usual_heads(hidden: int, tensor: int) -> int:
-    """Return the number of heads, of those that divide hidden and by tensor, whose heads are nearest to the usual
-    size."""
+    """Return the number of attention heads that divides `hidden`, is divisible by `tensor`, and gives the most usual
+    head size.
+    """
     farthest = USUAL_HEAD**2  # of sizes above the usual one: a head of size 1 is as near
     sizes = [size for size in range(farthest, 0, -1) if hidden % (size * tensor) == 0]
     return hidden // min(sizes, key=lambda size: abs(math.log(size / USUAL_HEAD))) if sizes else 1

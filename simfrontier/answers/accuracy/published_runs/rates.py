@@ -1,4 +1,4 @@
-"""Units of published values: seconds of a step as a number of the row's own unit."""
+"""Units of published values: conversion of step seconds to the unit in which a run was published."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ PER_DEVICE: Final = {"tokens_per_s": "tokens_per_s_per_device", "samples_per_s":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Unit of a value. `flops`, of rates: the model's (`model`), with a recomputed forward whatever is recomputed
-    (`recomputed`), or with what the run recomputes (`hardware`). `devices`: of how many devices one rate is. `factor`:
-    of the unit's prefix or time, as 1e-3 of thousands of tokens."""
+    """Unit of a published value. `flops`, for flop rates: the FLOP count, either the model's (`model`), or with a full
+    recomputed forward whether or not the run recomputes (`recomputed`), or with what the run recomputes (`hardware`).
+    `devices`: number of devices that one rate covers. `factor`: of the unit's prefix or time, e.g. 1e-3 for thousands
+    of tokens.
+    """
 
     measure: Measure
     flops: Flops = "model"
@@ -35,14 +37,15 @@ class Rate:
 
     @property
     def rises_with_time(self) -> bool:
-        """Return whether a slower step has a larger value."""
+        """Return whether a slower step has a larger value in this unit."""
         return self.measure in ("step_s", "step_ms")
 
 
 def step_flops(shape: GptShape, samples: float, flops: Flops, recomputes: bool) -> float:
-    """FLOPs of a step by arXiv 2104.04473 eq. 3, with the widths of this shape: products of layers and attention, of
-    every position with every other, and the head; twice as many in the backward as in the forward, and a recomputed
-    forward of the layers."""
+    """Return the FLOPs of a step by arXiv 2104.04473 eq. 3, with the widths of this shape: matrix products of the
+    layers, attention of every position to every other one, and the output head; the backward counts twice the forward,
+    and a recomputed forward of the layers may be added.
+    """
     return replace(shape, causal=False).step_flops(
         samples, flops == "recomputed" or (flops == "hardware" and recomputes)
     )

@@ -1,4 +1,4 @@
-"""Published training runs as a table tells them, and rules by which their texts are read as keys of a scenario."""
+"""Table of published training runs, and rules that translate its texts into keys of a scenario."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ TABLE: Final = Path(__file__).parent / "end_to_end.csv"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One published run: `value` is what was measured, in the row's own `unit` (NaN: no number above 0); the rest is
-    text of the source.
+    """One published run: `value` is the measured number in the row's own `unit` (NaN: no number above 0); all other
+    fields are texts of the source.
 
-    `number` counts the rows of the file from 0, `where` names file and line. `fault`: why the line is no row of the
-    table.
+    `number`: index of the row in the file, from 0; `where`: file and line. `fault`: why the line is not a valid row.
     """
 
     number: int
@@ -79,7 +78,7 @@ def _about(text: str) -> float:
 
 
 def is_of_runs(path: Path) -> bool:
-    """Return whether a CSV file has the columns of runs and not those of collectives."""
+    """Return whether a CSV file has the columns of published runs rather than those of collectives."""
     return columns_of(path) >= {"model_shape", "plan", "unit"}
 
 
@@ -130,7 +129,7 @@ _BEFORE: Final = re.compile(
 
 
 def without_off(text: str) -> tuple[str, str]:
-    """Split a text into the part without the flags that it turns off, and those flags with their words."""
+    """Split a text into the part without the flags that it turns off, and the text of those flags."""
     off: list[str] = []
 
     def taken(match: re.Match[str]) -> str:
@@ -148,7 +147,7 @@ _FRACTION: Final = re.compile(r"[0-9]+\.[0-9]+|[0-9]*\.?[0-9]+e[0-9]+")
 
 
 def _compiled(pattern: str) -> str:
-    """Return a pattern that compiles. Raises ValueError."""
+    """Return the pattern if it is a valid regular expression. Raises ValueError otherwise."""
     try:
         re.compile(pattern)
     except re.error as error:
@@ -161,8 +160,9 @@ Pattern = Annotated[str, AfterValidator(_compiled)]
 
 
 class Tables(Strict):
-    """Values of keys: of the tables of a scenario, of what the value of a run counts (`rate`), of the network of its
-    nodes, of what its scenario divides (`grid`), and of what its source states beside the value."""
+    """Values that rules set, by table and key: tables of a scenario, the unit of the run's value (`rate`), the network
+    of its nodes, the grid that divides the job (`grid`), and other facts that the source states.
+    """
 
     machine: Keys = Field(default_factory=dict)
     network: Keys = Field(default_factory=dict)
@@ -178,10 +178,11 @@ class Tables(Strict):
 
 
 class Rule(Strict):
-    """Where every pattern of `where` (column → regular expression) is found in a run, `set` gives values to keys;
-    named groups of the patterns stand in braces. `assumed`: what the source does not tell and this rule takes as given,
-    with the standard deviation of the logarithm of the step that this means (`spread`). `refused`: why such a run
-    cannot be expressed."""
+    """A rule: if all patterns of `where` (column → regular expression) are found in a run, `set` gives values to keys;
+    `{name}` in a value stands for a named group of the patterns. `assumed`: an assumption of this rule about something
+    the source does not state, with the resulting standard deviation of the logarithm of the step time (`spread`).
+    `refused`: why such a run cannot be expressed as a scenario.
+    """
 
     where: dict[str, Pattern] = Field(default_factory=dict)
     set: Tables = Tables()
@@ -201,15 +202,16 @@ class Rule(Strict):
 
 
 class RulesFile(Strict):
-    """A file of rules, in the order in which they are tried: of two that set one key, the first one holds."""
+    """A file of rules in the order in which they are tried: if two rules set the same key, the first one wins."""
 
     rules: Annotated[list[Rule], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """Assumption about what a source does not tell of a run, in words, and the standard deviation of the logarithm of
-    the step that it means."""
+    """Text of an assumption about a run that its source does not state, and the resulting standard deviation of the
+    logarithm of the step time.
+    """
 
     text: str
     spread: float = UNKNOWN
@@ -217,8 +219,9 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """Result of the rules for a run: values of keys by table, what of them is assumed, and why it cannot be expressed
-    (empty: it can)."""
+    """Result of applying the rules to a run: values of keys by table, the assumptions, and the reason why the run
+    cannot be expressed as a scenario (empty if it can).
+    """
 
     values: Mapping[str, Mapping[str, Any]]
     assumed: tuple[Unknown, ...]
@@ -236,7 +239,9 @@ def load_rules(path: Path = RULES) -> tuple[Rule, ...]:
 
 
 def told(run: Run, rules: Sequence[Rule]) -> Told:
-    """Apply rules to a run; flags that are off are column `off`, and in no other one."""
+    """Apply the rules to a run. Flags that the run turns off appear in the column `off` and are removed from all
+    others.
+    """
     run = _with_flags(run)
     values: dict[str, dict[str, Any]] = {}
     assumed: list[Unknown] = []

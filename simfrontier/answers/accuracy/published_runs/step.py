@@ -1,4 +1,4 @@
-"""Step of a published run: its seconds by small schedules, and as a number of the row's unit."""
+"""The step of a published run: its time in seconds from small schedules, and its value in the unit of the row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simfrontier.inputs.scenario import Case
 
 
 class JobStep:
-    """The step of a job, built once and timed on any variant of its machine with the same links."""
+    """The step of a job, built once; can be timed on any variant of its machine that has the same links."""
 
     def __init__(self, job: Job) -> None:
         """Raises InputError where its schedule cannot be made."""
@@ -49,8 +49,9 @@ class JobStep:
         return self.estimate.peak_bytes + (0.0 if stack is None else stack.memory.reserved_bytes)
 
     def on(self, machine: Machine, library: Library | None = None) -> Estimate:
-        """Estimate the step on a variant of the machine, whose devices and kernels may differ but not its links, and of
-        the library. Raises InputError."""
+        """Estimate the step with a variant of the machine (devices and kernels may differ, links may not) and of the
+        library. Raises InputError.
+        """
         prices = self._prices if library is None else self._prices.by(library)
         self._small.reprice(prices, machine)
         whole = self._sharing(estimate(self.case, self._small))
@@ -83,8 +84,9 @@ class JobStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedStep:
-    """A timed step without the schedules that it was timed with: seconds, bytes on the fullest device, and the inputs
-    of its value: model, sequences (`samples`), and whether it recomputes activations."""
+    """A timed step, without the schedules used for timing: seconds, bytes on the fullest device, and the inputs needed
+    for the value of the row: model, sequences (`samples`), and whether activations are recomputed.
+    """
 
     job: Job
     step_s: float
@@ -94,14 +96,14 @@ class TimedStep:
     recomputes: bool
 
     def value(self, step_s: float) -> float:
-        """Return a step of that time in the unit of the row."""
+        """Return the value, in the unit of the row, of a step that takes `step_s` seconds."""
         scenario, devices = self.job.scenario, self.job.scenario.file.run.devices[0]
         peak = scenario.peak_flops_per_s
         return value_of(self.job.rate, step_s, self.shape, self.samples, devices, self.recomputes, peak)
 
     @property
     def measured_s(self) -> float:
-        """Step time in seconds that follows from the run's value."""
+        """Measured step time in seconds, derived from the run's published value."""
         at_one, value = self.value(1.0), self.job.run.value
         return value / at_one if self.job.rate.rises_with_time else at_one / value
 

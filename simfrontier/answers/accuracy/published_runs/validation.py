@@ -1,4 +1,4 @@
-"""Published runs compared with their predictions: by the shipped numbers, and by fits that have not seen them."""
+"""Published runs compared with predictions, by the shipped parameters and by fits that have not seen the runs."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ SIZES: Final = (8, 64, 256, 512)  # devices at which the groups of runs by size 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedRun(Residual[Run]):
-    """A published run compared with its prediction, both in the unit of the row, and its step and job.
+    """A published run with its prediction, both in the unit of the row, and its step and job.
 
-    `step_s`: predicted seconds of a step. `without`: the machine or system whose runs the fit had not seen; empty where
-    no fit has seen the run. `sd`: of the logarithm.
+    `step_s`: predicted step time in seconds. `without`: the machine or system whose runs were left out of the fit;
+    empty if no fit has seen the run. `sd`: standard deviation of the logarithm of the step time.
     """
 
     measured: float
@@ -54,22 +54,22 @@ class PredictedRun(Residual[Run]):
 
     @property
     def job(self) -> Job:
-        """The scenario of the run, and what its source does not tell."""
+        """The run's scenario, with the assumptions about what its source does not state."""
         return self.step.job
 
     @property
     def factor(self) -> float:
-        """Factor by which a step is longer or shorter at the ends of the interval."""
+        """Factor from the predicted step time to the ends of its 90 % interval."""
         return factor_90(self.sd)
 
     @property
     def devices(self) -> int:
-        """Devices of the job."""
+        """Number of devices of the job."""
         return self.job.scenario.file.run.devices[0]
 
     @property
     def memory(self) -> Residual[Run]:
-        """The memory of a device compared with what the run's source states, if it does."""
+        """Predicted memory per device compared with the memory that the run's source states, if it states one."""
         within = Prediction(
             value=self.step.peak_bytes,
             low=self.step.peak_bytes / (1.0 + MEMORY_WITHIN),
@@ -81,8 +81,9 @@ class PredictedRun(Residual[Run]):
 
 @dataclass(frozen=True, kw_only=True)
 class RunsValidation:
-    """The residuals of published runs, in the order of the table; those that no scenario expresses have no prediction
-    (`use` "no model")."""
+    """The residuals of published runs, in the order of the table; runs that no scenario expresses have no prediction
+    (`use` "no model").
+    """
 
     title: str
     rows: tuple[Residual[Run], ...]
@@ -107,19 +108,19 @@ class RunsValidation:
 
     @cached_property
     def memory(self) -> Errors | None:
-        """Errors of the memory of a device, of runs that state it; None where none does."""
+        """Errors of the predicted memory per device, over the runs that state it; None if no run states it."""
         errors = errors_of(row.memory for row in self.predicted)
         return errors and replace(errors, width=MEMORY_WITHIN)
 
     def reasons(self) -> dict[str, list[int]]:
-        """Reasons why runs have no prediction, and the numbers of their rows."""
+        """Reasons why runs have no prediction, each with the row numbers of these runs."""
         unpredicted = grouped(
             (row for row in self.rows if row.is_unpredicted), lambda row: row.why.removeprefix(f"{row.row.where}: ")
         )
         return {why: [row.row.number for row in rows] for why, rows in unpredicted.items()}
 
     def worst(self, count: int = 10) -> tuple[PredictedRun, ...]:
-        """Return the runs with the largest errors, by the logarithm."""
+        """Return the `count` runs with the largest errors, compared by the absolute logarithm."""
 
         def far(row: PredictedRun) -> float:
             return abs(math.log(row.prediction.value / row.measured))
@@ -128,8 +129,9 @@ class RunsValidation:
 
 
 def validate_runs(runs: Sequence[Run], title: str, workers: Workers | None = None) -> RunsValidation:
-    """Compare runs that no fit has seen with the shipped numbers. `workers`: who times their steps, a run at a time
-    (None: this process)."""
+    """Compare runs that no fit has seen with predictions by the shipped parameters. `workers`: time the steps of the
+    runs in parallel, one run at a time (None: in this process).
+    """
     rows = [
         _unpredicted(run, title, made) if isinstance(made, str) else _predicted(made[0], title, "held")
         for run, made in zip(runs, _timed_all(runs, (), workers), strict=True)
@@ -138,8 +140,10 @@ def validate_runs(runs: Sequence[Run], title: str, workers: Workers | None = Non
 
 
 def validate_shipped_runs(workers: Workers | None = None) -> RunsValidation:
-    """Compare the shipped table, each run with a fit that has seen no run of its machine or, where no other machine of
-    the table has its device, of its system. `workers` as of `validate_runs`."""
+    """Compare the shipped table of runs with predictions. Each run is predicted by a fit that has seen no run of its
+    machine or, if no other machine of the table has the same device, no run of its system. `workers` as in
+    `validate_runs`.
+    """
     title, runs, parameters = "End-to-end training runs", read_runs(TABLE), load_parameters().parameters
     made = list(_timed_all(runs, parameters, workers))
     timed = [each for each in made if not isinstance(each, str)]
@@ -161,7 +165,7 @@ _Timed = tuple[TimedStep, StepMoves] | str  # or why there is none
 
 
 def _timed_all(runs: Sequence[Run], parameters: Sequence[Parameter], workers: Workers | None) -> Iterator[_Timed]:
-    """Yield the step of each run, and how it moves with these parameters; or why there is none."""
+    """Yield the step of each run with its sensitivity to the parameters, or the reason why there is no step."""
     return (workers or Workers(Local())).in_order(partial(_timed, parameters), ((run,) for run in runs))
 
 
@@ -175,8 +179,9 @@ def _timed(parameters: Sequence[Parameter], run: Run) -> _Timed:
 
 
 def _groups(steps: Sequence[TimedStep]) -> list[str]:
-    """Return what is left out with each run: the rows of its machine, where others of the table have its device, else
-    of its system."""
+    """Return the group that is left out with each run: its machine, if other machines of the table have the same
+    device, else its system.
+    """
     machines: dict[float, set[str]] = {}
     for step in steps:
         machines.setdefault(_peak(step), set()).add(step.job.run["machine"])
@@ -205,8 +210,9 @@ def _unpredicted(run: Run, title: str, why: str) -> Residual[Run]:
 def _predicted(
     step: TimedStep, title: str, use: Use, change: float = 0.0, fit_sd: float = 0.0, without: str = ""
 ) -> PredictedRun:
-    """Compare a run with its prediction. `change`: correction of the logarithm of the step by the fit, with standard
-    deviation `fit_sd`."""
+    """Return a run with its prediction. `change`: correction by the fit to the logarithm of the step time, with
+    standard deviation `fit_sd`.
+    """
     job = step.job
     step_s = step.step_s * math.exp(change)
     sd = math.hypot(load_parameters().spread, fit_sd, *(each.spread for each in job.unknown))
