@@ -1,5 +1,6 @@
-"""Waits of ranks for each other: in collectives and exchanges, rank classes that were ready for those that came
-last."""
+"""Waiting times of ranks for each other in collectives and exchanges: rank classes that were ready early wait for the
+rank class that is ready last.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +22,10 @@ MOST_NAMES = 3  # of the calls of a pair
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitPair:
-    """Ranks of one class (`waiting`) that waited for those of another (`late`) to arrive: seconds of each rank in all
-    calls, those of them in which none of its kernels ran (`exposed_s`), in how many calls, and what calls these were,
-    the longest waits first."""
+    """Waiting of the ranks of one class (`waiting`) for the ranks of another class (`late`): seconds per rank over all
+    calls, the part of them in which the rank ran no kernel (`exposed_s`), the number of calls, and their names, the
+    longest waits first.
+    """
 
     waiting: int
     late: int
@@ -35,16 +37,17 @@ class WaitPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WhoWaited:
-    """The waits of a step of `step_s` seconds for those that arrive last, by pairs of rank classes, the largest sums
-    over ranks first. Of those that arrive last together it is the one whose kernels take longest, then the lowest.
+    """The waits of a step of `step_s` seconds for ranks that arrive last, by pairs of rank classes, the largest sum
+    over ranks first. If several classes arrive last together, the wait is attributed to the class with the longest
+    kernel time, then to the lowest class.
 
-    A wait lasts from when a rank is ready for a call until the last of its group is. Waits on several lanes at once
-    count each.
+    A wait lasts from when a rank is ready for a call until the last rank of its group is ready. Concurrent waits on
+    several lanes are all counted.
 
     waited_s   [num_rank_classes] seconds that a rank of each class waited: the sum over its pairs
-    kernel_s   [num_rank_classes] seconds of its kernels
+    kernel_s   [num_rank_classes] seconds of kernels of a rank of each class
     rank_class [num_ranks] class of each rank
-    role_of    [num_rank_classes] the role that each class runs
+    role_of    [num_rank_classes] the role that each class executes
     """
 
     step_s: float
@@ -55,12 +58,12 @@ class WhoWaited:
     role_of: Ints
 
     def ranks(self, cls: int) -> Ints:
-        """Return the ranks of a class."""
+        """Return the ranks of a rank class."""
         return np.flatnonzero(self.rank_class == cls)
 
 
 def who_waited(step: SimulatedStep) -> WhoWaited:
-    """Return who waited for whom in a step, of one role or several."""
+    """Return which ranks waited for which others in a step, with one or several roles."""
     count = step.pricing.folding.num_rank_classes
     kernels = _Kernels(step)
     least = _LEAST * step.step_s
@@ -101,8 +104,9 @@ def who_waited(step: SimulatedStep) -> WhoWaited:
 
 
 def _calls(step: SimulatedStep) -> Iterator[tuple[str, str, Ints, Floats]]:
-    """Yield all calls that ranks meet in, those of one kind at a time: what they are called, their pattern, the classes
-    that take part, and when these were ready for each [num_classes, num_calls]."""
+    """Yield all collective calls and exchanges, grouped by kind: their name, their pattern, the participating rank
+    classes, and the times at which these were ready for each call [num_classes, num_calls].
+    """
     pricing, is_shared = step.pricing, step.pricing.role_assignment.is_shared
     for number in range(len(step.roles)):
         view = step.view(step.roles[number].classes[0])
@@ -121,7 +125,7 @@ def _calls(step: SimulatedStep) -> Iterator[tuple[str, str, Ints, Floats]]:
 
 
 def _shared(step: SimulatedStep) -> Iterator[tuple[str, str, Ints, Floats]]:
-    """Yield the same for calls that several roles take part in."""
+    """Yield the same as `_calls`, for calls that span several roles."""
     together: dict[tuple[str, str, tuple[int, ...]], list[list[int]]] = {}
     for takers in step.nodes.shared.values():
         roles = tuple(sorted(takers))
@@ -169,8 +173,7 @@ class _Kernels:
 
 
 def _pairs(sums: Mapping[tuple[str, int, int], Floats]) -> list[WaitPair]:
-    """Return the pairs of waits by what calls are called: seconds, those without a kernel, and how many calls there
-    are."""
+    """Return the pairs of waits by call name: seconds, seconds without a running kernel, and number of calls."""
     together: dict[tuple[int, int], list[tuple[str, Floats]]] = {}
     for (words, waiting, late), mine in sums.items():
         together.setdefault((waiting, late), []).append((words, mine))

@@ -1,5 +1,6 @@
-"""Bytes that the chosen algorithms move in a step: payload between endpoints by boundary, and bytes on links; and bytes
-that all ranks send by parallel dimension, as coded and in the tensors' own types. Exact counts."""
+"""Exact byte counts of a step under the selected algorithms: payload between endpoints by boundary, bytes on links, and
+bytes sent by all ranks per parallel dimension, both encoded and in the tensors' original types.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ PARTS = ("data", "scales", "padding", "fallback", "persisted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Endpoint payload of one step, summed over the machine: bytes[boundary][part]; and total bytes on every link."""
+    """Payload of one step between endpoints, summed over the machine: bytes[boundary][part]; and total bytes on every
+    link.
+    """
 
     num_bytes: Mapping[str, Mapping[str, Fraction]]
     on_link: NDArray[np.float64]
@@ -44,8 +47,9 @@ class Traffic:
 
 
 def traffic(step: SimulatedStep) -> Traffic:
-    """Counted from the patterns' edges and loads; `on_link` is in wire bytes of payload, not divided by shares. Of
-    several roles each counts for its own ranks."""
+    """Return the traffic of a step, counted from the edges and loads of its patterns. `on_link` is the payload in wire
+    bytes, not divided by bandwidth shares. With several roles, each counts for its own ranks.
+    """
     pricing, parts = step.pricing, MessageParts(step.schedule)
     totals = {boundary: dict.fromkeys(PARTS, Fraction(0)) for boundary in BOUNDARIES}
     volume: dict[tuple[str, int | None], float] = {}
@@ -61,8 +65,9 @@ def traffic(step: SimulatedStep) -> Traffic:
 
 
 def sent_per_byte(op: Collective | Exchange, pricing: Pricing, role: int = 0) -> tuple[Fraction, ...]:
-    """Return bytes that cross each boundary, summed over the ranks of a role (over all that take part in what roles
-    share), per byte of the op's message, by its algorithm; per byte of its larger message for an exchange."""
+    """Return the bytes that cross each boundary per byte of the op's message, by its algorithm, summed over the ranks
+    of a role (for ops shared by roles: over all participants); for an exchange, per byte of its larger message.
+    """
     pattern, whose = pricing.pattern_of(op), _whose(op, pricing, role)
     share = Fraction(1)
     if isinstance(op, Collective):
@@ -72,17 +77,17 @@ def sent_per_byte(op: Collective | Exchange, pricing: Pricing, role: int = 0) ->
 
 
 def _whose(op: Collective | Exchange, pricing: Pricing, role: int) -> int | None:
-    """Return the role whose groups an op concerns; None for all groups of its pattern."""
+    """Return the role whose groups execute an op; None if all groups of its pattern do."""
     return None if pricing.role_assignment.is_one or pricing.role_assignment.is_shared(op) else role
 
 
 def _groups(pricing: Pricing, pattern: Pattern, role: int) -> NDArray[np.int32]:
-    """Return the groups of a pattern that ranks of a role are in."""
+    """Return the groups of a pattern that contain ranks of a role."""
     return np.unique(pattern.group_of[pricing.role_assignment.of_rank == role])
 
 
 def payload_weights(pricing: Pricing, key: str) -> NDArray[np.float64]:
-    """Return for each load of a pattern on a wire the payload per byte that a rank sends [num_wire_loads]."""
+    """Return, for each wire load of a pattern, the payload bytes per byte that a rank sends [num_wire_loads]."""
     pattern = pricing.counted[key]
     wires = slice(0, pattern.num_wire_loads)
     used = algorithm_of(pricing.carrier(key)).shares_on(pricing.library, pricing.machine)
@@ -105,10 +110,11 @@ def _on_links(pricing: Pricing, volume: Mapping[tuple[str, int | None], float]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveBytes:
-    """One kind of move in a step: its calls, and bytes per step into a node, payload and overheads together.
+    """One kind of communication in a step: its calls, and the bytes per step that enter a node, payload and overhead
+    together.
 
-    `need` is what any algorithm has to bring in, None where the mesh's nodes are not the machine's; `link` is what the
-    chosen one does bring in.
+    `need`: the minimum that any algorithm must bring into a node, None if the nodes of the mesh are not those of the
+    machine; `link`: the bytes that the selected algorithm brings in.
     """
 
     name: str
@@ -123,8 +129,9 @@ class MoveBytes:
 
 
 def moves_of(step: SimulatedStep) -> tuple[MoveBytes, ...]:
-    """Return the collectives and exchanges of a step, equal kinds together, in order of first appearance. Calls are
-    summed over roles; `need` and `link` are of an average node."""
+    """Return the collectives and exchanges of a step, merged by kind, in order of first appearance. Calls are summed
+    over roles; `need` and `link` refer to an average node.
+    """
     pricing, schedule = step.pricing, step.schedule
     num_nodes = pricing.fabric.num_nodes
     axes: tuple[str, ...]
@@ -165,15 +172,16 @@ _OF_NAME: Final[Mapping[str, Side]] = {**OF_PURPOSE, "forward": "pp", "backward"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentBytes:
-    """Bytes that all ranks send in a step, and those of the same messages in their tensors' own types."""
+    """Bytes that all ranks send in a step, as encoded and in the original types of the tensors."""
 
     num_bytes: Fraction = Fraction(0)
     plain_bytes: Fraction = Fraction(0)
 
     @property
     def share(self) -> Fraction | None:
-        """Return the share of the plain bytes that is sent: below 1 where messages shrink; None where nothing is
-        sent."""
+        """Return the bytes sent as a fraction of the unencoded bytes: below 1 if codecs shrink messages; None if
+        nothing is sent.
+        """
         return self.num_bytes / self.plain_bytes if self.plain_bytes else None
 
     def __add__(self, other: SentBytes) -> SentBytes:
@@ -203,9 +211,10 @@ def sent_by_dimension(schedule: Schedule) -> dict[Side, SentBytes]:
 
 
 def senders(op: Collective | Exchange, schedule: Schedule) -> Fraction:
-    """Return the factor that one call's messages are multiplied by to give what all ranks send: pairs of an exchange;
-    of a collective, the ranks that take part (those of one role, or all where it spans roles) times the share that each
-    sends."""
+    """Return the factor from the bytes of one call's messages to the bytes sent by all ranks: for an exchange the
+    number of pairs; for a collective the number of participants (the ranks of one role, or all if it spans roles) times
+    the share that each sends.
+    """
     mesh = schedule.mesh
     if isinstance(op, Exchange):
         return Fraction(mesh.num_ranks, mesh[op.axis])
@@ -215,7 +224,7 @@ def senders(op: Collective | Exchange, schedule: Schedule) -> Fraction:
 
 
 def _sizes(op: Collective | Exchange, schedule: Schedule) -> tuple[int, int]:
-    """Return bytes of one call's messages, of both ways where it is an exchange: (as coded, plain)."""
+    """Return the bytes of one call's messages as (encoded, unencoded); for an exchange, of both directions."""
     tensors, mesh = schedule.tensors, schedule.mesh
     if isinstance(op, Exchange):
         moved = [tensors[ref.name] for ref in op.reads]

@@ -18,8 +18,9 @@ from simfrontier.core.program import Call, Collective, Compute, Op, Role, Segmen
 
 @dataclass(frozen=True, slots=True)
 class OpOnClass:
-    """One op on one rank class: the role that the class runs, a node of its program, and, where the node stands for a
-    call, the number of the op in it."""
+    """An op of a rank class: the role that the class executes, a node of the role's program, and, if the node stands
+    for a whole call, the index of the op inside the call.
+    """
 
     role: int
     cls: int
@@ -29,8 +30,9 @@ class OpOnClass:
 
 @dataclass(frozen=True, slots=True)
 class OpTimes:
-    """Times in seconds at which a rank class was ready for an op, at which the op started (all that take part were
-    ready), and at which it ended."""
+    """Times in seconds at which a rank class was ready for an op, at which the op started (when all participants were
+    ready), and at which it ended.
+    """
 
     ready_s: float
     start_s: float
@@ -38,7 +40,7 @@ class OpTimes:
 
 
 class _Role:
-    """A role's nodes, with what each waits for and when it ran."""
+    """The program nodes of a role, with the predecessors and the simulated times of each node."""
 
     def __init__(self, role_timeline: RoleTimeline) -> None:
         self.role_timeline, self.times = role_timeline, role_timeline.timeline
@@ -48,8 +50,9 @@ class _Role:
 
 
 class Predecessors:
-    """Predecessors of the ops of a simulated step. Roles are looked at when a place of theirs is asked for, in the
-    nodes in which they were simulated, so that a walk through a long program costs what it visits."""
+    """Predecessors of the ops of a simulated step. A role is expanded only when one of its ops is asked for, in the
+    nodes in which it was simulated, so that following a path through a long program costs only the ops that it visits.
+    """
 
     def __init__(self, step: SimulatedStep) -> None:
         self.step, self.pricing = step, step.pricing
@@ -62,7 +65,7 @@ class Predecessors:
     # ── places ──
 
     def last(self, cls: int) -> OpOnClass:
-        """Return the op that ends last on a rank class; of equals the last in its program."""
+        """Return the op that ends last on a rank class; of ops that end together, the last in its program."""
         number = self._role_of[cls]
         role = self._role(number)
         ends = role.times.end[role.row[cls]]
@@ -74,7 +77,7 @@ class Predecessors:
         return role.program.ops[place.node] if block is None or place.inner is None else block[place.inner]
 
     def call(self, place: OpOnClass) -> Call:
-        """Return the call that the op is of: its label, layer and micro-batch."""
+        """Return the program call that the op belongs to: its label, layer and micro-batch."""
         return self._role(place.role).program.calls[place.node]
 
     def times(self, place: OpOnClass) -> OpTimes:
@@ -88,7 +91,7 @@ class Predecessors:
         return OpTimes(since + float(ready), since + float(start), since + float(end))
 
     def work(self, place: OpOnClass) -> OpWork:
-        """Return what the op asks of the machine, on the class of ranks at that place."""
+        """Return the work of the op (what it demands of the machine) on its rank class."""
         work = self.pricing.work_of(self.op(place), place.cls)
         if self.step.call_factors is None:
             return work
@@ -98,8 +101,9 @@ class Predecessors:
     # ── who waited for whom ──
 
     def met(self, place: OpOnClass) -> list[OpOnClass]:
-        """Return the op on all rank classes that take part in it together, this one first; work of a rank by itself
-        meets nobody."""
+        """Return the op on all rank classes that take part in it together, beginning with the given one; local work has
+        no other participants.
+        """
         op = self.op(place)
         if isinstance(op, Compute):
             return [place]
@@ -112,7 +116,9 @@ class Predecessors:
         return [place, *(OpOnClass(role, cls, self.step.nodes.node(key, role)) for role, cls in roles)]
 
     def before(self, place: OpOnClass) -> list[OpOnClass]:
-        """Return what the op had to wait for on its own rank class, the op before it in its lane first."""
+        """Return the ops that the op had to wait for on its own rank class, beginning with the preceding op of its
+        lane.
+        """
         role = self._role(place.role)
         if place.inner is not None:
             inner = self._before_inside(role, place)[place.inner]
@@ -128,7 +134,7 @@ class Predecessors:
         return self._roles[number]
 
     def _group(self, pattern: str) -> tuple[list[int], list[tuple[int, ...]]]:
-        """Return the activity class of each rank class on a pattern, and the rank classes of each."""
+        """Return the activity class of each rank class in a pattern, and the rank classes of each activity class."""
         if pattern not in self._groups:
             folding = self.pricing.folding
             members = [tuple(sorted(each)) for each in folding.members(pattern)]
@@ -136,7 +142,7 @@ class Predecessors:
         return self._groups[pattern]
 
     def _end_of(self, number: int, cls: int, node: int) -> OpOnClass:
-        """Return the op with which a node ends on a rank class: of a call the one that ends last."""
+        """Return the op with which a node ends on a rank class; if the node is a whole call, its op that ends last."""
         role = self._role(number)
         if role.blocks[node] is None:
             return OpOnClass(number, cls, node)
@@ -144,7 +150,9 @@ class Predecessors:
         return OpOnClass(number, cls, node, int(len(ends) - 1 - np.argmax(ends[::-1])))
 
     def _before_inside(self, role: _Role, place: OpOnClass) -> list[list[int]]:
-        """Return what the ops of a call wait for inside it; the same wherever the call stands."""
+        """Return, for each op of a call, its predecessors inside the call; these are the same wherever
+        the call occurs.
+        """
         part = role.role_timeline.segmented
         segment = part.segment(place.node)
         if segment not in self._inner:
@@ -211,7 +219,9 @@ class PathPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriticalPath:
-    """`links` in the order of time, each beginning where the one before it ended, from 0 to `step_s`."""
+    """The critical path of a step: `links` in order of time, each starting where the preceding one ended, from 0 to
+    `step_s`.
+    """
 
     links: tuple[PathLink, ...]
     step_s: float
@@ -236,14 +246,14 @@ class CriticalPath:
 
 
 def critical_path(step: SimulatedStep) -> CriticalPath:
-    """Return the critical path of a step, of one role or several and at any fidelity.
+    """Return the critical path of a step with one or several roles, at any fidelity.
 
-    It is walked from the end: the op that ends last on the critical rank; whoever took part in it and was ready for it
-    last; of what that rank had to wait for before, what ended last; and so on to the start of the step. Of equals the
-    path stays where it is: on its rank, then on its lane. What lies between the end of what was waited for and the time
-    at which a rank was ready is a link of kind `wait`; there is none as long as the simulation starts everything when
-    it may. Where single messages are simulated (fidelity `chunk`) a collective counts from when all its ranks have
-    issued it, though some have sent by then.
+    The path is followed backwards: from the op that ends last on the critical rank, to the participant that was ready
+    for it last, to the predecessor of that participant that ended last, and so on to the start of the step. Among
+    equals the path stays on its rank, then on its lane. A gap between the end of a predecessor and the time at which
+    the rank was ready becomes a link of kind `wait`; there is none if the simulation starts every op as soon as
+    possible. If single messages are simulated (fidelity `chunk`), a collective counts from when all its ranks have
+    issued it, although some have sent data before.
     """
     walk, step_s = Predecessors(step), step.step_s
     tolerance = max(_INSTANT_S, _ROUNDING * step_s)
@@ -270,13 +280,13 @@ def critical_path(step: SimulatedStep) -> CriticalPath:
 
 
 def _latest(places: Sequence[OpOnClass], seconds: Sequence[float], tolerance: float) -> OpOnClass:
-    """Return the first of those with the latest time, up to rounding."""
+    """Return the first of the ops whose time is the latest, within the tolerance for rounding."""
     most = max(seconds)
     return next(place for place, at in zip(places, seconds, strict=True) if at >= most - tolerance)
 
 
 def _link(walk: Predecessors, place: OpOnClass, start_s: float, end_s: float) -> PathLink:
-    """Return the op at a place as a link of the path."""
+    """Return an op, on its rank class, as a link of the critical path."""
     op, call, step = walk.op(place), walk.call(place), walk.step
     if op.number not in walk.levels:
         walk.levels[op.number] = level_of(op, step)
@@ -299,7 +309,7 @@ def _link(walk: Predecessors, place: OpOnClass, start_s: float, end_s: float) ->
 
 
 def level_of(op: Op, step: SimulatedStep) -> tuple[tuple[str, ...], PathLevel]:
-    """Return the axes that an op goes over, and the coarsest boundary that its messages cross."""
+    """Return the mesh axes over which an op communicates, and the coarsest boundary that its messages cross."""
     if isinstance(op, Compute):
         return (), "device"
     level: Level = step.level(op)

@@ -1,5 +1,6 @@
-"""Breakdown of a step's time on its critical rank: kernels, communication that they do not hide, by level, and the
-rest; and the difference of two steps by these parts, also as a sentence."""
+"""Breakdown of a step's time on its critical rank into kernels, exposed communication by level, and the rest; and the
+difference between two steps by these parts, also as a sentence.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +29,11 @@ KERNELS_FIRST: tuple[Spent, ...] = ("compute", "codec", *LEVELS)  # or, where wo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
-    """Seconds of the critical rank's step; they sum to the step.
+    """Breakdown in seconds of the critical rank's step; the fields sum to the step time.
 
-    `compute`: a kernel of the compute lane runs. Otherwise the time belongs to the coarsest collective that the rank is
-    in or waits in, or exchange that it is in, else to local work of another lane (`codec`: encoding, decoding,
-    reordering), else to nothing (`idle`): so also the bubble of a pipeline, the time in which a rank waits for other
-    stages.
+    `compute`: a kernel of the compute lane runs. Otherwise the time is attributed to the coarsest collective that the
+    rank executes or waits in, or the exchange that it executes; else to local work of another lane (`codec`: encoding,
+    decoding, reordering); else to `idle`, which includes the pipeline bubble, in which a rank waits for other stages.
     """
 
     compute: float
@@ -46,12 +46,13 @@ class Exposure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimePart:
-    """Time of a step spent on one kind of op, over the same axes and across the same boundary; `level` is `device` for
-    work of a rank by itself. `spent`: the field of `Exposure` that it is a part of: kernels, or time that they do not
-    hide; `calls`: number of ops that contribute to it.
+    """Step time spent on one kind of op over the same mesh axes and across the same boundary; `level` is `device` for
+    local work of a rank. `spent`: the field of `Exposure` that this part belongs to (kernels or exposed time); `calls`:
+    number of ops that contribute to the part.
 
-    Kernels count with their duration without contention. Their extra time, when concurrent ops take memory bandwidth
-    and compute units, is one part of kind `slowed`: so plans with the same kernels agree in all other kernel parts.
+    Kernels count with their duration without contention. Their additional time while concurrent ops use memory
+    bandwidth and compute units is one part of kind `slowed`, so that plans with the same kernels agree in all other
+    kernel parts.
     """
 
     spent: Spent
@@ -71,20 +72,21 @@ class TimeSpent:
 
     @property
     def compute_s(self) -> float:
-        """Seconds in which kernels of the compute lane run, those included by which they are slowed."""
+        """Seconds in which kernels of the compute lane run, including their slowdown by contention."""
         return fsum(part.seconds for part in self.parts if part.spent == "compute")
 
 
 def exposure(step: SimulatedStep, order: tuple[Spent, ...] = _ORDER) -> Exposure:
-    """Sweep the critical rank's spans and give every moment to the first of the kinds in `order` that is active."""
+    """Attribute every moment of the critical rank to the first kind in `order` that is active, and return the sums."""
     sweep = _Sweep(step)
     seconds = {spent: float(sweep.lengths[active].sum()) for spent, _, active in sweep.in_order(order)}
     return Exposure(**seconds, idle=float(sweep.lengths[~sweep.taken].sum()))
 
 
 def time_spent(step: SimulatedStep) -> TimeSpent:
-    """Return the same as `exposure`, by kind of op, axes and level. Of several calls at once across the same boundary a
-    moment belongs to the one that began first."""
+    """Return the breakdown of `exposure` by kind of op, axes and level. If several calls across the same boundary are
+    active, the moment is attributed to the one that began first.
+    """
     sweep = _Sweep(step)
     found: list[TimePart] = []
     for spent, mine, active in sweep.in_order():
@@ -100,8 +102,9 @@ def time_spent(step: SimulatedStep) -> TimeSpent:
 
 
 class _Sweep:
-    """The spans of the critical rank, and the moments between any two of their beginnings and ends: how long each is,
-    and which are taken already."""
+    """The spans of the critical rank, and the intervals between their start and end times: duration of each interval,
+    and whether it is already attributed.
+    """
 
     def __init__(self, step: SimulatedStep) -> None:
         row, is_shared = step.critical_row, step.pricing.role_assignment.is_shared
@@ -120,7 +123,9 @@ class _Sweep:
         self.lengths: Floats = np.diff(self.times, append=self.times[-1])
 
     def in_order(self, order: tuple[Spent, ...] = _ORDER) -> Iterator[tuple[Spent, Ints, NDArray[np.bool_]]]:
-        """Yield what a moment may be spent on, its ops, and the moments that it takes; these are taken then."""
+        """Yield each field of `Exposure` in order, its ops, and the intervals attributed to it; these are then no
+        longer available.
+        """
         for spent in order:
             mine = np.flatnonzero(self.kinds == _ORDER.index(spent))
             change = np.bincount(np.searchsorted(self.times, self.begin[mine]), minlength=len(self.times))
@@ -130,7 +135,7 @@ class _Sweep:
             yield spent, mine, active
 
     def seconds_of_each(self, mine: Ints, active: NDArray[np.bool_]) -> Floats:
-        """Divide the moments that some ops take among them: each to the one that began first."""
+        """Divide the intervals among the active ops: each interval is attributed to the op that began first."""
         seconds = np.zeros(len(mine))
         order = np.lexsort((mine, self.begin[mine]))
         begin, end = self.begin[mine][order], self.end[mine][order]
@@ -142,8 +147,9 @@ class _Sweep:
 
 
 def _place(op: Op, step: SimulatedStep) -> int:
-    """Return the place of the op's time in the order; behind all, ops of the host, and pauses: nothing is
-    spent on these."""
+    """Return the rank of the op in the order of attribution; host ops and pauses come last: no time is attributed to
+    them.
+    """
     if isinstance(op, Compute):
         if op.kind == PAUSE.name:
             return len(_ORDER)
@@ -152,7 +158,9 @@ def _place(op: Op, step: SimulatedStep) -> int:
 
 
 def _kernels(step: SimulatedStep, mine: Ints, whole_s: float) -> Iterator[TimePart]:
-    """Yield the parts of kernels that take `whole_s` together: what they take alone, by kind, and the rest."""
+    """Yield the parts of kernels that take `whole_s` seconds together: durations without contention by kind, and the
+    rest.
+    """
     pricing, alone = step.pricing, dict[int, float]()
     seconds: dict[str, list[float]] = {}
     longer = step.times_as_long
@@ -204,7 +212,9 @@ Key = tuple[Spent, str, tuple[str, ...], PathLevel]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartDifference:
-    """One part of the time of two steps: seconds in the first and in the second, and how many ops it has there."""
+    """One part of the time of two steps: seconds in the first and in the second step, and the number of its ops in
+    each.
+    """
 
     spent: Spent
     kind: str
@@ -217,14 +227,14 @@ class PartDifference:
 
     @property
     def seconds(self) -> float:
-        """The first minus the second: negative where the first spends less."""
+        """Seconds in the first step minus seconds in the second step."""
         return self.a_s - self.b_s
 
 
 def differences(a: TimeSpent, b: TimeSpent) -> tuple[PartDifference, ...]:
-    """Return the parts of one step's time minus those of another's, the largest difference either way first.
+    """Return the parts of one step's time minus those of another step, the largest absolute difference first.
 
-    What one of them does not have counts as 0 s there, so the seconds sum to the difference of the two steps.
+    A part that one of the steps lacks counts as 0 s, so that the seconds sum to the difference of the two steps.
     """
     ours, theirs = _by_key(a), _by_key(b)
     made = []
@@ -278,7 +288,7 @@ def compute_equal(parts: Sequence[PartDifference]) -> bool:
 
 
 def is_equal(part: PartDifference) -> bool:
-    """Return whether it takes as long in both, but for rounding."""
+    """Return whether the part takes equally long in both steps, up to rounding."""
     return abs(part.seconds) <= EQUAL * max(part.a_s, part.b_s)
 
 
@@ -302,13 +312,13 @@ def _by_key(time: TimeSpent) -> dict[Key, TimePart]:
 
 
 def _both_ways(less: list[PartDifference], more: list[PartDifference], step_s: float) -> str:
-    """Return what cancels out between steps that take as long, if it is worth a word."""
+    """Return, in words, the differences that cancel out between two equally long steps, if they are large enough."""
     worth = [[each for each in way if abs(each.seconds) >= 10 * SAME * step_s] for way in (less, more)]
     return f": {_terms(worth[0])}, for {_terms(worth[1])}" if all(worth) else ""
 
 
 def _terms(path_differences: list[PartDifference]) -> str:
-    """Return the largest terms, until they make up most of the sum."""
+    """Return the largest differences, until they make up most of the sum."""
     total, given = fsum(abs(each.seconds) for each in path_differences), 0.0
     lines: list[str] = []
     for each in path_differences[:MOST_TERMS]:

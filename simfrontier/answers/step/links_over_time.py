@@ -1,4 +1,4 @@
-"""Links of a job in a step: bytes and utilisation by link class, in all and over time."""
+"""Bytes and utilisation of a job's links in a step, by link class, in total and over time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from simfrontier.core.program import Compute
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkLoad:
-    """One directed link of an average node: payload bytes per step, and the share of its nominal capacity that they are
-    over the whole step."""
+    """One directed link of an average node: payload bytes per step, and its utilisation (share of nominal capacity)
+    over the whole step.
+    """
 
     name: str
     link_class: str
@@ -71,9 +72,10 @@ DRAWN_PARTS: Final = 400  # of a step as a page draws it
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinkUse:
-    """Bytes on the links of each class, or of each name in a node, in each of equal parts of a step, payload as in
-    `Traffic.on_link`; `capacity`: bytes/s of all these links that carry anything. The NICs' links are two classes,
-    `out` to the network and `in` from it. `times_s`: when each part begins; all take `part_s`."""
+    """Payload bytes in each of several equal intervals of a step, per link class or per link name of a node, as in
+    `Traffic.on_link`; `capacity`: total bytes/s of the links of the class that carry traffic. NIC links form two
+    classes, `out` to the network and `in` from it. `times_s`: start of each interval; every interval lasts `part_s`.
+    """
 
     times_s: Floats
     part_s: float
@@ -81,12 +83,12 @@ class LinkUse:
     capacity: Mapping[str, float]
 
     def share(self, name: str) -> Floats:
-        """Return the share of its capacity that a class, or a link, uses in each part."""
+        """Return the utilisation of a link class, or of a link, in each time interval."""
         return self.num_bytes[name] / (self.part_s * self.capacity[name])
 
 
 def by_class(use: LinkUse, machine: Machine) -> LinkUse:
-    """Return the use of links by name, summed by class as `link_use` has it."""
+    """Return link traffic by name, summed by link class as `link_use` returns it."""
     classes = {wire.name: _class_of(wire) for wire in machine.node.links}
     num_bytes: dict[str, Floats] = {}
     capacity: defaultdict[str, float] = defaultdict(float)
@@ -100,9 +102,9 @@ def by_class(use: LinkUse, machine: Machine) -> LinkUse:
 def link_use(
     step: SimulatedStep, moved: Traffic, by: Literal["class", "name"] = "class", num_parts: int = NUM_PARTS
 ) -> LinkUse:
-    """Return the use of links over time in a step with traffic `moved`. A call of a group counts at the time of the
-    group's lowest rank, its bytes at an even rate from the call's start to its end (the simulator's own rates are not
-    kept)."""
+    """Return the traffic on links over time in a step with traffic `moved`. A call is placed at the time of its group's
+    lowest rank, and its bytes are spread evenly from start to end (the simulator does not keep its own rates).
+    """
     pricing = step.pricing
     names, group = _groups(step, by)
     edges = np.linspace(0.0, step.step_s, num_parts + 1)
@@ -137,8 +139,9 @@ def link_use(
 
 
 def shares_of_node(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, Floats]:
-    """Return the share of its capacity that each link of an average node uses in each part; `use`: by name, of a job on
-    `num_nodes` nodes. Averaged over the whole step they are the utilisations of `node_links`."""
+    """Return the utilisation of each link of an average node in each time interval. `use`: traffic by link name of a
+    job on `num_nodes` nodes. The averages over the step equal the utilisations of `node_links`.
+    """
     wires = {wire.name: wire.bytes_per_s for wire in machine.node.links}
     return {
         name: each / (use.part_s * num_nodes * wires[name]) for name, each in use.num_bytes.items() if name in wires
@@ -146,7 +149,9 @@ def shares_of_node(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, 
 
 
 def spread(start: Floats, end: Floats, amount: Floats, edges: Floats) -> Floats:
-    """Return how much falls between each two edges, if each amount is spread evenly from its start to its end."""
+    """Return the amount in each interval between two edges, if each amount is spread evenly from its
+    start to its end.
+    """
     num = len(edges) - 1
     first = np.clip(np.searchsorted(edges, start, "right") - 1, 0, num - 1)
     last = np.clip(np.searchsorted(edges, end, "left") - 1, first, num - 1)
@@ -165,7 +170,9 @@ def spread(start: Floats, end: Floats, amount: Floats, edges: Floats) -> Floats:
 
 
 def _groups(step: SimulatedStep, by: Literal["class", "name"]) -> tuple[list[str], Ints]:
-    """Return names of groups of links, and the group of every link [num_links]; -1: none."""
+    """Return the names of groups of links (by class or name), and the group of every link [num_links];
+    -1: in no group.
+    """
     fabric = step.pricing.fabric
     names: list[str] = []
     of_wire = []
@@ -187,8 +194,9 @@ def _class_of(wire: Link) -> str:
 
 
 def _per_byte(step: SimulatedStep, pattern: Pattern, weight: Floats, group: Ints, num_groups: int) -> Floats:
-    """Return bytes on each group of links per byte that a rank sends, by the rank class of an activity's lowest
-    rank."""
+    """Return the bytes on each group of links per byte that a rank sends, by the rank class of the lowest rank of a
+    communication group [num_rank_classes, num_groups].
+    """
     folding = step.pricing.folding
     acts, lowest = np.unique(pattern.group_of, return_index=True)
     cls = np.zeros(pattern.num, np.int64)

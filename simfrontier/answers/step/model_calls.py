@@ -1,5 +1,6 @@
-"""Calls of a step that are a model's own: softmaxes of attention in memory, the loss with its collectives, and calls
-that gather or sum over all samples for later steps."""
+"""Calls that belong to the model itself: softmaxes of attention scores in memory, the loss with its collectives, and
+collectives that gather or sum over all samples for later steps.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _WAYS: Final[dict[str, LossMethod]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossCall:
-    """Equal collectives of the loss: how many in a step, and bytes that a rank brings to each."""
+    """Identical collectives of the loss: their number per step, and the bytes that a rank contributes to each."""
 
     kind: CollectiveKind
     number: int
@@ -43,11 +44,12 @@ class LossCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Softmaxes:
-    """One rank's step, or, of several roles, that of a rank that has the loss; bytes of memory moved and seconds.
+    """Softmaxes in one rank's step (with several roles: of a rank that computes the loss): bytes of memory traffic and
+    seconds.
 
-    `scores`: the softmaxes of attention's scores, forward and recomputed. `loss`: the kernels of the loss and its
-    gradient, merging included. `calls`: the loss's collectives, from when all ranks are there. `kernel`: of softmaxes
-    over whole rows; `way`: how the loss is formed.
+    `scores`: softmaxes of attention scores, forward and recomputed. `loss`: kernels of the loss and its gradient,
+    including the merging of partial results. `calls`: collectives of the loss, from when all ranks are ready. `kernel`:
+    kernel of softmaxes over whole rows; `way`: method by which the loss is computed.
     """
 
     kernel: str
@@ -65,8 +67,9 @@ class Softmaxes:
 
 
 def softmaxes(step: SimulatedStep) -> Softmaxes | None:
-    """Return the softmaxes of the critical rank if it has the loss, else of the first that has it; of a model without a
-    cross-entropy over classes, of the critical rank. None where there is neither loss nor softmax."""
+    """Return the softmaxes of the critical rank if it computes the loss, else of the first rank class that does; for a
+    model without cross-entropy over classes, those of the critical rank. None if there is neither loss nor softmax.
+    """
     for cls in (step.critical, *range(step.pricing.folding.num_rank_classes)):
         walk = Walk(step=step, cls=cls)
         if any(op.kind == LOSS.name for op in walk.ops):
@@ -111,7 +114,7 @@ def _of_loss(schedule: Schedule) -> frozenset[str]:
 
 
 def _part(op: Op, of_loss: frozenset[str]) -> str:
-    """Return the part of the softmaxes that an op is of; empty where it is of none."""
+    """Return the field of `Softmaxes` that an op belongs to; empty if it belongs to none."""
     if isinstance(op, Collective):
         return "calls" if op.src[0].name in of_loss else ""
     if isinstance(op, Compute) and op.kind == "softmax":
@@ -126,11 +129,11 @@ def _is_of_loss(op: Op) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gather:
-    """One call on the critical rank.
+    """One gathering or summing collective on the critical rank.
 
-    `rank_bytes` is what a rank brings: its piece of an all-gather, its vector of an all-reduce; `sent_bytes` is what a
-    rank of n sends on average, whatever the algorithm: n - 1 pieces, 2 (n - 1)/n of a vector. `holds`: whether the
-    rank's work waits for it. `seconds` from when the rank is ready.
+    `rank_bytes`: the bytes that a rank contributes: its piece of an all-gather, its vector of an all-reduce;
+    `sent_bytes`: the average bytes sent by one of n ranks, whatever the algorithm: n - 1 pieces, or 2 (n - 1)/n of a
+    vector. `holds`: whether the rank's work waits for the call. `seconds`: counted from when the rank is ready.
     """
 
     value: str
@@ -143,8 +146,9 @@ class Gather:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathers:
-    """All calls of a step, in program order; of the gradients' reductions their number, the bytes that a rank brings
-    and sends, and the seconds in which any of them is under way."""
+    """All such collectives of a step, in program order; and for the gradient reductions: their number, the bytes that a
+    rank contributes and sends, and the seconds in which at least one of them is in progress.
+    """
 
     calls: tuple[Gather, ...]
     num_reductions: int
@@ -154,12 +158,14 @@ class Gathers:
 
     @property
     def held_s(self) -> float:
-        """Return how long they hold the rank's work up."""
+        """Return the seconds for which these calls block the rank's work."""
         return sum(call.seconds for call in self.calls if call.holds)
 
 
 def gathers(step: SimulatedStep) -> Gathers | None:
-    """Return the calls of a step whose model keeps something from step to step that all ranks fill; None for others."""
+    """Return these calls for a step whose model keeps state from step to step that all ranks contribute to; None for
+    others.
+    """
     calls = tuple(_calls(step))
     if not calls:
         return None
@@ -206,7 +212,7 @@ def _sent(step: SimulatedStep, op: Collective) -> float:
 
 
 def _covered_s(spans: list[tuple[float, float]]) -> float:
-    """Return seconds that lie in any of the spans."""
+    """Return the total length in seconds of the union of the spans."""
     total, until = 0.0, 0.0
     for start, end in sorted(spans):
         total += max(0.0, end - max(start, until))

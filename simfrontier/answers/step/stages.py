@@ -17,10 +17,11 @@ OUTSIDE = "embedding and head"  # states and activations that are not of a layer
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpan:
     """Activity of a stage from `start_s` to `end_s`: a forward or backward of micro-batch `micro` (including
-    recomputation, collectives inside the stage and waits for them), an exchange of it with a neighbour, or the end of
-    the step.
+    recomputation, collectives inside the stage and waiting for them), an exchange of the micro-batch with a
+    neighbouring stage, or the end of the step.
 
-    `layers`: its first and last layer. `beside`: True for an exchange on a lane of its own, which overlaps the rest.
+    `layers`: first and last layer. `beside`: True for an exchange on a lane of its own, which overlaps other
+    activities.
     """
 
     kind: Phase
@@ -33,8 +34,10 @@ class StageSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTimes:
-    """One stage on one rank class. Of the pipeline's time, `forward_s`, `backward_s` and `exchange_s` are spent (only
-    exchanges that hold the stage up), `bubble_s` is the rest. `held`: bytes at the stage's peak, by what they hold."""
+    """Times of one stage on one rank class. The pipeline's time consists of `forward_s`, `backward_s`, `exchange_s`
+    (only exchanges that block the stage) and the rest, `bubble_s`. `held`: bytes at the stage's memory peak, by kind of
+    content.
+    """
 
     stage: int
     rank: int
@@ -49,9 +52,10 @@ class StageTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stages:
-    """All stages of a step. `pipeline_s`: from the start to the end of the last forward, backward or exchange; what
-    follows (reductions, optimizer) is not the pipeline's. `critical`: the stage of the critical rank. A step has
-    `num_micro` micro-batches, a stage `chunks` runs of layers."""
+    """All stages of a step. `pipeline_s`: seconds from the start of the step to the end of the last forward, backward
+    or exchange; later work (reductions, optimizer) does not belong to the pipeline. `critical`: the stage of the
+    critical rank. A step has `num_micro` micro-batches, a stage `chunks` runs of layers.
+    """
 
     stages: tuple[StageTimes, ...]
     critical: int
@@ -62,26 +66,28 @@ class Stages:
 
     @property
     def closed_form(self) -> float:
-        """The share of the pipeline's time that is bubble if all stages take as long and exchanges no time:
-        (P - 1) / (v M + P - 1) for P stages, M micro-batches and v chunks (Narayanan et al., arXiv 2104.04473, whose
-        bubble is relative to the rest: (P - 1) / (v M))."""
+        """Bubble as a share of the pipeline's time if all stages take equally long and exchanges take no time: (P - 1)
+        / (v M + P - 1) for P stages, M micro-batches and v chunks (Narayanan et al., arXiv 2104.04473, who give the
+        bubble relative to the remaining time: (P - 1) / (v M)).
+        """
         others = len(self.stages) - 1
         return others / (self.chunks * self.num_micro + others)
 
     @property
     def fullest(self) -> StageTimes:
-        """The stage that needs most memory, the first of equals."""
+        """The stage with the largest memory peak; of equals, the first."""
         return max(self.stages, key=lambda stage: stage.peak_bytes)
 
     @property
     def bubble(self) -> float:
-        """The mean over the stages of the share of the pipeline's time that is bubble."""
+        """Bubble as a share of the pipeline's time, averaged over the stages."""
         return sum(stage.bubble_s for stage in self.stages) / len(self.stages) / self.pipeline_s
 
 
 def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> Stages | None:
-    """Return the stages of a step, each on the rank class of it that ends last (the lowest of equals); None where there
-    is one role. `peaks`: of each role, or none where memory is not wanted."""
+    """Return the stages of a step, each on its rank class that ends last (of equals, the lowest); None if the step has
+    one role. `peaks`: memory peak of each role; empty if memory is not needed.
+    """
     if len(step.roles) == 1:
         return None
     ordered = sorted(
@@ -165,8 +171,10 @@ def _spans(role_timeline: RoleTimeline, cls: int, step_s: float) -> tuple[StageS
 
 
 def _pieces(role_timeline: RoleTimeline, cls: int) -> Iterator[StageSpan]:
-    """Yield a span for each node on `compute`, and for exchanges on other lanes. One that is the stage's own begins as
-    soon as the node before it is done and what other stages send is there: what else it waits for is no bubble."""
+    """Yield a span for each node on the lane `compute`, and for exchanges on other lanes. A span of the stage's own
+    work begins as soon as the preceding node has ended and the data of other stages have arrived: other waiting is no
+    bubble.
+    """
     program, row, role = role_timeline.segmented.program, role_timeline.classes.index(cls), role_timeline.segmented.role
     start, end = role_timeline.timeline.start[row].tolist(), role_timeline.timeline.end[row].tolist()
     by_lane, done_s = program.by_lane, 0.0

@@ -1,5 +1,6 @@
-"""The trace file of a simulated step: its rank classes side by side, arrows between them, memory and links over
-time."""
+"""The trace file of a simulated step: its rank classes as parallel processes, arrows between them, memory and link
+utilisation over time.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +21,13 @@ LONGEST_RANKS: Final = 40  # letters of a name; all members are in the file
 
 
 def shown_ranks(step: SimulatedStep, most_spans: int = MOST_SPANS) -> tuple[Walk, ...]:
-    """Return the rank classes of a file in the order of its processes: the critical one first, op by op, the others by
-    their lowest rank.
+    """Return the rank classes shown in a trace file, in the order of its processes: the critical one first with single
+    ops, the others by their lowest rank.
 
-    These are the classes that the critical one exchanges with along its pipeline, and then others from the lowest rank
-    on, with their pipelines, while all have up to `most_spans` spans. Where one pipeline has more, it is shown alone,
-    each call that was simulated as a whole as one span; where it has more even so, as many of its stages as fit."""
+    Shown are the classes of the critical pipeline, and then further pipelines from the lowest rank on, as long as all
+    together have at most `most_spans` spans. If the critical pipeline alone has more, it is shown alone, with one span
+    for each call that was simulated as a whole; if it still has more, as many of its stages as fit.
+    """
     own, *others = _pipelines(step)
     ops = [Walk(step=step, cls=cls).num_ops for cls in own]
     by_call = sum(ops) > most_spans and any(
@@ -58,7 +60,9 @@ def _notes(step: SimulatedStep, walks: Sequence[Walk], most_spans: int) -> dict[
 
 
 def _processes(walks: Sequence[Walk]) -> Iterator[Process]:
-    """Yield the process of every shown rank class; those of one role that are shown alike share their spans."""
+    """Yield the trace process of every shown rank class; classes of one role with the same level of detail share their
+    spans.
+    """
     known: dict[tuple[int, bool], tuple[Span, ...]] = {}
     for walk in walks:
         pieces = walk.role, walk.by_call
@@ -75,7 +79,7 @@ def _processes(walks: Sequence[Walk]) -> Iterator[Process]:
 
 
 def _name(walk: Walk) -> str:
-    """Return the name of a process: its place among the roles, and its ranks."""
+    """Return the name of a process: its stage (role) and its ranks."""
     at, members, ranks = walk.at, walk.members, ranges_text(walk.members)
     if len(ranks) > LONGEST_RANKS:
         ranks = f"{members[0]} and others"
@@ -85,8 +89,10 @@ def _name(walk: Walk) -> str:
 
 
 def _pipelines(step: SimulatedStep) -> list[tuple[int, ...]]:
-    """Return every rank class once, with those of the other roles that its lowest rank has all other coordinates in
-    common with: the critical one first, the others from the lowest rank on."""
+    """Return every rank class once, grouped into pipelines: the classes of other roles whose ranks share all other mesh
+    coordinates with the lowest rank of the class. The critical pipeline comes first, the others follow from the lowest
+    rank.
+    """
     folding, axis, mesh = step.pricing.folding, step.pricing.role_assignment.axis, step.schedule.mesh
     rows = np.arange(mesh.num_ranks)[:, None] if axis is None else mesh.groups((axis,))
     row_of = np.empty(mesh.num_ranks, np.int64)
@@ -102,8 +108,9 @@ def _pipelines(step: SimulatedStep) -> list[tuple[int, ...]]:
 
 
 def arrows_of(walks: Sequence[Walk]) -> list[Arrow]:
-    """Return all arrows between rank classes, each end the number of a walk and of an op in it, in the order of the ops
-    that they leave, which is that of time on a lane."""
+    """Return all arrows between rank classes. Each end is the index of a shown class and of an op in it. Arrows are
+    ordered by the ops at which they start, which is the order in time on a lane.
+    """
     made: list[Arrow] = []
     for op, places in meetings(walks):
         made += _sent(walks, op, places) if isinstance(op, Exchange) else arrows_from_last(walks, places)
@@ -153,8 +160,9 @@ def step_trace(
 
 
 def _memory(number: int, walk: Walk) -> Counter:
-    """Return bytes that the rank holds, at every change; by call the most that it holds from the start of one to that
-    of the next."""
+    """Return the counter of bytes allocated on the rank, at every change; for whole calls, the maximum from the start
+    of one call to the start of the next.
+    """
     timeline = memory_timeline(walk.step, walk.cls)
     times, held = timeline.times, np.sum(list(timeline.held.values()), axis=0)
     if walk.by_call:
@@ -169,7 +177,7 @@ def _memory(number: int, walk: Walk) -> Counter:
 
 
 def _links(step: SimulatedStep, moved: Traffic) -> Iterator[Counter]:
-    """Yield the use of every link class that carries anything; 0 from the end of the step on."""
+    """Yield the utilisation counter of every link class that carries traffic; 0 from the end of the step on."""
     use = link_use(step, moved)
     if not use.num_bytes:
         return

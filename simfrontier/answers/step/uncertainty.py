@@ -1,8 +1,8 @@
-"""Error bars: what is uncertain about a machine and its library, sampled, and the step times that follow.
+"""Error bars: sampling of the known uncertainties of a machine and its library, and the resulting step times.
 
-Every draw belongs to a thing that plans share, not to its place in a program, so that samples of two plans of one size
-are paired: sample 17 of both has the same slow device, the same error of the law of matrix products, and the same error
-of the library's law for the same kind of call. Only the noise of single calls is each plan's own.
+Every random number belongs to an entity that plans share, not to a position in a program, so that samples of two plans
+at one size are paired: sample 17 of both has the same slow device, the same error of the GEMM model, and the same error
+of the library's model for the same kind of collective call. Only the noise of single calls differs between plans.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ QUANTILES = (0.05, 0.5, 0.95)  # the lower end of a band, its middle, and its up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Known uncertainties, as standard deviations of log time; 0 where it is not known.
+    """Known uncertainties as standard deviations of log time; 0 if unknown.
 
-    `law`: of the library's law, and of single calls. `speed_sd`: between devices of the machine. `matmul_sd`: of the
-    law of matrix products. `call_sd`: of a kernel on a device, from one launch to the next.
+    `law`: of the library's model, and of single collective calls. `speed_sd`: between devices of the machine.
+    `matmul_sd`: of the model of matrix products. `call_sd`: of a kernel on a device, from one launch to the next.
     """
 
     law: Residual
@@ -59,12 +59,12 @@ def spread_of(machine: Machine, library: Library) -> Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Waits:
-    """Sampled times of one step (`step_s`), and its waiting, in seconds, each [num_samples].
+    """Sampled times of one step (`step_s`) and waiting times, in seconds, each [num_samples].
 
-    `in_step_s`: extra time of the step relative to one in which all devices and all kernel launches are typical: the
-    time that a typical rank waits for others because of this variation. `in_calls_s`: by name of call, the time from
-    when a typical rank is ready until the last of its group is, per step, averaged over ranks; calls that overlap
-    kernels may wait without delaying anything.
+    `in_step_s`: additional step time relative to a step in which all devices and kernel launches are nominal, i.e. the
+    time that a nominal rank waits for others because of this variation. `in_calls_s`: by name of call, the time from
+    when a nominal rank is ready until the last rank of its group is ready, per step, averaged over ranks; calls that
+    overlap kernels may wait without delaying the step.
     """
 
     step_s: Floats
@@ -73,8 +73,9 @@ class Waits:
 
 
 def sampled_waits(step: SimulatedStep, plan: str, num_samples: int, seed: int) -> Waits | None:
-    """Return the samples of `sampled_step_s`, and waiting in them; None where there are none, or neither devices nor
-    launches are known to differ."""
+    """Return the samples of `sampled_step_s` with their waiting times; None if there are no samples, or if neither
+    variation between devices nor between launches is known.
+    """
     spread = spread_of(step.pricing.machine, step.pricing.library)
     if num_samples == 0 or not (spread.speed_sd or spread.call_sd):
         return None
@@ -86,10 +87,9 @@ def sampled_waits(step: SimulatedStep, plan: str, num_samples: int, seed: int) -
 
 
 def sampled_step_s(step: SimulatedStep, plan: str, num_samples: int, seed: int) -> Floats | None:
-    """Return step times in seconds [num_samples], the same for the same seed; None where nothing is known to be
-    uncertain.
+    """Return sampled step times in seconds [num_samples], reproducible for a seed; None if no uncertainty is known.
 
-    `plan` names the stream of what is the plan's own.
+    `plan` names the random stream of the noise that is specific to the plan.
     """
     spread = spread_of(step.pricing.machine, step.pricing.library)
     if not spread.is_known or num_samples == 0:
@@ -121,8 +121,9 @@ def factors(step: SimulatedStep, spread: Spread, plan: str, num_samples: int, se
 
 
 def _slowest_of_run(step: SimulatedStep, plan: str, draws: Draws, role: int, run: int) -> Floats:
-    """Return how much longer the slowest member of each rank class of a role takes for a run of kernels, in standard
-    deviations [num_rank_classes of the role, num_samples]: of m members at -ln(1 - p) = E / m, as `slowest`."""
+    """Return how much longer a run of kernels takes on the slowest member of each rank class of a role, in standard
+    deviations [num_rank_classes of the role, num_samples]: for m members at -ln(1 - p) = E / m, as in `slowest`.
+    """
     from scipy.special import ndtri
 
     classes = np.array(step.roles[role].classes)
@@ -135,7 +136,7 @@ def _slowest_of_run(step: SimulatedStep, plan: str, draws: Draws, role: int, run
 
 
 def _noise(part: SegmentedProgram, plan: str, devices: int, draws: Draws) -> Floats:
-    """Return the noise of single calls by node [num_nodes, num_samples]; none of single kernels."""
+    """Return the noise of single calls by program node [num_nodes, num_samples]; 0 for single kernels."""
     each = zip(part.program.ops, part.blocks, strict=True)
     calls = np.array([block is not None or not isinstance(op, Compute) for op, block in each], bool)
     place = () if part.role.at is None else part.role.at[1:]
@@ -176,14 +177,15 @@ def probability_faster(samples: Floats, others: Floats) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """Random numbers by name: who asks for a stream, and when, changes nothing, and more samples begin with the
-    fewer."""
+    """Named streams of random numbers: independent of who asks for a stream and when; a larger number of samples begins
+    with the samples of a smaller one.
+    """
 
     seed: int
     num_samples: int
 
     def stream(self, *key: str | int) -> np.random.Generator:
-        """Return the stream of a thing; names are hashed, so that streams do not overlap."""
+        """Return the random generator of the named entity; names are hashed, so that streams do not overlap."""
         return np.random.default_rng(int.from_bytes(sha256(repr((self.seed, *key)).encode()).digest(), "big"))
 
     def of(self, *key: str | int) -> Floats:
@@ -192,7 +194,7 @@ class Draws:
 
 
 def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floats]:
-    """Return logs of systematic errors [num_samples] by number of the op; ops without such an error are not in it."""
+    """Return logarithms of systematic errors [num_samples] by op index; ops without such an error are left out."""
     pricing, schedule = step.pricing, step.schedule
     matmul = spread.matmul_sd * draws.of("matmul")
     out: dict[int, Floats] = {}
@@ -216,7 +218,7 @@ def _errors(step: SimulatedStep, spread: Spread, draws: Draws) -> dict[int, Floa
 
 
 def _error(step: SimulatedStep, spread: Spread, draws: Draws, kind: tuple[str | int, ...], size: int) -> Floats:
-    """Return how far the law is off for a kind of call with messages of that size, in its standard deviations."""
+    """Return the error of the library's model for a kind of call with messages of this size, in standard deviations."""
     common = draws.of("call", step.schedule.mesh.num_ranks, *kind)
     own = draws.of("call", step.schedule.mesh.num_ranks, *kind, size)
     share = spread.law.common_share

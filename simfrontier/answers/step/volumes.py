@@ -1,11 +1,12 @@
-"""Lower bounds that no algorithm and no order of ops can beat: bytes that a schedule must move across a boundary of
-the machine (exact, per step, by part), and bounds on the time of a simulated step.
+"""Lower bounds that no algorithm and no order of ops can beat: bytes that a schedule must move across a boundary of the
+machine (exact, per step, by part), and bounds on the time of a simulated step.
 
-A boundary is named by the mesh axis that counts its units: `node` (what enters a node), `package` (what enters a
-package, from its own node or another), `gcd` (what a rank receives). The mesh's axes are nested in this order and ranks
-are placed in blocks, so a unit is all ranks with equal coordinates on the axes up to the boundary.
+A boundary is named by the mesh axis that counts its units: `node` (bytes that enter a node), `package` (bytes that
+enter a package, from its own node or another), `gcd` (bytes that a rank receives). The mesh axes are nested in this
+order and ranks are placed in blocks, so a unit consists of all ranks with equal coordinates on the axes up to the
+boundary.
 
-With several roles units differ; the mean over them is reported, since each role moves its own bytes.
+With several roles units differ, since each role moves its own bytes; the mean over the units is reported.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ Key = tuple[str, str, Part]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredBytes:
-    """Bytes per step and unit by (purpose, boundary, part); the purpose is the name of a move, e.g. `weight_gather`."""
+    """Bytes per step and unit by (purpose, boundary, part); the purpose is the name of a data movement, e.g.
+    `weight_gather`.
+    """
 
     num_bytes: Mapping[Key, Fraction]
 
@@ -72,8 +75,9 @@ def need_per_byte(op: Collective, mesh: Mesh, boundary: str) -> Fraction:
 
 
 def op_need(op: Collective | Exchange, schedule: Schedule, boundary: str) -> Fraction:
-    """Return bytes that one call brings into each unit of a boundary, whatever its algorithm; scales and padding
-    included."""
+    """Return the bytes that one call must bring into each unit of a boundary, whatever its algorithm, including scales
+    and padding.
+    """
     if isinstance(op, Exchange):
         return sum(exchanged_bytes(op, schedule.tensors, schedule.mesh)) * _crossings(op, schedule.mesh, boundary)
     size = message_bytes(op, schedule.tensors, schedule.mesh)
@@ -81,25 +85,28 @@ def op_need(op: Collective | Exchange, schedule: Schedule, boundary: str) -> Fra
 
 
 def _crossings(op: Exchange, mesh: Mesh, boundary: str) -> Fraction:
-    """Return how many of an exchange's messages one way enter a unit, on the mean: of every pair one, or none where its
-    ends are in one unit."""
+    """Return the average number of an exchange's messages in one direction that enter a unit: one for every pair whose
+    ends are in different units.
+    """
     outer = mesh.names[: mesh.names.index(mesh.ordered((boundary,))[0]) + 1]
     num_pairs = Fraction(mesh.num_ranks, mesh[op.axis])
     return num_pairs / mesh.size(outer) if op.axis in outer else Fraction(0)
 
 
 def _share_of_units(op: Collective, schedule: Schedule) -> Fraction:
-    """Return the share of all ranks that take part: those of one role of several, or all where the op spans roles."""
+    """Return the share of all ranks that take part in an op: the ranks of one role, or all ranks if the
+    op spans roles.
+    """
     axis = axis_of_roles(schedule)
     return Fraction(1) if axis is None or axis in op.axes else Fraction(1, schedule.mesh[axis])
 
 
 def step_needs(schedule: Schedule) -> RequiredBytes:
-    """Return the needs of all collectives of a step, at every axis of the mesh.
+    """Return the required bytes of all collectives of a step, at every axis of the mesh.
 
-    Every distinct op is looked at once and multiplied by how often it runs. The parts of a purpose sum to its total:
-    `data`; `scales` of quantised codecs; `padding`; `fallback`, gradients that a plan which quantises gradients moves
-    unquantised; `persisted`, weights that are published whole although the plan shards weights.
+    Every distinct op is evaluated once and multiplied by the number of its executions. The parts of a purpose sum to
+    its total: `data`; `scales` of quantised codecs; `padding`; `fallback`, gradients that a plan with quantised
+    gradients moves unquantised; `persisted`, weights that are published whole although the plan shards weights.
     """
     mesh, parts = schedule.mesh, MessageParts(schedule)
     out: dict[Key, Fraction] = {}
@@ -119,7 +126,7 @@ def step_needs(schedule: Schedule) -> RequiredBytes:
 
 
 def counted_ops(schedule: Schedule) -> list[tuple[int, Op, int]]:
-    """Return every distinct op of each role, behind the role's number, with how often it runs in a step."""
+    """Return every distinct op of each role as (role index, op, number of executions in a step)."""
     out = []
     for number, role in enumerate(schedule.roles):
         blocks = {call.block: call.ops for call in role.calls}
@@ -134,7 +141,9 @@ def counted_ops(schedule: Schedule) -> list[tuple[int, Op, int]]:
 
 
 def counted_messages(schedule: Schedule) -> list[tuple[int, Collective | Exchange, int]]:
-    """Return the same for ops between ranks; what several roles share is attributed to the first of them."""
+    """Return the same as `counted_ops` for communication ops; ops shared by several roles are attributed to the first
+    role.
+    """
     return [
         (role, op, count)
         for role, op, count in counted_ops(schedule)
@@ -143,7 +152,8 @@ def counted_messages(schedule: Schedule) -> list[tuple[int, Collective | Exchang
 
 
 class MessageParts:
-    """The bytes of a schedule's messages by weight: the buffers of a move belong to its weight.
+    """Classifies the bytes of a schedule's messages by the weight that they belong to; buffers of a data movement
+    belong to its weight.
 
     So both hops of a two-hop publish of a weight that stays whole are `persisted`, whatever buffer lies between them.
     """
@@ -162,7 +172,7 @@ class MessageParts:
         }
 
     def of(self, op: Collective, name: str) -> Part:
-        """Return what the data of one tensor of an op counts as: `fallback`, `persisted` or `data`."""
+        """Return the part that the data of one tensor of an op belongs to: `fallback`, `persisted` or `data`."""
         if op.name in GRADIENTS and self.quantised and self.tensors[name].weight not in self.quantised:
             return "fallback"
         if op.name == "publish" and len(self.whole) < len(self.weights) and self.tensors[name].weight in self.whole:
@@ -170,8 +180,9 @@ class MessageParts:
         return "data"
 
     def bytes_of(self, op: Collective | Exchange) -> dict[Part, Fraction]:
-        """Return the bytes of one call's messages by part; they sum to the messages, for an exchange to the larger
-        one."""
+        """Return the bytes of one call's messages by part; the parts sum to the message size, for an exchange to that
+        of the larger message.
+        """
         if isinstance(op, Exchange):
             return {"data": Fraction(max(exchanged_bytes(op, self.schedule.tensors, self.schedule.mesh)))}
         out: dict[Part, Fraction] = {}
@@ -189,10 +200,12 @@ class MessageParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Seconds: the busiest lane if every op ran alone; the busiest link at full capacity; the larger of both.
+    """Lower bounds in seconds: `lane_s`, of the busiest lane if every op ran alone; `link_s`, of the busiest link at
+    full capacity; and `step_s`, the larger of the two.
 
-    `step_s` holds at fidelity `flow`, `lane_s` at `analytic` too; at `chunk` neither does. Where calls differ, `link_s`
-    is 0: a call then shares links as it did in a step with usual calls, so that some may carry more than they can.
+    `step_s` is valid at fidelity `flow`, `lane_s` also at `analytic`; at `chunk` neither is valid. If calls differ,
+    `link_s` is 0: a call then shares links as in a step with usual calls, so that some links may carry more than their
+    capacity.
     """
 
     lane_s: float
@@ -204,8 +217,9 @@ class Bounds:
 
 
 def bounds(step: SimulatedStep) -> Bounds:
-    """Each lane is a FIFO, so a step lasts as long as the ops of its fullest lane at the speed each has when it is the
-    only activity of the machine; and each wire has to carry its bytes."""
+    """Return lower bounds on a step. Each lane is a FIFO, so a step lasts at least as long as the ops of its busiest
+    lane, each at the speed it has when it runs alone on the machine; and each wire has to carry its bytes.
+    """
     pricing, states = step.pricing, [state.pricing for state in step.states] or [step.pricing]
     lanes: dict[tuple[str, int], float] = {}
     known: dict[int, list[float]] = {}  # by number of the op, which several roles may have
@@ -233,8 +247,9 @@ def bounds(step: SimulatedStep) -> Bounds:
 
 
 def _longer(step: SimulatedStep) -> list[dict[int, Floats]]:
-    """Return for each role, by number of the op, the sum over its calls of how many times as long they take as is usual
-    [num_classes]."""
+    """Return, for each role and op index, the summed durations of the op's calls relative to its usual duration
+    [num_classes].
+    """
     out = []
     for role, factors in zip(step.roles, step.call_factors or (), strict=True):
         of_op: dict[int, Floats] = {}
