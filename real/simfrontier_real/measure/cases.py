@@ -1,4 +1,4 @@
-"""Products and kernels to be timed, by shape and type."""
+"""Cases for the timing of matrix products and kernels, by shape and number type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", TF32: "float32", "fp32":
 
 @dataclass(frozen=True, slots=True)
 class ProductShape:
-    """Shape of a matrix product (m x k)(k x n); `form` is that of `core.program.matmul_form`: which operands lie
+    """Shape of a matrix product (m x k)(k x n); `form`, as in `core.program.matmul_form`, says which operands are
     transposed."""
 
     m: int
@@ -40,7 +40,7 @@ class ProductShape:
 
 @dataclass(frozen=True, slots=True)
 class ProductCase:
-    """Matrix product of one shape, in numbers of one type."""
+    """Matrix product of one shape with one number type."""
 
     shape: ProductShape
     dtype: str
@@ -49,7 +49,8 @@ class ProductCase:
         return f"product {self.dtype} {self.shape.m}x{self.shape.n}x{self.shape.k} {self.shape.form}"
 
     def work(self, kind: str) -> Any:
-        """Return the work to be timed: the product of two normally distributed matrices on a device of kind `kind`."""
+        """Return the work to be timed: the product of two matrices of normally distributed numbers on a device of kind
+        `kind`."""
         dtype = getattr(torch, DTYPES[self.dtype])
         m, n, k = self.shape.m, self.shape.n, self.shape.k
 
@@ -64,8 +65,8 @@ class ProductCase:
 
 
 def shapes_of(name: str) -> tuple[ProductShape, ...]:
-    """The products of a GPT's linear modules, one sequence at once, each shape once. Products of attention, which have
-    a batch, are left out."""
+    """Return the distinct shapes of the matrix products in a GPT's linear modules for a single sequence. The batched
+    matrix products of attention are left out."""
     shape = MODELS[name]
     assert isinstance(shape, GptShape)
     work = gpt(shape, 1, "none")
@@ -81,7 +82,7 @@ def shapes_of(name: str) -> tuple[ProductShape, ...]:
 
 
 def product_cases(edges: Sequence[int], models: Sequence[str], dtypes: Sequence[str]) -> Iterator[ProductCase]:
-    """Squares first, then the models one by one; every shape once, in all types."""
+    """Return the cases of square matrix products, then those of each model; each shape once, with all number types."""
     shapes = dict.fromkeys(ProductShape(edge, edge, edge) for edge in edges)
     shapes |= dict.fromkeys(shape for name in models for shape in shapes_of(name))
     for shape in shapes:
@@ -98,8 +99,8 @@ ACCESSES: Final[dict[KernelKind, int]] = {"copy": 2, "softmax": 2, "layernorm": 
 
 @dataclass(frozen=True, slots=True)
 class KernelCase:
-    """Kernel on an operand of shape `shape`; for attention (batch, heads, sequence, features per head), causal, forward
-    and backward."""
+    """Kernel on an operand of shape `shape`; for attention, which is causal and timed forward and backward, the shape
+    is (batch, heads, sequence, features per head)."""
 
     kernel: KernelKind
     shape: tuple[int, ...]
@@ -118,8 +119,8 @@ class KernelCase:
 
     @property
     def flops(self) -> int | None:
-        """Floating-point operations of attention's products, by the s (s + 1) / 2 pairs of positions that causal
-        attention has; None for other kernels."""
+        """Return the floating-point operations of attention's matrix products, for the s (s + 1) / 2 pairs of positions
+        of causal attention; None for other kernels."""
         if self.kernel != "attention":
             return None
         batch, heads, length, features = self.shape
@@ -154,8 +155,8 @@ def _adam(values: Any, kind: str) -> Callable[[], object]:
 
 
 def _attention(values: Any, kind: str) -> Callable[[], object]:
-    """Return the work of attention: on a GPU by torch's FlashAttention alone, on the host by torch's own choice of
-    kernel."""
+    """Return the work of attention: on a GPU with torch's FlashAttention only, on the host with the kernel that torch
+    selects."""
     query, key, value = operands = tuple(torch.randn_like(values).requires_grad_() for _ in range(3))
 
     def run() -> object:
@@ -176,8 +177,8 @@ _WORKS: Final = {
 
 
 def kernel_cases(models: Sequence[str], dtypes: Sequence[str], counts: Sequence[int]) -> Iterator[KernelCase]:
-    """Yield copies and Adam steps of `counts` elements, then the kernels of one sequence of each model, each shape
-    once."""
+    """Yield copies and Adam steps of `counts` elements, then the kernels of each model for a single sequence; each
+    shape once."""
     cases = [KernelCase("copy", (count,), dtype) for count in counts for dtype in dtypes]
     cases += [KernelCase("adam", (count,), "fp32") for count in counts]
     for name in models:

@@ -30,7 +30,7 @@ _AMD: Final = "rocm-smi"
 
 
 def device_facts() -> dict[str, Any]:
-    """Return the facts about the platform by name; `devices` is empty where there is no GPU that torch can use."""
+    """Return the facts about the platform by name; `devices` is empty if torch has no usable GPU."""
     facts: dict[str, Any] = {
         "simfrontier": simfrontier.__version__,
         "python": platform.python_version(),
@@ -78,7 +78,7 @@ def _of_torch() -> dict[str, Any]:
 
 
 def _asked() -> Iterator[tuple[str, str]]:
-    """Yield (tool, output) for each of the drivers' own tools that is installed."""
+    """Yield (tool, output) for each installed command-line tool of the GPU drivers."""
     for tool, *arguments in (
         (_NVIDIA, f"--query-gpu={_FIELDS}", "--format=csv"),
         (_AMD, "--showproductname", "--showdriverversion", "--showmeminfo", "vram"),
@@ -110,7 +110,8 @@ def lines_of(facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _version(name: str) -> str:
-    """The version of a package that is imported by that name; that of a module of this process where it is loaded."""
+    """Return the version of the package that is imported as `name`; the version of the loaded module if this process
+    has imported it."""
     try:
         return version(name.replace("_", "-"))
     except PackageNotFoundError:

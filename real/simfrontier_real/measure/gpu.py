@@ -1,5 +1,5 @@
-"""Checks on a single GPU within eight minutes: NCCL with one rank, ranks that share the GPU over gloo, and tables of
-compute rates; as steps with time limits, so that one that fails or hangs does not stop the others."""
+"""Checks on a single GPU within eight minutes: NCCL with one rank, gloo ranks that share the GPU, and tables of compute
+rates. Each step has a time limit, so that a failing or hanging step does not prevent the others."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ TAIL_BYTES: Final = 4096  # of a step's output, in which its last line is looked
 
 @dataclass(frozen=True, slots=True)
 class CheckStep:
-    """Command with a time limit in seconds. `shows`: the property that its success proves. `needs`: names of the steps
-    whose results it reads; it is skipped unless they have passed."""
+    """Command with a time limit in seconds. `shows` is the property that its success demonstrates; `needs` are the
+    names of the steps whose results it reads: the step is skipped unless these have passed."""
 
     name: str
     limit_s: float
@@ -43,8 +43,8 @@ class CheckStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """Outcome of a step: its verdict, its duration in seconds, the reason where it did not pass (`why`), and the exit
-    `code` (minus the signal's number; None: not run, or ended at its limit)."""
+    """Outcome of a step: its verdict, its duration in seconds, the reason for not passing (`why`), and the exit `code`
+    (minus the signal number if killed; None if the step was not run or exceeded its limit)."""
 
     name: str
     shows: str
@@ -61,8 +61,8 @@ def run_steps(
     limit_s: float,
     after: Callable[[Sequence[StepResult]], None] = lambda _: None,
 ) -> list[StepResult]:
-    """Run all steps within `limit_s`, with output to NAME.txt in `logs`; `after` is called after every step with all
-    results so far. An exception during a step (a signal to stop) ends that step and is raised."""
+    """Run all steps within `limit_s` seconds, with output to NAME.txt in `logs`; `after` is called after every step
+    with all results so far. An exception during a step (such as a stop signal) ends the step and is re-raised."""
     logs.mkdir(parents=True, exist_ok=True)
     results: list[StepResult] = []
     end_s = time.monotonic() + limit_s
@@ -101,7 +101,7 @@ def _run(step: CheckStep, log: Path, environment: Mapping[str, str], limit_s: fl
 
 
 def _why(log: Path, code: int | None, limit_s: float) -> str:
-    """Return why a step has not passed, with the last line of its output."""
+    """Return the reason why a step has not passed, with the last line of its output."""
     if code == 0:
         return ""
     if code is None:
@@ -121,8 +121,8 @@ _TESTS: Final = ("tests/real/test_nccl.py", "tests/real/test_gloo_cuda.py", "tes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuRun:
-    """Settings of a GPU run: the folder of the results, the name of the machine in the tables (None: the device's
-    name), and the folder with scenarios and tests."""
+    """Settings of a GPU run: output folder, name of the machine in the tables (None: the device's name), and the
+    checkout's folder with scenarios and tests."""
 
     out: Path
     machine: str | None = None
@@ -130,8 +130,8 @@ class GpuRun:
 
 
 def steps_of(run: GpuRun) -> list[CheckStep]:
-    """Return the steps in their order. All limits but the last step's come to `LIMIT_S` at most, so that every step has
-    its time whatever becomes of the others; the tests, which come last, have the remaining time."""
+    """Return the steps in their order. The limits of all steps but the last add up to at most `LIMIT_S`, so that each
+    step has its full time regardless of the others; the last step, the tests, has the remaining time."""
     out, steps = run.out, [*_with_nccl(run), *_over_gloo(run)]
     machine = () if run.machine is None else ("--machine", run.machine)
     rates = _real("rates", "--device", "cuda", "--out", out / "rates", "--seconds", "72", *machine)
@@ -144,7 +144,7 @@ def steps_of(run: GpuRun) -> list[CheckStep]:
 
 
 def _with_nccl(run: GpuRun) -> Iterator[CheckStep]:
-    """The device itself, and a single rank over nccl."""
+    """Return the steps that query the device and run a single rank over nccl."""
     out, nccl, needs = run.out, ("--backend", "nccl", "--ranks", "1"), ("nccl-schedules",)
     plans = ("ddp", "zero3", "zero-topo")
     one = _schedules(out / "one", *plans)
@@ -161,7 +161,7 @@ def _with_nccl(run: GpuRun) -> Iterator[CheckStep]:
 
 
 def _over_gloo(run: GpuRun) -> Iterator[CheckStep]:
-    """Ranks that share the device, their messages copied through the host's memory."""
+    """Return the steps with gloo ranks that share the GPU; messages are copied through host memory."""
     out, gloo = run.out, ("--backend", "gloo", "--device", "cuda", "--ranks", str(RANKS))
     plans, several = ("zero3", "hsdp", "zeropp", "zero-topo"), out / "several"
     files, grid, few = _schedules(several, *plans), _schedules(out / "grid", "plain"), ("--steps", "3")
@@ -216,9 +216,9 @@ def _schedules(folder: Path, *plans: str) -> tuple[Path, ...]:
 
 
 def run_gpu(run: GpuRun, say: Callable[[str], None]) -> int:
-    """Run all steps, write the summary after each, and report their results; return the exit code: 0 where all passed.
-    Raises, before anything is run, SimfrontierError where there is no GPU, and InputError for a folder that holds
-    something else."""
+    """Run all steps, write the summary after each step, and report the results; return the exit code, 0 if all steps
+    passed. Raises, before any step, SimfrontierError if there is no GPU, and InputError if the output folder contains
+    anything but an earlier run."""
     if not has_gpu():
         raise SimfrontierError(f"{NO_GPU}; nothing was run")
     if not (run.root / "scenarios").is_dir():
@@ -230,7 +230,7 @@ def run_gpu(run: GpuRun, say: Callable[[str], None]) -> int:
 def run_and_summarise(
     steps: Sequence[CheckStep], out: Path, say: Callable[[str], None], limit_s: float = LIMIT_S
 ) -> int:
-    """Run steps into a folder, and print one line for each, then the summary; return the exit code."""
+    """Run steps with output in a folder; print one line per step, then the summary; return the exit code."""
     results: list[StepResult] = []
     begin_s = time.monotonic()
 
@@ -253,12 +253,13 @@ def run_and_summarise(
 
 
 def line_of(result: StepResult) -> str:
-    """A step's end in one line."""
+    """Return the result of a step as one line of text."""
     return f"{result.name:<16}{result.seconds:>7.1f} s  {result.verdict:<9}  {result.why or result.shows}"
 
 
 def make_room(out: Path) -> None:
-    """Make the folder anew. Raises InputError for one that is not of an earlier run, or that cannot be written."""
+    """Create the output folder, replacing an earlier run's. Raises InputError for a folder with other contents, or one
+    that cannot be written."""
     refuse_places(out, None)
     if out.is_dir() and any(out.iterdir()) and not (out / SUMMARY).is_file():
         raise InputError("holds other files; allowed: a new folder, or one of an earlier run", where=f"--out {out}")
@@ -267,8 +268,8 @@ def make_room(out: Path) -> None:
 
 
 def step_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a step: simfrontier is imported from where this process has it, and output is
-    unbuffered."""
+    """Return the environment of a step, in which output is unbuffered and simfrontier is imported from the same
+    location as in this process."""
     places = [ROOT, Path(__file__).resolve().parents[2], *filter(None, [environment.get("PYTHONPATH")])]
     return {**environment, "PYTHONPATH": os.pathsep.join(map(str, places)), "PYTHONUNBUFFERED": "1"}
 

@@ -1,4 +1,5 @@
-"""Measuring this machine: collectives by kind, group and size, and what the ranks compute, as a calibration."""
+"""Measurement of this machine for a calibration: collectives by kind, group and size, and the compute rates of the
+ranks."""
 
 from __future__ import annotations
 
@@ -46,8 +47,8 @@ LANE = "compute"
 
 @dataclass(frozen=True, slots=True)
 class LocalWork:
-    """Local work to be timed on a rank: edges of square matrix products, and the bytes of a copy, which exceed the
-    caches."""
+    """Local work to be timed on a rank: edge lengths of square matrix products, and the size in bytes of a copy, which
+    exceeds the caches."""
 
     edges: tuple[int, ...]
     copy_bytes: int
@@ -59,8 +60,8 @@ ON_DEVICE = LocalWork((512, 1024, 2048, 4096, 8192), 512 << 20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureSettings:
-    """Settings of a measurement: message sizes in bytes, repetitions, devices per package (for the group's shape),
-    precision."""
+    """Settings of a measurement: message sizes in bytes, repetitions, devices per package (for the shape of groups),
+    number type."""
 
     sizes: tuple[int, ...]
     iterations: int = 10
@@ -71,8 +72,8 @@ class MeasureSettings:
 
 @dataclass(frozen=True, slots=True)
 class TimedOp:
-    """One timed op: a collective over `axes` of `size` bytes, or local work: a product with edge `size`, a copy of
-    `size` bytes, or an idle op, which `size` only numbers."""
+    """One timed op: a collective over `axes` with a message of `size` bytes; or local work: a square matrix product of
+    edge `size`, a copy of `size` bytes, or an idle op, for which `size` is only a number to tell ops apart."""
 
     kind: str
     axes: tuple[str, ...]
@@ -80,8 +81,8 @@ class TimedOp:
 
 
 def measure(session: Session, settings: MeasureSettings, out: Path, when: str, how: str) -> Calibration | None:
-    """Measure twice and write the calibration (rank 0); the second pass gives the residuals. Return the calibration on
-    rank 0, None elsewhere."""
+    """Measure twice and write the calibration on rank 0; the second measurement gives the residuals. Return the
+    calibration on rank 0, None elsewhere."""
     mesh = mesh_of(session)
     work = ON_HOST if session.world.device == "cpu" else ON_DEVICE
     probes = _probes(mesh, settings, work)
@@ -116,7 +117,7 @@ def _title(session: Session, mesh: Mesh) -> str:
 
 
 def mesh_of(session: Session) -> Mesh:
-    """The hosts, and the ranks of one host cut by the prime factors of their number."""
+    """Return a mesh with one axis for the hosts, and one axis for each prime factor of the number of ranks per host."""
     hosts = session.world.all_gather(session.host)
     names = list(dict.fromkeys(hosts))
     per_host = len(hosts) // len(names)
@@ -138,7 +139,8 @@ def _factors(number: int) -> list[int]:
 
 
 def _probes(mesh: Mesh, settings: MeasureSettings, work: LocalWork) -> list[TimedOp]:
-    """Every kind over the ranks of a host (growing groups of neighbours), over all, and over the hosts alone."""
+    """Return the timed ops: each kind of collective over the ranks of a host (growing groups of neighbours), over all
+    ranks, and over the hosts alone; and the local work."""
     live = mesh.live(mesh.names)
     inside = [axis for axis in live if axis != "host"]
     groups = [tuple(inside[start:]) for start in range(len(inside) - 1, -1, -1)]
@@ -157,7 +159,7 @@ def _probes(mesh: Mesh, settings: MeasureSettings, work: LocalWork) -> list[Time
 
 
 def _schedule(mesh: Mesh, probes: list[TimedOp]) -> Schedule:
-    """The probes as a program: one after the other on one lane."""
+    """Return a schedule that runs the timed ops one after the other on one lane."""
     tensor = Tensor(name="probe", shape=(1,), dtype="fp32", role="scalar", placement=REPLICATE, persistent=True)
     ops: list[Op] = []
     for probe in probes:
@@ -182,7 +184,7 @@ def _schedule(mesh: Mesh, probes: list[TimedOp]) -> Schedule:
 
 @dataclass
 class TimedOpRunner(OpRunner):
-    """The probes' work: messages of zeros, products and copies on scratch memory."""
+    """Runs the timed ops: messages of zeros, and matrix products and copies on scratch memory."""
 
     messages: list[Array | None]
     local: list[Callable[[], object]]
@@ -225,12 +227,12 @@ def _op_runner(session: Session, mesh: Mesh, probes: list[TimedOp], precision: s
 
 
 def _piece(size: int, members: int) -> int:
-    """Return the number of FP32 elements in one member's piece of a message of `size` bytes."""
+    """Return the number of FP32 elements per rank in a message of `size` bytes."""
     return max(1, size // 4 // members)
 
 
 def _repeated(function: Callable[..., object], times: int, *arguments: Any) -> Callable[[], object]:
-    """Return a function that makes `times` calls of another."""
+    """Return a function that calls `function` the given number of times."""
 
     def run() -> None:
         for _ in range(times):
@@ -240,14 +242,16 @@ def _repeated(function: Callable[..., object], times: int, *arguments: Any) -> C
 
 
 def _times(edge: int) -> int:
-    """Return how often to repeat a product of edge `edge`, so that the ranks that share a core really share it."""
+    """Return the number of repetitions of a matrix product of edge `edge`, large enough that ranks on a shared core
+    compete for it."""
     return max(1, round(PRODUCT_FLOPS / (2 * edge**3)))
 
 
 def _pass(
     session: Session, mesh: Mesh, probes: list[TimedOp], settings: MeasureSettings, title: str
 ) -> tuple[list[RankTimes], NDArray[Any]] | None:
-    """All probes, some times over: (ranks, seconds [ranks, iterations, probes]) on rank 0."""
+    """Time all ops repeatedly; return (times of the ranks, seconds [ranks, iterations, timed ops]) on rank 0, None
+    elsewhere."""
     schedule = _schedule(mesh, probes)
     programs = programs_of(schedule)
     step = LaneStep(
@@ -301,9 +305,9 @@ def _tables(
 def _machine(
     probes: list[TimedOp], durations: NDArray[Any], settings: MeasureSettings, work: LocalWork
 ) -> dict[str, float]:
-    """Return numbers of the machine's file: the overhead of an op, memory bandwidth, and the rate of matrix products.
+    """Return the parameters for the machine file: overhead of an op, memory bandwidth, and rate of matrix products.
 
-    R and x0 of rate = R x / (x + x0) by least squares on 1/rate = 1/R + (x0/R) / x.
+    The rate is fitted as R x / (x + x0), with R and x0 from least squares on 1/rate = 1/R + (x0/R) / x.
     """
     median = {
         (probe.kind, probe.size): float(np.median(durations[:, :, index]))

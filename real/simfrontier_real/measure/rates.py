@@ -1,4 +1,4 @@
-"""Timing products and kernels on one device, as tables that `simfrontier validate` reads and that can be kept."""
+"""Timing of matrix products and kernels on one device, written as tables that `simfrontier validate` reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds of the repetitions of one piece of work."""
+    """Times in seconds of the repetitions of one piece of work."""
 
     seconds: tuple[float, ...]
 
@@ -43,11 +43,11 @@ class Times:
 
 
 class DeviceTimer:
-    """Times work on the current device of a kind, cpu or cuda: `warmup` times unseen, then `most` times, or as often as
-    `budget_s` has room for, `least` times at least.
+    """Times work on the current device of a kind, cpu or cuda: after `warmup` untimed repetitions, as many as take
+    `budget_s` seconds, but at least `least` and at most `most`.
 
-    On a GPU times are those between two events. What fills the caches before each repetition keeps the device busy
-    while the host hands over the work, so that what the host takes does not count.
+    On a GPU, times are measured between two events. Caches are flushed before each repetition; the flush keeps the
+    device busy while the host launches the work, so that launch overhead is not measured.
     """
 
     def __init__(
@@ -115,8 +115,8 @@ Case = TypeVar("Case", ProductCase, KernelCase)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateCases:
-    """Cases to be timed: edges of square products, models of the catalog for products and for kernels, numbers of
-    elements of copies and of Adam steps, and number types."""
+    """Cases to be timed: edges of square matrix products, models of the catalog for matrix products and for kernels,
+    numbers of elements of copies and of Adam steps, and number types."""
 
     edges: tuple[int, ...]
     product_models: tuple[str, ...]
@@ -128,7 +128,7 @@ class RateCases:
         return product_cases(self.edges, self.product_models, dtypes)
 
     def kernels(self) -> Iterator[KernelCase]:
-        """Yield the kernels in all types except tf32, which only products have."""
+        """Yield the kernel cases in all number types except tf32, which exists for matrix products only."""
         return kernel_cases(self.kernel_models, [each for each in self.dtypes if each != TF32], self.counts)
 
 
@@ -152,8 +152,9 @@ CASES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSettings:
-    """Settings of a rate measurement: the folder of the tables, the name of the machine in them (None: the catalog's
-    machine of the device's name, or that name), and the time in seconds after which no further case is started."""
+    """Settings of a rate measurement: output folder of the tables, name of the machine in the tables (None: the
+    catalog's machine with this device name, or else the device name), and the time in seconds after which no further
+    case starts."""
 
     kind: str
     out: Path
@@ -163,7 +164,7 @@ class RateSettings:
 
 
 class RateTables:
-    """The tables of one device, written whole after every row."""
+    """Tables of one device; the files are rewritten after every row."""
 
     def __init__(self, settings: RateSettings, say: Callable[[str], None]) -> None:
         device = device_name(settings.kind)
@@ -173,7 +174,8 @@ class RateTables:
         self._timer = DeviceTimer(settings.kind)
 
     def kernels(self, cases: Iterable[KernelCase], until_s: float) -> int:
-        """Time kernels until that moment of the monotonic clock; return the number of those that could not be timed."""
+        """Time kernels until time `until_s` of the monotonic clock; return the number of cases that could not be
+        timed."""
 
         def row(case: KernelCase, median_s: str) -> Row:
             own = (self.machine, case.kernel, case.dtype, case.shape_text, case.num_bytes, case.flops or "")
@@ -182,8 +184,8 @@ class RateTables:
         return self._table(self._settings.out / KERNELS, KERNEL_COLUMNS, cases, row, until_s)
 
     def products(self, cases: Iterable[ProductCase], until_s: float) -> int:
-        """Time products until that moment of the monotonic clock; return the number of those that could not be
-        timed."""
+        """Time matrix products until time `until_s` of the monotonic clock; return the number of cases that could not
+        be timed."""
 
         def row(case: ProductCase, median_s: str) -> Row:
             shape = case.shape
@@ -219,7 +221,7 @@ class RateTables:
         return num_failed
 
     def _times(self, case: ProductCase | KernelCase) -> Times | None:
-        """Return the times of a case; report it and return None where torch cannot run it."""
+        """Return the times of a case; if torch cannot run it, report this and return None."""
         try:
             with multiplied_as(case.dtype):
                 return self._timer.times(case.work(self._settings.kind))
@@ -229,8 +231,8 @@ class RateTables:
 
 
 def measure_rates(settings: RateSettings, say: Callable[[str], None], cases: RateCases | None = None) -> bool:
-    """Time kernels within their share of the time, then products, and write both tables; `say` receives a line for each
-    case that was not timed. Return whether all cases that there was time for could be timed."""
+    """Time kernels within their share of the time, then matrix products, and write both tables; `say` is called with a
+    line for each case that was not timed. Return whether every case for which there was time could be timed."""
     chosen, begun_s = CASES[settings.kind] if cases is None else cases, time.monotonic()
     settings.out.mkdir(parents=True, exist_ok=True)
     tables = RateTables(settings, say)
@@ -248,14 +250,14 @@ def device_name(kind: str) -> str:
 
 
 def has_tf32(kind: str) -> bool:
-    """Return whether products of fp32 numbers can be computed in tf32: on NVIDIA devices of compute capability 8 and
-    above."""
+    """Return whether matrix products of fp32 numbers can be computed in tf32: on NVIDIA devices of compute capability 8
+    and above."""
     return kind == "cuda" and torch.version.cuda is not None and torch.cuda.get_device_capability()[0] >= 8
 
 
 @contextmanager
 def multiplied_as(dtype: str) -> Iterator[None]:
-    """Compute products of fp32 numbers in tf32, or not, within the block."""
+    """Switch tf32 on or off for matrix products of fp32 numbers within the block."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if dtype == TF32 else "highest")
     try:

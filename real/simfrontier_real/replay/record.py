@@ -161,7 +161,7 @@ def arrows_of(schedule: Schedule, programs: Programs, processes: Sequence[Proces
 
 
 def _sent(op: Exchange, places: Mapping[tuple[str, int] | None, Place]) -> Iterator[Arrow]:
-    """Yield (sending rank, receiving rank) places of an exchange, from each end that sends to the other end."""
+    """Yield an arrow for each end of an exchange that sends: from the rank at this end to the rank at the other end."""
     there, back = (places[op.axis, end] for end in op.ends)
     if op.src:
         yield Arrow(there, back)

@@ -1,1 +1,1 @@
-"""Training of small real models by schedules, their unsharded reference, and checkpoints."""
+"""Training of small real models by schedules, the unsharded reference training, and checkpoints."""

@@ -1,4 +1,4 @@
-"""Models to train for real, their data and the weights they start from: a GPT, an MLP, and those that extras add."""
+"""Models for real training, with their data and initial weights: a GPT, an MLP, and models that extras add."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ OF_MODEL: Final = (
 
 
 class RealModel(ABC):
-    """A model of an extra, by its module `real.models`."""
+    """Interface of a model that an extra adds in its module `real.models`."""
 
     @abstractmethod
     def is_of(self, schedule: Schedule) -> bool:
-        """Return whether a schedule is of this model."""
+        """Return whether a schedule is for this model."""
 
     @abstractmethod
     def refuse(self, schedule: Schedule) -> None:
-        """Raise InputError for a schedule that cannot be trained."""
+        """Raise InputError for a schedule by which this model cannot be trained."""
 
     @abstractmethod
     def inputs(self) -> tuple[str, ...]:
-        """The tensors that its data goes into."""
+        """Return the names of the tensors that contain the input data."""
 
     @abstractmethod
     def batch(self, schedule: Schedule, seed: int, step: int, micro: int) -> Mapping[str, Any]:
-        """One micro-batch over all ranks: numpy arrays by the names of the inputs."""
+        """Return one micro-batch of all ranks: numpy arrays by the names of the input tensors."""
 
     @abstractmethod
     def initial_state(self, state: Tensor, numbers: Any) -> Any:
-        """Return the initial value of a state, drawn from a numpy generator; None for a state that is drawn as weights
-        are."""
+        """Return the initial value of a state, drawn from a numpy generator; None for a state that is initialised like
+        weights."""
 
     @abstractmethod
     def kernels(self, training_state: TrainingState, settings: object | None) -> dict[str, Kernel]:
-        """Kernels of its own, by kind of op; `settings` as in `TrainingSettings.of_model`."""
+        """Return the model's own kernels by kind of op; `settings` as in `TrainingSettings.of_model`."""
 
     @abstractmethod
     def train_unsharded(
         self, schedule: Schedule, training: TrainingSettings, dtype: str, skipped: frozenset[int]
     ) -> TrainingResult:
-        """As `reference.train_unsharded`."""
+        """Train the unsharded model, like `reference.train_unsharded`."""
 
 
 def model_of(schedule: Schedule) -> RealModel | None:
-    """Return the extra's model that a schedule is of; None for a GPT or an MLP."""
+    """Return the extra's model for a schedule; None for a GPT or an MLP."""
     return next(
         (model for model in added("real.models", RealModel) if model.is_of(schedule)),  # type: ignore[type-abstract]
         None,
@@ -76,21 +76,22 @@ NOISE = 0.1  # of the tokens that do not follow the rule
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch over all ranks: the model's inputs by name and the class of each position, as numpy arrays; a
-    model without labels has none."""
+    """One micro-batch of all ranks: the model's inputs by name and the class of each position, as numpy arrays; None
+    for a model without labels."""
 
     by_name: Mapping[str, Any]
     labels: Any = None
 
     @property
     def inputs(self) -> Any:
-        """The only input."""
+        """The inputs of a model with a single input tensor."""
         (values,) = self.by_name.values()
         return values
 
 
 def input_names(schedule: Schedule) -> tuple[str, ...]:
-    """The tensors that a model's data goes into. Raises InputError for a model that is no GPT, MLP or extra's."""
+    """Return the names of a model's input tensors. Raises InputError for a model that is neither a GPT, an MLP nor an
+    extra's."""
     model = model_of(schedule)
     if model is not None:
         return model.inputs()
@@ -104,9 +105,9 @@ def input_names(schedule: Schedule) -> tuple[str, ...]:
 
 
 def batch(schedule: Schedule, seed: int, step: int, micro: int) -> Batch:
-    """GPT: sequences whose next token follows from the last by a fixed rule, one in ten at random, and that next token
-    as label. MLP: normal features, and the class of the largest of fixed random projections. A model of
-    an extra: its own."""
+    """Return a micro-batch of all ranks. GPT: sequences whose next token follows from the previous one by a fixed rule
+    (one in ten is random), labelled with the next token. MLP: normally distributed features, labelled with the class of
+    the largest of several fixed random projections. Model of an extra: its own data."""
     model = model_of(schedule)
     if model is not None:
         return Batch(model.batch(schedule, seed, step, micro))
@@ -132,18 +133,19 @@ def batch(schedule: Schedule, seed: int, step: int, micro: int) -> Batch:
 
 
 def shard(context: RankContext, values: Any, name: str) -> Array:
-    """A rank's part of a whole activation (the inputs, the labels), cut as the tensor of that name is along the
-    dimensions that the values have."""
+    """Return a rank's shard of a whole activation (inputs, labels), cut like the tensor `name` along the dimensions of
+    the values."""
     tensor = context.schedule.tensors[name]
     block = block_of(tensor.shape, tensor.placement, context.schedule.mesh, context.at, name)
     return values[block[: len(values.shape)]]
 
 
 def initial_weights(schedule: Schedule, seed: int) -> Weights:
-    """Normal numbers around 0, or around 1 for a norm's scales; the same for every plan of a model, whatever the mesh.
+    """Return initial weights: normally distributed around 0, or around 1 for the scales of norms; the same for every
+    plan and mesh of a model.
 
-    No parameter is zero or equal to another, so that a mistake in any element shows; what follows a weight starts as
-    that.
+    No parameter is zero or equal to another, so that an error in any element is visible; copies and masters start with
+    the values of their weight.
     """
     model, out, scales = model_of(schedule), Weights(), _scales(schedule)
     for tensor in weights_of(schedule):
@@ -158,7 +160,7 @@ def initial_weights(schedule: Schedule, seed: int) -> Weights:
 
 
 def _scales(schedule: Schedule) -> frozenset[str]:
-    """The weights that norms multiply by: the first that each reads."""
+    """Return the scale weights of norms: the first weight that each norm reads."""
     out: set[str] = set()
     for op in schedule.ops:
         kind = kind_of(op)
@@ -169,15 +171,16 @@ def _scales(schedule: Schedule) -> frozenset[str]:
 
 
 def _source(schedule: Schedule, tensor: Tensor) -> str:
-    """Return the weight or state whose initial value another shares: the one that it follows, for a stream's constant
-    the one outside of streams, or itself."""
+    """Return the tensor whose initial value a tensor shares: the weight of a copy or master, the tensor without stream
+    for a constant of a stream, or the tensor itself."""
     if tensor.role == "constant" and tensor.local is not None and tensor.local in schedule.tensors:
         return tensor.local
     return tensor.follows or tensor.name
 
 
 def place(context: RankContext, weights: Weights) -> None:
-    """Put a rank's share of every state into its buffers: weights, their copies and masters, moments of zero."""
+    """Write a rank's shards of all initial states into its buffers: weights, their copies and masters, and zero
+    moments."""
     backend, mesh = context.backend, context.schedule.mesh
     for tensor, ref in own_instances(context):
         if tensor.role == "optimizer":
@@ -188,7 +191,7 @@ def place(context: RankContext, weights: Weights) -> None:
 
 
 def placed_copy(context: RankContext, tensor: Tensor, whole: Any) -> Any:
-    """A rank's share of a weight, or of a copy or master of it, out of the whole weight as a float64 numpy array."""
+    """Return a rank's shard of a weight, or of its copy or master, from the whole weight, a float64 numpy array."""
     schedule, backend, mesh = context.schedule, context.backend, context.schedule.mesh
     source = tensor.name if tensor.weight is None else tensor.weight
     block = whole[block_of(tensor.shape, tensor.placement, mesh, context.at, tensor.name)]

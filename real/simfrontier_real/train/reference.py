@@ -1,4 +1,5 @@
-"""The unsharded model in one process, by torch's autograd and optimizer: what every plan must agree with."""
+"""The unsharded reference: the model in one process with torch's autograd and optimizer, with which every plan must
+agree."""
 
 from __future__ import annotations
 
@@ -19,15 +20,15 @@ _NARROW: Final = {"fp16": "float16", "bf16": "bfloat16", "moments_bf16": "bfloat
 
 
 def narrow_states(schedule: Schedule) -> dict[TensorRole, str]:
-    """The types of masters and moments (role `optimizer`) that are kept in 16 bits."""
+    """Return the types of those masters and moments (role `optimizer`) that are stored in 16 bits."""
     held = {tensor.role: tensor.dtype for tensor in schedule.tensors.values() if tensor.role in ("master", "optimizer")}
     return {role: dtype for role, dtype in held.items() if dtype in _NARROW}
 
 
 class ReferenceOptimizer:
-    """Steps whole weights by their gradients, as the schedule's meta says: by Adam, or by LAMB (You et al., arXiv
-    1904.00962): every tensor moves by its Adam step, scaled to the tensor's norm. Masters and moments that the schedule
-    keeps in 16 bits are rounded to them after every step."""
+    """Updates whole weights from their gradients, by Adam or by LAMB as the schedule's meta says. LAMB (You et al.,
+    arXiv 1904.00962) scales the Adam update of each tensor to the tensor's norm. Masters and moments that the schedule
+    stores in 16 bits are rounded after every step."""
 
     def __init__(self, schedule: Schedule, weights: Mapping[tuple[str, int], Any], adam: Adam) -> None:
         self._weights, self._rate = list(weights.values()), adam.learning_rate
@@ -42,7 +43,7 @@ class ReferenceOptimizer:
         self._adam.zero_grad()
 
     def step(self) -> None:
-        """Move every weight that has a gradient."""
+        """Update every weight that has a gradient."""
         before = [weight.detach().clone() for weight in self._weights]
         self._adam.step()
         if self._is_lamb:
@@ -51,7 +52,7 @@ class ReferenceOptimizer:
         self._round()
 
     def _scale(self, weight: Any, old: Any) -> None:
-        """Scale Adam's move of a tensor to the norm of the tensor."""
+        """Scale the Adam update of a tensor to the tensor's norm."""
         update = (old - weight.detach()) / self._rate
         lengths = float(old.norm()), float(update.norm())
         scale = lengths[0] / lengths[1] if min(lengths) > 0 else 1.0
@@ -70,10 +71,11 @@ class ReferenceOptimizer:
 def train_unsharded(
     schedule: Schedule, training: TrainingSettings, dtype: str = "fp64", skipped: frozenset[int] = frozenset()
 ) -> TrainingResult:
-    """Train the schedule's model on the same data from the same weights; the schedule only says which model.
+    """Train the schedule's model unsharded, on the same data and from the same weights; the schedule only specifies the
+    model.
 
-    `dtype`: fp64 or fp32. Gradients are averaged over all micro-batches of a step and clipped to the settings' norm.
-    Steps of the numbers in `skipped`, counted from 0, leave weights and moments as they are.
+    `dtype`: fp64 or fp32. Gradients are averaged over all micro-batches of a step and clipped to the norm in the
+    settings. The steps in `skipped`, counted from 0, do not change weights and moments.
     """
     own = model_of(schedule)
     if own is not None:
@@ -112,9 +114,9 @@ def train_unsharded(
 
 
 def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, kind: Any, micro: int) -> Any:
-    """A decoder as the schedule's meta says: `residual`, how attention and MLP are on the residual stream, parallel
-    (side by side) or sequential; `norm`, `gated`, `kv_heads`, `positions`, `embedding_norm`, `dropout`.
-    Without a head of its own the embedding's weight is used."""
+    """Compute a decoder as specified by the schedule's meta: `residual` (attention and MLP in parallel or sequential),
+    `norm`, `gated`, `kv_heads`, `positions`, `embedding_norm`, `dropout`. A model without a head weight uses the
+    embedding's weight."""
     meta = schedule.meta
     num_layers, heads = int(meta["num_layers"]), int(meta["heads"])
     groups, positions = int(meta.get("kv_heads", heads)), meta.get("positions", "none")
@@ -176,7 +178,8 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
 
 
 def _rotated(values: Any) -> Any:
-    """b head s feature: features i and i + d/2 are one complex number, turned by s · 10000^(−2i/d)."""
+    """Apply rotary embeddings to [b, head, s, feature]: features i and i + d/2 form a complex number, rotated by the
+    angle s · 10000^(−2i/d)."""
     half = values.shape[-1] // 2
     pace = 10_000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
     angles = torch.outer(torch.arange(values.shape[2], dtype=torch.float64), pace)
@@ -187,7 +190,8 @@ def _rotated(values: Any) -> Any:
 
 
 def _alibi(heads: int, kind: Any) -> Any:
-    """The published recipe: powers of 2^(−8/n), for other n than powers of two filled up from those of 2n."""
+    """Return ALiBi's slopes as published: powers of 2^(−8/n); for n other than powers of two, completed with slopes of
+    2n."""
 
     def of_power(n: int) -> list[float]:
         start = 2.0 ** (-(2.0 ** -(math.log2(n) - 3)))
@@ -199,7 +203,7 @@ def _alibi(heads: int, kind: Any) -> Any:
 
 
 def _mlp(schedule: Schedule, weights: dict[tuple[str, int], Any], inputs: Any, kind: Any, micro: int) -> Any:
-    """A linear module and GELU, equal residual layers, and a linear head without bias."""
+    """Compute an MLP: a linear module and GELU, equal residual layers, and a linear head without bias."""
 
     def linear(values: Any, module: str, layer: int = 0) -> Any:
         return functional.linear(values, weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer)))

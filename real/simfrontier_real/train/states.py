@@ -1,5 +1,5 @@
-"""The states of a model (weights, copies, masters, moments): which of them a rank holds, how they are laid out over the
-ranks, and how they are put together again."""
+"""The states of a model (weights, copies, masters, moments): which of them a rank holds, their layout over the ranks,
+and reassembly of whole states."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ Weights = dict[tuple[str, int], Any]  # (name, layer) → float64 numpy array of
 
 
 def weights_of(schedule: Schedule) -> list[Tensor]:
-    """The model's parameters, and the states that it keeps from step to step."""
+    """Return the model's parameters and the states that it keeps between steps."""
     return [tensor for tensor in schedule.tensors.values() if tensor.role in LASTING]
 
 
 def model_dtype(schedule: Schedule) -> str:
-    """The type of the model's weights."""
+    """Return the number type of the model's weights."""
     return next(tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight")
 
 
 def weight_of(tensor: Tensor) -> str:
-    """The weight that a state is of."""
+    """Return the weight to which a state belongs."""
     assert tensor.weight is not None, f"{tensor.name} is of no weight"
     return tensor.weight
 
 
 def master_of(schedule: Schedule, weight: str) -> Tensor:
-    """The master of a weight."""
+    """Return the master weight of a weight."""
     return next(each for each in schedule.tensors.values() if each.role == "master" and each.weight == weight)
 
 
 def instances(schedule: Schedule, tensor: Tensor) -> range:
-    """The layers that a persistent tensor has instances of."""
+    """Return the layers for which a persistent tensor exists."""
     return range(int(schedule.meta.get("num_layers", 1)) if tensor.per_layer else 1)
 
 
 def own_instances(context: RankContext) -> Iterator[tuple[Tensor, Ref]]:
-    """The persistent instances that a rank holds: those that its program touches."""
+    """Yield the persistent tensors, by layer, that a rank holds: those that its program uses."""
     touched = context.touched
     for tensor in context.schedule.tensors.values():
         if tensor.persistent:
@@ -55,14 +55,14 @@ def own_instances(context: RankContext) -> Iterator[tuple[Tensor, Ref]]:
 
 
 def own_line(context: RankContext, backend: Backend, tensor: Tensor, block: Array) -> Array:
-    """A rank's line of a tensor out of its block of it, in arrays of that backend."""
+    """Return a rank's flat buffer of a tensor from the rank's block, as arrays of `backend`."""
     mesh = context.schedule.mesh
     line = whole_line(backend, block, tensor, mesh)
     return rearranged(backend, line, mesh, mesh.live(tensor.nesting), canonical(tensor, mesh), context.at)
 
 
 def final_states(context: RankContext) -> dict[tuple[str, int], Any]:
-    """This rank's lines of all weights, states and masters that it holds, as numpy arrays."""
+    """Return this rank's flat buffers of all weights, states and masters, as numpy arrays."""
     return {
         (tensor.name, ref.layer): context.backend.numpy(context.buffers[ref])
         for tensor, ref in own_instances(context)
@@ -76,9 +76,9 @@ def assembled(
     may_differ: bool = False,
     roles: tuple[TensorRole, ...] = LASTING,
 ) -> Weights:
-    """Whole weights and states (tensors of these `roles`) out of the lines of the ranks that hold them. Raises
-    SimfrontierError where two ranks should hold the same and do not; where they `may_differ`, the first one's is
-    taken."""
+    """Return whole weights and states (tensors with one of these `roles`), assembled from the flat buffers of all
+    ranks. Raises SimfrontierError if copies on two ranks differ; with `may_differ`, the first rank's copy is used
+    instead."""
     mesh = schedule.mesh
     out: Weights = {}
     for tensor, layer in _every(schedule, roles):
@@ -99,8 +99,8 @@ def assembled(
 
 
 def copy_difference(schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int], Any]]) -> float:
-    """Return the largest difference between copies of one weight on ranks that should hold the same, relative to the
-    tensor's largest value."""
+    """Return the largest difference between copies of one weight on different ranks, relative to the tensor's largest
+    value."""
     worst = 0.0
     for tensor, layer in _every(schedule):
         for copies in by_place(schedule, tensor, layer, by_rank).values():
@@ -113,7 +113,8 @@ def copy_difference(schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int
 def by_place(
     schedule: Schedule, tensor: Tensor, layer: int, by_rank: Sequence[Mapping[tuple[str, int], Any]]
 ) -> dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, Any]]:
-    """The lines of one weight by rank, by where they belong: (coordinates of the block, digits within it)."""
+    """Return the flat buffers of one weight by rank, grouped by their part of the weight: (coordinates of the block,
+    digits within the block)."""
     flat = tuple(axis for axis in schedule.mesh.live(tensor.nesting) if axis in tensor.placement.flat)
     cuts = tuple(axis for axis, _ in tensor.placement.shards)
     out: dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, Any]] = {}

@@ -1,4 +1,5 @@
-"""Training a small real model by a schedule: every rank's states, its share of the data, and step after step."""
+"""Training of a small real model by a schedule: the states of every rank, its share of the data, and the loop over
+steps."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ from simfrontier_real.verify.updates import UpdateCheck, WeightCodes, published
 
 
 class TrainingRank:
-    """One rank that trains."""
+    """One rank of the training."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class TrainingRank:
         self._code_errors: list[float] = []
 
     def load(self, number: int) -> None:
-        """Take in the data of a step, counted from 0: the inputs and the labels that this rank's program uses."""
+        """Load the data of a step, counted from 0: the inputs and labels that this rank's program uses."""
         self.training_state.begin_step()
         backend = self.context.backend
         for micro in range(self.training_state.grad_accum):
@@ -87,12 +88,13 @@ class TrainingRank:
                 self.training_state.labels[micro] = backend.array(shard(self.context, whole.labels, "logits"), "int64")
 
     def loss(self) -> float:
-        """This rank's part of the mean loss of the step that has just run, which this ends; 0 where others count it."""
+        """Return this rank's part of the mean loss of the step that has just run, and end the step; 0 if other ranks
+        report it."""
         self.training_state.end_step()
         return sum(float(loss) for loss in self.training_state.losses.values())
 
     def record_step(self) -> None:
-        """End the step that has just run and keep its results for `report`."""
+        """End the step that has just run and record its results for `report`."""
         was_skipped, training_state = self.training_state.overflowed, self.training_state
         digests = {} if was_skipped else self._gradient_digests.digests(training_state.gradients)
         norms = () if was_skipped else tuple(sorted(training_state.norms))
@@ -105,7 +107,7 @@ class TrainingRank:
 
     @property
     def losses(self) -> tuple[float, ...]:
-        """This rank's part of the mean losses of the steps recorded so far."""
+        """This rank's part of the mean loss of each recorded step."""
         return tuple(loss for loss, _ in self._steps)
 
     @property
@@ -114,7 +116,7 @@ class TrainingRank:
         return tuple(number for number, (_, step) in enumerate(self._steps) if step.was_skipped)
 
     def report(self) -> RankReport:
-        """Return this rank's report on its training at the end."""
+        """Return this rank's report at the end of training."""
         losses, gradients = self.losses, tuple(seen for _, seen in self._steps)
         code_errors = tuple(self._code_errors)
         return RankReport(
@@ -123,7 +125,8 @@ class TrainingRank:
 
 
 def all_kernels(training_state: TrainingState, model: RealModel | None, settings: object | None) -> dict[str, Kernel]:
-    """Every kind of op that training needs; `model`: an extra's, with its own settings."""
+    """Return the kernels for every kind of op in training; `model` is a model of an extra, with `settings` of its
+    own."""
     own = {} if model is None else model.kernels(training_state, settings)
     return {
         **LOCAL_KERNELS,
@@ -141,10 +144,10 @@ def train_in_one_process(
     programs: Programs | None = None,
     lowered: LoweredSchedule | None = None,
 ) -> TrainingResult:
-    """Train on all ranks of a schedule's mesh in this process, over the loopback transport, or (`lowered`) by explicit
+    """Train on all ranks of a schedule's mesh in this process, over the loopback transport; with `lowered`, by explicit
     transfers within the process.
 
-    Raises SimfrontierError with the table of all ranks where the schedule gets stuck.
+    Raises SimfrontierError with a table of all ranks if the schedule deadlocks.
     """
     reports, _ = run_in_one_process(schedule, training, backend, programs, lowered)
     lines = [each.states for each in reports]
@@ -162,8 +165,8 @@ def run_in_one_process(
     lowered: LoweredSchedule | None = None,
     adjust: Callable[[TrainingRank], None] = lambda _: None,
 ) -> tuple[list[RankReport], list[RankTimes]]:
-    """Return the reports of all ranks on their training in this process, and their times and bytes; `adjust` is called
-    with every rank when it is made. Raises as `train_in_one_process` does."""
+    """Train in this process and return the reports of all ranks, with their times and bytes; `adjust` is called with
+    every rank after its creation. Raises as `train_in_one_process` does."""
     refuse_per_hop(schedule, str(schedule.meta.get("plan", "schedule")), lowered is not None)
     programs = programs_of(schedule) if programs is None else programs
     backend = numpy_backend() if backend is None else backend

@@ -1,4 +1,4 @@
-"""Training of the schedules of a session, one after the other, each compared with the unsharded model."""
+"""Training by the schedules of a session, one after the other, each compared with the unsharded model."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def train_all(
     out: Path | None,
     checkpoints: CheckpointSettings,
 ) -> bool:
-    """Train every schedule of a session; rank 0 prints a table and writes `report`. Return whether all that must agree
-    with the unsharded model do."""
+    """Train by every schedule of a session; rank 0 prints a table and writes `report`. Return whether all schedules
+    that must agree with the unsharded model do."""
     results: list[TrainingVerdict] = []
     known: dict[tuple[Any, ...], TrainingResult] = {}
     for loaded in session.loaded:
@@ -45,8 +45,8 @@ def train_all(
 
 
 def refuse_too_large(session: Session, loaded: LoadedSchedule) -> None:
-    """Raise InputError, on all ranks, where a host has no room for what its ranks hold by the schedule's own check.
-    Host memory only: a GPU reports itself when it is full."""
+    """Raise InputError, on all ranks, if a host has too little memory for its ranks according to the schedule's check.
+    This concerns host memory only: a GPU out of memory raises its own error."""
     hosts = session.world.all_gather(session.host)
 
     def look() -> None:
@@ -65,8 +65,8 @@ def refuse_too_large(session: Session, loaded: LoadedSchedule) -> None:
 def training_rank(
     session: Session, loaded: LoadedSchedule, training: TrainingSettings, start: StartingPoint = BEGINNING
 ) -> TrainingRank:
-    """Return this rank, ready to train by a schedule as all others are. Raises InputError for a schedule that cannot be
-    trained, or has no room here."""
+    """Return this rank, ready for training, like all other ranks. Raises InputError for a schedule that cannot be
+    trained or does not fit into memory."""
     refuse_too_large(session, loaded)
     rank = session.world.rank
     program = loaded.programs.of(rank)
@@ -128,8 +128,8 @@ def unsharded(
     known: dict[tuple[Any, ...], TrainingResult],
     skipped: frozenset[int] = frozenset(),
 ) -> TrainingResult:
-    """The reference of a schedule's model, which skips the steps that the ranks skipped; schedules of one model, batch,
-    optimizer and precision share it."""
+    """Return the reference result of a schedule's model, with the same skipped steps; schedules with equal model,
+    batch, optimizer and precision share one result."""
     meta = schedule.meta
     dtype = "fp64" if model_dtype(schedule) == "fp64" else "fp32"
     shapes = tuple((tensor.name, tensor.role, tensor.shape) for tensor in weights_of(schedule))

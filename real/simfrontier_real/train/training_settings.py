@@ -1,4 +1,4 @@
-"""Settings of training, the state that kernels share, and the results of ranks."""
+"""Training settings, the training state that kernels share, and the results of ranks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ CLIP: Final = 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adam:
-    """Adam's settings, also of the steps that LAMB scales, and the norm to which gradients are clipped (infinity:
-    never).
+    """Settings of Adam, also for the Adam steps in LAMB, and the norm to which gradients are clipped (infinity: never).
 
-    The default clip binds on no step of the small models of this repository, so that a wrong scale of the gradients is
-    not hidden by it (docs/real.md has their norms).
+    The default norm clips in no step of this repository's small models, so that clipping does not hide a wrong scale of
+    the gradients (the norms are in docs/real.md).
     """
 
     learning_rate: float = 1e-3
@@ -51,10 +50,10 @@ class TrainingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingPoint:
-    """Starting point of training: the number of `steps` that have been run, the numbers (from 0) of those that were
-    `skipped` because gradients overflowed, their mean `losses`, and the `counters` of the model's kernels; `restore`
-    puts the states that a rank had then into its buffers. `loses`: the reason why these states need not agree with the
-    unsharded model (empty: they agree but for rounding), where another schedule led to them."""
+    """Starting point of training: the number of completed `steps`, the numbers (from 0) of those that were `skipped`
+    because gradients overflowed, their mean `losses`, and the `counters` of the model's kernels; `restore` writes the
+    states at this point into a rank's buffers. `loses` is the reason why these states, computed by another schedule,
+    need not agree with the unsharded model (empty: they agree up to rounding)."""
 
     steps: int
     skipped: frozenset[int]
@@ -69,13 +68,13 @@ BEGINNING: Final = StartingPoint(steps=0, skipped=frozenset(), losses=(), restor
 
 @dataclass
 class TrainingState:
-    """State of training that no buffer holds: settings, the number of the step, and the losses seen.
+    """Training state outside of buffers: settings, the number of the step, and the losses so far.
 
     `labels` are this rank's targets by micro-batch; `loss_scale` multiplies the loss and divides the gradients, so that
-    16-bit gradients do not vanish. `gradients` and `norms` are the inputs of Adam in the step: its shares of the
-    gradients by (name, layer), before clipping, and the norms of all gradients that it read; `scales`: the factors by
-    which LAMB multiplied its updates. `counters` are whole numbers that a model's kernels keep from step to step in
-    addition to its states, the same on every rank; a checkpoint has them, too.
+    16-bit gradients do not underflow. `gradients` and `norms` are the inputs of Adam in the step: this rank's shards of
+    the gradients by (name, layer), before clipping, and the norms of all gradients; `scales` are the factors by which
+    LAMB multiplied its updates. `counters` are integers that a model's kernels keep between steps in addition to the
+    states; they are equal on all ranks and saved in checkpoints.
     """
 
     adam: Adam
@@ -101,7 +100,7 @@ class TrainingState:
         self.scales.clear()
 
     def end_step(self) -> None:
-        """The step has run: it does not count where a gradient overflowed."""
+        """End the step; it does not count if a gradient overflowed."""
         if self.overflowed:
             self.step -= 1
             self.num_skipped += 1
@@ -110,8 +109,9 @@ class TrainingState:
 @dataclass(frozen=True, slots=True)
 class RankReport:
     """Report of one rank on its training: its part of every step's loss, the gradients that its optimizer received in
-    every step, its lines of the weights and states at the end, the messages that it sent and received in the calls of
-    every step, the expected published weights of its masters, and the errors of the codes of weights in every step."""
+    every step, its flat buffers of the weights and states at the end, the messages that it sent and received in the
+    collectives and exchanges of every step, the expected published weights of its masters, and the errors of encoded
+    weights in every step."""
 
     losses: tuple[float, ...]
     gradients: tuple[StepGradients, ...]
@@ -129,8 +129,8 @@ class RankReport:
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
     """Mean loss of every step, and the whole weights and states at the end; `copy_difference` is the largest difference
-    between copies that ranks should hold alike. For the unsharded model also the digests of every step's gradients
-    before clipping, and the number of steps in which some gradient was clipped."""
+    between copies on different ranks. For the unsharded model also the digests of every step's gradients before
+    clipping, and the number of steps in which some gradient was clipped."""
 
     losses: tuple[float, ...]
     weights: Weights

@@ -1,1 +1,1 @@
-"""Checkpoints of training: one folder a step, saved and resharded by torch.distributed.checkpoint."""
+"""Checkpoints of training: one folder per checkpointed step, saved and resharded by torch.distributed.checkpoint."""

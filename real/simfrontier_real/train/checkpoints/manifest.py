@@ -1,4 +1,5 @@
-"""The manifest of a checkpoint, written last: its files, and what a run must have in common with it to go on."""
+"""Manifest of a checkpoint, written last: its files, and the properties that a resuming run must have in common with
+it."""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ MANIFEST: Final = "manifest.json"  # of a finished checkpoint
 
 
 def step_folder(folder: Path, steps: int) -> Path:
-    """Return the folder of the checkpoint after `steps` steps."""
+    """Return the folder of the checkpoint that is written after `steps` steps."""
     return folder / f"step-{steps:06}"
 
 
 def steps_in(folder: Path) -> list[tuple[int, Path]]:
-    """The checkpoints of a folder, finished or not, the newest first, with the steps before each; of the folder of a
-    step itself that one. Raises InputError where the folder is not there."""
+    """Return the checkpoints in a folder, finished or not, newest first, each with its number of steps; for the folder
+    of a single checkpoint, return only this one. Raises InputError if the folder does not exist."""
     match = _STEP.fullmatch(folder.absolute().name)
     try:
         if match is not None and folder.is_dir():
@@ -43,7 +44,7 @@ def steps_in(folder: Path) -> list[tuple[int, Path]]:
 
 
 def refuse_others(folder: Path, resumed: Path | None) -> None:
-    """Raise InputError for a folder to write that has checkpoints of a run that is not resumed."""
+    """Raise InputError if the output folder has checkpoints of a run other than the resumed one."""
     if not folder.is_dir() or not (held := steps_in(folder)):
         return
     if resumed is not None and folder.resolve() in (resumed.resolve(), resumed.resolve().parent):
@@ -55,8 +56,7 @@ def refuse_others(folder: Path, resumed: Path | None) -> None:
 
 
 def prune(folder: Path, keep: int, refused: Collection[Path]) -> None:
-    """Remove all checkpoints that are older than the newest `keep` finished ones; those that were refused do not
-    count."""
+    """Remove all checkpoints older than the newest `keep` finished ones; refused checkpoints do not count."""
     finished = 0
     for _, path in steps_in(folder):
         if finished >= keep:
@@ -82,8 +82,8 @@ class SavedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Steps that one schedule ran: the last one, the plan, mesh (axes and sizes) and digest; and the reason why it need
-    not agree with the unsharded model (empty: nothing is lost)."""
+    """Steps that one schedule ran: the number of the last step, the schedule's plan, mesh (axes and sizes) and digest,
+    and the reason why training need not agree with the unsharded model (empty: nothing is lost)."""
 
     steps: int
     plan: str
@@ -94,10 +94,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Contents of a checkpoint. `steps`: optimizer steps that were run; `skipped`: numbers (from 0) of those that
-    changed nothing because gradients overflowed; `losses`: mean losses of all (null: not finite); `counters`: whole
-    numbers that a model keeps in addition to its states; `history`: the schedules that ran the steps, the last of which
-    wrote the checkpoint; `tensors`: type and shape by name."""
+    """Contents of a checkpoint's manifest. `steps`: number of optimizer steps so far; `skipped`: numbers (from 0) of
+    the steps that were skipped because gradients overflowed; `losses`: mean loss of every step (null: not finite);
+    `counters`: integers that a model keeps in addition to its states; `history`: the schedules that ran the steps, the
+    last of which wrote the checkpoint; `tensors`: type and shape of each tensor by name."""
 
     format: str
     steps: int
@@ -112,17 +112,17 @@ class Manifest:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all files but the manifest."""
+        """Total size in bytes of all files except the manifest."""
         return sum(each.bytes for each in self.files.values())
 
 
 def manifest_text(manifest: Manifest) -> str:
-    """A manifest as JSON."""
+    """Return a manifest as JSON text."""
     return json.dumps(asdict(manifest), indent=1) + "\n"
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a step's folder. Raises InputError where there is none."""
+    """Read the manifest in a checkpoint's folder. Raises InputError if there is none."""
     path = folder / MANIFEST
     if not path.is_file():
         raise InputError(f"has no {MANIFEST}, which is written last: not finished", where=str(folder))
@@ -134,13 +134,13 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def saved_file(path: Path) -> SavedFile:
-    """Size and digest of a file."""
+    """Return the size and digest of a file."""
     with path.open("rb") as file:
         return SavedFile(bytes=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def verify(folder: Path, manifest: Manifest, names: Collection[str]) -> None:
-    """Raise InputError where one of these files is not as it was written."""
+    """Raise InputError if one of the named files differs from its size or digest in the manifest."""
     for name in names:
         path, written = folder / name, manifest.files[name]
         try:
@@ -157,7 +157,7 @@ def verify(folder: Path, manifest: Manifest, names: Collection[str]) -> None:
 
 
 def model_facts(schedule: Schedule) -> dict[str, Value]:
-    """The model and data of a schedule, by keys of its meta; nothing of its plan."""
+    """Return the entries of a schedule's meta that describe the model and data, without the plan."""
     meta = schedule.meta
     # fused attention drops no probabilities, else how it is computed is the plan's affair
     keys = [key for key in OF_RUN if key in meta and (key != "attention" or meta.get("dropout"))]
@@ -165,7 +165,7 @@ def model_facts(schedule: Schedule) -> dict[str, Value]:
 
 
 def training_facts(training: TrainingSettings) -> dict[str, Value]:
-    """The settings of a run on which its weights depend."""
+    """Return the training settings on which the weights depend."""
     return {
         "seed": training.seed,
         "data_seed": training.data_seed,
@@ -176,7 +176,8 @@ def training_facts(training: TrainingSettings) -> dict[str, Value]:
 
 
 def refuse_other_run(manifest: Manifest, folder: Path, schedule: Schedule, training: TrainingSettings) -> None:
-    """Raise InputError where a run cannot go on with a checkpoint as the one that wrote it would have."""
+    """Raise InputError if a run cannot resume from a checkpoint because its model, data or settings differ from the run
+    that wrote it."""
     for title, theirs, ours in (
         ("model", manifest.model, model_facts(schedule)),
         ("training", manifest.training, training_facts(training)),

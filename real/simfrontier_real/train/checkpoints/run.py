@@ -1,4 +1,5 @@
-"""Checkpoints of a run: the newest finished one, which all ranks verify together, and those that they write."""
+"""Checkpoints of a run: finding the newest finished checkpoint, which all ranks verify together, and writing new
+ones."""
 
 from __future__ import annotations
 
@@ -45,9 +46,9 @@ from simfrontier_real.verify.verdict import WrittenCheckpoint, why_inexact
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSettings:
-    """Settings of checkpoints: the `folder` to write (None: nowhere), the number of steps between two (`every`), the
-    number of the latest to keep; the folder of those to resume from (`resume`; None: training starts anew), and whether
-    it starts anew where that folder has no finished one."""
+    """Settings of checkpoints: output `folder` (None: write none), number of steps between checkpoints (`every`),
+    number of newest checkpoints to keep; folder to resume from (`resume`; None: start from the beginning), and whether
+    to start from the beginning if that folder has no finished checkpoint."""
 
     folder: Path | None = None
     every: int = 1
@@ -58,14 +59,14 @@ class CheckpointSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCheckpoint:
-    """A checkpoint that has been verified, and the folders of newer ones that were refused."""
+    """A verified checkpoint, and the folders of newer checkpoints that were refused."""
 
     folder: Path
     manifest: Manifest
     refused: tuple[Path, ...] = ()
 
     def start(self, digest: str) -> StartingPoint:
-        """Return the point from which a schedule of that digest goes on."""
+        """Return the starting point for a schedule with this digest."""
         manifest = self.manifest
         others = (each.loses for each in manifest.history if each.loses and each.schedule != digest)
         is_same = manifest.history[-1].schedule == digest
@@ -82,9 +83,9 @@ class FoundCheckpoint:
 def found_checkpoint(
     world: World, loaded: LoadedSchedule, training: TrainingSettings, settings: CheckpointSettings
 ) -> FoundCheckpoint | None:
-    """Return the newest finished checkpoint from which a run is to resume, the same on all ranks, or None where the run
-    is to start anew; rank 0 prints a line for each that is refused. Raises InputError where there is none, or it is
-    another run's."""
+    """Return the newest finished checkpoint from which to resume, the same on all ranks, or None to start from the
+    beginning; rank 0 prints a line for each refused checkpoint. Raises InputError if there is none, or if it belongs to
+    another run."""
     if settings.resume is None:
         return None
     resume = settings.resume
@@ -119,7 +120,7 @@ def found_checkpoint(
 
 
 def _verified(world: World, folder: Path) -> Manifest:
-    """The manifest of a checkpoint of which this rank has verified its share of the files."""
+    """Return the manifest of a checkpoint, after this rank has verified its share of the files."""
     manifest = read_manifest(folder)
     verify(folder, manifest, sorted(manifest.files)[world.rank :: world.size])
     return manifest
@@ -127,8 +128,8 @@ def _verified(world: World, folder: Path) -> Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointWriter:
-    """Write the checkpoints of one schedule's training, on all ranks together; `before` is the checkpoint that it
-    resumes from. `written` are the checkpoints of this run so far."""
+    """Writes the checkpoints of training by one schedule, on all ranks together; `before` is the checkpoint from which
+    it resumed, `written` are the checkpoints of this run so far."""
 
     world: World
     loaded: LoadedSchedule
@@ -185,8 +186,8 @@ def manifest_of(
     files: Mapping[str, SavedFile],
     before: Manifest | None,
 ) -> Manifest:
-    """Return the manifest after `steps` steps, of which those after `before` (None: all) had these losses; `rank` is
-    any rank."""
+    """Return the manifest after `steps` steps; `losses` are those of the steps since `before` (None: of all steps), and
+    `rank` is any rank."""
     schedule = loaded.schedule
     first, skipped, known = (0, (), ()) if before is None else (before.steps, before.skipped, before.losses)
     stretch = Stretch(
@@ -214,7 +215,7 @@ def manifest_of(
 
 
 def _cleared(folder: Path) -> None:
-    """Make the folder of a step, without what a run that ended early has left in it."""
+    """Create the folder of a checkpoint, without the remains of an earlier run that stopped while writing it."""
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)

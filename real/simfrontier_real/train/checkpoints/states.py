@@ -1,5 +1,5 @@
-"""The states of one rank as a checkpoint holds them: boxes of whole tensors, which torch.distributed.checkpoint saves
-once and reshards."""
+"""States of one rank in a checkpoint: rectangular boxes of whole tensors, which torch.distributed.checkpoint saves once
+and reshards."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ Box = tuple[tuple[int, ...], tuple[int, ...]]  # offsets, sizes
 
 @dataclass(frozen=True, slots=True)
 class HeldTensor:
-    """Part of a whole tensor that a rank holds: the shape of the whole, and views of the rank's values by the offsets
-    of their boxes in the whole."""
+    """Part of a whole tensor that a rank holds: the shape of the whole tensor, and views of the rank's values by the
+    offset of each box in the whole tensor."""
 
     shape: torch.Size
     chunks: Mapping[torch.Size, torch.Tensor]
@@ -50,13 +50,12 @@ StateDict = dict[str, HeldTensor]
 
 
 def whole(values: torch.Tensor) -> HeldTensor:
-    """A tensor that is held as a whole."""
+    """Return the description of a tensor that a rank holds completely."""
     return HeldTensor(values.size(), {torch.Size([0] * values.dim()): values})
 
 
 def part(tensor: Tensor, mesh: Mesh, at: Mapping[str, int], line: torch.Tensor) -> HeldTensor:
-    """Return the part of a tensor that the rank at these coordinates holds as a flat line, without the padding at its
-    end."""
+    """Return the part of a tensor that the rank at coordinates `at` holds as a flat buffer, without padding."""
     block = block_of(tensor.shape, tensor.placement, mesh, at, tensor.name)
     shape = tuple(each.stop - each.start for each in block)
     own = own_elements(tensor, mesh, at)
@@ -73,7 +72,7 @@ def part(tensor: Tensor, mesh: Mesh, at: Mapping[str, int], line: torch.Tensor) 
 
 
 def _boxes(first: int, last: int, shape: tuple[int, ...]) -> Iterator[Box]:
-    """The elements from `first` to `last` of a block in row-major order as boxes, in that order."""
+    """Split the elements `first` to `last` (in row-major order) of a block into boxes, in this order."""
     if len(shape) == 1:
         yield (first,), (last - first,)
         return
@@ -92,7 +91,7 @@ def _boxes(first: int, last: int, shape: tuple[int, ...]) -> Iterator[Box]:
 
 
 class ChunkSavePlanner(DefaultSavePlanner):
-    """Saves every box of a `StateDict` once, by the first rank that holds it."""
+    """Save planner: each box of a `StateDict` is saved once, by the first rank that holds it."""
 
     def __init__(self) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False, dedup_save_to_lowest_rank=True)
@@ -121,7 +120,7 @@ class ChunkSavePlanner(DefaultSavePlanner):
 
 
 class ChunkLoadPlanner(DefaultLoadPlanner):
-    """Fills every box of a `StateDict` from whatever boxes were saved."""
+    """Load planner: each box of a `StateDict` is filled from the saved boxes that overlap it."""
 
     def set_up_planner(
         self, state_dict: dict[str, Any], metadata: Metadata | None = None, is_coordinator: bool = False
@@ -163,7 +162,7 @@ class _MetadataUnpickler(pickle.Unpickler):
 
 
 class ChunkReader(FileSystemReader):
-    """Reads the files of a checkpoint; its metadata, which torch pickles, without running code from it."""
+    """Reader of checkpoint files; it loads the metadata, which torch pickles, without executing code from it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -185,13 +184,14 @@ Held = Array | Encoded
 
 
 def name_of(tensor: Tensor, layer: int) -> str:
-    """The name of a state, the same for every plan of a model: masters and moments are named by their weight."""
+    """Return the name of a state in checkpoints, the same for every plan of a model: masters and moments are named
+    after their weight."""
     named = tensor.weight if tensor.role in ("master", "optimizer") else tensor.name
     return f"{tensor.role}/{named}/{layer}"
 
 
 def described_tensors(schedule: Schedule) -> dict[str, str]:
-    """Type and shape of every state that all plans of a model save, by name."""
+    """Return by name the type and shape of every state that is saved, which is the same for all plans of a model."""
     return {
         name_of(state.tensor, state.layer): f"{state.tensor.dtype} {' × '.join(map(str, state.tensor.shape))}"
         for state in saved_states(schedule)
@@ -200,7 +200,7 @@ def described_tensors(schedule: Schedule) -> dict[str, str]:
 
 
 def held_states(context: RankContext) -> list[SavedState]:
-    """The states that a rank holds, of those that a checkpoint has."""
+    """Return the states that a rank holds, among those that are saved in checkpoints."""
     touched = context.touched
     return [each for each in saved_states(context.schedule) if Ref(each.tensor.name, each.layer) in touched]
 
@@ -218,8 +218,9 @@ def state_dict(context: RankContext) -> StateDict:
 
 
 def restore(context: RankContext, folder: Path, is_same_schedule: bool) -> None:
-    """Fill a rank's buffers from a checkpoint. Values that ranks keep for themselves (copies of weights, and everything
-    where codes per hop set copies apart) continue under the same schedule; else copies are made from the weights."""
+    """Fill a rank's buffers from a checkpoint. Rank-specific values (copies of weights, and all states if per-hop
+    coding lets copies diverge) are restored if the schedule is the same; otherwise copies are recreated from the
+    weights."""
     stored = ChunkReader(folder).read_metadata().state_dict_metadata
     wanted: StateDict = {}
     filled: dict[Ref, Held] = {}
@@ -244,7 +245,7 @@ def restore(context: RankContext, folder: Path, is_same_schedule: bool) -> None:
 
 
 def _shared(context: RankContext, state: SavedState, held: Array) -> StateDict:
-    """A rank's part of a state by the name that all plans know; of moments one for each."""
+    """Return a rank's part of a state under its plan-independent name; for moments, one part per moment."""
     name, mesh = name_of(state.tensor, state.layer), context.schedule.mesh
     lines = (
         {name: held} if state.tensor.role != "optimizer" else {f"{name}/{moment}": held[moment] for moment in (0, 1)}
@@ -253,14 +254,14 @@ def _shared(context: RankContext, state: SavedState, held: Array) -> StateDict:
 
 
 def _own(context: RankContext, state: SavedState, held: Held) -> StateDict:
-    """A state as this rank alone holds it, as it lies in its buffer."""
+    """Return a state exactly as in this rank's buffer, under a rank-specific name."""
     name = f"rank-{context.rank:05}/{name_of(state.tensor, state.layer)}"
     parts = held.parts if isinstance(held, Encoded) else (held,)
     return {f"{name}/{number}": whole(torch.as_tensor(each)) for number, each in enumerate(parts)}
 
 
 def _blank(held: Held) -> Held:
-    """Tensors of zeros in the types and shapes of a buffer."""
+    """Return tensors of zeros with the types and shapes of a buffer."""
     if isinstance(held, Encoded):
         return Encoded(_blank(held.data), None if held.scales is None else _blank(held.scales))
     like = torch.as_tensor(held)
@@ -268,7 +269,7 @@ def _blank(held: Held) -> Held:
 
 
 def _placed(context: RankContext, held: Held) -> Held:
-    """Tensors as arrays of a rank's own library."""
+    """Return tensors as arrays of the rank's library, on its device."""
     if context.backend.is_torch:
         return held
     if isinstance(held, Encoded):
@@ -277,7 +278,7 @@ def _placed(context: RankContext, held: Held) -> Held:
 
 
 def _whole_weight(context: RankContext, tensor: Tensor, ref: Ref, folder: Path) -> Array:
-    """The weight that a copy is of, as a float64 numpy array."""
+    """Return the whole weight of which a tensor is a copy, as a float64 numpy array."""
     assert tensor.weight is not None, f"{tensor.name} is of no weight"
     weight = context.schedule.tensors[tensor.weight]
     values = torch_backend().zeros(weight.shape, weight.dtype)
@@ -286,7 +287,7 @@ def _whole_weight(context: RankContext, tensor: Tensor, ref: Ref, folder: Path) 
 
 
 def _load(wanted: Mapping[str, object], folder: Path) -> None:
-    """Fill the requested tensors; every rank reads for itself."""
+    """Read the requested tensors from a checkpoint; each rank reads independently."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
         load(dict(wanted), storage_reader=ChunkReader(folder), planner=ChunkLoadPlanner(), no_dist=True)
