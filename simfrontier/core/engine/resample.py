@@ -1,5 +1,5 @@
-"""Resampling: a simulated step with varied durations of ops, all samples in one pass, without a clock; and the time
-that ranks then wait in calls for the last of their group."""
+"""Resampling: step times of a simulated step under random durations of its ops, all samples in one vectorised pass
+without an event loop; and the time that ranks then wait in collective calls for the last rank of their group."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from simfrontier.core.program import Compute, Op, SegmentedProgram
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DurationFactors:
-    """Logs of the factors on the simulated durations of ops, for each sample.
+    """Logarithms of random factors on the simulated durations of ops, for each sample.
 
-    of_op      by number of the op [num_samples], on every rank; ops that are not in it take as long as simulated
-    of_class   [num_rank_classes, num_samples]  in addition, for local work of a rank class's devices (`on_device`)
-    on_device  by number of the op
-    run_sd     standard deviation of the log time of single calls; `noise` is in units of it, per role
+    of_op      by number of the op [num_samples]: factor on every rank; other ops keep their simulated duration
+    of_class   [num_rank_classes, num_samples]  additional factor on the ops in `on_device` of a rank class
+    on_device  numbers of the ops to which `of_class` applies
+    run_sd     standard deviation of the log time of single collective calls; `noise` is in units of it, for each role
                [num_nodes, num_samples]
     call_sd    standard deviation of the log time of a kernel on a device, from one launch to the next
     of_run     by role and number of a run of kernels, in standard deviations: additional time of the slowest member of
                each rank class of the role for the whole run [num_rank_classes of the role, num_samples]
 
-    A run of kernels is what a rank computes between two calls that it waits for. For kernels that take t, the run of
-    the slowest member of a class takes sum(t) + call_sd z sqrt(sum(t²)), as the largest sum of independent ones does.
+    A run of kernels is the sequence of kernels that a rank executes between two collective calls for which it waits. If
+    its kernels have the simulated durations t, the run takes sum(t) + call_sd z sqrt(sum(t²)) on the slowest member of
+    a rank class, as the largest sum of independent durations does.
     """
 
     of_op: Mapping[int, Floats]
@@ -44,30 +45,32 @@ class DurationFactors:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Resampled:
-    """Step times in seconds [num_samples], and by name of call the time that a rank waits in it per step, averaged over
-    ranks [num_samples]; calls inside pipelines' passes that ran as a whole are not included."""
+    """Step times in seconds [num_samples], and for each collective call, by name, the time that a rank waits in it per
+    step, averaged over ranks [num_samples]. Collective calls inside program calls that ran as a whole (in pipelines)
+    are not included."""
 
     step_s: Floats
     waited_s: Mapping[str, Floats]
 
 
 def resampled_s(step: SimulatedStep, factors: DurationFactors) -> Floats:
-    """Return the step times in seconds [num_samples], as `resampled`."""
+    """Return the step times in seconds [num_samples], by the method of `resampled`."""
     return resampled(step, factors, waits=False).step_s
 
 
 def resampled(step: SimulatedStep, factors: DurationFactors, waits: bool = True) -> Resampled:
     """Return step times in seconds [num_samples], and waiting times (if `waits`), when every op takes its simulated
-    time multiplied by its factors.
+    duration multiplied by its factors.
 
-    The rule of the simulation: ready = latest end of the op before it in its lane and of what it waits for; start =
-    latest ready of its group; end = start + (simulated end - start) * factors. With all factors 1 that is the simulated
-    step, at every fidelity: a rank that waits for its group loads nothing, so an op's duration counts from the start.
-    Limitation: the slowdown of an op by contention stays as simulated, whatever overlaps with it now.
+    The rule of the simulation: ready = latest end of the previous op in the same lane and of the op's dependencies;
+    start = latest ready time in the op's group; end = start + (simulated end - start) * factors. With all factors 1
+    this reproduces the simulated step, at every fidelity: a rank that waits for its group loads nothing, so an op's
+    duration counts from the start. Limitation: the slowdown of an op by contention stays as simulated, even if other
+    ops overlap with it in a sample.
 
-    A call that ran as a whole begins, on rank classes that its collectives couple, when the last of them is ready; else
-    its ops follow one another by the same rule. The noise of its single messages is one number, with the variance of
-    their sum.
+    A program call that ran as a whole begins, on rank classes that its collectives synchronise, when the last of these
+    classes is ready; otherwise its ops follow one another by the same rule. The noise of the messages inside a program
+    call is one random number, with the variance of their sum.
     """
     path = StepPath(_SampledDurations(step, factors))
     waiting = TypicalWaits(path, step.roles, factors.of_op) if waits else None
@@ -82,7 +85,7 @@ def resampled(step: SimulatedStep, factors: DurationFactors, waits: bool = True)
 
 
 class _SampledDurations(SimulatedDurations):
-    """Durations of the simulated step times the sampled factors of each op."""
+    """Durations of the simulated step multiplied by the sampled factors of each op."""
 
     def __init__(self, step: SimulatedStep, factors: DurationFactors) -> None:
         super().__init__(step.pricing, step.roles, factors.of_class.shape[1], self._longer)
@@ -112,15 +115,15 @@ class _SampledDurations(SimulatedDurations):
         return out
 
     def added_to_call(self, role: int, node: int) -> Floats:
-        """Return the noise of the messages of a call, in seconds."""
+        """Return the noise of the messages inside a program call, in seconds."""
         in_messages_s, noise_share = self._messages_in(role, node)
         noise = self.sampled.noise[role][node]
         out: Floats = in_messages_s * np.expm1(self.sampled.run_sd * noise_share * noise)
         return out
 
     def _messages_in(self, role: int, node: int) -> tuple[Floats, float]:
-        """Return the simulated time in messages of a call [num_rows, 1], and the standard deviation of the noise of
-        their sum, relative to that of single calls."""
+        """Return the simulated communication time of a program call [num_rows, 1], and the standard deviation of the
+        noise of this sum, relative to the standard deviation for single collective calls."""
         key = self.call_key(role, node)
         if key not in self._messages:
             each = zip(self.parts[role].block(node), self.took_in_call(role, node), strict=True)
@@ -132,8 +135,8 @@ class _SampledDurations(SimulatedDurations):
         return self._messages[key]
 
     def _run_of(self, role: int, node: int) -> tuple[int, float] | None:
-        """Return the number of a single kernel's run, and sqrt(sum(t²)) / sum(t) of the run; None if kernels take the
-        same time at every launch."""
+        """Return the number of the run to which a kernel belongs, and sqrt(sum(t²)) / sum(t) of the run's kernel
+        durations t; None if kernels take the same time at every launch."""
         if not self.sampled.call_sd:
             return None
         if role not in self.runs:
@@ -145,9 +148,9 @@ class _SampledDurations(SimulatedDurations):
 def runs_of(
     part: SegmentedProgram, before: Sequence[Sequence[int]], took: Sequence[float]
 ) -> dict[int, tuple[int, float]]:
-    """Return for each kernel of the compute lane the number of its run, and sqrt(sum(t²)) / sum(t) of that run. A
-    kernel that waits for a call that none before it has waited for begins a run, and so does the one after a call on
-    its lane."""
+    """Return for each kernel of the compute lane the number of its run, and sqrt(sum(t²)) / sum(t) of the run's kernel
+    durations t. A run begins with a kernel that waits for a collective call for which no earlier kernel has waited, and
+    with the first kernel after a call on the compute lane."""
     ops, blocks = part.program.ops, part.blocks
     seen: set[int] = set()
     runs: list[list[int]] = [[]]
@@ -169,16 +172,19 @@ def runs_of(
 
 
 class TypicalWaits:
-    """Collector of waiting times by name of call, in seconds per step averaged over ranks [num_variations].
+    """Collector of waiting times in collective calls, by name of the call, in seconds per step averaged over ranks
+    [num_variations].
 
-    The rows of a path are the slowest members of rank classes, which arrive last. A typical member of a class starts
-    with them whenever a call starts, and is ready for the next one when kernels of usual speed are done: it waits from
-    then until the call starts. Classes are weighted by their numbers of ranks.
+    The rows of a path represent the slowest member of each rank class, which arrives last. A typical member of the
+    class starts each collective call together with the slowest member, and is ready for the next call when its kernels,
+    at usual speed, are done; it waits from then until the call starts. Rank classes are weighted by their numbers of
+    ranks.
     """
 
     def __init__(self, path: StepPath, roles: Sequence[RoleTimeline], logs: Mapping[int, Floats]) -> None:
-        """`roles`: those of the simulated step that the path varies; `logs`: by number of the op, the log of its
-        duration on every rank relative to the simulated one [num_variations]."""
+        """`roles`: the role timelines of the simulated step whose durations the path varies; `logs`: for each op
+        number, the logarithm of the op's duration relative to the simulated duration, on every rank
+        [num_variations]."""
         self.path, self.logs = path, logs
         self.by_call: dict[str, Floats] = {}
         members = np.bincount(path.pricing.folding.rank_class)
@@ -188,7 +194,8 @@ class TypicalWaits:
         self._ends: list[dict[int, Floats]] = [{} for _ in path.before]
 
     def note(self, node: Node, start: Floats, end: Floats) -> None:
-        """Record the start and end of a node on the slowest members; each node once, in the order of the path."""
+        """Record the start and end of a program node on the slowest members. Must be called once for each node, in the
+        order of the path."""
         role, index = node
         part, ready = self.path.parts[role], self._ready(node)
         op, took = part.program.ops[index], self._took[role][:, index, None]
@@ -204,7 +211,8 @@ class TypicalWaits:
             self._ends[role][index] = own
 
     def _ready(self, node: Node) -> Floats:
-        """Return when a typical member is ready for a node [num_rows, num_variations]."""
+        """Return the times at which a typical member of each rank class is ready for a program node [num_rows,
+        num_variations]."""
         role, index = node
         ends, left = self._ends[role], self._left[role]
         out = np.zeros((len(self.path.rows[role]), self.path.durations.num_variations))

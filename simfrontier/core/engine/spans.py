@@ -1,4 +1,4 @@
-"""Conversion of a walk's ops to spans of a trace, and of a simulated step to a trace."""
+"""Conversion of the ops of a rank class to spans of a trace, and of a simulated step to a trace."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def trace_of(
     classes: tuple[int, ...] | None = None,
     notes: Mapping[str, str] | None = None,
 ) -> Trace:
-    """Return a step as a trace, one list of spans for each of the rank classes in `classes` (default: all); `notes` are
-    added to those of the simulation. Spans have the numbers of the ops of their own rank's program."""
+    """Return a simulated step as a trace, with one list of spans for each of the rank classes in `classes` (default:
+    all); `notes` are added to those of the simulation. The op numbers in spans are those of the rank's own program."""
     walks = walks_of(step, classes)
     members = tuple(walk.members for walk in walks)
     return Trace(
@@ -49,8 +49,8 @@ def trace_notes(step: SimulatedStep) -> dict[str, str]:
 
 
 def spans_of(walk: Walk) -> tuple[Span, ...]:
-    """Return every op as a span; an op that stands for a call is of kind `call`, with the number of its first op, and
-    the bytes that its ops send."""
+    """Return every op of a walk as a span. An op that represents a program call becomes a span of kind `call`, with the
+    number of the call's first op and the sum of the bytes that the call's ops send."""
     facts, first, out = _Facts(walk), 0, []
     times = (each.tolist() for each in (walk.ready_s, walk.start_s, walk.end_s))
     for op, call, block, ready_s, start_s, end_s in zip(walk.ops, walk.calls, walk.blocks, *times, strict=True):
@@ -77,7 +77,8 @@ def spans_of(walk: Walk) -> tuple[Span, ...]:
 
 
 class _Fact(NamedTuple):
-    """Axes and level of an op's groups, its own bytes, and those of its messages."""
+    """Mesh axes and topology level of an op's groups, the bytes that the op sends (or its memory traffic), and the
+    bytes of its messages."""
 
     axes: str
     level: str
@@ -93,13 +94,14 @@ class _Facts:
         self.known: dict[int, _Fact] = {}
 
     def of(self, op: Op) -> _Fact:
-        """Return the attributes of an op; the bytes of an exchange are those that ranks at that place send."""
+        """Return the attributes of an op; for an exchange, the bytes are those sent by the ranks of this walk's
+        pipeline stage."""
         if op.number not in self.known:
             self.known[op.number] = self._found(op)
         return self.known[op.number]
 
     def of_call(self, op: Op, block: tuple[Op, ...]) -> _Fact:
-        """Return the attributes of the op that stands for these ops of a call."""
+        """Return the attributes of an op that represents the ops `block` of a program call."""
         if op.number not in self.known:
             facts = [self.of(each) for each in block if not isinstance(each, Compute)]
             sent, messages = sum(each.num_bytes for each in facts), sum(each.message_bytes for each in facts)

@@ -1,4 +1,4 @@
-"""One simulated step of a schedule on a machine: the timeline, and quantities derived from it."""
+"""One simulated step of a schedule on a machine: its timeline, and quantities derived from the timeline."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ LEVELS: tuple[Level, ...] = ("inter_node", "intra_node", "package")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineState:
-    """State of a machine from `begin_s` seconds after the step began: its perturbation, and the schedule priced on
-    it."""
+    """State of a machine from `begin_s` seconds after the begin of the step: the machine's perturbation, and the
+    schedule priced on the machine in this state."""
 
     begin_s: float
     perturbation: Perturbation
@@ -54,15 +54,18 @@ class MachineState:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedStep:
-    """A simulated step: the times of each role, in the order of the schedule's roles; ranks are represented by their
-    class, `critical` is the class that ends last (of equals the one whose kernels take longest, then the lowest).
-    `link_bytes`: bytes that each link carried [num_links], if single messages were simulated. `states`: the states of
-    the machine, one after another; `pricing`: that of the longest state, of those with nothing dead if there are any;
-    `is_shared`: whether another job shared its links; `call_factors`: if calls differ, the duration of each call
-    relative to its usual one, for each role [num_classes, num_nodes]; every rank is a class then.
+    """A simulated step: the times of each role, in the order of the schedule's roles. Equivalent ranks are represented
+    by their rank class; `critical` is the rank class that ends last (if several end at the same time, the one whose
+    kernels take longest, then the lowest).
 
-    `program` and `timeline` are those of the ranks that run the role of the critical one, op by op; `classes` are the
-    rank classes of the timeline's rows.
+    `link_bytes`: bytes that each link carried [num_links], if single messages were simulated. `states`: the successive
+    states of the machine. `pricing`: the pricing of the longest state, preferring states without dead components.
+    `is_shared`: whether another job shared the step's links. `call_factors`: if the durations of single launches
+    differ, the duration of each launch relative to its usual duration, for each role [num_classes, num_nodes]; every
+    rank is then a class of its own.
+
+    `program` and `timeline` are those of the critical rank class's role, op by op; `classes` are the rank classes of
+    the timeline's rows.
     """
 
     schedule: Schedule
@@ -81,12 +84,14 @@ class SimulatedStep:
 
     @property
     def may_be_sampled(self) -> bool:
-        """True if it may be resampled: not on a machine that changes, nor together with another job."""
+        """True if the step may be resampled: the machine does not change within the step, and no other job shares its
+        links."""
         return not self.changes and not self.is_shared
 
     @property
     def times_as_long(self) -> list[float] | None:
-        """Duration of each op of the critical rank relative to its usual one, if calls differ; else None."""
+        """Duration of each op of the critical rank relative to its usual duration; None if the durations of launches do
+        not differ."""
         if self.call_factors is None:
             return None
         factors: list[float] = self.call_factors[int(self.pricing.role_of[self.critical])][self.critical_row].tolist()
@@ -108,7 +113,7 @@ class SimulatedStep:
 
     @property
     def critical_row(self) -> int:
-        """Row of the critical rank in `timeline`."""
+        """Row of the critical rank class in `timeline`."""
         return self.classes.index(self.critical)
 
     @property
@@ -117,7 +122,7 @@ class SimulatedStep:
 
     @property
     def ops(self) -> list[Op]:
-        """Ops of `program`."""
+        """Ops of the critical rank's program, in issue order."""
         return self.view(self.critical).ops
 
     @property
@@ -134,11 +139,11 @@ class SimulatedStep:
 
     @cached_property
     def nodes(self) -> NodeNumbers:
-        """Nodes of all roles, as they were simulated, in one numbering."""
+        """Numbering of the simulated program nodes, through all roles."""
         return number_nodes([role.segmented for role in self.roles], [self.pricing] * len(self.roles))
 
     def view(self, cls: int) -> RoleView:
-        """Return program and times, op by op, of the role that a rank class runs."""
+        """Return the program and the times of the role that a rank class runs, op by op."""
         role = int(self.pricing.role_of[cls])
         if role not in self._views:
             self._views[role] = view_of(self.roles[role])
@@ -160,12 +165,13 @@ class SimulatedStep:
         return float(spent[self.is_kernel].sum())
 
     def level(self, op: Collective | Exchange) -> Level:
-        """Return the coarsest boundary that the op's messages cross."""
+        """Return the coarsest topology boundary (package, node, or between nodes) that the op's messages cross."""
         edges = self.pricing.pattern_of(op).edges.sum(axis=0)
         return "inter_node" if edges[2] else "intra_node" if edges[1] else "package"
 
     def link_table(self, digest: str, title: str) -> LinkTable:
-        """Return the bytes that every wire and pool carried in the step; fidelity `chunk` only."""
+        """Return the bytes that every wire and pool of links carried in the step; available for fidelity `chunk`
+        only."""
         assert self.link_bytes is not None, f"fidelity {self.fidelity} counts no bytes of links"
         fabric, links = self.pricing.fabric, []
         for link in joining_links(fabric):
@@ -188,9 +194,10 @@ def simulate(
     contended: bool = True,
     later: Sequence[tuple[float, Pricing]] = (),
 ) -> tuple[RoleTimeline, ...]:
-    """Run one step and return the timeline of each role. If not `contended`, every op takes its time alone (fidelity
-    `analytic`). `later`: other states of the machine, folded with this one, each with the seconds from which on it
-    applies. Raises JobStopsError if something that the step needs is permanently dead."""
+    """Simulate one step and return the timeline of each role. If `contended` is false, every op takes its time without
+    contention (fidelity `analytic`). `later`: pricings of later machine states, folded together with `pricing`, each
+    with the time in seconds from which it applies. Raises JobStopsError if a component that the step needs is
+    permanently dead."""
     classes = classes_of(pricing, len(parts))
     if not contended:
         return timelines(StepPath(Durations(pricing, parts, classes)), classes)
@@ -213,12 +220,16 @@ def simulate_step(
     beside: Neighbour | None = None,
     factors_of: CallFactorsOf | None = None,
 ) -> SimulatedStep:
-    """Simulate one step. `exact` gives every rank, link and activity its own class instead of folding what is alike,
-    and runs calls of several roles op by op; fidelity `chunk` always does. `parts`: the roles in nodes, as
-    `segmented_roles` makes them, if available; `number`: number of the step in the training, for perturbations that
-    change over time; `beside`: another job on the same machine; `factors_of`: durations of single calls relative to
-    their usual ones, if known for each rank. Raises InputError if the machine or the fidelity cannot run the step, and
-    JobStopsError if it needs something that is permanently dead."""
+    """Simulate one step of a schedule on a machine. If `exact`, every rank, link and activity is a class of its own
+    instead of being folded with its equivalents, and program calls run op by op if there are several roles; fidelity
+    `chunk` is always exact. `parts`: the roles' programs from `segmented_roles`, if available. `number`: number of the
+    step in the training, for perturbations that change over time. `beside`: another job on the same machine.
+    `factors_of`: function that returns the durations of single launches relative to their usual durations, if these are
+    known for each rank.
+
+    Raises InputError if the machine or the fidelity cannot run the step, and JobStopsError if a component that the step
+    needs is permanently dead.
+    """
     if fidelity == "chunk":
         refuse_many(schedule.mesh.num_ranks)
     exact = exact or fidelity == "chunk"
@@ -257,8 +268,8 @@ def simulate_step(
 
 
 def refuse_unknown(fidelity: Fidelity, num_states: int, calls_differ: bool, beside: Neighbour | None) -> None:
-    """Raise InputError for combinations that are not supported: by the fidelity, where calls differ, or together with
-    another job; `num_states`: number of states of the machine within the step."""
+    """Raise InputError for unsupported combinations of the fidelity with machine states that change, with durations
+    that differ between launches, or with another job; `num_states`: number of machine states within the step."""
     if calls_differ and num_states > 1:
         text = "calls differ, which is not known of a machine that changes within a step; allowed: what always is"
         raise InputError(text, key=("perturbation",))
@@ -276,7 +287,8 @@ def refuse_unknown(fidelity: Fidelity, num_states: int, calls_differ: bool, besi
 
 
 def _with_call_factors(step: SimulatedStep, factors_of: CallFactorsOf) -> SimulatedStep:
-    """Return the step with every rank in a class of its own, and the durations of calls multiplied by their factors."""
+    """Return the step with every rank in a class of its own, and the durations of all launches multiplied by their
+    factors."""
     pricing = folded_anew(step.pricing, exact=True)
     parts = segmented_roles(step.schedule, whole=False)
     factors = factors_of(parts, pricing)
@@ -290,8 +302,8 @@ def _with_call_factors(step: SimulatedStep, factors_of: CallFactorsOf) -> Simula
 
 
 def _usual(states: Sequence[MachineState], end_s: float) -> Pricing:
-    """Return the pricing of the state that lasted longest until the end, of those in which nothing was dead if there is
-    one."""
+    """Return the pricing of the machine state that lasted longest until the end of the step; states without dead
+    components are preferred."""
     if len(states) == 1:
         return states[0].pricing
     ends = [min(state.begin_s, end_s) for state in states[1:]] + [end_s]

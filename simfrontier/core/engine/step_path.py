@@ -1,4 +1,4 @@
-"""A step without contention: the longest path through the nodes of all roles, with known durations."""
+"""Step time without an event loop: the longest path through the program nodes of all roles, for known durations."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ def longest_path(
     start: Callable[[tuple[Node, ...], list[Floats]], list[Floats]],
     end: Callable[[Node, Floats], Floats],
 ) -> Iterator[Passed]:
-    """Yield every node in order. A node is ready when the last of those that it waits for has ended.
+    """Yield every program node in order, with its times. A node is ready when the last of the nodes for which it waits
+    has ended.
 
     Args:
-        before: per role and node, the nodes of the role whose ends it waits for, all before it in `order`.
-        order: all nodes, each as the (role, node)s of those that take part in it.
-        begin: per role, seconds from which on its rows are ready [num_rows, num_variations].
-        start: function that returns when a node starts on the rows of each role that takes part, from ready times.
-        end: function that returns when a node ends, from its start.
+        before: for each role and node, the nodes of the role for whose ends it waits; they precede it in `order`.
+        order: all nodes, each as the (role, node) pairs of the roles that take part in it.
+        begin: for each role, the seconds from which its rows are ready [num_rows, num_variations].
+        start: function that returns the start of a node on the rows of each participating role, from their ready times.
+        end: function that returns the end of a node, from its start.
 
-    An end is kept for as long as a node waits for it.
+    The end of a node is stored only while another node waits for it.
     """
     left = [num_waiting(nodes) for nodes in before]
     known: list[dict[int, Floats]] = [{} for _ in before]
@@ -61,7 +62,7 @@ def longest_path(
 
 
 def num_waiting(before: Sequence[Sequence[int]]) -> list[int]:
-    """Return for each node the number of nodes that wait for it."""
+    """Return for each program node the number of nodes that wait for it."""
     out = [0] * len(before)
     for others in before:
         for other in others:
@@ -70,8 +71,8 @@ def num_waiting(before: Sequence[Sequence[int]]) -> list[int]:
 
 
 def passed(before: Sequence[Sequence[int]], took: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Return the starts and ends of the nodes of one role on one row, in seconds. `before`: the nodes that each waits
-    for, all of them before it; `took`: the duration of each."""
+    """Return the start and end times of the program nodes of one role on one row, in seconds. `before`: for each node,
+    the nodes for which it waits, all of which precede it; `took`: the duration of each node in seconds."""
     start: list[float] = []
     end: list[float] = []
     for others, own in zip(before, took, strict=True):
@@ -86,10 +87,11 @@ def passed(before: Sequence[Sequence[int]], took: Sequence[float]) -> tuple[list
 
 @dataclass(frozen=True, slots=True)
 class NodeNumbers:
-    """Numbers of all nodes, counted on from role to role; a call that roles share has that of the first role.
+    """Numbers of all program nodes, counted through all roles; a call shared by several roles has the number that it
+    has in the first of them.
 
-    keys    per role, the number of each of its nodes
-    first   the number at which each role begins
+    keys    for each role, the numbers of its nodes
+    first   for each role, the number of its first node
     shared  for each shared call, its node in each role that takes part
     """
 
@@ -98,14 +100,14 @@ class NodeNumbers:
     shared: dict[int, dict[int, int]]
 
     def node(self, key: int, role: int) -> int:
-        """Return the index of a node in a role's program."""
+        """Return the index within a role's program of the node with number `key`."""
         shared = self.shared.get(key)
         return key - self.first[role] if shared is None else shared[role]
 
     def order(self, before: Sequence[Sequence[Sequence[int]]]) -> list[tuple[Node, ...]]:
-        """Return all nodes, each as the (role, node)s of those that take part, such that every node comes after those
-        that it waits for; `before`: per role and node, the nodes of the role that it waits for, which precede it in its
-        program."""
+        """Return all program nodes, each as the (role, node) pairs of the roles that take part in it, in an order in
+        which every node comes after the nodes for which it waits. `before`: for each role and node, the nodes of the
+        role for which it waits; they precede it in the role's program."""
         if len(self.keys) == 1:
             return [((0, node),) for node in range(len(self.keys[0]))]
         takers: defaultdict[int, list[Node]] = defaultdict(list)
@@ -118,8 +120,9 @@ class NodeNumbers:
 
 
 def number_nodes(parts: Sequence[SegmentedProgram], pricings: Sequence[Pricing]) -> NodeNumbers:
-    """Number the nodes of all roles, each of the job on its pricing: the k-th call of a communicator that spans roles,
-    and the k-th exchange of two ends, is one for all roles of the job that take part."""
+    """Number the program nodes of all roles; `pricings`: for each role, the pricing of its job. The k-th call of a
+    communicator that spans roles is one call for all roles of the job that take part, and so is the k-th exchange
+    between two ranks."""
     keys: list[list[int]] = []
     shared: dict[int, dict[int, int]] = {}
     first: list[int] = []
@@ -142,8 +145,8 @@ def number_nodes(parts: Sequence[SegmentedProgram], pricings: Sequence[Pricing])
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupWait:
-    """Waiting within the groups of a pattern: rank classes sorted by group, the index at which each group begins in
-    that order, and each class's group."""
+    """Synchronisation of rank classes within the groups of a pattern: the rank classes sorted by group, the index at
+    which each group begins in that order, and the group of each rank class."""
 
     order: NDArray[np.int64]
     first: NDArray[np.int64]
@@ -155,7 +158,8 @@ class GroupWait:
         return tuple(each.tolist() for each in np.split(self.order, self.first[1:]))
 
     def after(self, ready: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return when the group of each rank class is ready, from when the classes are [num_rank_classes, ...]."""
+        """Return for each rank class the time at which its whole group is ready, given the ready times of the rank
+        classes [num_rank_classes, ...]."""
         if len(self.first) == 1:
             return np.broadcast_to(ready.max(axis=0), ready.shape)
         together: NDArray[np.float64] = np.maximum.reduceat(ready[self.order], self.first, axis=0)[self.group]
@@ -163,7 +167,7 @@ class GroupWait:
 
 
 def group_wait_of(group: NDArray[np.integer]) -> GroupWait | None:
-    """Return the waiting of rank classes in these groups; None if each is a group by itself."""
+    """Return the synchronisation of rank classes in these groups; None if every group is a single rank class."""
     order = np.argsort(group, kind="stable")
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
     if len(first) == len(group):
@@ -178,8 +182,8 @@ SAME_TIME = 1e-12  # relative to the time: rank classes that reach a call within
 
 
 class StepPath:
-    """One step with the durations of ops in `durations`. Groups wait for each other: an op starts when the last of its
-    group is ready."""
+    """Longest path through one step whose program nodes have the durations `durations`. An op starts when the last rank
+    class of its group is ready."""
 
     def __init__(self, durations: Durations) -> None:
         self.durations, self.pricing, self.parts = durations, durations.pricing, durations.parts
@@ -195,7 +199,8 @@ class StepPath:
         self._waits_in: dict[Segment, list[list[int]]] = {}
 
     def passed(self) -> Iterator[Passed]:
-        """Yield every node, and when it is ready, starts and ends on each row and in each variation."""
+        """Yield every program node with the times at which it is ready, starts and ends, on each row and in each
+        variation."""
         begin = [np.zeros((len(rows), self.durations.num_variations)) for rows in self.rows]
         yield from longest_path(self.before, self.order, begin, self._start, self._end)
 
@@ -223,7 +228,8 @@ class StepPath:
         return ready if wait is None else [wait.after(ready[0])]
 
     def _joint_start(self, op: Op, takers: tuple[Node, ...], ready: list[Floats]) -> list[Floats]:
-        """Return the starts of a call of several roles: its groups wait across them."""
+        """Return the start times of a call in which several roles take part; its groups synchronise rank classes across
+        roles."""
         every = np.full((self.pricing.folding.num_rank_classes, self.durations.num_variations), -np.inf)
         for (role, _), mine in zip(takers, ready, strict=True):
             every[self.rows[role]] = mine
@@ -236,7 +242,8 @@ class StepPath:
         return [every[self.rows[role]] for role, _ in takers]
 
     def group_wait(self, op: Op, role: int) -> GroupWait | None:
-        """Return the waiting of the role's rank classes at an op; None if each is a group by itself."""
+        """Return the synchronisation of the role's rank classes at an op; None if every rank class is a group by
+        itself."""
         number = op.number, role
         if number not in self._waits_of:
             key = self.pricing.of(op).pattern, role
@@ -264,7 +271,8 @@ class StepPath:
         return end + self.durations.added_to_call(role, index)
 
     def call(self, role: int, node: int) -> CallPath:
-        """Return the call that a node stands for, op by op; equal calls are one object."""
+        """Return the path through the ops of the program call that a node represents; equal program calls share one
+        object."""
         key = self.durations.call_key(role, node)
         if key not in self.calls:
             waits = [self.group_wait(op, role) for op in self.parts[role].block(node)]
@@ -273,7 +281,7 @@ class StepPath:
         return self.calls[key]
 
     def _before_in_call(self, role: int, node: int) -> list[list[int]]:
-        """Return for each op of a call the ops that it waits for."""
+        """Return for each op of a program call the ops of the call for which it waits."""
         part = self.parts[role]
         segment = part.segment(node)
         if segment not in self._waits_in:
@@ -282,8 +290,8 @@ class StepPath:
         return self._waits_in[segment]
 
     def coupled(self, role: int, node: int) -> GroupWait | None:
-        """Return which rank classes wait for each other at some collective of a call, directly or through others; None
-        if none do."""
+        """Return the sets of rank classes that the collectives of a program call synchronise, directly or through other
+        classes; None if no classes are synchronised."""
         key = role, self.parts[role].segment(node)
         if key not in self._coupled:
             label: Floats = np.arange(len(self.rows[role]), dtype=float)
@@ -300,8 +308,8 @@ class StepPath:
 
 
 class CallPath:
-    """A call op by op: the longest path through its ops, which have the durations `took`, each [num_rows,
-    num_variations], and start together on rows that wait for each other."""
+    """Longest path through the ops of one program call. The ops have the durations `took`, each [num_rows,
+    num_variations]; an op starts at the same time on all rows that it synchronises."""
 
     def __init__(
         self, before: Sequence[Sequence[int]], waits: Sequence[GroupWait | None], took: Sequence[Floats]
@@ -310,24 +318,25 @@ class CallPath:
 
     @cached_property
     def alone_s(self) -> Floats:
-        """Seconds that the call takes if all rows begin it at once."""
+        """Seconds that the program call takes if all rows begin it at the same time."""
         return self.end(np.zeros_like(self.took[0]))
 
     @cached_property
     def times_alone(self) -> Floats:
-        """`times` if all rows begin the call at 0."""
+        """Result of `times` if all rows begin the program call at time 0."""
         return self.times(np.zeros_like(self.took[0]))
 
     def end(self, begin: Floats) -> Floats:
-        """Return when the call ends, on rows that begin it at `begin`."""
+        """Return the time at which the program call ends on each row, given the times `begin` at which the rows begin
+        it."""
         out = begin
         for *_, end in self._passed(begin):
             out = np.maximum(out, end)
         return out
 
     def times(self, begin: Floats) -> Floats:
-        """Return when its ops are ready, start and end, on rows that begin it at `begin` [3, num_ops, num_rows,
-        num_variations]."""
+        """Return the times at which the call's ops are ready, start and end, given the times `begin` at which the rows
+        begin the call [3, num_ops, num_rows, num_variations]."""
         each = [times for _, *times in self._passed(begin)]
         return np.array(each).swapaxes(0, 1)
 
@@ -345,7 +354,7 @@ class CallPath:
 
 
 def timelines(path: StepPath, classes: Sequence[tuple[int, ...]]) -> tuple[RoleTimeline, ...]:
-    """Return the timelines of all roles, for one variation."""
+    """Return the timelines of all roles from a path with one variation."""
     times = [np.empty((3, part.program.num_ops, len(rows))) for part, rows in zip(path.parts, classes, strict=True)]
     calls = _CallTimes(path, classes)
     for (role, node), *when in path.passed():
@@ -366,7 +375,8 @@ def timelines(path: StepPath, classes: Sequence[tuple[int, ...]]) -> tuple[RoleT
 
 
 class _CallTimes:
-    """Times of the ops of calls; for calls that run as a whole, once for all that begin at one instant."""
+    """Times of the ops of program calls. For calls that run as a whole, the times are stored once for all rank classes
+    that begin the call at the same instant."""
 
     def __init__(self, path: StepPath, classes: Sequence[tuple[int, ...]]) -> None:
         self.path, self.classes = path, classes
@@ -375,7 +385,7 @@ class _CallTimes:
         self._whole: dict[CallPath, dict[int, CallTimes]] = {}
 
     def note(self, node: Node, start: Floats) -> None:
-        """Record a call that starts at `start` on the rows of its role."""
+        """Record a program call that starts at the times `start` on the rows of its role."""
         role, index = node
         call = self.path.call(role, index)
         if not self.path.runs_whole[node]:

@@ -1,4 +1,4 @@
-"""Errors of steps that stop: ops that wait for each other, and permanently dead components."""
+"""Errors of steps that cannot end: ops that wait for each other, and permanently dead components."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MOST_NAMED = 4  # at most as many dead links are named in one line
 
 
 class JobStopsError(SimfrontierError):
-    """Something that a step needs is permanently dead."""
+    """Error: a component that the step needs is permanently dead."""
 
 
 def job_stops(pricing: Pricing, standing: Sequence[tuple[Op, int]], seconds: float) -> JobStopsError:
-    """Return the error of ops that stand still for good, `seconds` after the step began; `standing`: each op with the
-    activity class of its pattern that stands still."""
+    """Return the error for ops that stand still permanently, `seconds` after the begin of the step. `standing`: each op
+    with the activity class of its pattern that stands still."""
     fabric = pricing.fabric
     is_member, is_loaded = np.zeros(fabric.num_ranks, bool), np.zeros(fabric.num_links, bool)
     for op, group in standing:
@@ -43,8 +43,8 @@ def job_stops(pricing: Pricing, standing: Sequence[tuple[Op, int]], seconds: flo
 
 
 def messages_stop(pricing: Pricing, op: Op, ranks: Ints, links: Ints, seconds: float) -> JobStopsError:
-    """Return the error of messages among some ranks, of `op` and others, that wait for dead links on their routes,
-    `seconds` after the step began."""
+    """Return the error for messages of `op` (and possibly other ops) between these ranks that wait for dead links on
+    their routes, `seconds` after the begin of the step."""
     why = f"dead, and single messages keep to their routes: {_links(pricing, links)}"
     return _stops(op, ranks, _behind(pricing, ranks, links), why, seconds)
 
@@ -61,8 +61,8 @@ def _stops(op: Op, ranks: Ints, lost: Ints, why: str, seconds: float) -> JobStop
 
 
 def _behind(pricing: Pricing, ranks: Ints, links: Ints) -> Ints:
-    """Return those of the ranks that dead links cut off: on the device or node of the link, or in the group of nodes
-    that a pool leads to."""
+    """Return those of the ranks that dead links disconnect: the ranks on the device or node of a dead link, or in the
+    group of nodes to which a dead pool of links leads."""
     fabric = pricing.fabric
     per_node = fabric.machine.devices_per_node
     devices = fabric.device_of[ranks]
@@ -89,12 +89,13 @@ def _behind(pricing: Pricing, ranks: Ints, links: Ints) -> Ints:
 
 
 def _things(what: str, numbers: Ints) -> str:
-    """Return numbered things as text: `rank 3`, `ranks 0-7`."""
+    """Return a noun with numbers as text, such as `rank 3` or `ranks 0-7`."""
     return f"{what}{'s' if len(numbers) > 1 else ''} {ranges_text(np.sort(numbers).tolist())}"
 
 
 def blocked_lines(who: str, issuer: Issuer, ops: Sequence[Op]) -> list[str]:
-    """Return what the blocked ops of a rank (or of a class) wait for, one line each."""
+    """Return one line of text for each blocked op of a rank (or rank class), with the dependencies for which the op
+    waits."""
     lines = []
     for op, lacking in issuer.blocked():
         waits = ", ".join(f"{lane} {done}/{needed}" for lane, done, needed in lacking)

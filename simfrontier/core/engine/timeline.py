@@ -1,5 +1,5 @@
-"""Timelines: the result of simulating a step, with the times of every op of every role on every rank class, in nodes
-and op by op."""
+"""Timelines: the result of simulating a step, with the times of every op of every role on every rank class; both by
+program nodes and op by op."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from simfrontier.core.program import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Times of ops on rank classes, in seconds: `ready`: when the rank was ready for it; `start`: when all of its group
-    were, and it started; `end`: when it ended. Arrays [num_rank_classes, num_ops]."""
+    """Times of ops on rank classes in seconds, arrays [num_rank_classes, num_ops]. `ready`: time at which the rank was
+    ready for the op; `start`: time at which all ranks of the op's group were ready and the op started; `end`: time at
+    which the op ended."""
 
     ready: Floats
     start: Floats
@@ -42,8 +43,8 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CallTimes:
-    """Times of the ops of one call on one rank class, in seconds relative to some instant; arrays [num_ops of the
-    call]."""
+    """Times of the ops of one program call (such as one layer's forward) on one rank class, in seconds relative to a
+    reference instant; arrays [num_ops of the call]."""
 
     ready: Floats
     start: Floats
@@ -52,11 +53,12 @@ class CallTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleTimeline:
-    """A simulated role: its program in nodes, the rank classes that run it, and the times of each node.
+    """A simulated role: its program in nodes, the rank classes that run it, and the times of each program node.
 
-    `timeline` has a row for each of `classes` and a column for each node. For nodes that stand for calls, `by_class`
-    and `by_node` hold the times of their ops: by (rank class, node) for calls that ran op by op, and by node for those
-    that ran as a whole, for several rank classes at once, each with the instant at which the call began.
+    `timeline` has a row for each of `classes` and a column for each program node. `by_class` and `by_node` hold the
+    times of the ops inside program calls that one node represents: `by_class` by (rank class, node) for calls that ran
+    op by op; `by_node` by node for calls that ran as a whole on several rank classes at once, each with the instant at
+    which the call began.
     """
 
     segmented: SegmentedProgram
@@ -66,7 +68,8 @@ class RoleTimeline:
     by_node: Mapping[int, list[tuple[float, Mapping[int, CallTimes]]]]
 
     def call_times(self, cls: int, node: int) -> tuple[float, CallTimes]:
-        """Return the reference instant of a call on a rank class, and the times of its ops relative to it."""
+        """Return the reference instant of a program call on a rank class, and the times of the call's ops relative to
+        it."""
         if (cls, node) in self.by_class:
             return 0.0, self.by_class[cls, node]
         for since, times in self.by_node[node]:
@@ -82,7 +85,7 @@ def classes_of(pricing: Pricing, num_roles: int) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RoleView:
-    """Program and times of a role, op by op; the timeline has a row for each of the rank classes."""
+    """Program and times of a role, op by op; the timeline has a row for each of `classes`."""
 
     segmented: SegmentedProgram
     timeline: Timeline
@@ -90,22 +93,22 @@ class RoleView:
 
     @cached_property
     def ops(self) -> list[Op]:
-        """Ops of the program, without their dependencies."""
+        """Ops of the program in issue order."""
         return [op for call in self.segmented.role.calls for op in call.ops]
 
     @cached_property
     def calls(self) -> list[Call]:
-        """Call of each op."""
+        """Program call to which each op belongs."""
         return [call for call in self.segmented.role.calls for _ in call.ops]
 
     @property
     def program(self) -> ExpandedProgram:
-        """Ops with their dependencies."""
+        """Program of the role, with the dependencies of its ops."""
         return self.segmented.expanded
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
-        """Lifetimes of all instances that the role touches."""
+        """Lifetimes of all tensor instances that the role's ops use."""
         return lifetimes(self.segmented.schedule, self.segmented.role)
 
 
@@ -115,7 +118,7 @@ def is_kernel(ops: Iterable[Op]) -> NDArray[np.bool_]:
 
 
 def view_of(role_timeline: RoleTimeline) -> RoleView:
-    """Return the role op by op: the times of single ops, and of the ops inside calls."""
+    """Return the role op by op: the times of single ops, and of the ops inside program calls."""
     nodes, times = role_timeline.segmented, role_timeline.timeline
     if nodes.num_ops == nodes.program.num_ops:  # every op is a node
         return RoleView(segmented=nodes, timeline=times, classes=role_timeline.classes)
@@ -131,8 +134,9 @@ _AT_ONCE = CallTimes(ready=_NOTHING, start=_NOTHING, end=_NOTHING)
 
 
 def _times_of(role_timeline: RoleTimeline, row: int, counts: Ints) -> tuple[Floats, Floats, Floats]:
-    """Return when a rank class was ready for every op, started it and ended it: for an op that is a node the node's
-    times, for an op inside a call the call's reference instant plus its times relative to that."""
+    """Return the times at which a rank class was ready for every op, started it and ended it: for an op that is a
+    program node, the node's times; for an op inside a program call, the call's reference instant plus the op's times
+    relative to that instant."""
     cls, times, blocks = role_timeline.classes[row], role_timeline.timeline, role_timeline.segmented.blocks
     since, inside = times.ready[row].copy(), [_AT_ONCE] * len(blocks)
     for node, block in enumerate(blocks):

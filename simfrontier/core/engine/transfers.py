@@ -15,14 +15,14 @@ from simfrontier.core.program import Collective
 
 
 def lowered_schedule(pricing: Pricing, digest: str) -> LoweredSchedule:
-    """Return the recipes of every distinct collective of the pricing's schedule, in order of appearance (equal ones
-    once)."""
+    """Return the recipes of every distinct collective in the pricing's schedule, in order of first appearance."""
     ops = dict.fromkeys(op for op in pricing.schedule.ops if isinstance(op, Collective))
     return LoweredSchedule(digest=digest, recipes=tuple(recipes_of(op, pricing) for op in ops))
 
 
 def recipes_of(op: Collective, pricing: Pricing) -> tuple[Recipe, ...]:
-    """Return the recipe by which each group carries the op, in the mesh's numbering of groups."""
+    """Return the recipes by which the groups of a collective execute it, one for each group, in the mesh's order of
+    groups."""
     groups = pricing.schedule.mesh.groups(op.axes)
     message = messages_of(op, pricing.schedule.tensors, pricing.schedule.mesh)[0]
     name = pricing.algorithms[op.number]
@@ -33,10 +33,10 @@ def recipes_of(op: Collective, pricing: Pricing) -> tuple[Recipe, ...]:
 
 
 def recipe(fabric: Fabric, ranks: NDArray[np.integer], name: str, library: Library, num_bytes: int) -> Recipe:
-    """Return the recipe by which a group of these ranks (members in this order) carries a message by an algorithm: the
-    library's orders of each node's members, node after node, members by their number in the group.
+    """Return the recipe by which the group `ranks` executes a collective with an algorithm: for each channel, the
+    library's order of the group's members, node after node. Members are denoted by their index in `ranks`.
 
-    Raises InputError for an algorithm whose calls have no law of single messages.
+    Raises InputError for an algorithm without a law for single messages.
     """
     by = algorithm(name)
     if by.not_as_chunks:
@@ -66,11 +66,12 @@ def recipe(fabric: Fabric, ranks: NDArray[np.integer], name: str, library: Libra
 class TransferLists:
     """Parallel lists over the transfers of one collective.
 
-    needs       number of events before a transfer starts: arrivals of others, the start of the one before it on the
-                same connection between two members, and its members' readiness for the message
-    followers   transfers that wait for its arrival
-    following   the next on the same connection, or -1
-    of_member   the transfers that a member sends or receives, ascending
+    needs       number of events before a transfer starts: the arrivals of transfers on which it depends, the start of
+                the previous transfer on the same connection between two members, and its members' readiness for the
+                message
+    followers   transfers that wait for this transfer's arrival
+    following   the next transfer on the same connection, or -1
+    of_member   for each member of the group, the transfers that it sends or receives, ascending
     """
 
     src: list[int]
@@ -84,9 +85,9 @@ class TransferLists:
 
     @classmethod
     def of(cls, lowered: Lowered, apart: bool, in_flight: int | None) -> TransferLists:
-        """Return the lists of a lowered collective. `apart`: channels have connections of their own, so that none waits
-        for another between two members; `in_flight`: the most messages in flight on one connection (None:
-        unlimited)."""
+        """Return the lists of a lowered collective. `apart`: whether each channel has its own connection between two
+        members, so that the channels do not wait for each other; `in_flight`: the maximum number of messages in flight
+        on one connection (None: unlimited)."""
         count = len(lowered.transfers)
         src = [transfer.src for transfer in lowered.transfers]
         dst = [transfer.dst for transfer in lowered.transfers]
@@ -114,7 +115,8 @@ class TransferLists:
         return cls(src, dst, channel, needs, followers, following, of_member, lowered)
 
     def sizes(self, num_bytes: int, unit_bytes: int) -> list[float]:
-        """Return the bytes of every transfer of a message with elements of `unit_bytes` each."""
+        """Return the bytes of every transfer, for a message of `num_bytes` bytes with elements of `unit_bytes`
+        bytes."""
         pieces = 1 if self.lowered.kind == "all_reduce" else self.lowered.size
         assert num_bytes % (pieces * unit_bytes) == 0, (num_bytes, pieces, unit_bytes)
         begins = np.array(self.lowered.offsets(num_bytes // (pieces * unit_bytes)), np.int64) * unit_bytes

@@ -1,5 +1,5 @@
-"""Step times of a simulated step under other prices of ops, all variations in one pass, without a clock; and the error
-of a step whose devices of many speeds were simulated in classes of nodes."""
+"""Step times of a simulated step for other prices of its ops, all variations in one vectorised pass without an event
+loop; and the error bounds of a step in which nodes with devices of different speeds were simulated in classes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ REPLAY_LARGEST_ERROR: Final = 0.13
 
 
 def varied_step_s(step: SimulatedStep, prices: VariedPrices, num: int) -> Floats:
-    """Return the step times in seconds of the first `num` variations after the one that was simulated.
+    """Return the step times in seconds of the first `num` variations after variation 0, which is the simulated one.
 
-    An op that took d in the simulated step takes d times the ratio of its prices, so contention slows it by the same
-    factor. The step is the longest path through all ops, in the recorded order of waiting.
+    The duration of an op in a variation is its simulated duration multiplied by the ratio of its prices, so the
+    slowdown by contention stays the same factor. The step time is the longest path through all ops, in the recorded
+    order of waiting.
     """
     rows = np.arange(1, num + 1)
     parts = [rows[first : first + AT_ONCE] for first in range(0, num, AT_ONCE)]
@@ -39,7 +40,7 @@ def varied_step_s(step: SimulatedStep, prices: VariedPrices, num: int) -> Floats
 
 def scaled_s(step: SimulatedStep, num_variations: int, factors_of: Callable[[Op], Floats]) -> Floats:
     """Return step times in seconds [num_variations] with the simulated duration of every op multiplied by a factor;
-    `factors_of` an op [num_activity_classes, num_variations]."""
+    `factors_of` returns the factors of an op [num_activity_classes, num_variations]."""
 
     def of_classes(op: Op, classes: Ints) -> Floats:
         of: Floats = factors_of(op)[step.pricing.folding.activity_of(step.pricing.of(op).pattern)[classes]]
@@ -58,15 +59,15 @@ CALLS_DIFFER: Final = "single calls take their usual time times a factor, and wh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedError:
-    """Largest relative errors of a step: `single` of the speed of one device, or of the network of one node; `step` of
-    the step time."""
+    """Largest relative errors of a step that was simulated with classes of nodes: `single` is the error of the speed of
+    one device or of one node's network, `step` is the error of the step time."""
 
     single: float
     step: float
 
     @property
     def note(self) -> str:
-        """Description of the simplification and of its error."""
+        """Text that describes the simplification and its error."""
         return (
             "nodes with devices of many speeds are simulated in classes, the slowest by itself: single devices are off "
             f"by up to {100 * self.single:.2g} %, the step by up to {100 * self.step:.2g} %"
@@ -74,11 +75,12 @@ class SpeedError:
 
 
 def speed_error(step: SimulatedStep) -> SpeedError | None:
-    """Return the error bounds of a step simulated in classes of nodes; None if no speeds were simplified.
+    """Return the error bounds of a step simulated with classes of nodes; None if no speeds were simplified.
 
-    The longest path through the step with every device at its own speed is at most as long as with all nodes as slow as
-    the slowest member of their class, and at least as long as with all as fast as the fastest, in whichever state of
-    the machine. Contention is as in the step, except for OTHER_CONTENTION.
+    The step time with every device at its own speed has two bounds: the longest path with all nodes as slow as the
+    slowest node of their class, and the longest path with all nodes as fast as the fastest node of their class; the
+    bounds hold over all states of the machine. Contention is assumed to be as in the simulated step, except for
+    OTHER_CONTENTION.
     """
     fabrics = [state.pricing.fabric for state in step.states]
     single = max(rates.largest_difference for each in fabrics for rates in (each.devices, each.networks))
@@ -90,14 +92,15 @@ def speed_error(step: SimulatedStep) -> SpeedError | None:
 
 
 def _widest(times: Sequence[Floats]) -> Floats:
-    """Return the minimum of the first columns, and the maximum of the second [num_activity_classes, 2]."""
+    """Return the minimum of the arrays' first columns and the maximum of their second columns [num_activity_classes,
+    2]."""
     each = np.stack(times)
     return np.stack([each[..., 0].min(axis=0), each[..., 1].max(axis=0)], axis=1)
 
 
 class _Extremes:
-    """Prices of a step's ops with all nodes as fast as the fastest, and as slow as the slowest member of their class,
-    in one state of the machine."""
+    """Prices of a step's ops in one state of the machine, with all nodes as fast as the fastest node of their class and
+    as slow as the slowest node of their class."""
 
     def __init__(self, step: SimulatedStep, pricing: Pricing) -> None:
         self.step, self.pricing = step, pricing
@@ -107,7 +110,7 @@ class _Extremes:
         self.network = [(networks.mean / each)[ranks] for each in (networks.fastest, networks.slowest)]
 
     def times_as_long(self, op: Op) -> Floats:
-        """Return the duration of an op relative to the simulated one, at the fastest and the slowest
+        """Return the duration of an op relative to the simulated one, at the fastest and at the slowest speeds
         [num_activity_classes, 2]."""
         if not isinstance(op, Compute):
             return self._on_networks(op)
@@ -116,7 +119,8 @@ class _Extremes:
         return np.stack([np.divide(each, usual, out=np.ones(len(usual)), where=moves) for each in others], axis=1)
 
     def _on_networks(self, op: Collective | Exchange) -> Floats:
-        """Return the same for messages, where any node of a group may be the one that determines the duration."""
+        """Return the same relative durations for a communication op, whose duration any node of a group may determine
+        [num_activity_classes, 2]."""
         priced = self.pricing.of(op)
         times = np.ones((len(priced.works), 2))
         if self.step.level(op) == "inter_node":
@@ -132,12 +136,12 @@ def _at_speeds(pricing: Pricing, devices: ClassRates, speed: Floats) -> Pricing:
 
 
 def _alone_s(pricing: Pricing, op: Op) -> Floats:
-    """Return the seconds that an op takes alone [num_activity_classes]."""
+    """Return the seconds that an op takes without contention [num_activity_classes]."""
     return np.array([work.alone_s for work in pricing.of(op).works])
 
 
 def step_note(step: SimulatedStep) -> str:
-    """Return a note on the simplifications in a step, "" if there are none."""
+    """Return a text that describes the simplifications in a simulated step; "" if there are none."""
     error = speed_error(step)
     notes = ["" if error is None else error.note, "" if step.call_factors is None else CALLS_DIFFER]
     return "; ".join(filter(None, notes))

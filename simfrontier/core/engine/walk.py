@@ -1,5 +1,5 @@
-"""The walk of a rank class through a simulated step: its ops in issue order, their times, and the ranks that they share
-calls with."""
+"""Sequence of the ops of a rank class in a simulated step ("walk"): the ops in issue order, their times, and the other
+rank classes that take part in their calls."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Walk:
-    """Ops of a rank class in issue order, as parallel lists and arrays [num_ops]; `by_call`: in the nodes that were
-    simulated, where one op stands for a call that ran as a whole."""
+    """Ops of a rank class in issue order, as parallel lists and arrays [num_ops]. If `by_call`, the items are the
+    simulated program nodes instead, where one op represents a program call that ran as a whole."""
 
     step: SimulatedStep
     cls: int
@@ -39,12 +39,13 @@ class Walk:
 
     @cached_property
     def role(self) -> int:
-        """Number of the role that the ranks run."""
+        """Number of the role that the ranks of the class run."""
         return int(self.step.pricing.role_of[self.cls])
 
     @property
     def at(self) -> tuple[str, int] | None:
-        """Place of that role."""
+        """Mesh axis and coordinate of the class's role (such as its pipeline stage); None if one role is shared by all
+        ranks."""
         return self.step.schedule.roles[self.role].at
 
     @cached_property
@@ -60,7 +61,7 @@ class Walk:
 
     @property
     def program(self) -> ExpandedProgram:
-        """Ops with their lanes and dependencies."""
+        """Program of the role, with the lanes and dependencies of its ops."""
         return self._nodes.program if self.by_call else self._nodes.expanded
 
     @property
@@ -69,23 +70,24 @@ class Walk:
 
     @property
     def calls(self) -> list[Call]:
-        """Call of each op: its label, layer and micro-batch."""
+        """Program call to which each op belongs, with its label, layer and micro-batch."""
         return self._nodes.program.calls if self.by_call else self.step.view(self.cls).calls
 
     @property
     def blocks(self) -> list[tuple[Op, ...] | None]:
-        """Ops of the call that an op stands for; None for a single op."""
+        """Ops of the program call that each op represents; None for a single op."""
         return self._nodes.blocks if self.by_call else [None] * self.num_ops
 
     @cached_property
     def keys(self) -> list[CallKey]:
-        """Key of each op: a call that rank classes make together has the same key on all of them."""
+        """Key of each op; a call in which several rank classes take part has the same key in the walks of all of
+        them."""
         counts = [1 if self.by_call or block is None else len(block) for block in self._nodes.blocks]
         each = zip(self.step.nodes.keys[self.role], counts, strict=True)
         return [(number, place) for number, count in each for place in range(count)]
 
     def of_ops(self, fact: Callable[[Op], T]) -> list[T]:
-        """Return `fact` of each op, computed once if the same op stands in several places."""
+        """Return the result of `fact` for each op, computed once for each distinct op."""
         known: dict[int, T] = {}
         for op in self.ops:
             if op.number not in known:
@@ -111,7 +113,7 @@ class Walk:
 
     @cached_property
     def works(self) -> list[OpWork]:
-        """Work of each op; a collective contends only with calls of its own kind that other groups make at the same
+        """Work of each op. A collective contends only with the calls of the same collective by other groups at the same
         time."""
         works = self.of_ops(lambda op: self.step.pricing.work_of(op, self.cls))
         if self.step.call_factors is None:
@@ -120,8 +122,8 @@ class Walk:
         return [lasting(work, factor) for work, factor in zip(works, factors, strict=True)]
 
     def alone_s(self, place: int) -> float:
-        """Return the time of an op without contention from other ops. Raises InputError if it needs something that is
-        dead."""
+        """Return the time in seconds of the op at index `place`, without contention from other ops. Raises InputError
+        if the op needs a dead component."""
         work, op = self.works[place], self.ops[place]
         if work.stands_still:
             what = f"{op.kind} {op.name} has no time: what it needs is dead in the state that lasts longest in the step"
@@ -137,20 +139,20 @@ class Walk:
         return (self.step.role_timeline(self.cls) if self.by_call else self.step.view(self.cls)).timeline
 
     def _own(self, of_role: Floats) -> Floats:
-        """Return the row of the class among those of all classes that run the role [num_classes, num_ops]."""
+        """Return the row of this rank class in an array over all rank classes of its role [num_classes, num_ops]."""
         own: Floats = of_role[self.step.role_timeline(self.cls).classes.index(self.cls)]
         return own
 
 
 def walks_of(step: SimulatedStep, classes: Iterable[int] | None = None) -> list[Walk]:
-    """Return the walks of some rank classes, by default of all, op by op."""
+    """Return the walks of the given rank classes (default: all), op by op."""
     every = range(step.pricing.folding.num_rank_classes) if classes is None else classes
     return [Walk(step=step, cls=cls) for cls in every]
 
 
 def meetings(walks: Sequence[Walk]) -> Iterator[tuple[Collective | Exchange, list[Place]]]:
-    """Return the calls in which several of the walks' rank classes take part: the op, and its place in each of them, as
-    the number of the walk and the number of the op in it."""
+    """Return the calls in which several of the walks' rank classes take part: each as the op, and its occurrences as
+    (index of the walk, index of the op in the walk)."""
     groups: dict[str, list[int]] = {}
     places: defaultdict[tuple[CallKey, bool, int], list[Place]] = defaultdict(list)
     ops: dict[CallKey, Collective | Exchange] = {}
