@@ -1,10 +1,10 @@
-"""Equivalent micro-batches: checking one micro-batch of each kind covers every value that checking all of them does.
+"""Equivalent micro-batches: if several micro-batches run the same ops, it suffices to check one of them.
 
-Micro-batches interact only through shared tensors, those that have no instance per micro-batch: they read weights, and
-add to sums in any order. Two micro-batches are equivalent if, in every role, they run the same ops in the same order on
-their own tensors, between the same changes of shared ones. A shared tensor changes when it is written, and an
-accumulated one when it is read. Equivalent micro-batches have the same values, add the same contributions, and show the
-same faults.
+Micro-batches interact only through shared tensors (tensors that do not exist once per micro-batch): they read weights,
+and add to sums in any order. Two micro-batches are equivalent if, in every role, they run the same ops in the same
+order on their own tensors, between the same changes of shared tensors. A shared tensor changes when it is written; an
+accumulator also counts as changed when it is read. Equivalent micro-batches have the same values, add the same
+contributions, and show the same faults.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ WORTH_IT = 3  # micro-batches of a step, the first of which often differs from t
 
 @dataclass(frozen=True, slots=True)
 class OneOfEachKind:
-    """The programs of all roles with one micro-batch of each kind, of which there are `num_micro`."""
+    """The programs of all roles, reduced to one representative of each set of equivalent micro-batches. `num_micro` is
+    the number of these representatives."""
 
     num_micro: int
     programs: list[UnrolledProgram]
 
 
 def one_of_each_kind(schedule: Schedule) -> OneOfEachKind | None:
-    """Return the programs of one micro-batch of each kind; None if all micro-batches differ or an op cannot be divided
-    among micro-batches."""
+    """Return the programs of all roles, reduced to one representative of each set of equivalent micro-batches. Return
+    None if no two micro-batches are equivalent, if the step has few micro-batches, or if an op cannot be divided among
+    micro-batches."""
     num_micro = schedule.meta.get("grad_accum")
     if not isinstance(num_micro, int) or num_micro < WORTH_IT:
         return None
@@ -55,13 +57,14 @@ def one_of_each_kind(schedule: Schedule) -> OneOfEachKind | None:
 
 
 class _SeveralMicroBatches(Exception):
-    """An op has tensors of several micro-batches and cannot be divided among them."""
+    """Raised if an op has tensors of several micro-batches and cannot be divided among these micro-batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The ops of a block by micro-batch, relative to the micro-batch of the call. `work`: (micro-batch, number of the
-    work done for it). `is_change`: True if shared tensors change."""
+    """The ops of a block, divided by micro-batch; micro-batch numbers are relative to the micro-batch of the call.
+    `work`: (micro-batch, number that identifies the work done for this micro-batch). `is_change`: True if the block
+    changes shared tensors."""
 
     ops: tuple[tuple[int, Op], ...]
     work: tuple[tuple[int, int], ...]
@@ -69,7 +72,8 @@ class _Block:
 
 
 class _CallSplitter:
-    """Divides the calls of a role among micro-batches. Equal work has equal `numbers`."""
+    """Divides the calls of a role among micro-batches. `numbers` assigns a number to each piece of work; equal work has
+    equal numbers."""
 
     def __init__(self, schedule: Schedule, role: Role, numbers: dict[Hashable, int]) -> None:
         self.tensors, self.role, self.numbers = schedule.tensors, role, numbers
@@ -81,8 +85,8 @@ class _CallSplitter:
         self.new_numbers = count(len(schedule.ops))
 
     def by_micro_batch(self) -> dict[int, list[tuple[int, int, int]]]:
-        """Return the calls of each micro-batch in order, as (number of the work, layer, changes of shared tensors
-        before it). Raises _SeveralMicroBatches."""
+        """Return the calls of each micro-batch in order, each as (number that identifies the work, layer, number of
+        changes of shared tensors so far). Raises _SeveralMicroBatches."""
         out: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
         changes = 0
         for call in self.role.calls:
@@ -95,7 +99,7 @@ class _CallSplitter:
         return out
 
     def unrolled(self, chosen: frozenset[int]) -> UnrolledProgram:
-        """Return the program of the chosen micro-batches only."""
+        """Return the role's program with the ops of the chosen micro-batches only."""
         out = UnrolledProgram(ops=[], calls=[], reads=[], writes=[], accumulates=[], at=self.role.at)
         for call in self.role.calls:
             for micro, op in self.known[call.block].ops:
@@ -127,8 +131,9 @@ class _CallSplitter:
     # ── ops of several micro-batches ──
 
     def _parts(self, op: Op) -> list[tuple[int, Op, int]]:
-        """Divide an op into (micro-batch, op, number of the work), one for each micro-batch, relative to that of the
-        call. An op on shared tensors only belongs to the micro-batch of the call."""
+        """Divide an op by micro-batch. Return (micro-batch relative to the call, the op with the operands of this
+        micro-batch, number that identifies its work) for each micro-batch. An op that uses only shared tensors belongs
+        to the micro-batch of the call."""
         if op.number not in self.parts:
             self.parts[op.number] = [
                 (micro, part, self._number(self._work(part, micro))) for micro, part in self._divided(op)
@@ -149,13 +154,14 @@ class _CallSplitter:
         return [(micro, _with_operands(op, each, next(self.new_numbers))) for micro, each in strands.items()]
 
     def _may_be_of_others(self, op: Op) -> bool:
-        """Return whether an op may belong to another micro-batch than its call. Only moves may: gradients are computed,
-        and states updated, in the micro-batch of the call."""
+        """Return whether an op may belong to another micro-batch than its call. Only data movement and waits may,
+        because gradients are computed, and states updated, in the micro-batch of the call."""
         is_state = any(self.tensors[ref.name].role == "state" for refs in self.refs.relative(op) for ref in refs)
         return not is_state and (not isinstance(op, Compute) or _moves(op))
 
     def _work(self, op: Op, micro: int) -> Hashable:
-        """Return a key of the work that an op does for a micro-batch, with references relative to that micro-batch."""
+        """Return a key that identifies the work of an op for a micro-batch; its tensor references are relative to that
+        micro-batch."""
         sides = tuple([tuple([self._counted_from(ref, micro) for ref in refs]) for refs in self.refs.relative(op)])
         if isinstance(op, Exchange):
             return op.kind, op.axis, sequence_of(op), sides
@@ -171,13 +177,13 @@ BOTH_WAYS = (("src", "dst"), ("back_src", "back_dst"))
 
 
 def _moves(op: Op) -> bool:
-    """Return whether an op only moves data or waits, and computes nothing."""
+    """Return whether an op only moves data or waits, without computing anything."""
     return is_copy(op) or isinstance(kind_of(op), WaitKind)
 
 
 def _strands(op: Op, tensors: Mapping[str, Tensor]) -> list[list[Operand]]:
-    """Group the operands of an op that depend on each other: (source, target) pairs if it moves tensors, else all
-    operands together. A token forms a group of its own."""
+    """Group the operands of an op by data dependence: if the op moves tensors, each (source, target) pair is a group;
+    otherwise, all operands are one group. A token forms a group of its own."""
     out: list[list[Operand]] = []
     for names in MOVES.get(type(op), BOTH_WAYS):
         operands: dict[str, tuple[Ref, ...]] = {name: getattr(op, name) for name in names}
@@ -199,7 +205,7 @@ def _strands(op: Op, tensors: Mapping[str, Tensor]) -> list[list[Operand]]:
 
 
 def _with_operands(op: Op, operands: Sequence[Operand], number: int) -> Op:
-    """Return an op with only these operands, each in its field, and all other fields unchanged."""
+    """Return a copy of an op that has only these (field, operand) pairs; all other fields are unchanged."""
 
     def of(field: str) -> tuple[Ref, ...]:
         return tuple([ref for name, ref in operands if name == field])

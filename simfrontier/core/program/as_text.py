@@ -77,8 +77,8 @@ class _Page:
         return [f"schedule {meta.get('plan', '')}".rstrip(), *(f"  {line}" for line in _table(rows))]
 
     def states(self, role: Role) -> list[str]:
-        """Return a table of the persistent states of a role's ranks by kind and placement: number of tensors, elements,
-        and bytes per rank."""
+        """Return a table of the persistent states of a role's ranks, grouped by kind and placement, with the number of
+        tensors, elements, and bytes per rank."""
         lives = lifetimes(self.schedule, role)
         instances = dict(zip(lives.names, np.bincount(lives.tensor, minlength=len(lives.names)).tolist(), strict=True))
         is_shared = len(self.schedule.roles) == 1
@@ -119,7 +119,8 @@ class _Page:
         return lines
 
     def _run(self, call: Call, times: int, layers: int, micros: int) -> str:
-        """Return the line of a call that runs `times` times, advancing by `layers` and `micros` each time."""
+        """Return the text line for a call that is repeated `times` times; layer and micro-batch advance by `layers` and
+        `micros` per repetition."""
         often = f" × {times}" if times > 1 else ""
         places = (
             _places("layer", "layers", call.layer, call.layer + (times - 1) * layers),
@@ -130,8 +131,8 @@ class _Page:
     # ── blocks ──
 
     def block_lines(self, number: int) -> list[str]:
-        """Return the ops of a block: lane, op, operands, and after a semicolon the cut of the op or the change by a
-        collective."""
+        """Return the text lines of a block, one per op: the lane, the op, its operands, and after a semicolon the
+        sharding of the iteration space (compute op) or the change of placement (collective)."""
         ops = self.blocks[number]
         heads = _table([(op.lane, _op_text(op)) for op in ops])
         width = max(map(len, heads), default=0)
@@ -158,7 +159,8 @@ class _Page:
         return f"{details}, {self._change(op)}, {self._size(op.src, op.piece)}"
 
     def _exchange(self, op: Exchange) -> str:
-        """Return `x; stage 0→1 in fp16, blocking, …`, with the tensors in the other direction after `back`."""
+        """Return the text of an exchange, `x; stage 0→1 in fp16, blocking, …`; tensors sent in the opposite direction
+        follow the word `back`."""
         parts = []
         for prefix, src, dst in (("", op.src, op.dst), ("back ", op.back_src, op.back_dst)):
             if src:
@@ -169,7 +171,8 @@ class _Page:
         return f"{'; '.join(parts)}{token}; {op.axis} {op.ends[0]}→{op.ends[1]} in {op.codec}{held}"
 
     def _change(self, op: Collective) -> str:
-        """Return the change of placement, `[from] → [to]`; operands of one call may differ."""
+        """Return the text of a collective's change of placement, `[from] → [to]`, once for each distinct change among
+        its operands."""
         tensors = self.schedule.tensors
         moves = dict.fromkeys(
             f"[{tensors[a.name].placement.on(self.mesh)}] → [{tensors[b.name].placement.on(self.mesh)}]"
@@ -178,7 +181,8 @@ class _Page:
         return " and ".join(moves)
 
     def _size(self, refs: tuple[Ref, ...], piece: Piece | None = None) -> str:
-        """Return the number of elements of the tensors, or of a piece of them, and the bytes per rank."""
+        """Return the text of the total number of elements, and of the bytes per rank, of some tensors or of a `piece`
+        of each."""
         parts = [
             (tensor := self.schedule.tensors[ref.name], 1 if piece is None else piece.share_of(tensor)) for ref in refs
         ]
@@ -196,7 +200,7 @@ class _Page:
 
 
 def _each_time(loop: Loop) -> str:
-    """Return by how many layers and micro-batches a loop advances per iteration, in words."""
+    """Return the text that says by how many layers and micro-batches a loop advances per iteration."""
     further = ((loop.layers, "layer", "layers"), (loop.micros, "micro-batch", "micro-batches"))
     parts = [f"{count:+d} {one if abs(count) == 1 else several}" for count, one, several in further if count]
     return f", each time {' and '.join(parts)}" if parts else ""
@@ -220,8 +224,8 @@ def _cut_size(size: int, axes: list[str]) -> str:
 
 
 def _names(refs: tuple[Ref, ...]) -> str:
-    """Return operands with their distance from the call: `qkv.weight[+2]`; a micro-batch other than the call's as
-    `m-1`."""
+    """Return the names of operands, each with its layer offset from the call, `qkv.weight[+2]`, and its micro-batch
+    offset, `x[m-1]`."""
     shown = [ref.name + _distance(ref) for ref in refs[: MAX_NAMED if len(refs) > MAX_NAMED + 1 else None]]
     more = len(refs) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
@@ -240,7 +244,7 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def _count(number: int) -> str:
-    """Return a number of elements with a decimal prefix."""
+    """Return the text of a number of elements with a decimal prefix (k, M, G, T)."""
     power = 0
     while number >= 1000 ** (power + 1) and power < len(PREFIXES) - 1:
         power += 1

@@ -1,7 +1,8 @@
-"""The checker of schedules: references, placements, sums, versions, order, memory.
+"""The checker of schedules: validates tensor references, placements, gradient sums, weight versions, call order and
+memory.
 
-It runs on every schedule that is built and on any schedule file, and reports the op, the ranks, and the expected and
-actual facts.
+It runs on every schedule that is built and on every schedule file that is read. Each finding names the op, the ranks,
+and the expected and actual facts.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ NAMED_HOLDERS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class CheckReport:
-    """All findings, and the schedule if its values could be interpreted."""
+    """All findings of a check. `walked` is the schedule, or None if faults prevented the interpretation of its
+    values."""
 
     findings: tuple[Finding, ...]
     walked: Schedule | None = None
@@ -44,7 +46,7 @@ class CheckReport:
 
     @property
     def peak(self) -> Peak | None:
-        """The peak of the role that needs most memory."""
+        """The peak memory per rank of the role that needs most memory; None if the schedule was not interpreted."""
         return max(self.peaks, key=lambda peak: peak.num_bytes, default=None)
 
     @property
@@ -58,11 +60,11 @@ class CheckReport:
 def check(
     schedule: Schedule, capacity_bytes: int | None = None, programs: Sequence[UnrolledProgram] | None = None
 ) -> CheckReport:
-    """Check a schedule against all rules; memory only against a given capacity per rank.
+    """Check a schedule against all rules. Memory is checked only if `capacity_bytes`, the capacity of a rank, is given.
 
-    Pieces of ops are joined first, as all other rules apply to whole ops. Then tensors that do not fit the mesh, and
-    ops that name missing tensors, are reported. Only without such faults is there a program to interpret (`programs`:
-    the expanded roles, if available).
+    Ops that are divided into pieces are joined first, because all other rules apply to whole ops. Next, tensors that do
+    not fit the mesh, and ops that name undeclared tensors, are reported; the values of the programs are interpreted
+    only if there are no such faults. `programs`: the unrolled programs of the roles, if already available.
     """
     findings, given = Findings(), schedule
     without = joined(schedule, findings)
@@ -84,8 +86,8 @@ def check(
 
 
 def _is_clean_by_kind(schedule: Schedule) -> bool:
-    """Return whether a check of one micro-batch of each kind finds no fault. If it finds one, a check of all
-    micro-batches reports it in full."""
+    """Return whether checking one representative of each set of equivalent micro-batches finds no fault. If it finds a
+    fault, all micro-batches must be checked to report it in full."""
     few = one_of_each_kind(schedule)
     if few is None:
         return False
@@ -99,7 +101,7 @@ def _is_clean_by_kind(schedule: Schedule) -> bool:
 def _walk(
     schedule: Schedule, programs: Sequence[UnrolledProgram], findings: Findings, num_micro: int | None = None
 ) -> None:
-    """Apply the rules that follow values and instances through all ops."""
+    """Apply the rules that follow values and tensor instances through the whole program of each role."""
     roles = [CheckedRole(schedule, *each, findings) for each in zip(schedule.roles, programs, strict=True)]
     check_values(schedule, roles, num_micro)
     for checked in roles:
@@ -107,8 +109,8 @@ def _walk(
 
 
 def check_sizes(schedule: Schedule) -> CheckReport:
-    """Check only the rules that depend on the sizes of the mesh and of tensors, for a schedule already checked at other
-    sizes."""
+    """Check only the rules that depend on the sizes of the mesh and of tensors. Used for a schedule that was fully
+    checked at other sizes."""
     findings = Findings()
     without = joined(schedule, findings)
     if without is not None:
@@ -117,7 +119,8 @@ def check_sizes(schedule: Schedule) -> CheckReport:
 
 
 def check_calls(schedule: Schedule) -> CheckReport:
-    """Check only that ranks issue their calls alike and in one order, and that all of them finish."""
+    """Check only that all ranks issue the same collectives and exchanges in the same order, and that all programs run
+    to their ends (no deadlock)."""
     findings = Findings()
     check_comms(schedule, findings)
     if not findings:
@@ -126,8 +129,8 @@ def check_calls(schedule: Schedule) -> CheckReport:
 
 
 def _check_sizes(schedule: Schedule, findings: Findings) -> bool:
-    """Check the tensors, then each distinct op by itself. Return whether the tensors fit the mesh, so that the ops
-    could be checked."""
+    """Check the tensors, then each distinct op in isolation. Return whether the tensors fit the mesh; if they do not,
+    the ops are not checked."""
     if not schedule.roles:
         findings.add("order", "schedule", "all ranks", "a role that says what they do", "no role")
     for number, _, text in faults_of_roles(schedule.mesh, schedule.roles):
@@ -147,7 +150,8 @@ def _check_sizes(schedule: Schedule, findings: Findings) -> bool:
 
 
 def _check_memory(schedule: Schedule, capacity_bytes: int, findings: Findings) -> None:
-    """Report the role that needs most memory, if that exceeds the capacity; further roles are counted."""
+    """Report the role with the highest peak memory if that peak exceeds the capacity; other roles above the capacity
+    are only counted."""
     peaks = [peak_bytes(schedule, role) for role in schedule.roles]
     needs = sorted(zip(peaks, schedule.roles, strict=True), key=lambda each: -each[0].num_bytes)
     for peak, role in needs:

@@ -1,5 +1,5 @@
-"""Cost of a compute op on one rank, except its time: bytes of device memory by kind (`OpKind.traffic`), and the sizes
-and form of its matrix product."""
+"""Cost of a compute op on one rank, except its duration: bytes of device memory traffic by kind (`OpKind.traffic`), and
+the sizes and transposition of its matrix product."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MatmulForm = Literal["tn", "nn", "nt"]
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """An op with its tensors on a mesh."""
+    """A compute op with its tensors and the mesh, from which the bytes of its operands on one rank follow."""
 
     op: Compute
     tensors: Mapping[str, Tensor]
     mesh: Mesh
 
     def bytes(self, refs: tuple[Ref, ...], *roles: TensorRole) -> int:
-        """Return the bytes of some operands on one rank, of a piece only its part. With `roles`, only tensors of these
-        roles count."""
+        """Return the total bytes of some operands on one rank; if the op is a piece, only the bytes of that piece. With
+        `roles`, only tensors with one of these roles count."""
         held = [self.tensors[ref.name] for ref in refs]
         kept = [tensor for tensor in held if not roles or tensor.role in roles]
         piece = self.op.piece
@@ -41,19 +41,20 @@ Traffic = Callable[[Operands], int]
 
 
 def nothing(of: Operands) -> int:
-    """Return 0: a wait moves no data."""
+    """Return 0 bytes of memory traffic: a wait moves no data."""
     return 0
 
 
 def every_operand(of: Operands) -> int:
-    """Count each operand once, and accumulated ones twice; the row and result of a softmax once per pass of its
-    kernel."""
+    """Return the bytes of all operands, each counted once, and accumulated operands twice. A softmax kernel with
+    several passes over memory counts the row and the result once per pass."""
     return of.bytes(of.op.reads) + of.bytes(of.op.writes) + 2 * of.bytes(of.op.accumulates) + _more_passes(of)
 
 
 def product(of: Operands) -> int:
-    """Count as `every_operand`, but without the weight fetched by the module's hook if the product computes a weight's
-    gradient."""
+    """Return the memory traffic of a matrix product, counted as in `every_operand`. If the op computes the gradient of
+    a weight, the gathered weight among its operands is not counted: the module's hook gathers it, but the product does
+    not read it."""
     op = of.op
     if any(of.tensors[ref.name].role not in GRADIENT_ROLES for ref in (*op.writes, *op.accumulates)):
         return every_operand(of)
@@ -61,17 +62,19 @@ def product(of: Operands) -> int:
 
 
 def as_written(of: Operands) -> int:
-    """Count the bytes written twice, as equally many are read: rows of a table, or the part that a slice keeps."""
+    """Return twice the bytes written, for an op that reads as many bytes as it writes: a table look-up, or a slice."""
     return 2 * of.bytes(of.op.writes)
 
 
 def added_rows(of: Operands) -> int:
-    """Count the rows added into a gradient; the table fetched by the module's hook is not read."""
+    """Return the memory traffic of adding rows into the gradient of a table. The gathered table, which the module's
+    hook gathers, is not read and not counted."""
     return of.bytes(of.without(of.op.reads, "gathered")) + of.bytes(of.op.writes)
 
 
 def encoded(of: Operands) -> int:
-    """Count the source, or the part of it that is encoded, and the encoded result."""
+    """Return the memory traffic of encoding: the bytes of the source, or of the part of it that is encoded, and of the
+    encoded result."""
     read = 0
     for a, b in zip(of.op.reads, of.op.writes, strict=True):
         source, target = of.tensors[a.name], of.tensors[b.name]
@@ -81,14 +84,16 @@ def encoded(of: Operands) -> int:
 
 
 def picked_rows(of: Operands) -> int:
-    """Count as many rows read as written; if a state gives the indices, also the whole first operand."""
+    """Return the memory traffic of selecting rows: as many bytes read as written; if a state gives the row indices, the
+    whole first operand is read, too."""
     op = of.op
     searched = op.reads[:1] if any(of.tensors[ref.name].role == "state" for ref in op.reads) else ()
     return of.bytes(searched) + min(of.bytes(op.reads), of.bytes(op.writes)) + of.bytes(op.writes)
 
 
 def replaced_entries(of: Operands) -> int:
-    """Count the new entries, read once and written once; the rest of the state is not touched."""
+    """Return the memory traffic of replacing entries of a state: the new entries are read once and written once; the
+    other entries are not accessed."""
     return 2 * of.bytes(of.without(of.op.reads, "state"))
 
 
@@ -97,8 +102,8 @@ def replaced_entries(of: Operands) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPasses:
-    """Number of times that a softmax kernel reads a row, reads its result and writes it, if rows do not stay on the
-    chip."""
+    """Number of times that a softmax kernel reads a row, reads its result and writes its result, if rows do not fit
+    into on-chip memory."""
 
     row_reads: int
     result_reads: int
@@ -106,7 +111,7 @@ class MemoryPasses:
 
     @property
     def accesses(self) -> int:
-        """Total number of reads and writes of a row or its result."""
+        """Total number of times that a row or its result is read or written."""
         return self.row_reads + self.result_reads + self.result_writes
 
 
@@ -121,7 +126,8 @@ KERNELS: Final[Mapping[str, MemoryPasses]] = {
 
 
 def _more_passes(of: Operands) -> int:
-    """Return the bytes that a softmax kernel reads and writes beyond the first pass."""
+    """Return the bytes that a softmax kernel reads and writes in addition to one read of the row and one write of the
+    result."""
     op = of.op
     if not op.kernel:
         return 0
@@ -135,7 +141,7 @@ def _more_passes(of: Operands) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StepBytes:
-    """Bytes of one rank's operands of an optimizer op."""
+    """Bytes of the operands of an optimizer op on one rank, by role."""
 
     of_gradients: int  # preparation: flattening, casting, scaling and clipping
     masters: int
@@ -177,19 +183,21 @@ def step_bytes(of: Operands) -> StepBytes:
 
 
 def adam(of: Operands) -> int:
-    """Return the bytes of Adam, as listed in `step_bytes`."""
+    """Return the memory traffic of Adam in bytes, as listed in `step_bytes`."""
     step = step_bytes(of)
     return step.scalars + step.of_gradients + (3 * step.masters + 2 * step.moments) + (step.masters + step.new)
 
 
 def lamb_update(of: Operands) -> int:
-    """Return the bytes of LAMB's first pass, which reads gradients and moments and writes the update."""
+    """Return the memory traffic in bytes of LAMB's first pass, which reads gradients and moments and writes the
+    update."""
     step = step_bytes(of)
     return step.scalars + step.of_gradients + (2 * step.masters + step.updates + 2 * step.moments)
 
 
 def lamb(of: Operands) -> int:
-    """Return the bytes of LAMB's second pass, which reads the update and writes masters and weights."""
+    """Return the memory traffic in bytes of LAMB's second pass, which reads the update and writes masters and
+    weights."""
     step = step_bytes(of)
     return step.scalars + (step.updates + 2 * step.masters) + (step.masters + step.new)
 
@@ -198,12 +206,12 @@ def lamb(of: Operands) -> int:
 
 
 def matmul_dtype(op: Compute, tensors: Mapping[str, Tensor]) -> str:
-    """Return the type of the numbers that a matrix product multiplies: that of its first operand."""
+    """Return the data type in which a matrix product multiplies: the type of its first operand."""
     return tensors[op.reads[0].name].dtype
 
 
 def matmul_shape(op: Compute, mesh: Mesh) -> tuple[int, int, int, int]:
-    """Return (batch, m, n, k) of a matrix product on one rank."""
+    """Return the sizes (batch, m, n, k) of an op's matrix product on one rank."""
     assert op.matmul is not None
     sizes = op.local_sizes(mesh)
     batch, m, n, k = (math.prod(sizes[label] for label in labels) for labels in op.matmul)
@@ -211,14 +219,15 @@ def matmul_shape(op: Compute, mesh: Mesh) -> tuple[int, int, int, int]:
 
 
 def matmul_form(op: Compute, tensors: Mapping[str, Tensor]) -> MatmulForm | None:
-    """Return the form of a linear module's product in BLAS (column-major) names, from the last labels of its operands.
+    """Return the transposition of a linear module's GEMM in BLAS notation (column-major: `tn`, `nn` or `nt`), as the
+    last labels of its operands determine it.
 
-    Column-major, C (m x n) of A (m x k) and B (n x k) is computed as its transpose, B before A: the first letter is B's
-    (`n` if B ends with a label of n, `t` if with one of k), the second A's (`n` for k, `t` for m). So O = I W^T is
-    `tn`, dI = dO W `nn`, and dW = dO^T I `nt`, for weights stored as [outputs, inputs].
+    In column-major order, C (m x n) of A (m x k) and B (n x k) is computed as its transpose, with B before A. The first
+    letter belongs to B (`n` if its last label is one of n, `t` if one of k), the second letter to A (`n` for k, `t` for
+    m). So O = I W^T is `tn`, dI = dO W is `nn`, and dW = dO^T I is `nt`, for weights stored as [outputs, inputs].
 
-    None for batched products (attention's, usually computed by fused kernels), and if both operands would be transposed
-    or cannot be distinguished.
+    Return None for batched matrix products (those of attention, usually computed by fused kernels), and if both
+    operands would be transposed or cannot be distinguished.
     """
     assert op.matmul is not None
     batch, m, n, k = op.matmul
@@ -231,6 +240,7 @@ def matmul_form(op: Compute, tensors: Mapping[str, Tensor]) -> MatmulForm | None
 
 
 def _operand(op: Compute, tensors: Mapping[str, Tensor], own: tuple[str, ...], k: tuple[str, ...]) -> Tensor | None:
-    """Return the factor on the side of m or n: the first operand with some of its labels (`own`) and some of k."""
+    """Return one factor of a matrix product: the first operand that has labels of its own side (`own`, the labels of m
+    or n) and labels of k."""
     read = (tensors[ref.name] for ref in op.reads)
     return next((each for each in read if set(each.dims) & set(own) and set(each.dims) & set(k)), None)

@@ -23,9 +23,11 @@ Wait = tuple[int, int]  # (lane, number of its ops that must be done)
 
 @dataclass(frozen=True, kw_only=True)
 class UnrolledProgram:
-    """One role's ops with absolute references: parallel lists over its ops in issue order.
+    """The program of one role as a flat list of ops with absolute tensor references. The fields are parallel lists over
+    the ops, in issue order.
 
-    `reads` and `writes` of an exchange are those of the role's own end. `at` is the role's place.
+    `reads` and `writes` of an exchange are those of the end that this role is at. `at` is the (axis, coordinate) of the
+    role.
     """
 
     ops: list[Op]
@@ -41,9 +43,10 @@ class UnrolledProgram:
 
     @cached_property
     def lifetimes(self) -> list[Lifetime]:
-        """Every instance that a program touches, in the order of first touch.
+        """The lifetime of every tensor instance that the program uses, as (instance, index of first op, index of last
+        op), in order of first use.
 
-        An instance that no op writes before it is used (a weight, an optimizer state) lives from its first use.
+        An instance that no op writes before it is used (a weight, an optimizer state) is listed from its first use.
         """
         first: dict[Ref, int] = {}
         last: dict[Ref, int] = {}
@@ -58,8 +61,9 @@ class UnrolledProgram:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpandedProgram(UnrolledProgram):
-    """One role's program with dependencies: op i is number `position[i]` on lane `lane[i]`, and `waits[i]` must be done
-    before it starts (in addition to the ops before it on its own lane)."""
+    """The program of one role with the dependencies of its ops. Op i is number `position[i]` on lane `lane[i]`; it
+    starts after the op before it on this lane and after `waits[i]`, pairs of (lane, number of ops of that lane that
+    must be done)."""
 
     lanes: tuple[str, ...]
     lane: list[int]
@@ -68,7 +72,7 @@ class ExpandedProgram(UnrolledProgram):
 
     @cached_property
     def by_lane(self) -> list[list[int]]:
-        """The ops of each lane in order."""
+        """The indices of the ops on each lane, in issue order."""
         out: list[list[int]] = [[] for _ in self.lanes]
         for index, lane in enumerate(self.lane):
             out[lane].append(index)
@@ -76,8 +80,8 @@ class ExpandedProgram(UnrolledProgram):
 
     @cached_property
     def before(self) -> list[list[int]]:
-        """For each op, the ops whose ends it waits for, including the one before it on its lane; all precede it in the
-        program."""
+        """The indices of the ops that each op waits for, including the previous op on its own lane; all of them are
+        issued earlier."""
         by_lane = self.by_lane
         out = []
         for lane, position, waits in zip(self.lane, self.position, self.waits, strict=True):
@@ -86,8 +90,8 @@ class ExpandedProgram(UnrolledProgram):
         return out
 
     def with_ops(self, ops: list[Op], calls: list[Call]) -> ExpandedProgram:
-        """Return a program with other ops in the same places (for another mesh size, for example), in the same order
-        and with the same waits."""
+        """Return a program in which each op is replaced by another one (for example by the same op for another mesh
+        size), with the same order and the same dependencies."""
         made = replace(self, ops=ops, calls=calls)
         made.__dict__.update({name: getattr(self, name) for name in ("by_lane", "before", "lifetimes")})
         return made
@@ -95,8 +99,8 @@ class ExpandedProgram(UnrolledProgram):
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Suspend the search for reference cycles while millions of long-lived tuples are created; it would take half of
-    the time."""
+    """Context manager that suspends Python's cyclic garbage collector, which would take half of the time while millions
+    of long-lived tuples are created."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -108,7 +112,8 @@ def without_garbage_collection() -> Iterator[None]:
 
 @without_garbage_collection()
 def unrolled(schedule: Schedule, role: Role) -> UnrolledProgram:
-    """Return all ops of a role without their waits. Raises InputError for a reference to an undeclared tensor."""
+    """Return the program of a role as a flat list of ops, without dependencies. Raises InputError for a reference to an
+    undeclared tensor."""
     out = UnrolledProgram(ops=[], calls=[], reads=[], writes=[], accumulates=[], at=role.at)
     refs = AbsoluteRefs(schedule.tensors, role)
     for call, op in role.instances():
@@ -123,7 +128,8 @@ def unrolled(schedule: Schedule, role: Role) -> UnrolledProgram:
 
 @without_garbage_collection()
 def expand(schedule: Schedule, role: Role) -> ExpandedProgram:
-    """Return all ops of a role with their waits. Raises InputError as `unrolled` does."""
+    """Return the program of a role as a flat list of ops, with dependencies. Raises InputError for a reference to an
+    undeclared tensor."""
     program = unrolled(schedule, role)
     lanes = tuple(dict.fromkeys(op.lane for op in program.ops))
     number = {lane: i for i, lane in enumerate(lanes)}
@@ -138,7 +144,8 @@ def expand(schedule: Schedule, role: Role) -> ExpandedProgram:
 
 
 class AbsoluteRefs:
-    """Absolute references of a role's ops; the properties of each relative reference are looked up once per op."""
+    """Converts the relative tensor references of a role's ops to absolute references. The properties of the tensors are
+    looked up only once per op."""
 
     def __init__(self, tensors: Mapping[str, Tensor], role: Role) -> None:
         self.tensors = tensors
@@ -162,8 +169,8 @@ class AbsoluteRefs:
         return r, w, a
 
     def relative(self, op: Op) -> tuple[tuple[Ref, ...], ...]:
-        """Return the (reads, writes, accumulates) of an op in this role; for an exchange, only those of the role's own
-        end."""
+        """Return the (reads, writes, accumulates) of an op as relative references; for an exchange, only those of the
+        end that this role is at."""
         if not isinstance(op, Exchange):
             return op.reads, op.writes, op.accumulates
         assert self.role.at is not None, f"{op.name}: an exchange in role {self.role.name}, which is at no place"
@@ -183,8 +190,9 @@ class AbsoluteRefs:
 
 
 def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...]]:
-    """Return the dependencies of each op: hazards on buffers, the order within its communicator (for exchanges, between
-    the same two ends), the host, and space in a pool."""
+    """Return the dependencies of each op: read and write hazards on tensor instances, the issue order within its
+    communicator (for exchanges, between the same two ends), host ops and blocking calls issued before it, and free
+    space in a pool."""
     num_lanes = len(program.lanes)
     host = program.lanes.index(HOST) if HOST in program.lanes else -1
     touched: dict[Ref, list[Wait]] = {}  # per instance its last writer, then the readers since
@@ -233,7 +241,8 @@ def _waits(program: ExpandedProgram, schedule: Schedule) -> list[tuple[Wait, ...
 
 
 class _Cells:
-    """Last accesses to instances that are used in pieces: a read of one piece waits for that piece alone."""
+    """Last accesses to the pieces of tensor instances, so that a read of one piece waits for the writer of that piece
+    only."""
 
     def __init__(self, tensors: Mapping[str, Tensor], touched: dict[Ref, list[Wait]]) -> None:
         self.tensors = tensors
@@ -241,8 +250,8 @@ class _Cells:
         self.cut: dict[Ref, list[list[Wait]]] = {}  # as `touched`, per piece of an instance
 
     def touch(self, op: Op, refs: tuple[Ref, ...], need: list[int], done: Wait, changes: bool) -> list[Ref]:
-        """Record that an op reads, or `changes`, instances in pieces, and raise `need`. Return the references to whole
-        instances."""
+        """Record that an op accesses pieces of tensor instances (`changes`: it writes them), and raise `need`, the
+        number of ops to wait for on each lane. Return the references to instances that are not divided into pieces."""
         whole = []
         for ref in refs:
             cells = self._cells(op, ref)
@@ -255,7 +264,8 @@ class _Cells:
         return whole
 
     def _cells(self, op: Op, ref: Ref) -> list[list[Wait]] | None:
-        """Return the pieces of an instance that an op touches; None if the instance is not in pieces."""
+        """Return the accesses to the pieces of a tensor instance that an op uses; None if the instance is not divided
+        into pieces."""
         cells, piece = self.cut.get(ref), op.piece
         if piece is None or piece.share_of(self.tensors[ref.name]) == 1:
             return cells
@@ -266,7 +276,8 @@ class _Cells:
 
 
 class _Pools:
-    """Space in the schedule's pools: a buffer that does not fit waits for the last use of earlier buffers."""
+    """Allocation of buffers from the schedule's memory pools: a buffer that does not fit waits for the last use of
+    earlier buffers."""
 
     def __init__(self, program: ExpandedProgram, schedule: Schedule) -> None:
         self.capacity = dict(schedule.pools)
@@ -284,7 +295,8 @@ class _Pools:
         self.gone: dict[str, deque[Ref]] = defaultdict(deque)
 
     def room(self, index: int) -> list[Wait]:
-        """Return the ops that op `index` waits for until its buffers fit, and place these in their pools."""
+        """Allocate the buffers that op `index` writes from their pools, and return the ops that it must wait for until
+        the buffers fit."""
         waits: list[Wait] = []
         for ref in self.program.writes[index] if self.pooled else ():
             if ref.name in self.pooled:

@@ -1,4 +1,5 @@
-"""Findings of the schedule checker: one per fault, with a count if the same fault occurs in several layers."""
+"""Findings of the schedule checker: one finding per fault, with a count if the same fault occurs several times (in
+several layers, for example)."""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ Rule = Literal["references", "placements", "facts", "sums", "versions", "order",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One fault: the broken rule, the op and the ranks concerned, and the expected and actual facts.
+    """One fault in a schedule: the violated rule, the op and the ranks concerned, and the expected and actual facts.
 
-    `times` counts the ops (usually layers or micro-batches) that show the same fault; `op` is the first of them.
+    `times` is the number of ops (usually in different layers or micro-batches) with the same fault; `op` is the first
+    of these ops.
     """
 
     rule: Rule
@@ -36,13 +38,13 @@ class Finding:
 
 
 class Findings:
-    """Collects findings; those with the same key are counted, and the first represents them all."""
+    """Collection of findings. Findings with the same key are merged: the first one is kept, with a count."""
 
     def __init__(self) -> None:
         self._found: dict[Hashable, Finding] = {}
 
     def add(self, rule: Rule, op: str, ranks: str, expected: str, text: str, key: Hashable = None) -> None:
-        """Add a finding; findings with equal `key` are the same fault (default: equal text)."""
+        """Add a finding. Findings of a rule with equal `key` are the same fault (default: if their texts are equal)."""
         finding = Finding(rule=rule, op=op, ranks=ranks, expected=expected, found=text)
         same = (rule, finding if key is None else key)
         held = self._found.get(same)
@@ -57,7 +59,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRole:
-    """A role with its program, and the findings about it."""
+    """A role with its unrolled program, and the collection to which findings about the role are added."""
 
     schedule: Schedule
     role: Role
@@ -65,7 +67,8 @@ class CheckedRole:
     findings: Findings
 
     def report(self, rule: Rule, index: int, expected: str, got: str, key: Hashable) -> None:
-        """Add a finding about an op of the program; the same faults of a role have the same key."""
+        """Add a finding about the op at `index` of the role's program. Findings of the role with equal `key` are the
+        same fault."""
         op, call = self.program.ops[index], self.program.calls[index]
         ranks = ranks_of(op, self.role, self.schedule.roles)
         self.findings.add(rule, title_of(op, call), ranks, expected, got, key=(self.role.name, key))
@@ -76,23 +79,25 @@ class CheckedRole:
         self.findings.add(rule, title, ranks, expected, got, key=(self.role.name, key))
 
     def text(self, ref: Ref) -> str:
-        """Return an instance in words."""
+        """Return the text that identifies a tensor instance."""
         tensor = self.schedule.tensors[ref.name]
         return ref_text(ref, tensor.per_layer, tensor.per_micro)
 
 
 def place_of(call: Call) -> str:
-    """Return the place of a call in words: `backward of layer 3, micro-batch 0`."""
+    """Return the text that locates a call: `backward of layer 3, micro-batch 0`."""
     return f"{call.label} of layer {call.layer}, micro-batch {call.micro}"
 
 
 def title_of(op: Op, call: Call) -> str:
-    """Return an op in words: `backward of layer 3, micro-batch 0: all_gather copy_gather of qkv.weight.copy`."""
+    """Return the text that identifies an op and its call: `backward of layer 3, micro-batch 0: all_gather copy_gather
+    of qkv.weight.copy`."""
     return f"{place_of(call)}: {short_title(op)}"
 
 
 def short_title(op: Op) -> str:
-    """Return an op in words, without its call: `all_gather copy_gather of qkv.weight.copy (and 3 more)`."""
+    """Return the text that identifies an op, without its call: `all_gather copy_gather of qkv.weight.copy (and 3
+    more)`."""
     name = "" if op.name == op.kind else f" {op.name}"
     name += "" if op.piece is None else f" piece {op.piece.number}"
     if isinstance(op, Compute) and not is_copy(op):
@@ -102,8 +107,8 @@ def short_title(op: Op) -> str:
 
 
 def ranks_of(op: Op, role: Role, roles: tuple[Role, ...]) -> str:
-    """Name the ranks that an op of a role concerns: all of the role, groups of a collective, or also the role at the
-    other end."""
+    """Return the text that names the ranks an op of a role concerns: all ranks of the role; for a collective, with the
+    axes of its groups; for an exchange, with the role at the other end."""
     who = ranks_of_role(role, roles)
     if isinstance(op, Collective):
         return f"{who}, groups over {'+'.join(op.axes)}"
@@ -114,12 +119,12 @@ def ranks_of(op: Op, role: Role, roles: tuple[Role, ...]) -> str:
 
 
 def ranks_of_role(role: Role, roles: tuple[Role, ...]) -> str:
-    """Name the ranks of a role: all ranks if it is the only one."""
+    """Return the text that names the ranks of a role; `all ranks` if it is the only role."""
     return "all ranks" if len(roles) == 1 else f"ranks of role {role.name}"
 
 
 def ref_text(ref: Ref, per_layer: bool = True, per_micro: bool = True) -> str:
-    """Return an instance in words: `qkv.weight.copy of layer 3`."""
+    """Return the text that identifies a tensor instance: `qkv.weight.copy of layer 3`."""
     of = [f"layer {ref.layer}"] if per_layer else []
     of += [f"micro-batch {ref.micro}"] if per_micro else []
     return f"{ref.name} of {', '.join(of)}" if of else ref.name

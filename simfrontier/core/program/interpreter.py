@@ -1,6 +1,7 @@
-"""Interpreter of values: runs a program on symbolic forms instead of numbers.
+"""Symbolic interpreter of programs: computes with symbolic values (which weight version, which gradient contributions)
+instead of numbers.
 
-Places are any hashable names that a program uses: instances of tensors, or chunks of ranks' buffers.
+A place is any hashable name of a storage location in a program: a tensor instance, or a chunk of a rank's buffer.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 
 class Form(Protocol):
-    """Symbolic description of a value."""
+    """A symbolic value: it describes what a tensor or buffer contains."""
 
     def plus(self, other: Form) -> Form:
-        """Return the form of the sum of this value and another. Raises Clash if the sum is never valid."""
+        """Return the symbolic value of the sum of this value and another. Raises Clash if no valid program adds these
+        two values."""
         ...
 
 
 class Unknown:
-    """A value about which nothing is known: an activation, a state, a token, or the result of a fault."""
+    """Symbolic value about which nothing is known: an activation, a state, a token, or the result of a fault."""
 
     def plus(self, other: Form) -> Form:
         return self
@@ -29,13 +31,13 @@ UNKNOWN: Final = Unknown()
 
 
 class Version(NamedTuple):
-    """A weight after `number` steps of its optimizer, counted from the start of the program."""
+    """Symbolic value of a weight after `number` optimizer steps since the start of the program."""
 
     number: int
 
     @property
     def next(self) -> Version:
-        """The weight after one more step."""
+        """The version of the weight after one more optimizer step."""
         return Version(self.number + 1)
 
     def plus(self, other: Form) -> Form:
@@ -46,8 +48,8 @@ class Version(NamedTuple):
 
 
 class Contributions(NamedTuple):
-    """A sum of the results of `ops`, each listed once per addition: a gradient, its norm, or LAMB's update of one
-    op."""
+    """Symbolic value of a sum of the results of `ops`, each listed as often as it was added: a gradient, the norm of
+    gradients, or LAMB's update by one op."""
 
     ops: tuple[int, ...] = ()
 
@@ -56,10 +58,10 @@ class Contributions(NamedTuple):
 
 
 class ChunkSum(NamedTuple):
-    """One chunk of a message, summed over the ranks whose bit is set in `ranks`.
+    """Symbolic value of one chunk of a message, summed over the ranks whose bit is set in `ranks`.
 
-    Sums are never split again, so a valid one contains contributions of one chunk only, and those of each rank at most
-    once.
+    Sums are never split again. So a valid sum contains contributions to one chunk only, and at most one contribution of
+    each rank.
     """
 
     chunk: int
@@ -67,7 +69,7 @@ class ChunkSum(NamedTuple):
 
     @property
     def members(self) -> list[int]:
-        """The ranks, in ascending order."""
+        """The ranks whose contributions the sum includes, in ascending order."""
         return [rank for rank in range(self.ranks.bit_length()) if self.ranks >> rank & 1]
 
     def plus(self, other: Form) -> Form:
@@ -79,7 +81,8 @@ class ChunkSum(NamedTuple):
 
 
 class Clash(Exception):
-    """Invalid addition: the sums are of different chunks, or both include the same ranks."""
+    """Raised for an invalid addition: the two sums belong to different chunks, or both include the contribution of a
+    rank."""
 
     def __init__(self, one: ChunkSum, other: ChunkSum) -> None:
         super().__init__(one, other)
@@ -87,7 +90,7 @@ class Clash(Exception):
 
     @property
     def twice(self) -> ChunkSum | None:
-        """The contributions that both sums include; None if the sums are of different chunks."""
+        """The contributions that both sums include; None if the two sums belong to different chunks."""
         same = self.one.chunk == self.other.chunk
         return ChunkSum(self.one.chunk, self.one.ranks & self.other.ranks) if same else None
 
@@ -96,21 +99,23 @@ Place = TypeVar("Place", bound=Hashable)
 
 
 class Interpreter(ABC, Generic[Place]):
-    """The forms of the values in all places while the instructions of a program run in order."""
+    """The symbolic values in all storage places, while the instructions of a program are interpreted in order."""
 
     def __init__(self) -> None:
         self.held: dict[Place, Form] = {}
 
     @abstractmethod
     def empty(self, place: Place, adding: bool) -> Form | None:
-        """Return the form of a place that is read, or added to, before it is written; None to skip the instruction."""
+        """Return the symbolic value of a place that is read, or added to, before it is written; None to skip the
+        instruction."""
 
     def clash(self, clash: Clash) -> None:
-        """Report an invalid addition, which is skipped."""
+        """Handle an invalid addition; by default, raise the exception. If the method returns, the addition is
+        skipped."""
         raise clash
 
     def copy(self, sources: Iterable[Place], targets: Iterable[Place]) -> None:
-        """Copy the forms of sources to targets, pair by pair."""
+        """Copy the symbolic values of the sources to the targets, pair by pair."""
         held = self.held
         for source, target in zip(sources, targets, strict=False):
             form = held.get(source) or self.empty(source, False)
@@ -118,7 +123,7 @@ class Interpreter(ABC, Generic[Place]):
                 held[target] = form
 
     def add(self, sources: Iterable[Place], targets: Iterable[Place]) -> None:
-        """Add the forms of sources to targets, pair by pair."""
+        """Add the symbolic values of the sources to those of the targets, pair by pair."""
         held = self.held
         for source, target in zip(sources, targets, strict=False):
             form = held.get(source) or self.empty(source, False)
@@ -126,7 +131,7 @@ class Interpreter(ABC, Generic[Place]):
                 self.add_form(target, form)
 
     def add_form(self, target: Place, form: Form) -> None:
-        """Add a form that is in no place to a target."""
+        """Add a symbolic value, which is not stored in any place, to the value of a target."""
         held = self.held.get(target) or self.empty(target, True)
         if held is None:
             return

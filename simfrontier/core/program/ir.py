@@ -1,4 +1,5 @@
-"""Intermediate representation of schedules: tensors, the ops of a rank's program, and the calls that form a program."""
+"""Intermediate representation of schedules: tensors, the ops of a rank's program, and the calls (such as the forward of
+a layer) that form a program."""
 
 from __future__ import annotations
 
@@ -41,9 +42,10 @@ HOST: Final = "host"  # the lane of the CPU
 
 
 class Ref(NamedTuple):
-    """One instance of a tensor: its name, and the layer and micro-batch it belongs to (0 where the tensor has none).
+    """Reference to one instance of a tensor: the tensor's name, and the layer and micro-batch of the instance (0 if the
+    tensor does not exist per layer or micro-batch).
 
-    In a stored block, layer and micro-batch count from those of the call.
+    In a stored block, layer and micro-batch are offsets from those of the call.
     """
 
     name: str
@@ -53,19 +55,23 @@ class Ref(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """A logical tensor and its placement, which together with the mesh determine every local size.
+    """A logical tensor and its placement. Together with the mesh, these determine all sizes per rank.
 
-    `dims` labels the dimensions of `shape` (an op's `split` refers to labels). `nesting` lists the axes that are the
-    mixed-radix digits of its flat index. Along `stacked` axes, contributions lie side by side, not yet summed. `shares`
-    names a tensor whose memory this one uses (an in-place all-reduce). `persistent` tensors exist before and after the
-    step. `pool` names the budget from which its instances are allocated (`Schedule.pools`, in elements). A state that
-    `follows` a weight becomes a moving average of it.
+    `dims`: labels of the dimensions of `shape`, to which an op's `split` refers.
+    `nesting`: the axes that are the mixed-radix digits of the tensor's flat index.
+    `stacked`: axes along which the contributions of ranks lie side by side, not yet summed.
+    `shares`: the tensor whose memory this tensor uses (the result of an in-place all-reduce).
+    `persistent`: the tensor exists before and after the step.
+    `pool`: the memory budget from which instances of the tensor are allocated (`Schedule.pools`, in elements).
+    `follows`: the weight of which this state becomes a moving average.
 
-    `weight` is the weight of which it is a state, a copy or a gradient, or an intermediate buffer of one of these (a
-    weight names itself). `form_of` is the value of which it is a copy, a part or a buffer. A tensor that is recomputed
-    in the backward `recomputes` a tensor of the forward. `stage` is the pass for which a weight or a value was
-    gathered. A tensor of `streams` of the model (the outermost first) has a `local` name there, which tensors of
-    several streams share.
+    `weight`: the weight to which this tensor belongs, as a state, copy, gradient, or intermediate buffer of one of
+    these (a weight names itself).
+    `form_of`: the value of which this tensor is a copy, a part or a buffer.
+    `recomputes`: the tensor of the forward that this tensor of the backward recomputes.
+    `stage`: the pass for which a weight or value was gathered.
+    `streams`: the streams of the model (teacher, student; the outermost first) to which the tensor belongs; `local` is
+    its name within them, which tensors of several streams may share.
     """
 
     name: str
@@ -92,13 +98,14 @@ class Tensor:
 
     @property
     def value(self) -> str:
-        """Name of the value of which this tensor is a form."""
+        """Name of the value that this tensor represents: the tensor's own name, or that of the value of which it is a
+        copy, a part or a buffer."""
         return self.form_of or self.name
 
     @property
     def quantity(self) -> str:
-        """Name of the weight, state or value to which it belongs, in any stream: the same for `qkv.weight` and all
-        tensors derived from it."""
+        """Name of the weight, state or value that this tensor represents, the same in all streams and for all derived
+        tensors: `qkv.weight` for its copies, gradients and states."""
         return self.local or self.weight or self.value
 
     @property
@@ -106,27 +113,29 @@ class Tensor:
         return math.prod(self.shape)
 
     def local_elements(self, mesh: Mesh) -> int:
-        """Return the number of elements on one rank, padding included."""
+        """Return the number of elements of one instance on one rank, padding included."""
         elements = local_elements(self.shape, self.nesting, self.placement, mesh, self.name)[0]
         return elements * mesh.size(self.stacked) if self.stacked else elements
 
     def padding(self, mesh: Mesh) -> int:
-        """Return the number of padding elements in the tensor's whole block."""
+        """Return the number of padding elements in the tensor's block, which is divided among the ranks that hold flat
+        parts of it."""
         return local_elements(self.shape, self.nesting, self.placement, mesh, self.name)[1]
 
     def held_bytes(self, mesh: Mesh) -> int:
-        """Return the memory of one instance on one rank in bytes; 0 if it uses the memory of another tensor."""
+        """Return the memory in bytes that one instance of the tensor occupies on one rank; 0 if it shares the memory of
+        another tensor."""
         return 0 if self.shares else self.local_bytes(mesh)
 
     def local_bytes(self, mesh: Mesh) -> int:
-        """Return the bytes of one instance on one rank."""
+        """Return the size of one instance of the tensor on one rank in bytes, encoded if it has a codec."""
         elements = self.local_elements(mesh)
         return self.codec.wire_bytes(elements) if self.codec else elements * DTYPE_BYTES[self.dtype]
 
 
 class Piece(NamedTuple):
-    """A part of an op: `axes` divide the dimension `label` into blocks, each block is cut into `parts` equal parts, and
-    this piece is the `number`-th part of every block (program.pieces)."""
+    """One piece of a divided op: `axes` divide the dimension `label` into blocks, each block is divided into `parts`
+    equal parts, and this piece consists of part `number` of every block (see program.pieces)."""
 
     number: int
     parts: int
@@ -134,7 +143,7 @@ class Piece(NamedTuple):
     axes: tuple[str, ...]
 
     def share_of(self, tensor: Tensor) -> int:
-        """Return the number of pieces of a tensor; 1 if it is not cut."""
+        """Return the number of pieces into which a tensor is divided; 1 if it does not have the divided dimension."""
         return self.parts if self.label in tensor.dims else 1
 
 
@@ -142,20 +151,23 @@ _SERIAL = count(-1, -1)
 
 
 def _number() -> int:
-    """Return the dataclass field of an op's number: its index in `Schedule.ops`, or a negative serial number before the
-    op is in a schedule."""
+    """Return the dataclass field for an op's number: the index of the op in `Schedule.ops`, or a negative serial number
+    as long as the op belongs to no schedule."""
     number: int = field(default_factory=_SERIAL.__next__, compare=False, repr=False)
     return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    """Work of one rank; its duration is not part of it.
+    """A local computation of one rank, without its duration.
 
-    `iteration` gives the size of each label of the op's logical iteration space, `split` the label that each axis cuts.
-    For a matmul, `matmul` names the labels of (batch, m, n, k). `flops` counts the whole logical op. `kernel` is the
-    kernel of a softmax (program.cost); empty if its rows stay on the chip. `named` is the structured name of an op of
-    the model: its module, and its part of the backward. A `piece` has the sizes and the flops of its part.
+    `iteration`: the size of each label of the op's logical iteration space.
+    `split`: (axis, label) pairs: each axis shards the iteration space along this label.
+    `matmul`: for a matrix product, the labels of (batch, m, n, k).
+    `flops`: FLOPs of the whole logical op, on all ranks together.
+    `kernel`: the kernel of a softmax (program.cost); empty if its rows fit into on-chip memory.
+    `named`: for an op of the model, its structured name: the module, and the part of the backward.
+    `piece`: set if the op is a piece of a divided op; sizes and FLOPs are then those of the piece.
     """
 
     kind: str
@@ -175,7 +187,7 @@ class Compute:
     number: int = _number()
 
     def local_sizes(self, mesh: Mesh) -> dict[str, int]:
-        """Return the size of each label on one rank."""
+        """Return the size of each label of the iteration space on one rank."""
         sizes = dict(self.iteration)
         for axis, label in self.split:
             if label in sizes:
@@ -189,13 +201,16 @@ class Compute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
-    """Communication of the groups over `axes`: tensors `src` become tensors `dst`, pair by pair, in one call.
+    """A collective within the groups over `axes`: each tensor in `src` becomes the corresponding tensor in `dst`, all
+    in one call.
 
-    `kind` follows from the placements of src and dst. A reduction whose codec is opaque is sent as an all-to-all and
-    summed by the `decode_sum` that follows it; or, with `per_hop`, src and dst are plain numbers, and every message
-    between two ranks is encoded by its sender, and decoded by its receiver before it is added. `blocking` calls block
-    the host until they are done. `token` is a tensor without bytes that signals the end of the call (a hook of the host
-    may wait for it). A `piece` moves a part of its tensors.
+    `kind` follows from the placements of `src` and `dst`. A reduction whose codec is opaque (encoded numbers cannot be
+    added) is sent as an all-to-all and summed by the `decode_sum` that follows.
+    `per_hop`: `src` and `dst` are plain numbers instead; each message between two ranks is encoded by the sender, and
+    decoded by the receiver before the addition.
+    `blocking`: the collective blocks the host until it is done.
+    `token`: a tensor without bytes that signals that the collective is done (a hook of the host may wait for it).
+    `piece`: set if the collective moves only one piece of its tensors.
     """
 
     kind: CollectiveKind
@@ -215,7 +230,8 @@ class Collective:
 
     @property
     def is_added_later(self) -> bool:
-        """True if a reduction delivers encoded contributions, which the ranks sum after decoding."""
+        """True if this is a reduction that delivers encoded contributions, which the ranks decode and sum
+        afterwards."""
         return self.kind == "reduce_scatter" and self.codec.is_opaque and not self.per_hop
 
     @property
@@ -238,12 +254,13 @@ class Collective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """Messages between the ranks of two roles that have all other coordinates in common: one op, in both programs.
+    """Point-to-point messages between the ranks of two roles, pairwise between ranks that differ only in the coordinate
+    on `axis`. Both programs contain the same op.
 
-    On `axis` the ranks at `ends[0]` send `src`, which those at `ends[1]` write to `dst`, pair by pair; in the same call
-    `back_src` goes in the other direction, to `back_dst`. References are relative to the call, which has the same layer
-    and micro-batch in both programs; the calls of `comm` between two ends match in order. `blocking` and `token` as in
-    a collective; the token is written at both ends.
+    The ranks at coordinate `ends[0]` send the tensors `src`, which the ranks at `ends[1]` write to `dst`, pair by pair;
+    in the same call `back_src` is sent in the opposite direction, to `back_dst`. References are relative to the call,
+    which has the same layer and micro-batch in both programs. The exchanges of communicator `comm` between the same two
+    ends match in issue order. `blocking` and `token`: as in a collective; the token is written at both ends.
     """
 
     name: str
@@ -265,12 +282,12 @@ class Exchange:
 
     @property
     def reads(self) -> tuple[Ref, ...]:
-        """Tensors that either end sends."""
+        """Tensors that are sent by either of the two ends."""
         return (*self.src, *self.back_src)
 
     @property
     def writes(self) -> tuple[Ref, ...]:
-        """Tensors that either end receives, and the token."""
+        """Tensors that are received by either of the two ends, and the token."""
         return (*self.dst, *self.back_dst, *(() if self.token is None else (self.token,)))
 
     @property
@@ -278,7 +295,7 @@ class Exchange:
         return ()
 
     def at(self, coordinate: int) -> tuple[tuple[Ref, ...], tuple[Ref, ...]]:
-        """Return the (reads, writes) of the end at a coordinate of the axis."""
+        """Return the (reads, writes) of one end of the exchange, given by its coordinate on the axis."""
         token = () if self.token is None else (self.token,)
         if coordinate == self.ends[0]:
             return self.src, (*self.back_dst, *token)
@@ -291,9 +308,9 @@ Op = Compute | Collective | Exchange
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One part of a program: the ops of a layer's forward, its backward, the optimizer step, and so on, with the layer
-    and micro-batch to which their references are relative. `block` is the index of its ops in `Schedule.blocks`; -1
-    before it is in a schedule."""
+    """One part of a program, such as the forward or the backward of a layer, or the optimizer step: its ops, with the
+    layer and micro-batch to which their references are relative. `block` is the index of the ops in `Schedule.blocks`,
+    or -1 as long as the call belongs to no schedule."""
 
     label: str
     layer: int
@@ -304,10 +321,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A program shared by a set of ranks: its calls in the order in which the host issues them.
+    """A set of ranks that run the same program: the calls of this program, in the order in which the host issues them.
 
-    If there are several roles, each is `at` one coordinate of the roles' axis (a pipeline stage), the same axis for
-    all; a role shared by all ranks has no place.
+    If there are several roles, each is `at` one coordinate of an axis (a pipeline stage), the same axis for all roles;
+    `at` is None if all ranks share one role.
     """
 
     name: str
@@ -315,14 +332,14 @@ class Role:
     at: tuple[str, int] | None = None
 
     def first_calls(self) -> list[Call]:
-        """Return the first call of each block, in issue order."""
+        """Return the first call of each distinct block, in issue order."""
         first: dict[int, Call] = {}
         for call in self.calls:
             first.setdefault(call.block, call)
         return list(first.values())
 
     def instances(self) -> Iterator[tuple[Call, Op]]:
-        """Yield every op with its call, in issue order."""
+        """Yield (call, op) for every op of the program, in issue order."""
         for call in self.calls:
             for op in call.ops:
                 yield call, op
@@ -330,11 +347,11 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The program of every rank for one step; durations are not part of it.
+    """The programs of all ranks for one step, without durations.
 
-    References of ops are relative to their call; equal calls share one tuple of ops (the stored blocks). `ops` and
-    `blocks` are the distinct ones in order of appearance, numbered by their index. Ops and calls that are passed with
-    other numbers are replaced by equal ones.
+    The references of ops are relative to their call, so that equal calls share one tuple of ops (a block). `ops` and
+    `blocks` list the distinct ops and blocks in order of first use; the index of an op or block is its number. Ops and
+    calls passed to the constructor with other numbers are replaced by equal ones with these numbers.
     """
 
     mesh: Mesh
@@ -353,12 +370,13 @@ class Schedule:
 
     @property
     def codes_per_hop(self) -> bool:
-        """True if a collective encodes every message between two ranks separately."""
+        """True if the schedule has a collective that encodes every message between two ranks separately."""
         return any(isinstance(op, Collective) and op.per_hop for op in self.ops)
 
 
 class _Numbering:
-    """Numbers of ops and blocks in order of appearance; those with the right number stay the same objects."""
+    """Assigns numbers to ops and blocks in order of first use. Ops that already have the right number are not
+    copied."""
 
     def __init__(self) -> None:
         self.ops: list[Op] = []
@@ -381,7 +399,7 @@ class _Numbering:
         return Call(call.label, call.layer, call.micro, ops, number)
 
     def _add(self, block: tuple[Op, ...]) -> int:
-        """Number a block and its ops, and return the number of the block."""
+        """Assign numbers to a new block and to its ops. Return the number of the block."""
         for op in block:
             if id(op) not in self._numbered:
                 numbered = op if op.number == len(self.ops) else replace(op, number=len(self.ops))

@@ -1,4 +1,5 @@
-"""The issue rule shared by simulation and execution: which ops a rank may start next. No clock, no input or output."""
+"""The issue rule shared by simulation and execution: which ops a rank may start next. The rule uses no clock and
+performs no I/O."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from simfrontier.core.program.expansion import ExpandedProgram
 
 
 class Issuer:
-    """One rank's progress through its program: each lane is a FIFO whose head may start once all its dependencies are
-    done.
+    """Progress of one rank through its program. Each lane is a FIFO queue of ops; the op at its head may start once all
+    dependencies of the op are done.
 
-    The rule is monotone (finishing an op never prevents another from starting), so which ops complete does not depend
-    on timing.
+    The rule is monotone (finishing an op never prevents another op from starting), so the set of ops that eventually
+    complete does not depend on timing.
     """
 
     __slots__ = ("_by_lane", "_heads", "_program", "done")
@@ -24,7 +25,7 @@ class Issuer:
         self._heads = [ops[0] if ops else -1 for ops in self._by_lane]  # -1: started, or no ops left on the lane
 
     def startable(self) -> list[int]:
-        """Return the ops that may start now, in lane order; each is returned once."""
+        """Return the ops that may start now, in lane order. Each op is returned only once."""
         out = []
         done, heads, waits = self.done, self._heads, self._program.waits
         for lane, head in enumerate(heads):
@@ -46,11 +47,12 @@ class Issuer:
             self._heads[lane] = ops[done]
 
     def pass_to(self, op: int) -> None:
-        """Start `op` in place of an earlier op of its lane; that one and all between them are then done."""
+        """Jump ahead on a lane: `op` is now the running op of its lane, and all ops before it on this lane are done."""
         self.done[self._program.lane[op]] = self._program.position[op]
 
     def skip(self, step: Sequence[int]) -> None:
-        """Advance each lane by a number of ops; a started op is replaced by the one as many positions later."""
+        """Advance each lane by the given number of ops, as if these were done. A running op is replaced by the op that
+        many positions later."""
         for lane, (ops, more) in enumerate(zip(self._by_lane, step, strict=True)):
             done = self.done[lane] = self.done[lane] + more
             if self._heads[lane] >= 0:
@@ -58,7 +60,7 @@ class Issuer:
 
     @property
     def ready(self) -> list[int]:
-        """Number of ops of each lane that were started, whether done or not."""
+        """Number of ops started on each lane, including those already done."""
         each = zip(self._heads, self.done, self._by_lane, strict=True)
         return [done + (head < 0 and done < len(ops)) for head, done, ops in each]
 
@@ -67,7 +69,8 @@ class Issuer:
         return all(done == len(ops) for done, ops in zip(self.done, self._by_lane, strict=True))
 
     def blocked(self) -> list[tuple[int, list[tuple[str, int, int]]]]:
-        """Return the heads that cannot start, each with its unmet dependencies as (lane, ops done, ops needed)."""
+        """Return the ops at the heads of lanes that cannot start, each with its unmet dependencies as (lane, ops done,
+        ops needed)."""
         program = self._program
         out = []
         for head in self._heads:

@@ -206,12 +206,12 @@ KINDS: Final[Mapping[str, OpKind]] = {
 
 
 def kind_of(op: Op) -> OpKind:
-    """Return the kind of an op."""
+    """Return the properties of an op's kind."""
     return KINDS[op.kind]
 
 
 def model_kind(name: str) -> ModelKind:
-    """Return the kind of model work with this name."""
+    """Return the properties of the kind of model op with this name."""
     kind = KINDS[name]
     assert isinstance(kind, ModelKind), name
     return kind
@@ -223,29 +223,29 @@ def traffic_bytes(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> int
 
 
 def is_work(op: Op) -> bool:
-    """Return whether an op is work of the model."""
+    """Return whether an op is a computation of the model (forward, backward or loss)."""
     return isinstance(KINDS[op.kind], ModelKind)
 
 
 def is_product(name: str) -> bool:
-    """Return whether a kind is a product of two matrices; False for an unknown name."""
+    """Return whether the kind with this name is a product of two matrices; False for an unknown name."""
     kind = KINDS.get(name)
     return isinstance(kind, ModelKind) and kind.products == {}
 
 
 def is_copy(op: Op) -> bool:
-    """Return whether an op only moves, encodes, decodes or adds existing data."""
+    """Return whether an op is a local op that only moves, encodes, decodes or adds existing data."""
     return isinstance(op, Compute) and isinstance(KINDS[op.kind], CopyKind)
 
 
 def renews_weights(op: Op) -> bool:
-    """Return whether an op of the optimizer writes weights."""
+    """Return whether an op is an optimizer op that writes weights."""
     kind = KINDS[op.kind]
     return isinstance(kind, StepKind) and kind.renews_weights
 
 
 def writes_mask(op: Op) -> bool:
-    """Return whether the last tensor that an op writes is a mask."""
+    """Return whether the last tensor that an op writes is a dropout mask."""
     kind = KINDS[op.kind]
     return isinstance(kind, ModelKind) and kind.writes_mask and len(op.writes) > 1
 
@@ -257,7 +257,8 @@ Phase = Literal["forward", "backward", "exchange", "end"]
 
 
 def phase_of(call: Call, schedule: Schedule) -> Phase:
-    """Return the phase of a call. A backward begins with the loss, and includes recomputation."""
+    """Return the phase of the step to which a call belongs. The backward phase begins with the loss, and includes
+    recomputation."""
     block = schedule.blocks[call.block]
     if any(_exchanges_values(op, schedule) for op in block):
         return "exchange"
@@ -268,5 +269,6 @@ def phase_of(call: Call, schedule: Schedule) -> Phase:
 
 
 def _exchanges_values(op: Op, schedule: Schedule) -> bool:
-    """Return whether an op exchanges values between stages, rather than gradients of a weight that both stages hold."""
+    """Return whether an op exchanges activations or their gradients between stages, rather than gradients of a weight
+    that both stages hold."""
     return isinstance(op, Exchange) and all(schedule.tensors[ref.name].weight is None for ref in op.reads)

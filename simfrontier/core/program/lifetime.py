@@ -1,4 +1,4 @@
-"""Peak memory of a rank whose ops run in program order."""
+"""Peak memory of a rank if its ops run in program order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ WITHOUT_GAPS = 1 << 20  # ranges of numbers up to this size are not compacted
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """All instances of one tensor that are in memory at one moment."""
+    """A tensor's share of the memory at one moment: the number and total bytes of its instances that are then in
+    memory."""
 
     role: str
     name: str
@@ -27,10 +28,10 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The peak memory of one rank in bytes: its persistent part, the op at which it occurs, and the tensors that hold
-    it.
+    """The peak memory of one rank in bytes, the persistent part of it, the op at which the peak occurs, and the tensors
+    in memory at that op.
 
-    `holders` is sorted in descending order of size, and sums to `num_bytes`.
+    `holders` is sorted by decreasing size; its entries sum to `num_bytes`.
     """
 
     num_bytes: int
@@ -40,9 +41,10 @@ class Peak:
 
 
 def peak_bytes(schedule: Schedule, role: Role | None = None) -> Peak:
-    """Return the peak memory of one role (default: of the role that needs most).
+    """Return the peak memory per rank of one role (default: of the role that needs most memory).
 
-    Persistent tensors are held throughout; a buffer from its first write to its last access, both inclusive.
+    Persistent tensors are in memory throughout the step, all other tensors from their first write to their last access
+    (both ops inclusive).
     """
     if role is None:
         return max((peak_bytes(schedule, each) for each in schedule.roles), key=lambda peak: peak.num_bytes)
@@ -70,14 +72,15 @@ def peak_bytes(schedule: Schedule, role: Role | None = None) -> Peak:
 
 
 def _title(role: Role, number: int) -> str:
-    """Return the title of the op with this index in a role."""
+    """Return the text that identifies the op with this index in a role's program."""
     return next((title_of(op, call) for call, op in islice(role.instances(), number, None)), "nothing")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lifetimes:
-    """Lifetimes of all instances that a role touches, as arrays [num_instances]: the index of the tensor in `names`,
-    and the first and last op that touches it. The role has `num_ops` ops."""
+    """Lifetimes of all tensor instances that a role uses, as arrays [num_instances]: `tensor` (index in `names`), and
+    the indices of the `first` and `last` op that uses the instance. `num_ops` is the number of ops of the role's
+    program."""
 
     names: list[str]
     tensor: Ints
@@ -87,8 +90,8 @@ class Lifetimes:
 
 
 def lifetimes(schedule: Schedule, role: Role) -> Lifetimes:
-    """Return the lifetimes of all instances that a role touches. Computed block by block: all calls of a block touch
-    the same tensors, of other layers and micro-batches."""
+    """Return the lifetimes of all tensor instances that a role uses. They are computed block by block, because all
+    calls of a block use the same tensors, in other layers and micro-batches."""
     begin = np.cumsum([0, *(len(call.ops) for call in role.calls)])
     place = np.array([(call.layer, call.micro, call.block) for call in role.calls], np.int64).reshape(-1, 3)
     refs, number = AbsoluteRefs(schedule.tensors, role), {name: i for i, name in enumerate(schedule.tensors)}
@@ -114,8 +117,8 @@ def lifetimes(schedule: Schedule, role: Role) -> Lifetimes:
 
 
 def _touched(schedule: Schedule, refs: AbsoluteRefs, block: tuple[Op, ...]) -> dict[Ref, tuple[int, int]]:
-    """Return the first and last op of a block that touches each reference; references are relative to the call for
-    tensors per layer or micro-batch."""
+    """Return for each reference in a block the indices of the first and last op that uses it. Layer and micro-batch are
+    relative to the call if the tensor exists per layer or micro-batch, otherwise 0."""
     out: dict[Ref, tuple[int, int]] = {}
     for index, op in enumerate(block):
         for ref in chain(*refs.relative(op)):
@@ -126,12 +129,12 @@ def _touched(schedule: Schedule, refs: AbsoluteRefs, block: tuple[Op, ...]) -> d
 
 
 def _combined(left: Ints, right: Ints) -> Ints:
-    """Return a distinct number for each pair, below the square of their count or of a million."""
+    """Return one integer for each pair of integers, distinct for distinct pairs, and small enough not to overflow."""
     return _ranked(left) * (int(_ranked(right).max(initial=0)) + 1) + _ranked(right)
 
 
 def _ranked(numbers: Ints) -> Ints:
-    """Shift numbers to start at 0; replace them by their ranks if there are large gaps."""
+    """Return the integers shifted to start at 0, or replaced by their ranks in sorted order if their range is large."""
     is_close = len(numbers) and int(numbers.max()) - int(numbers.min()) < WITHOUT_GAPS
     ranks: Ints = numbers - numbers.min() if is_close else np.unique(numbers, return_inverse=True)[1]
     return ranks

@@ -1,4 +1,4 @@
-"""Loops: repeated calls, which advance by a number of layers and micro-batches per iteration."""
+"""Loops in a role's program: calls that are repeated, with layer and micro-batch advancing by constant steps."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from simfrontier.core.program.ir import Call, Ref
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A `body` of calls and loops that runs `times` times, advancing by `layers` and `micros` (micro-batches) per
-    iteration; its calls are those of the first iteration."""
+    """A loop over calls and inner loops: `body` runs `times` times, and each iteration advances by `layers` layers and
+    `micros` micro-batches. The calls in `body` are those of the first iteration."""
 
     times: int
     body: tuple[Item, ...]
@@ -28,7 +28,8 @@ Item = Call | Loop
 
 
 def expanded(items: Iterable[Item], layers: int = 0, micros: int = 0) -> Iterator[Call]:
-    """Yield every call of some items, with loops expanded, shifted by `layers` and `micros` (micro-batches)."""
+    """Yield every call of some calls and loops, with loops unrolled, and all layers and micro-batches shifted by
+    `layers` and `micros`."""
     for item in items:
         if isinstance(item, Loop):
             for time in range(item.times):
@@ -38,13 +39,14 @@ def expanded(items: Iterable[Item], layers: int = 0, micros: int = 0) -> Iterato
 
 
 def num_ops(items: Iterable[Item]) -> int:
-    """Return the number of ops of some items, without expanding their loops."""
+    """Return the total number of ops of some calls and loops, without unrolling the loops."""
     return sum(item.times * num_ops(item.body) if isinstance(item, Loop) else len(item.ops) for item in items)
 
 
 def folded(calls: Iterable[Call], blocks: Sequence[int]) -> tuple[Item, ...]:
-    """Return calls with every repeated stretch as a loop, shortest first, so that the form is unique. `blocks` gives
-    the stored block of each block of the schedule: calls of equal stored blocks are equivalent."""
+    """Return the calls with every repeated sequence replaced by a loop, the shortest sequences first, which makes the
+    result unique. `blocks` maps each block of the schedule to its stored block; calls with the same stored block are
+    equivalent."""
     folder = _Folder()
     items = [folder.call(call, blocks[call.block]) for call in calls]
     places = _places(items)
@@ -59,8 +61,8 @@ def folded(calls: Iterable[Call], blocks: Sequence[int]) -> tuple[Item, ...]:
 
 
 class _Placed(NamedTuple):
-    """An item with its place: `number` identifies it regardless of place; `layer` and `micro` are those of its first
-    call."""
+    """A call or loop with a `number` that is equal for items that differ only in layer and micro-batch; `layer` and
+    `micro` are those of its first call."""
 
     number: int
     layer: int
@@ -69,7 +71,7 @@ class _Placed(NamedTuple):
 
 
 class _Folder:
-    """Numbers items: two that differ only in their place have the same number."""
+    """Assigns numbers to calls and loops; two that differ only in layer and micro-batch get the same number."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, int] = {}
@@ -81,8 +83,9 @@ class _Folder:
         return _Placed(self._number((call.label, block)), call.layer, call.micro, call)
 
     def looped(self, items: list[_Placed], period: int, runs: list[tuple[int, int]]) -> list[_Placed]:
-        """Return the items with stretches of `period` items as loops; `runs`: (first, end) of positions whose item is
-        repeated `period` positions later with a constant advance."""
+        """Return the items with repetitions of `period` consecutive items replaced by loops. `runs`: ranges (first,
+        end) of positions at which the item recurs `period` positions later, with a constant step in layer and
+        micro-batch."""
         out: list[_Placed] = []
         at = 0
         for first, end in runs:
@@ -104,13 +107,13 @@ class _Folder:
 
 
 def _places(items: Sequence[_Placed]) -> NDArray[np.int64]:
-    """Return [3, num_items]: the number of every item, and the layer and micro-batch of its first call."""
+    """Return an array [3, num_items]: the number, layer and micro-batch of every item."""
     return np.array([item[:3] for item in items], dtype=np.int64).reshape(-1, 3).T.copy()
 
 
 def _runs(places: NDArray[np.int64], period: int) -> list[tuple[int, int]]:
-    """Return (first, end) of the runs of positions whose item is repeated `period` positions later with a constant
-    advance, if at least one period long. All positions are compared at once."""
+    """Return the ranges (first, end) of positions at which the item recurs `period` positions later with a constant
+    step in layer and micro-batch; only ranges of at least `period` positions. Vectorised over all positions."""
     is_same = places[0, period:] == places[0, :-period]
     if not is_same.any():
         return []
@@ -121,7 +124,7 @@ def _runs(places: NDArray[np.int64], period: int) -> list[tuple[int, int]]:
 
 
 class RepeatedRefs(NamedTuple):
-    """Operands that are repeated `times` times, advancing by `layer_step` layers each time."""
+    """A sequence of operands that is repeated `times` times, each time shifted by `layer_step` layers."""
 
     times: int
     refs: tuple[Ref, ...]
@@ -132,8 +135,8 @@ MIN_RUN = 16  # shorter lists of operands are stored as they are
 
 
 def runs_of_refs(refs: tuple[Ref, ...]) -> list[Ref | RepeatedRefs]:
-    """Return the operands of a call over many layers, with repetitions over layers as runs; a short list is
-    unchanged."""
+    """Return the operands of an op, with sequences that are repeated over layers replaced by RepeatedRefs; a short list
+    is returned unchanged."""
     out: list[Ref | RepeatedRefs] = []
     at = 0
     while at < len(refs):
@@ -144,8 +147,8 @@ def runs_of_refs(refs: tuple[Ref, ...]) -> list[Ref | RepeatedRefs]:
 
 
 def _run_at(refs: tuple[Ref, ...], at: int) -> RepeatedRefs | None:
-    """Return the run that starts at a position, if any: its period is the distance to the next operand of the same
-    name."""
+    """Return the repeated sequence of operands that starts at a position; None if there is none. Its period is the
+    distance to the next operand of the same name."""
     again = next((other for other in range(at + 1, len(refs)) if refs[other].name == refs[at].name), None)
     if again is None:
         return None
@@ -161,6 +164,6 @@ def _shifted(refs: tuple[Ref, ...], layers: int) -> tuple[Ref, ...]:
 
 
 def refs_of_run(run: RepeatedRefs) -> Iterator[Ref]:
-    """Yield the operands of a run."""
+    """Yield all operands of a repeated sequence."""
     for time in range(run.times):
         yield from _shifted(run.refs, time * run.layer_step)

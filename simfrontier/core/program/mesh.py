@@ -1,4 +1,5 @@
-"""The mesh: an ordered product of named axes, slowest first, and the rank groups spanned by a set of axes."""
+"""The mesh of ranks: an ordered product of named axes, the slowest first, and the groups of ranks over any set of
+axes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from simfrontier.base.errors import InputError, nearest
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """An ordered product of named axes; rank = mixed-radix number of its coordinates, the first axis slowest."""
+    """A mesh of ranks: an ordered product of named axes. A rank's number is the mixed-radix number of its coordinates,
+    with the first axis as the slowest digit."""
 
     axes: tuple[tuple[str, int], ...]
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -49,23 +51,23 @@ class Mesh:
             raise InputError(f"mesh: no axis {axis!r}; {nearest(axis, self.names)}") from None
 
     def size(self, axes: Iterable[str]) -> int:
-        """Return the number of ranks in one group over these axes."""
+        """Return the number of ranks in one group over the given axes."""
         return math.prod([self[axis] for axis in axes])
 
     def live(self, axes: Iterable[str]) -> tuple[str, ...]:
-        """Return those of the axes that have more than one coordinate, in the same order."""
+        """Return the given axes without those of size 1, in the same order."""
         return tuple(axis for axis in axes if self[axis] > 1)
 
     def ordered(self, axes: Iterable[str]) -> tuple[str, ...]:
-        """Return the axes in mesh order."""
+        """Return the given axes in the order of the mesh."""
         wanted = set(axes)
         for axis in wanted:
             self[axis]
         return tuple(name for name in self.names if name in wanted)
 
     def groups(self, axes: tuple[str, ...]) -> NDArray[np.int64]:
-        """Return all groups over `axes`: ranks [num_groups, group size], members in the order of `axes`, the first
-        slowest."""
+        """Return the ranks of all groups over the given axes, as an array [num_groups, group size]. Within a group,
+        ranks are ordered by their coordinates on `axes`, the first axis slowest."""
         ranks = np.arange(self.num_ranks).reshape([size for _, size in self.axes])
         inside = [self.names.index(axis) for axis in axes]
         outside = [i for i in range(len(self.axes)) if i not in inside]

@@ -1,4 +1,4 @@
-"""Names in a schedule: of a model's ops and of tensors, for display only, and of collective algorithms."""
+"""Names in a schedule: names of a model's ops and of tensors (for display only), and names of collective algorithms."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ weights, or of one operand of a product."""
 
 
 class OpName(NamedTuple):
-    """A module of a model, in streams (student, teacher …, the outermost first), and the computation of an op: the
-    forward, or a `part` of its backward; `is_sums` marks an op that first forms the sums over data split between
-    ranks."""
+    """Structured name of an op of a model: its `module`, the `streams` it belongs to (student, teacher …, the outermost
+    first), and the `part` of the backward that it computes (None: the forward). `is_sums` marks an op that computes
+    statistics to be summed over the ranks that share a row."""
 
     module: str
     part: Part | None = None
@@ -24,7 +24,7 @@ class OpName(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Text of the name: `teacher/qkv`, `qkv.dgrad`, `ln1.backward.sums`."""
+        """The name as text: `teacher/qkv`, `qkv.dgrad`, `ln1.backward.sums`."""
         part = f".{self.part}" if self.part else ""
         return in_streams(self.streams, f"{self.module}{part}{'.sums' if self.is_sums else ''}")
 
@@ -46,18 +46,19 @@ def in_streams(streams: Sequence[str], local: str) -> str:
 
 
 def gathered_name(weight: str, stage: Stage, use: str = "") -> str:
-    """Return the name of a weight gathered for one pass, and for one of several uses (`use`) in that pass."""
+    """Return the name of a weight that is gathered for one pass; `use` distinguishes several gathers in the same
+    pass."""
     return f"{weight}.full{use}.{stage}"
 
 
 def value_name(value: str, again: bool = False, stage: Stage | None = None, is_partial: bool = False) -> str:
-    """Return the name of a value: recomputed (`again`), in the placement of a reader in one pass (`stage`), or still to
-    be summed."""
+    """Return the name of a tensor that represents a value: recomputed (`again`), gathered for the op that reads it in
+    one pass (`stage`), or not yet summed over ranks (`is_partial`)."""
     return value + ".again" * again + (f".gathered.{stage}" if stage else "") + ".partial" * is_partial
 
 
 def buffer_name(end: str, suffix: str) -> str:
-    """Return the name of a buffer for a value on its way to a tensor."""
+    """Return the name of an intermediate buffer for the data of the tensor `end`."""
     return f"{end}.{suffix}"
 
 

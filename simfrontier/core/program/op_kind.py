@@ -1,7 +1,8 @@
-"""Classes of op kinds: every property of a kind that the checker, the cost model, explanations and real runs need.
+"""Classes of op kinds. They define every property of a kind that the checker, the cost model, explanations and real
+runs need.
 
-A kind is one instance of one of these classes, in `core.program.kinds` (or an extra's `op_kinds`). No other place lists
-kinds.
+A kind is one instance of one of these classes, registered in `core.program.kinds` (or in an extra's `op_kinds`). No
+other module lists kinds.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Coding = Literal["keeps", "encodes", "decodes", "plain"]
 
 @dataclass(frozen=True, kw_only=True)
 class OpKind:
-    """A kind of op. `words` name its ops in explanations; `traffic` gives the bytes of device memory that an op reads
-    and writes. `in_files`: a schedule file may contain it."""
+    """A kind of op. `words` describes its ops in explanations; `traffic` computes the bytes of device memory that an op
+    reads and writes. `in_files`: True if a schedule file may contain ops of this kind."""
 
     name: str
     words: str
@@ -41,28 +42,38 @@ class OpKind:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelKind(OpKind):
-    """Work of the model: the axes that cut an op's iteration space determine the placements of its operands.
+    """A computation of the model. The axes that shard the iteration space of an op determine the placements of its
+    operands.
 
-    `parts`: the ops of its backward, each with the factor of a product (by index) whose gradient it computes; None: the
-    gradients of all operands of the forward. `sums`: its ops form the sums that the op of the same module needs.
-    `products`: for a matrix product, the number of products by the number of values written (default: one).
-    `reduction`: how results combine over an axis that cuts a label missing in them. `has_whole_rows`: each result
-    depends on a whole row, the last label of its first operand (for a product, on all of n and k), and is no sum over
-    the ranks that hold parts of it: if an axis cuts that label, the op needs sums formed over it before.
+    `parts`: the ops of the backward, each with the index of the factor whose gradient it computes (for a matrix
+    product), or None if it computes the gradients of all operands of the forward.
+    `sums`: ops of this kind compute the statistics that another op of the same module needs.
+    `products`: for a matrix product, the number of GEMMs by the number of values written (default: one); None for other
+    kinds.
+    `reduction`: how results are combined over an axis that shards a label the results lack.
+    `has_whole_rows`: each result depends on a whole row (the last label of the first operand; for a matrix product, all
+    labels of n and k) and cannot be computed as a sum over the ranks that share the row. If an axis shards that label,
+    the op needs statistics that were summed over the axis before.
 
-    Labels: `has_own_labels`: its results have labels outside the op's iteration space; `resizes_labels`: it may select,
-    join or gather its operands, which then have a label in other sizes; `is_gated`: its operand has two features side
-    by side for each feature of the result. `reads_indices`: its first operand is of integers. `writes_mask`: its last
-    result is a mask. `adds_values`: its operands, which have the same labels, are added, even while they are partial
-    sums. `has_passes`: its op names a kernel of `core.program.cost`, for rows that do not stay on the chip.
+    `has_own_labels`: results have labels outside the op's iteration space.
+    `resizes_labels`: the op may select, join or gather its operands, in which a label then has another size.
+    `is_gated`: the operand has two features side by side for each feature of the result.
+    `reads_indices`: the first operand consists of integers.
+    `writes_mask`: the last result is a mask.
+    `adds_values`: the operands have the same labels and are added, even while they are partial sums.
+    `has_passes`: the op may name a softmax kernel of `core.program.cost`, for rows that do not fit into on-chip memory.
 
-    Backward: `needs`: operands of a gradient op of this kind besides gradients; `gradient`: the kind that computes its
-    gradients, if another; `sums_gradients`: its gradient is that of each of its operands; `adds_gradients`: its
-    backward adds gradients from other paths; `gradients_last`: the gradients are its last operands; `is_fused`: its
-    gradient is computed together with that of the product that uses its result; `ends`: it reads a value and writes the
-    gradient with respect to it. Of a loss: `is_of_loss`, and `is_shared`: the loss reads all operands of this op.
-    `is_alike`: it reads the same values in all streams of a model. `in_pieces`: its rows may be computed piece by piece
-    (program.pieces).
+    `needs`: the operands, besides gradients, of a gradient op of this kind.
+    `gradient`: the kind that computes the gradients of this kind, if it is another kind.
+    `sums_gradients`: the gradient of the result is the gradient of each operand.
+    `adds_gradients`: the backward adds gradients that arrive along other paths.
+    `gradients_last`: gradients are the last operands of a gradient op, not the first.
+    `is_fused`: the gradient is computed together with that of the matrix product that reads the result.
+    `ends`: the op reads a value and writes the gradient with respect to this value (the end of a loss).
+    `is_of_loss`: the op belongs to a loss.
+    `is_shared`: the end of the loss reads all operands of this op, too.
+    `is_alike`: the op reads the same values in all streams of a model.
+    `in_pieces`: rows of the op may be computed piece by piece (see program.pieces).
     """
 
     parts: Mapping[Part, int | None] = field(default_factory=dict)
@@ -91,7 +102,8 @@ class ModelKind(OpKind):
 
 
 def product(name: str, words: str, parts: Mapping[Part, int | None]) -> ModelKind:
-    """Return the kind of a product of two factors, each of whose gradients is a product with the other one."""
+    """Return the kind of a matrix product of two factors. The gradient of each factor is a matrix product with the
+    other factor."""
     return ModelKind(
         name=name,
         words=words,
@@ -106,9 +118,10 @@ def product(name: str, words: str, parts: Mapping[Part, int | None]) -> ModelKin
 
 @dataclass(frozen=True, kw_only=True)
 class CopyKind(OpKind):
-    """A local op on pairs of forms of one logical tensor: reads[i] becomes writes[i], or, if it `adds`, is added to
-    accumulates[i]. `narrows`: a rank may keep a part of the source. `combines`: it reads contributions of several ranks
-    side by side (`Tensor.stacked`)."""
+    """A local op that copies or converts tensors pair by pair: `reads[i]` is written to `writes[i]`, which represents
+    the same logical tensor, or, if the kind `adds`, it is added to `accumulates[i]`. `narrows`: a rank may keep only a
+    part of the source. `combines`: the source holds the contributions of several ranks side by side
+    (`Tensor.stacked`)."""
 
     coding: Coding
     adds: bool = False
@@ -118,8 +131,8 @@ class CopyKind(OpKind):
 
 @dataclass(frozen=True, slots=True)
 class OfWeight:
-    """Tensors that an op of the optimizer reads, or writes, for each weight: one with a role of `one_of` (`title`), and
-    one with each role of `states`."""
+    """The tensors that an optimizer op reads, or writes, for each weight: one tensor whose role is in `one_of` (called
+    `title` in messages), and one tensor of each role in `states`."""
 
     one_of: frozenset[TensorRole]
     title: str
@@ -128,8 +141,9 @@ class OfWeight:
 
 @dataclass(frozen=True, kw_only=True)
 class StepKind(OpKind):
-    """An op of the optimizer: the tensors that it `reads` and `writes` for each weight, and the `renewed` states, which
-    it reads and writes. `does`: computes an update from gradients, applies one, or both."""
+    """An optimizer op: the tensors that it `reads` and `writes` for each weight, and the roles of the states that it
+    both reads and writes (`renewed`). `does`: computes an update from gradients, applies an update to weights, or
+    both."""
 
     does: Literal["update", "apply", "both"]
     reads: OfWeight
@@ -147,36 +161,38 @@ class StepKind(OpKind):
 
 @dataclass(frozen=True, kw_only=True)
 class NormKind(OpKind):
-    """Sum of squares of reduced gradients."""
+    """Computation of the sum of squares of reduced gradients."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AverageKind(OpKind):
-    """Update of a moving average of a weight."""
+    """Update of the moving average of a weight."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaitKind(OpKind):
-    """A wait: of the host for the inputs of a module, or of a stream."""
+    """A wait: a hook of the host that waits for the inputs of a module, or a wait on a stream."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredKind(OpKind):
-    """Measured work from the traces of a job: only its time is known. `is_pause`: nothing runs meanwhile."""
+    """Measured work from the traces of a job, of which only the duration is known. `is_pause`: a pause in which nothing
+    runs."""
 
     is_pause: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallKind(OpKind):
-    """Communication: a collective, or an exchange. `sums`: it adds the contributions of several ranks."""
+    """Communication: a collective or an exchange. `sums`: the contributions of several ranks are added."""
 
     sums: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """Meta entries of schedules of an extra's model, checked by its module `model_facts`: `stated` yields (key,
-    expected value and reason) for each entry that contradicts the ops; nothing for schedules of other models."""
+    """Rules for the metadata of schedules of an extra's model, provided by its module `model_facts`. `stated` yields
+    (key, expected value and reason) for each metadata entry that contradicts the ops; it yields nothing for schedules
+    of other models."""
 
     stated: Callable[[Schedule], Iterator[tuple[str, str]]]

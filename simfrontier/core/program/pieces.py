@@ -1,9 +1,9 @@
-"""Pieces: a product and the collective that delivers its operand or takes its result, cut along one dimension, so that
-the communication of one piece overlaps the computation of another.
+"""Division of ops into pieces: a matrix product, and the collective that delivers its operand or takes its result, are
+divided along one dimension, so that the communication of one piece overlaps the computation of another.
 
-The blocks into which the collective's axes divide the dimension are cut into equal parts; the i-th piece is the i-th
-part of every block. So the i-th piece of a gather delivers what the i-th piece of a product needs, and the i-th piece
-of a product computes what the i-th piece of a reduce-scatter takes.
+The collective's axes divide the dimension into blocks, and each block is divided into equal parts; piece i consists of
+part i of every block. So piece i of a gather delivers what piece i of the matrix product needs, and piece i of the
+matrix product computes what piece i of a reduce-scatter takes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Cut = tuple[int, str, tuple[str, ...]]  # parts, label, axes
 
 
 def in_pieces(op: CutOp, parts: int, label: str, axes: tuple[str, ...]) -> tuple[CutOp, ...]:
-    """Return the pieces of an op, in order."""
+    """Return the pieces into which an op is divided, in order."""
     return tuple(_piece(op, Piece(number, parts, label, axes)) for number in range(parts))
 
 
 def whole(op: CutOp) -> CutOp:
-    """Return the op to which a piece belongs."""
+    """Return the whole op to which a piece belongs."""
     if op.piece is None or isinstance(op, Collective):
         return replace(op, piece=None)
     parts, label = op.piece.parts, op.piece.label
@@ -47,8 +47,8 @@ def _piece(op: CutOp, piece: Piece) -> CutOp:
 
 
 def cut_label(op: Collective, tensors: Mapping[str, Tensor]) -> str | None:
-    """Return the dimension along which a collective gathers or scatters all of its tensors; None if there is no such
-    dimension."""
+    """Return the label of the dimension along which a collective gathers or scatters all of its tensors; None if they
+    differ in this or the collective is of another kind."""
     labels = set[str | None]()
     for src, dst in zip(op.src, op.dst, strict=True):
         small = tensors[(src if op.kind == "all_gather" else dst).name]
@@ -58,8 +58,8 @@ def cut_label(op: Collective, tensors: Mapping[str, Tensor]) -> str | None:
 
 
 def joined(schedule: Schedule, findings: Findings) -> Schedule | None:
-    """Return the schedule with whole ops instead of pieces, itself if it has none. Reports pieces that do not form an
-    op, and returns None then."""
+    """Return a schedule in which whole ops replace their pieces; the schedule itself if it has no pieces. If some
+    pieces do not form a whole op, report this in `findings` and return None."""
     if not any(op.piece is not None for op in schedule.ops):
         return schedule
     blocks: dict[int, tuple[Op, ...]] = {}
@@ -113,7 +113,7 @@ def _text(op: Op) -> str:
 
 
 def _faults(op: CutOp, piece: Piece, schedule: Schedule, cuts: dict[str, Cut]) -> Iterator[tuple[str, str]]:
-    """Yield the faults of cutting an op, as (expected, found)."""
+    """Yield the faults in how an op is divided into pieces, as (expected, found)."""
     mesh, tensors, label = schedule.mesh, schedule.tensors, piece.label
     unknown = [axis for axis in piece.axes if axis not in mesh.names]
     if unknown or not piece.axes:
@@ -152,7 +152,8 @@ def _way(cut: Cut) -> str:
 
 
 def _size_on_rank(tensor: Tensor, label: str, mesh: Mesh) -> int:
-    """Return the size of a dimension on one rank; 0 if the tensor lacks it, or its placement does not fit."""
+    """Return the size of a tensor's dimension on one rank; 0 if the tensor lacks this dimension or its placement does
+    not fit the mesh."""
     if label not in tensor.dims:
         return 0
     try:

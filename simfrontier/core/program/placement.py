@@ -1,4 +1,4 @@
-"""Placements: distribution of a logical tensor's elements on a mesh, and the number of elements per rank."""
+"""Placements: how the elements of a logical tensor are distributed on a mesh, and how many elements each rank holds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ PartialOp = Literal["sum", "max", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Placement of a tensor along each axis; axes that are not named replicate it.
+    """Placement of a tensor along each mesh axis. The tensor is replicated along the axes that are not named.
 
-    `shards`: (axis, dimension) pairs, outermost first, applied before anything else; sizes must divide.
-    `flat`: axes whose digit of the padded flat index of the block is fixed (a set: order is the tensor's nesting).
-    `partial`: (axis, op) pairs: the values of the ranks along the axis are yet to be combined by op.
+    `shards`: (axis, dimension) pairs, outermost first, applied before all else; the dimension must be divisible by the
+    axis size.
+    `flat`: axes along which the block that remains is flattened, padded and divided; their order is that of the
+    tensor's nesting.
+    `partial`: (axis, op) pairs; the values of the ranks along the axis have yet to be combined by this reduction op.
     """
 
     shards: tuple[tuple[str, int], ...] = ()
@@ -46,7 +48,8 @@ class Placement:
         return frozenset(axis for axis, _ in self.partial)
 
     def on(self, mesh: Mesh) -> Placement:
-        """Return the canonical form on a mesh: without axes of size 1, partial axes in mesh order."""
+        """Return the placement in canonical form on a mesh: without axes of size 1, and with partial axes in mesh
+        order."""
         shards = tuple((axis, dim) for axis, dim in self.shards if mesh[axis] > 1)
         ops = dict(self.partial)
         partial = tuple((axis, ops[axis]) for axis in mesh.ordered(ops) if mesh[axis] > 1)
@@ -63,17 +66,17 @@ REPLICATE = Placement()
 
 
 def flat(axes: Iterable[str]) -> Placement:
-    """Return a placement that is flat over `axes` and replicated over the others."""
+    """Return the placement that is flat over `axes` and replicated over all other axes."""
     return Placement(flat=frozenset(axes))
 
 
 def partial(axes: Iterable[str], flat_axes: Iterable[str] = (), op: PartialOp = "sum") -> Placement:
-    """Return a placement that is yet to be combined over `axes`, and flat over `flat_axes`."""
+    """Return the placement that is partial over `axes` (to be reduced by `op`), and flat over `flat_axes`."""
     return Placement(flat=frozenset(flat_axes), partial=tuple((axis, op) for axis in axes))
 
 
 def parse_placement(text: str) -> Placement:
-    """Parse the text of a placement, as `str(placement)` writes it. Raises InputError."""
+    """Parse the text of a placement in the format of `str(placement)`. Raises InputError."""
     if text == "replicate":
         return REPLICATE
     shards: list[tuple[str, int]] = []
@@ -96,7 +99,8 @@ def parse_placement(text: str) -> Placement:
 
 
 def block_shape(shape: tuple[int, ...], placement: Placement, mesh: Mesh, name: str) -> tuple[int, ...]:
-    """Return the shape of the block after sharding; `name` is used in the error message if a size does not divide."""
+    """Return the shape of the block that remains on a rank after sharding. `name` is the tensor's name in the error
+    message if a dimension is not divisible."""
     block = list(shape)
     for axis, dim in placement.shards:
         size = mesh[axis]
@@ -112,11 +116,11 @@ def block_shape(shape: tuple[int, ...], placement: Placement, mesh: Mesh, name: 
 def local_elements(
     shape: tuple[int, ...], nesting: tuple[str, ...], placement: Placement, mesh: Mesh, name: str = "tensor"
 ) -> tuple[int, int]:
-    """Return the number of elements on one rank: (with padding, padding of its whole block spread over the flat
-    pieces).
+    """Return (number of elements on one rank, number of padding elements in the whole block). The first number includes
+    padding.
 
-    The block after sharding is padded once to a multiple of the whole nesting. The second number is the padding of the
-    whole block, not of one rank: only the last pieces hold it.
+    The block that remains after sharding is padded once to a multiple of the product of all axes in `nesting`, and then
+    divided over the flat axes. Only the last of these parts contain the padding.
     """
     outside = placement.flat - set(nesting)
     if outside:
@@ -128,6 +132,6 @@ def local_elements(
 
 
 def placements_of(split: Mapping[str, str], dims: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    """Return the shards of an operand with labels `dims` under an op whose iteration space is cut by `split` (axis →
-    label)."""
+    """Return the (axis, dimension) shards of an operand with the labels `dims`, if `split` (axis → label) shards the
+    op's iteration space."""
     return tuple((axis, dims.index(label)) for axis, label in split.items() if label in dims)

@@ -1,4 +1,5 @@
-"""The roles of a schedule: the axis along which they differ, faults of their places, and the calls that they share."""
+"""The roles of a schedule: the axis along which they differ, validation of their coordinates, and the collectives and
+exchanges that they share."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ def axis_of_roles(schedule: Schedule) -> str | None:
 
 
 def sequence_of(op: Collective | Exchange) -> CallSequence:
-    """Return the sequence to which a call belongs: its k-th call is the same call in all programs that take part in
-    it."""
+    """Return the call sequence of a collective or exchange: the communicator, for an exchange with its two ends. The
+    k-th call of a sequence is the same call in all programs that take part in it."""
     if isinstance(op, Collective):
         return op.comm
     low, high = sorted(op.ends)
@@ -33,8 +34,8 @@ def sequence_of(op: Collective | Exchange) -> CallSequence:
 
 
 def members_of(op: Op, schedule: Schedule) -> tuple[int, ...]:
-    """Return the numbers of the roles that join a call; empty if a role performs it alone (a collective within the
-    ranks of a role is a separate call in every role)."""
+    """Return the numbers of the roles that take part in a collective or exchange. Empty if it stays within a role (each
+    role then performs a separate collective)."""
     if isinstance(op, Exchange):
         return tuple(i for i, role in enumerate(schedule.roles) if role.at is not None and role.at[1] in op.ends)
     if isinstance(op, Collective) and len(schedule.roles) > 1 and axis_of_roles(schedule) in op.axes:
@@ -43,8 +44,8 @@ def members_of(op: Op, schedule: Schedule) -> tuple[int, ...]:
 
 
 def faults_of_roles(mesh: Mesh, roles: tuple[Role, ...]) -> Iterator[tuple[int, str, str]]:
-    """Yield (number of a role, field, fault): roles must lie along one axis, one at each coordinate, and exchanges must
-    belong to the roles at their ends."""
+    """Yield (number of a role, field, fault) for each violation of two rules: roles lie along one axis, one at each
+    coordinate, and an exchange occurs only in the programs of the roles at its ends."""
     place = next(_faults_of_places(mesh, roles), None) if len(roles) > 1 or any(role.at for role in roles) else None
     if place is not None:
         yield place
@@ -82,7 +83,7 @@ def _faults_of_places(mesh: Mesh, roles: tuple[Role, ...]) -> Iterator[tuple[int
 
 
 def _fault_of_exchange(op: Exchange, role: Role, mesh: Mesh) -> str | None:
-    """Return the fault of an exchange in the program of this role, if any."""
+    """Return the fault of an exchange in the program of a role; None if it has no fault."""
     if op.axis not in mesh.names:
         return f"unknown axis {op.axis!r}; {nearest(op.axis, mesh.names)}"
     for end in op.ends:
@@ -101,8 +102,8 @@ def _fault_of_exchange(op: Exchange, role: Role, mesh: Mesh) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Communicator:
-    """A communicator of a schedule over some axes. Its calls run in issue order. Two communicators over the same ranks
-    are separate groups: their calls may overtake each other."""
+    """A communicator of a schedule, which spans some mesh axes. Its calls run in issue order. Two communicators over
+    the same ranks are independent: the calls of one may overtake those of the other."""
 
     name: str
     axes: tuple[str, ...]
@@ -114,11 +115,14 @@ class Communicator:
 
 
 class CommunicatorGroups:
-    """The groups of communicators, numbered from 1 by communicator, and within one in the order of the mesh.
+    """The rank groups of several communicators, numbered from 1: communicator by communicator, and within a
+    communicator in mesh order.
 
-    `number_of`: for each communicator the number of each rank's group [num_ranks], 0 if it is in none; `members`: for
-    each group its ranks, in the order of the communicator's axes. `callers`: the ranks that call a communicator, as a
-    mask [num_ranks], if not all do: groups of other ranks have no number.
+    `number_of`: for each communicator, the number of each rank's group, as an array [num_ranks]; 0 if the rank is in no
+    group.
+    `members`: for each group number, the ranks of the group, in the order of the communicator's axes.
+    `callers`: for each communicator, a mask [num_ranks] of the ranks that use it, if not all ranks do; groups of other
+    ranks get no number.
     """
 
     def __init__(
@@ -137,5 +141,5 @@ class CommunicatorGroups:
                     self.members[len(self.members) + 1] = group.tolist()
 
     def of(self, communicator: Communicator, rank: int) -> int:
-        """Return the number of a rank's group in a communicator."""
+        """Return the number of the group to which a rank belongs in a communicator."""
         return int(self.number_of[communicator][rank])

@@ -1,10 +1,10 @@
-"""Contents of a training checkpoint: the states with which a step begins, and the ranks that write them.
+"""Contents of a training checkpoint: the states that a step needs at its beginning, and the ranks that write them.
 
 Between two steps a model consists of its weights, their masters and moments, the states that it keeps (such as moving
-averages), its constants, and those copies of weights that the next step reads before it writes them. Data that several
-ranks hold alike is written once, by the rank at coordinate 0 of every axis that does not divide the state, of the first
-role that holds it. If collectives encode every hop separately, the replicas of a state differ slightly, and each rank
-writes its own.
+averages), its constants, and those copies of weights that the next step reads before it writes them. Data replicated on
+several ranks is written once: by the rank at coordinate 0 of every axis that does not divide the state, in the first
+role that holds the state. If collectives encode every hop separately, the replicas of a state differ slightly, and each
+rank writes its own replica.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ LASTING: tuple[TensorRole, ...] = ("weight", "master", "optimizer", "state", "co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedState:
-    """One instance of a tensor in a checkpoint: its layer, the numbers of the roles whose ranks hold it, the axes that
-    divide it, and the number of ranks that write a part of it."""
+    """One tensor instance in a checkpoint: its layer, the numbers of the roles whose ranks hold it, the axes that
+    divide it, the number of ranks that write it (or a part of it), and the bytes that each of them writes."""
 
     tensor: Tensor
     layer: int
@@ -34,14 +34,14 @@ class SavedState:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all written parts together, padding included."""
+        """Total bytes of this tensor instance in the checkpoint, written by all ranks together, padding included."""
         return self.num_writers * self.local_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedBytes:
-    """Bytes of a checkpoint: `total` of all ranks, `largest` of the rank that writes most, and the number of ranks that
-    write anything."""
+    """Size of a checkpoint in bytes: `total` over all ranks, `largest` for the rank that writes most, and the number of
+    ranks that write data."""
 
     total: int
     largest: int
@@ -49,7 +49,8 @@ class SavedBytes:
 
 
 def saved_states(schedule: Schedule) -> tuple[SavedState, ...]:
-    """Return all instances in a checkpoint of a schedule, in the order of its tensors and then of layers."""
+    """Return all tensor instances in the checkpoint of a schedule, in the order of the schedule's tensors, then of
+    layers."""
     mesh, axis = schedule.mesh, axis_of_roles(schedule)
     holders: dict[Ref, list[int]] = {}
     for number, role in enumerate(schedule.roles):
@@ -78,13 +79,13 @@ def saved_states(schedule: Schedule) -> tuple[SavedState, ...]:
 
 
 def dividing_axes(schedule: Schedule, tensor: Tensor) -> tuple[str, ...]:
-    """Return the axes over which ranks hold different parts of a tensor."""
+    """Return the mesh axes along which ranks hold different parts of a tensor."""
     placement = tensor.placement
     return schedule.mesh.live(schedule.mesh.ordered({*placement.flat, *(axis for axis, _ in placement.shards)}))
 
 
 def saved_bytes(schedule: Schedule) -> SavedBytes:
-    """Return the size of a checkpoint, in total and for the rank that writes most."""
+    """Return the size of a schedule's checkpoint, in total and for the rank that writes most."""
     states = saved_states(schedule)
     per_role = [0] * len(schedule.roles)
     widest: dict[int, tuple[str, ...]] = {}
@@ -101,7 +102,8 @@ def saved_bytes(schedule: Schedule) -> SavedBytes:
 
 
 def _held(schedule: Schedule, role: Role) -> Iterator[Ref]:
-    """Return the instances of a role in a checkpoint; of copies, only those that are read before they are written."""
+    """Return the tensor instances of a role that belong in a checkpoint; copies of weights only if they are read before
+    they are written."""
     roles = {name: tensor.role for name, tensor in schedule.tensors.items() if tensor.persistent}
     lasting = {name: role for name, role in roles.items() if role in LASTING or role == "copy"}
     refs = AbsoluteRefs(schedule.tensors, role)

@@ -1,11 +1,12 @@
-"""Segments: a role's calls as single nodes, whose individual ops matter only on the lane `compute`.
+"""Segments: consecutive ops of a call that are merged into one node of a role's program, so that a program of thousands
+of ops has only as many nodes as segments.
 
-A segment, a call or a part of it, may be one node if it shares no collective or exchange with another role, does not
-block the host, takes no space in a pool, and is closed: its ops on other lanes begin after its first op on `compute`,
-and its last op there begins after them; the same must hold for all other calls with ops on those lanes. Then an op of
-another lane can wait only for its last op, and only its first op can wait for another lane. If that does not hold, the
-call is cut; if its parts are not closed, its ops are separate nodes. So the ops of a segment run without interruption,
-and a program of thousands of ops has only as many nodes as segments.
+A call, or a part of it, may be a segment under these conditions: it shares no collective or exchange with another role,
+does not block the host, uses no memory pool, and is closed, which means that its ops on other lanes than `compute`
+start after its first op on `compute` and end before its last one. All other calls with ops on these lanes must be
+closed, too. Then ops outside the segment can wait only for its last op, and only its first op can wait for ops on
+another lane, so that its ops run without interruption. A call that does not meet these conditions is divided into
+several segments; if these are not closed either, each of its ops is a node.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ LANE = "compute"
 
 
 class Segment(NamedTuple):
-    """Consecutive ops of a call: the number of the call's block, and the range of its ops."""
+    """Consecutive ops of a call: the number of the call's block, and the index range [begin, end) of the ops in this
+    block."""
 
     block: int
     begin: int
@@ -33,7 +35,8 @@ class Segment(NamedTuple):
 
 
 class StandIns:
-    """Ops that represent segments of a role's calls; each touches the tensors that ops of other lanes touch too."""
+    """Representative ops for the segments of a role's calls, one op per segment. It accesses those tensors of the
+    segment that ops on other lanes access, too."""
 
     def __init__(self, schedule: Schedule, role: Role) -> None:
         self._schedule, self._role = schedule, role
@@ -51,7 +54,8 @@ class StandIns:
         self._known: dict[Segment, Compute | None] = {}
 
     def parts(self, call: Call, cuts: set[int]) -> list[Segment]:
-        """Return a call, cut before the ops `cuts`, as parts that may be nodes; if they may not, each op is a part."""
+        """Return the segments of a call that is divided before each op index in `cuts`; if one of them cannot be merged
+        into one node, return each op as a segment of its own."""
         edges = pairwise((0, *sorted(cuts), len(call.ops)))
         parts = [Segment(call.block, begin, end) for begin, end in edges]
         if all(self._may_be_node(call, part) for part in parts):
@@ -59,8 +63,8 @@ class StandIns:
         return [Segment(call.block, place, place + 1) for place in range(len(call.ops))]
 
     def of(self, call: Call, segment: Segment) -> Compute | None:
-        """Return the op that represents a segment of a call; None if the segment may not be a node or is a single
-        op."""
+        """Return the op that represents a segment of a call; None if the segment is a single op or cannot be merged
+        into one node."""
         if segment not in self._known:
             self._known[segment] = self._made(call, segment)
         return self._known[segment]
@@ -98,7 +102,7 @@ class StandIns:
         return all(tensors[ref.name].pool is None for ref in refs if ref.name in tensors)
 
     def _open_lanes(self, call: Call) -> set[str]:
-        """Return the other lanes on which a call has ops that are not enclosed by its first and last op on
+        """Return the lanes other than `compute` on which ops of a call may run before its first or after its last op on
         `compute`."""
         lanes = {op.lane for op in call.ops}
         others = lanes - {LANE}
@@ -117,12 +121,14 @@ class StandIns:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SegmentedProgram:
-    """A role's program as nodes: `program` is the expansion, in which an op of kind `call` represents a segment.
+    """A role's program with segments merged into nodes. `program` is the expanded program of these nodes, in which an
+    op of kind `call` represents a segment.
 
     segments   [num_nodes] the segment that a node represents, None if the node is a single op
-    blocks     [num_nodes] the ops of the segment
-    followers  [num_nodes] for a segment, the equal one that begins immediately when it ends: all else that the follower
-               waits for is done when the first begins, and nothing else waits for the first; -1 if there is none
+    blocks     [num_nodes] the ops of this segment, None if the node is a single op
+    followers  [num_nodes] for a segment, the next node on its lane if that is an equal segment which starts immediately
+               when this one ends (it has no further wait for other lanes, and no other lane waits for the end of this
+               one); else -1
     """
 
     schedule: Schedule
@@ -134,7 +140,8 @@ class SegmentedProgram:
 
     @classmethod
     def of_ops(cls, schedule: Schedule, role: Role, program: ExpandedProgram | None = None) -> SegmentedProgram:
-        """Return a role's program with every op as a node; `program`: its expansion, if available."""
+        """Return a role's program in which every op is a node. `program`: the role's expanded program, if already
+        available."""
         every = program or expand(schedule, role)
         num = every.num_ops
         return cls(
@@ -148,7 +155,7 @@ class SegmentedProgram:
 
     @cached_property
     def expanded(self) -> ExpandedProgram:
-        """The role's program with every op as a node."""
+        """The role's expanded program, in which every op is a node."""
         return self.program if self.num_ops == self.program.num_ops else expand(self.schedule, self.role)
 
     def block(self, node: int) -> tuple[Op, ...]:
@@ -158,21 +165,21 @@ class SegmentedProgram:
         return block
 
     def segment(self, node: int) -> Segment:
-        """Return the segment that a node represents; equal segments have the same ops."""
+        """Return the segment that a node represents. Equal segments have the same ops."""
         segment = self.segments[node]
         assert segment is not None, f"node {node} of role {self.role.name} is an op, not a segment"
         return segment
 
     @property
     def num_ops(self) -> int:
-        """Number of ops of the program, including those within segments."""
+        """Number of ops of the program, including the ops inside segments."""
         return sum(1 if block is None else len(block) for block in self.blocks)
 
 
 def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedProgram:
-    """Return a role's program in as few nodes as possible; with `whole` false, every op is a node.
+    """Return a role's program in as few nodes as possible; if `whole` is False, every op is a node.
 
-    Raises InputError as `expand` does.
+    Raises InputError for a reference to an undeclared tensor.
     """
     if not whole:
         return SegmentedProgram.of_ops(schedule, role)
@@ -204,8 +211,9 @@ def segmented(schedule: Schedule, role: Role, whole: bool = True) -> SegmentedPr
 def segmented_roles(
     schedule: Schedule, program: ExpandedProgram | None = None, whole: bool = True
 ) -> tuple[SegmentedProgram, ...]:
-    """Return the programs of all roles, their calls `whole` if possible. A single role is never merged, as its calls
-    overlap; `program`: its expansion, if available."""
+    """Return the programs of all roles, with ops merged into segments if `whole`. If there is only one role, its ops
+    are not merged, because its calls overlap. `program`: the expanded program of this single role, if already
+    available."""
     if len(schedule.roles) == 1:
         return (SegmentedProgram.of_ops(schedule, schedule.roles[0], program),)
     return tuple(segmented(schedule, role, whole) for role in schedule.roles)
@@ -214,8 +222,8 @@ def segmented_roles(
 def _nodes(
     role: Role, stand_ins: StandIns, parts: list[list[Segment]]
 ) -> tuple[tuple[Call, ...], list[Segment | None]]:
-    """Return the role's calls divided into their parts, each represented by one op if possible, and the segment of each
-    node."""
+    """Return the calls of a role divided into segments, each replaced by its representative op if it has one, and for
+    each node its segment (None if the node is a single op)."""
     calls: list[Call] = []
     segments: list[Segment | None] = []
     for call, its_parts in zip(role.calls, parts, strict=True):
@@ -232,7 +240,8 @@ def _nodes(
 
 
 def _followers(program: ExpandedProgram, segments: list[Segment | None]) -> list[int]:
-    """Return for each segment node the equal one that begins immediately when it ends; -1 if there is none."""
+    """Return for each segment node the next node, if that is an equal segment which starts immediately when this one
+    ends; otherwise -1."""
     out = [-1] * program.num_ops
     if LANE not in program.lanes:
         return out
@@ -253,7 +262,7 @@ def _followers(program: ExpandedProgram, segments: list[Segment | None]) -> list
 
 
 def _new_waits(program: ExpandedProgram) -> Iterator[tuple[int, list[Wait]]]:
-    """Yield every node with its waits that no earlier node on its lane has had."""
+    """Yield every node with those of its dependencies that are not implied by earlier nodes on its lane."""
     known: defaultdict[int, dict[int, int]] = defaultdict(dict)  # lane → its waits for other lanes so far
     for node, waits in enumerate(program.waits):
         waited_for = known[program.lane[node]]
@@ -265,8 +274,8 @@ def _new_waits(program: ExpandedProgram) -> Iterator[tuple[int, list[Wait]]]:
 def _disturbed(
     schedule: Schedule, program: ExpandedProgram, blocks: list[tuple[Op, ...] | None]
 ) -> dict[int, set[int]]:
-    """Return the segment nodes that must be cut because an op in their middle waits or is awaited, each with the ops
-    before which to cut it."""
+    """Return the segment nodes that must be divided, because an op inside waits for another lane or another lane waits
+    for it. The result maps each node to the op indices before which to divide it."""
     if len(program.lanes) == 1:
         return {}
     by_lane = program.by_lane
@@ -286,8 +295,9 @@ def _disturbed(
 def _cuts(
     schedule: Schedule, program: ExpandedProgram, node: int, block: tuple[Op, ...], other: int, is_awaited: bool
 ) -> set[int]:
-    """Return the ops before which to cut the segment at `node`: where an op other than its first on the lane waits for
-    `other`, or `other` waits for one other than its last; every op if no single op is the cause."""
+    """Return the op indices before which to divide the segment at `node`, so that only its first op on `compute` waits
+    for the node `other`, or that `other` waits only for its last op. If no single op causes the dependency, divide
+    before every op."""
     touched = _touched_by(program, other)
     call = program.calls[node]
     places = [i for i, op in enumerate(block) if _conflict(_touched(schedule, op, call), touched)]
@@ -300,7 +310,7 @@ def _cuts(
 
 
 def _holds_host(program: ExpandedProgram, node: int) -> bool:
-    """Return whether everything issued later waits for the op."""
+    """Return whether all ops issued later wait for this node: it runs on the host or blocks the host."""
     return program.lanes[program.lane[node]] == HOST or getattr(program.ops[node], "blocking", False)
 
 

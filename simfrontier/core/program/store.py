@@ -1,8 +1,8 @@
-"""The stored form of a schedule: canonical JSON, its digest, and files that are never incomplete.
+"""Storage of schedules: canonical JSON, its digest, and files that are written completely or not at all.
 
-A field of a tensor or an op is stored under its own name, in the form that `_FORMS` defines for its type, for reading
-and writing. Values that are empty, zero, false or None are omitted if that is the field's default. Every fault of a
-file raises one InputError that names the file and the place in it.
+Each field of a tensor or op is stored under its own name; `_FORMS` defines by type how it is read and written. Values
+that are empty, zero, False or None are omitted if this is the field's default. Every error in a file raises one
+InputError that names the file and the position in it.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ OP_KINDS: Final = frozenset(name for name, kind in KINDS.items() if kind.in_file
 
 
 def to_json(schedule: Schedule) -> str:
-    """Return canonical JSON: keys sorted, no floats, every op and every block once, calls as nested loops.
+    """Return the canonical JSON text of a schedule: keys sorted, no floats, every distinct op and block stored once,
+    repeated calls stored as nested loops.
 
-    Equal schedules give equal text, regardless of the order in which their parts were created or shared.
+    Equal schedules have equal texts, regardless of the order in which their parts were created or shared.
     """
     tables = StoredBlocks(schedule)
     roles = [
@@ -79,25 +80,27 @@ def to_json(schedule: Schedule) -> str:
 
 
 def digest(schedule: Schedule) -> str:
-    """Return the SHA-256 digest of the canonical JSON, in hexadecimal."""
+    """Return the SHA-256 digest of a schedule's canonical JSON, in hexadecimal."""
     return hashlib.sha256(to_json(schedule).encode("ascii")).hexdigest()
 
 
 def save(schedule: Schedule, path: Path) -> None:
-    """Write the canonical JSON (and a newline); the file is written completely or not at all. Raises InputError."""
+    """Write a schedule to a file as canonical JSON and a newline. The file is written completely or not at all. Raises
+    InputError."""
     write_whole(path, to_json(schedule) + "\n")
 
 
 def load(path: Path, large: bool = False) -> Schedule:
-    """Read the schedule of a file; `large` as in `from_json`. Raises InputError with the file and the place in it."""
+    """Read a schedule from a file. `large`: accept more ops, as in `from_json`. Raises InputError with the file name
+    and the position in the file."""
     return from_json(text_of(path, "schedule"), str(path), large)
 
 
 def from_json(text: str, where: str, large: bool = False) -> Schedule:
-    """Return the schedule that a JSON text describes; `where` (a file name) prefixes every message.
+    """Return the schedule that a JSON text describes; `where` (a file name) prefixes every error message.
 
-    Raises InputError, also if it has more ops than usual, or than a `large` schedule may have: they are counted before
-    anything is expanded.
+    Raises InputError, also if the schedule has more ops than the limit (higher if `large`). Ops are counted before
+    loops are unrolled.
     """
     value = headed(json_of(text, where, "schedule", no_fraction), "schedule", FORMAT, VERSION, where)
     of = Node(value, where).keys(("blocks", "mesh", "meta", "ops", "pools", "roles", "tensors"))
@@ -115,8 +118,8 @@ def from_json(text: str, where: str, large: bool = False) -> Schedule:
 
 
 class StoredBlocks:
-    """Distinct ops and blocks in the order in which the calls first use them: `ops`, `blocks` of numbers of ops, and
-    `block_of`, the stored block of each block of the schedule."""
+    """The distinct ops and blocks of a schedule, in the order in which the calls first use them: `ops`, `blocks` (each
+    a list of indices into `ops`), and `block_of`, which maps each block of the schedule to a stored block."""
 
     def __init__(self, schedule: Schedule) -> None:
         ops: dict[Op, int] = {}
@@ -136,7 +139,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 class Form(NamedTuple):
-    """Conversion of a value from and to a file."""
+    """How a value is read from a file and written to a file."""
 
     read: Callable[[Node], Any]
     write: Callable[[Any], Any] = _as_it_is
@@ -152,14 +155,14 @@ def _two(node: Node, first: Callable[[Node], Any], second: Callable[[Node], Any]
 
 
 def _piece(node: Node) -> Piece:
-    """Read [number, count, label, axes]."""
+    """Read a piece of an op, [number, count, label, axes]."""
     number, count, label, axes = node.items(4)
     most = count.whole(2)
     return Piece(number.whole(0, most - 1), most, label.name(), axes.texts())
 
 
 def _ref(node: Node) -> Ref:
-    """Read a name, or [name, layer, micro-batch]."""
+    """Read a tensor reference: a name, or [name, layer, micro-batch]."""
     if isinstance(node.value, str):
         return Ref(node.name())
     name, layer, micro = node.items(3)
@@ -171,7 +174,8 @@ def _written_ref(ref: Ref) -> Any:
 
 
 def _refs(node: Node) -> tuple[Ref, ...]:
-    """Read references; a run over layers is [times, references, layer step]."""
+    """Read a list of tensor references; references repeated over layers are stored as [times, references, layer
+    step]."""
     refs: list[Ref] = []
     for item in node.items():
         if isinstance(item.value, list) and item.value and not isinstance(item.value[0], str):
@@ -225,7 +229,7 @@ _CHOICES: Final[Mapping[str, Form]] = {  # by the name of a field
 
 
 class Stored(NamedTuple):
-    """A field in a file: its form, and whether it is required."""
+    """A field in a schedule file: how it is read and written, and whether it is required."""
 
     form: Form
     is_required: bool
@@ -233,7 +237,7 @@ class Stored(NamedTuple):
 
 @cache
 def _fields(of: type) -> Mapping[str, Stored]:
-    """Return the fields of a class that are stored in files."""
+    """Return those fields of a class that are stored in schedule files."""
     types = get_type_hints(of)
     return {
         each.name: Stored(
@@ -250,14 +254,14 @@ def _form(of: Any) -> Form:
 
 
 def _values(node: Node, stored: Mapping[str, Stored]) -> dict[str, Any]:
-    """Read the values of a table with these fields."""
+    """Read the values of the given fields from a JSON object."""
     required = [name for name, each in stored.items() if each.is_required]
     members = node.keys(required, [name for name in stored if name not in required])
     return {name: stored[name].form.read(member) for name, member in members.items()}
 
 
 def _written(value: Tensor | Op) -> dict[str, Any]:
-    """Return a table of the fields of a value."""
+    """Return the stored fields of a tensor or op as a JSON object."""
     of: type = type(value)
     held = {name: (each, getattr(value, name)) for name, each in _fields(of).items()}
     return {name: each.form.write(own) for name, (each, own) in held.items() if own or each.is_required}
@@ -289,7 +293,7 @@ def _written_tensor(tensor: Tensor) -> dict[str, Any]:
 
 
 def _refuse_unknown(node: Node, tensors: Mapping[str, Tensor], pools: Mapping[str, int]) -> None:
-    """Check that tensors refer only to weights and pools of the schedule."""
+    """Check that tensors refer only to weights and pools that the schedule declares."""
     weights = {name for name, tensor in tensors.items() if tensor.role == "weight"}
     for name, tensor in tensors.items():
         for key, known in (("pool", pools), ("weight", weights)):
@@ -314,7 +318,7 @@ def _op(node: Node) -> Op:
 
 
 def _model_op(node: Node, kind: ModelKind) -> Compute:
-    """Read an op of the model, whose name is composed of its module, streams and part."""
+    """Read an op of the model. Its name is composed of its module, streams and part of the backward."""
     named = {
         "module": Stored(_FORMS[str], True),
         "streams": Stored(_FORMS[_Labels], False),
@@ -326,7 +330,7 @@ def _model_op(node: Node, kind: ModelKind) -> Compute:
 
 
 def _with_kernel(node: Node, op: Compute) -> Compute:
-    """Return the op after checking that its kernel, if any, fits its kind."""
+    """Return the op unchanged, after checking that its kernel, if it has one, is allowed for the op's kind."""
     passing = sorted(name for name, each in KINDS.items() if isinstance(each, ModelKind) and each.has_passes)
     if op.kernel and not (op.kind in passing and op.reads and op.writes):
         node.key("kernel").fail(f"is of {' and '.join(passing)} only, with reads and writes, not of a {op.kind}")
@@ -374,7 +378,7 @@ def _items(node: Node, blocks: Sequence[tuple[Op, ...]], depth: int) -> tuple[It
 
 
 def _item(node: Node, blocks: Sequence[tuple[Op, ...]], depth: int) -> Item:
-    """Read a call as [label, block, layer, micro-batch], or a loop with the calls of its first iteration."""
+    """Read a call, [label, block, layer, micro-batch], or a loop, which contains the calls of its first iteration."""
     if not isinstance(node.value, dict):
         label, number, layer, micro = node.items(4)
         block = number.whole(0, len(blocks) - 1)

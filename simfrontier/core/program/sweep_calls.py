@@ -1,4 +1,4 @@
-"""A schedule of single collectives, one after the other: a benchmark of a fabric."""
+"""A schedule that runs single collectives one after the other, as a benchmark of a network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ LANE = "sweep"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepCall:
-    """One collective over `axes` of a message of about `num_bytes` bytes (whole chunks of FP32 numbers)."""
+    """One collective over `axes` with a message of about `num_bytes` bytes (rounded to whole chunks of FP32
+    numbers)."""
 
     kind: CollectiveKind
     axes: tuple[str, ...]
@@ -28,8 +29,8 @@ class SweepCall:
 
 
 def sweep(mesh: Mesh, probes: Iterable[SweepCall]) -> Schedule:
-    """Return a schedule of the probes in order on one lane, each on its own tensors. Inputs are persistent: the parts
-    of an all-gather, or the contributions of the ranks to a reduction."""
+    """Return a schedule that runs the collectives `probes` in order on one lane, each on its own tensors. The inputs
+    are persistent: the shards for an all-gather, or the contributions of the ranks to a reduction."""
     tensors: dict[str, Tensor] = {}
     ops: list[Op] = []
     for probe in probes:

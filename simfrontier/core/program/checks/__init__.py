@@ -1,1 +1,2 @@
-"""Rules of the checker: for tensors and single ops, for values and accesses in whole programs, and for shared calls."""
+"""Rules of the checker: for single tensors and ops, for values and accesses in whole programs, and for the collectives
+and exchanges that several roles share."""

@@ -1,5 +1,5 @@
-"""Rules of backward passes: an op named after another (`qkv.dgrad` after `qkv`) computes gradients of that op's
-operands, from every gradient of its results and from no other gradient."""
+"""Rules of backward passes. An op whose name derives from a forward op (`qkv.dgrad` from `qkv`) computes gradients of
+the operands of that forward op. It must read every gradient of the results of the forward op, and no other gradient."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def check_gradients(schedule: Schedule, findings: Findings) -> None:
 
 
 def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
-    """Yield the gradient ops that read a value, or the gradient of a result, of other layers or micro-batches than
-    their forward op has it."""
+    """Yield the gradient ops that read a value, or the gradient of a result, of other layers or micro-batches than the
+    forward op does."""
     places: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)  # of the calls of a block
     for call in role.calls:
         places[call.block].add((call.layer, call.micro))
@@ -59,13 +59,14 @@ def _elsewhere(role: Role, graph: _Graph) -> Iterator[tuple[str, Fault]]:
 
 
 def _source(op: Compute) -> str:
-    """Return the name of the op whose gradients an op computes; empty for other ops."""
+    """Return the name of the forward op whose gradients an op computes; empty if it computes no gradients."""
     return op.named.forward.text if op.named.part else ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Op:
-    """An op with the values that it touches (`x.again` counts as `x`), without states and tokens."""
+    """An op with the names of the values that it reads and writes, without states and tokens. A recomputed value
+    (`x.again`) counts as the original (`x`)."""
 
     name: str
     kind: ModelKind
@@ -80,7 +81,7 @@ class _Op:
 
 
 def _faults(graph: _Graph) -> Iterator[tuple[str, Fault]]:
-    """Yield (name of an op, fault)."""
+    """Yield all faults of the gradient ops, as (name of the op, fault)."""
     for op in graph.ops:
         if op.source and op.source not in graph.forward:
             yield op.name, (f"an op {op.source}, of which this makes gradients", "none")
@@ -118,8 +119,8 @@ def _is_bias(kind: ModelKind, tensor: Tensor) -> bool:
 
 
 class _Graph:
-    """Relations between values: sums and their terms, gradients and their values, and the ops that each gradient passed
-    through. Sets are bit masks, with one bit per value or op."""
+    """Graph of the values of a schedule: which values are terms of which sums, which value each gradient belongs to,
+    and which forward ops each gradient was propagated through. Sets are bit masks, with one bit per value or op."""
 
     def __init__(self, ops: Sequence[_Op], tensors: Mapping[str, Tensor]) -> None:
         self.ops, self.tensors = ops, tensors
@@ -154,7 +155,7 @@ class _Graph:
         self.paths = self._gradient_paths()
 
     def _gradients(self) -> dict[str, int]:
-        """Return for each gradient the set of values of which it is the gradient."""
+        """Return for each gradient the set of values with respect to which it is a gradient."""
         out: defaultdict[str, int] = defaultdict(int)
         for op in self.ops:
             if op.kind.ends:
@@ -169,8 +170,8 @@ class _Graph:
         return {value: wrt for value, wrt in out.items() if wrt}
 
     def _inputs(self, end: _Op) -> tuple[str, ...]:
-        """Return the values of which a loss computes the gradient: operands of the gradient's shape, and those from
-        which other ops of the loss compute them."""
+        """Return the values with respect to which a loss computes a gradient: the operands that have the shape of the
+        gradient, and the values from which other ops of the loss compute these operands."""
         shapes = {self.tensors[value].shape for value in end.writes if value in self.tensors}
         known: dict[str, None] = {}
         waiting = list(end.reads)
@@ -182,7 +183,7 @@ class _Graph:
         return tuple(known)
 
     def _gradient_paths(self) -> dict[str, int]:
-        """Return for each gradient the set of forward ops that it passed through."""
+        """Return for each gradient the set of forward ops through which it was propagated."""
         edges: defaultdict[str, list[str]] = defaultdict(list)
         own: defaultdict[str, int] = defaultdict(int)
         for op in self.ops:
@@ -199,18 +200,18 @@ class _Graph:
         return _reachable(edges, own)
 
     def results_with_gradient(self, source: str, gradient: str) -> Iterator[str]:
-        """Return the results of a forward op of which a value is the gradient."""
+        """Return those results of the forward op `source` to which the gradient `gradient` belongs."""
         wrt = self.gradients.get(gradient, 0)
         results = self.forward[source].writes if source in self.forward else ()
         return (value for value in results if wrt & self.bit[value])
 
     def _reached(self, values: Sequence[str]) -> int:
-        """Return the set of values and of all sums of which they are terms."""
+        """Return the set of some values and of all sums that contain one of them as a term."""
         return _any(self.summed[value] for value in values)
 
     def parted(self, op: _Op) -> tuple[list[str], list[str], list[str]]:
-        """Return the gradients that an op reads in three lists: of its forward op's results, of the forward op's
-        operands (from other paths), and others."""
+        """Return the gradients that an op reads, as three lists: gradients of the results of its forward op, gradients
+        of the operands of its forward op (propagated along other paths), and all other gradients."""
         source = self.forward[op.source]
         made, read = self._reached(source.writes), self._reached(source.reads)
         parts: tuple[list[str], list[str], list[str]] = ([], [], [])
@@ -241,7 +242,8 @@ class _Graph:
         yield from self._order(op, source, gradients, other_ways)
 
     def _operands(self, op: _Op, source: _Op, gradients: list[str]) -> Iterator[Fault]:
-        """Check that an op reads, besides gradients, what its kind needs of the forward op."""
+        """Check that a gradient op reads, besides gradients, those operands or results of the forward op that its kind
+        requires."""
         needs, read = op.kind.needs, {*op.reads, *op.weights}
         operands = {*source.reads, *source.writes, *source.weights}
         if "operands" in needs and not read.issuperset(source.reads):
@@ -256,8 +258,9 @@ class _Graph:
             yield f"one of {_text(sorted(operands))}, which {source.name} reads or makes", _text(op.reads)
 
     def _order(self, op: _Op, source: _Op, gradients: list[str], other_ways: list[str]) -> Iterator[Fault]:
-        """Check that gradients stand side by side, in the order of the results; first or last, except in products.
-        Gradients from other paths stand last."""
+        """Check the positions of gradients among the operands of an op: adjacent, in the order of the forward op's
+        results, and first or last as the op's kind states (anywhere in a matrix product). Gradients from other paths
+        are last."""
         last = [op.reads.index(value) for value in other_ways]
         if last and min(last) < len(op.reads) - len(last):
             yield f"{_text(other_ways)}, gradients that come by other ways, last", _text(op.reads)
@@ -272,7 +275,7 @@ class _Graph:
             yield f"{_text(gradients)} {'last' if op.kind.gradients_last else 'first'}", _text(op.reads)
 
     def _ops_text(self, ops: int) -> str:
-        """Return the names of the first of some ops, and the number of further ones."""
+        """Return the names of up to MAX_NAMED ops of a bit set, and the number of the remaining ones."""
         names: list[str] = []
         left = ops
         while left and len(names) < MAX_NAMED:
@@ -281,12 +284,12 @@ class _Graph:
         return ", ".join(sorted(names) + [f"and {left.bit_count()} more"] * (left > 0))
 
     def _place(self, gradient: str, source: _Op) -> int:
-        """Return the index of the first result of an op of which a value is the gradient."""
+        """Return the index of the first result of the forward op `source` to which a gradient belongs."""
         return next(at for at, value in enumerate(source.writes) if self.gradients[gradient] & self.summed[value])
 
     def ends(self) -> Iterator[tuple[str, Fault]]:
-        """Check that a loss first reads the value of which it computes the gradient, and all that its other ops
-        need."""
+        """Check the operands of each loss: the first operand is the value with respect to which the loss computes the
+        gradient, and the other operands include all that the other ops of the loss read."""
         for op in self.ops:
             inputs = self.inputs.get(op.name, ())
             if not op.kind.ends or op.source:
@@ -300,7 +303,8 @@ class _Graph:
                     yield op.name, (f"{_text(lacking)}, which {other.name} reads", _text(op.reads))
 
     def _factors(self, op: _Op, source: _Op, gradients: list[str]) -> Iterator[Fault]:
-        """Check that the gradient of a product reads all factors but one: the factor whose gradient it computes."""
+        """Check that the gradient of a matrix product reads all factors of the product except the factor whose gradient
+        it computes."""
         others = [each for each in op.factors if each not in gradients]
         factors, own = source.factors, op.kind.parts.get(op.part) if op.part else None
         places = range(len(factors)) if own is None else [own]
@@ -311,7 +315,8 @@ class _Graph:
             yield f"{' or '.join(_text(each) for each in allowed)}, of the factors of {source.name}", _text(others)
 
     def faults_of_fused(self, op: _Op) -> Iterator[Fault]:
-        """Yield the faults of an op that also computes the gradient of the product that uses its source's result."""
+        """Yield the faults of a fused gradient op: it computes the gradient of its forward op together with the
+        gradient of the matrix product that reads the result of that forward op."""
         source = self.forward[op.source]
         user = next((each for value in source.writes for each in self.users[value]), source)
         made = self._reached(user.writes)
@@ -321,8 +326,8 @@ class _Graph:
             yield f"a gradient of {_text(user.writes)}, and {_text(wanted)}", _text(op.reads)
 
     def untrained(self) -> Iterator[tuple[str, Fault]]:
-        """Check that if one weight of an op has a gradient, all have, computed by ops that are named after it; no other
-        op computes any. (A weight may have gradients from ops of several streams.)"""
+        """Check that either all weights of a forward op have gradients or none has, and that only ops named after this
+        forward op compute them. (A weight may have gradients from ops of several streams.)"""
         made: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for op in self.ops:
             made[op.source].update(dict.fromkeys(op.weight_gradients))
@@ -337,7 +342,8 @@ class _Graph:
                 yield source, (wanted, _text(list(weights)))
 
     def unlike(self) -> Iterator[tuple[str, Fault]]:
-        """Check that all ops that compute gradients of one op read the same gradients, in the same order."""
+        """Check that all ops that compute gradients of the same forward op read the same gradients, in the same
+        order."""
         first: dict[str, tuple[str, list[Ref]]] = {}
         for op in self.ops:
             if op.source not in self.forward or op.kind.adds_values:
@@ -350,7 +356,7 @@ class _Graph:
 
 
 def _reachable(edges: Mapping[str, Iterable[str]], bits: Mapping[str, int]) -> dict[str, int]:
-    """Return for each node the union of its own bits and those of all nodes reachable from it."""
+    """Return for each node of a graph the union of its own bits and the bits of all nodes reachable from it."""
     out = {node: bits.get(node, 0) for node in (*edges, *bits)}
     changed = True
     while changed:
@@ -363,7 +369,7 @@ def _reachable(edges: Mapping[str, Iterable[str]], bits: Mapping[str, int]) -> d
 
 
 def _any(sets: Iterable[int]) -> int:
-    """Return the union of some bit sets."""
+    """Return the union of several bit sets."""
     union = 0
     for each in sets:
         union |= each

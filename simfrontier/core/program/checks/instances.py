@@ -1,5 +1,5 @@
-"""Rules of instances: each is written before it is read, and read before it is written again or the step ends; states
-are written once."""
+"""Rules of tensor instances (a tensor of one layer and micro-batch): each instance is written before it is read, and
+read before it is overwritten or the step ends; a state is written once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Moment = tuple[Ref, int]  # a state, and the micro-batch in which it changes (0:
 
 
 def check_instances(schedule: Schedule, checked: CheckedRole) -> None:
-    """Check a role's program. Only a training step must read everything that it writes."""
+    """Check the reads and writes of tensor instances in a role's program. Only a training step must read everything
+    that it writes."""
     walk = _Walk(schedule, checked)
     walk.reads_of_written()
     if any(renews_weights(op) for op in schedule.ops):
@@ -24,13 +25,13 @@ def check_instances(schedule: Schedule, checked: CheckedRole) -> None:
 
 
 class _Walk:
-    """Pass through one role's program."""
+    """Checks of the reads and writes in one role's program."""
 
     def __init__(self, schedule: Schedule, checked: CheckedRole) -> None:
         self.checked, self.program, self.tensors = checked, checked.program, schedule.tensors
 
     def reads_of_written(self) -> None:
-        """Check that tensors that are not persistent are written before they are read."""
+        """Check that every tensor that is not persistent is written before it is read."""
         program = self.program
         known: set[Ref] = set()
         lasting = {name for name, tensor in self.tensors.items() if tensor.persistent}
@@ -53,9 +54,9 @@ class _Walk:
         return f"it is written later, by {title_of(program.ops[later], program.calls[later])}"
 
     def unread(self) -> None:
-        """Check that each value, gradient, sum or encoded tensor is read before the step ends and before it is written
-        again; a value, which the backward pass may need, is written only once. Exempt are tokens, the output of a
-        recomputed layer, and the mask of a recomputed dropout."""
+        """Check that each value, gradient, sum or encoded tensor is read before the step ends and before it is
+        overwritten. A value is written only once, because the backward pass may need it. Tokens, the output of a
+        recomputed layer, and the mask of a recomputed dropout are exempt."""
         program, tensors = self.program, self.tensors
         watched = {name for name, tensor in tensors.items() if not tensor.persistent and tensor.role != "token"}
         values = {name for name in watched if tensors[name].role == "activation"}
@@ -83,8 +84,8 @@ class _Walk:
             self._report("references", index, ref, READ, "read by none")
 
     def states(self) -> None:
-        """Check that every state that a role touches is written once, by the last op that touches it: once per step if
-        it follows a weight, else once per micro-batch. A constant is never written."""
+        """Check that every state that a role uses is written once, by the last op that uses it: once per step if the
+        state follows a weight (moving average), otherwise once per micro-batch. A constant is never written."""
         touched: dict[Moment, None] = {}
         written: dict[Moment, Op] = {}
         for index, op in enumerate(self.program.ops):

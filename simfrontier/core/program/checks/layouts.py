@@ -1,4 +1,4 @@
-"""Canonical layouts of tensors on the mesh, and the rules that hold for operands of any op."""
+"""Canonical layouts of tensors on the mesh, and the rules for operands that apply to ops of every kind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _SUMS: Final[frozenset[TensorRole]] = frozenset({"gradient", "accumulator", "enc
 
 @dataclass(frozen=True, slots=True)
 class CanonicalLayout:
-    """Properties of a tensor that the rules compare, in canonical form on the mesh."""
+    """The layout of a tensor in canonical form (axes of size 1 removed), so that the rules can compare layouts of
+    tensors."""
 
     tensor: Tensor
     placement: Placement
@@ -33,7 +34,7 @@ class CanonicalLayout:
 
 
 class Layouts:
-    """The canonical layouts of all tensors; each method yields faults of operands."""
+    """The canonical layouts of all tensors. Each checking method yields the faults of some operands."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -50,12 +51,12 @@ class Layouts:
         return self.of[ref.name].tensor
 
     def without_tokens(self, refs: Iterable[Ref]) -> tuple[Ref, ...]:
-        """Return references without tokens: any op may wait for tokens and write some."""
+        """Return the references except those to tokens; any op may wait for tokens and write tokens."""
         return tuple(ref for ref in refs if self.tensor(ref).role != "token")
 
     def unknown(self, op: Op) -> Iterator[RuleFault]:
-        """Yield tensors and axes that an op names but the schedule lacks. The nearest tensor name is searched only
-        once."""
+        """Yield a fault for each tensor or mesh axis that an op names but the schedule does not declare. The most
+        similar tensor name is searched only for the first such tensor."""
         for ref in (*op.reads, *op.writes, *op.accumulates):
             if ref.name not in self.of:
                 hint = "" if self._has_unknown else f"; {nearest(ref.name, self.of)}"
@@ -66,7 +67,8 @@ class Layouts:
                 yield "references", f"an axis of the mesh; {nearest(axis, self.mesh.names)}", f"{axis!r}"
 
     def offsets(self, op: Op) -> Iterator[RuleFault]:
-        """Check that no op refers to a layer or micro-batch of a tensor that has none."""
+        """Check that no op has a layer or micro-batch offset in the reference to a tensor that does not exist per layer
+        or micro-batch."""
         for ref in (*op.reads, *op.writes, *op.accumulates):
             tensor = self.tensor(ref)
             for aspect, offset, is_per in (
@@ -99,7 +101,7 @@ class Layouts:
         yield from self.stacked(name, ())
 
     def like(self, name: str, other: str) -> Iterator[RuleFault]:
-        """Check that a plain tensor has the placement and shape of another."""
+        """Check that a tensor that is neither encoded nor stacked has the placement and shape of another tensor."""
         yield from self.placed(name, self.of[other].placement, f" like {other}")
         yield from self.plain(name)
         if self.of[name].tensor.shape != self.of[other].tensor.shape:
@@ -108,7 +110,7 @@ class Layouts:
     # ── pairs: what goes in comes out ──
 
     def pairs(self, op: Op, src: tuple[Ref, ...], dst: tuple[Ref, ...]) -> Iterator[RuleFault]:
-        """Check that paired operands are forms of one logical tensor."""
+        """Check that the source and the target of each pair of operands represent the same logical tensor."""
         src, dst = self.without_tokens(src), self.without_tokens(dst)
         if len(src) != len(dst) or not src:
             got = f"{len(src)} sources and {len(dst)} targets"
@@ -137,7 +139,8 @@ class Layouts:
 
 
 def _roles_of_pair(kind: str, src: Tensor, dst: Tensor) -> Iterator[RuleFault]:
-    """Check the tensor roles that a collective, an exchange or a local copy reads and writes."""
+    """Check the tensor roles (gradient, activation, …) of the source and the target of a collective, an exchange or a
+    local copy."""
     known, weight = KINDS[kind], src.weight
     sums = known.sums if isinstance(known, CallKind) else isinstance(known, CopyKind) and known.adds
     allowed = (_SUMS if sums else _GIVES) if weight is not None else {src.role, "encoded"}
@@ -163,7 +166,8 @@ def _axes_of(op: Op) -> Iterable[str]:
 
 
 def by_dimension(placement: Placement) -> Placement:
-    """Return the same placement with its shards sorted by dimension: their order matters only within one dimension."""
+    """Return the same placement with its shards sorted by tensor dimension. The order of shards matters only within one
+    dimension."""
     if len(placement.shards) < 2:
         return placement
     return replace(placement, shards=tuple(sorted(placement.shards, key=lambda shard: shard[1])))
@@ -191,8 +195,9 @@ Order = tuple[str, ...]  # axes that are digits of a flat index, the first slowe
 
 
 def check_layouts(schedule: Schedule, findings: Findings) -> None:
-    """Check the order of digits: a gather fills its target, and a scatter reads its source, with the digits of its axes
-    first. Local ops convert to the order of the nesting, which all other ops assume."""
+    """Check the order of elements in tensors that are flat over several axes. An all-gather fills its target, and a
+    reduce-scatter reads its source, with the axes of the collective as the slowest digits of the flat index. Local
+    copies convert this to the order of the tensor's nesting, which all other ops assume."""
     turned: dict[str, Order] = {}
     mesh, tensors = schedule.mesh, schedule.tensors
     for op in schedule.ops:
@@ -216,6 +221,7 @@ def check_layouts(schedule: Schedule, findings: Findings) -> None:
 
 
 def _order(tensor: Tensor, schedule: Schedule, first: Order = ()) -> Order:
-    """Return the digits that a rank holds of a tensor, with those of a collective (`first`) before the others."""
+    """Return the axes that are digits of a tensor's flat index within a rank, slowest first; the axes of a collective
+    (`first`) precede the others."""
     free = [axis for axis in schedule.mesh.live(tensor.nesting) if axis not in tensor.placement.flat]
     return (*first, *(axis for axis in free if axis not in first))

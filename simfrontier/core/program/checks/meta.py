@@ -1,4 +1,4 @@
-"""Rules of a schedule's metadata: its numbers match the program, and its mesh has no idle axis."""
+"""Rules of a schedule's metadata: the numbers in it match the programs, and no mesh axis is unused."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from simfrontier.core.program.op_kind import ModelFacts, NormKind
 
 
 def check_meta(schedule: Schedule, findings: Findings) -> None:
-    """Check a training step: `num_layers` and `grad_accum` must match its calls, `clip` its norms, `optimizer` its
-    update ops, and every axis must divide work or data."""
+    """Check the metadata of a training step: `num_layers` and `grad_accum` must match the calls, `clip` the norms, and
+    `optimizer` the update ops; every mesh axis must divide work or data."""
     if not any(renews_weights(op) for op in schedule.ops):
         return
     layers, micros = _counted(schedule)
@@ -31,7 +31,7 @@ def check_meta(schedule: Schedule, findings: Findings) -> None:
 
 
 def _idle(schedule: Schedule) -> list[str]:
-    """Return the axes of more than one coordinate along which all ranks do and hold the same."""
+    """Return the mesh axes of size above 1 along which all ranks do the same work and hold the same data."""
     busy = {role.at[0] for role in schedule.roles if role.at is not None}
     for op in schedule.ops:
         if isinstance(op, Compute):
@@ -43,8 +43,8 @@ def _idle(schedule: Schedule) -> list[str]:
 
 
 def _counted(schedule: Schedule) -> tuple[int, int]:
-    """Return (layers of weights, micro-batches) that the calls reach; the stated number of layers if no weight belongs
-    to a layer."""
+    """Return (number of layers, number of micro-batches) that the calls use. If no weight belongs to a layer, the
+    number of layers is the one in the metadata."""
     weights = {name for name, tensor in schedule.tensors.items() if tensor.role == "weight" and tensor.per_layer}
     ahead = [
         max((ref.layer for op in block for ref in (*op.reads, *op.writes) if ref.name in weights), default=None)
@@ -58,8 +58,8 @@ def _counted(schedule: Schedule) -> tuple[int, int]:
 
 
 def _of_steps(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """Check `clip` and `optimizer`: gradients are clipped individually, as `clip` then says, if no norm covers two of
-    them. Weights are updated by the stated optimizer (default: Adam)."""
+    """Check `clip` and `optimizer` in the metadata. `clip` must be "each" if every norm covers a single gradient, else
+    absent. Weights must be updated by the stated optimizer (default: Adam)."""
     norms = [op for op in schedule.ops if isinstance(kind_of(op), NormKind)]
     singly = bool(norms) and all(len(op.reads) == 1 and op.writes for op in norms)
     clip, optimizer = schedule.meta.get("clip"), schedule.meta.get("optimizer", "adam")
@@ -73,6 +73,6 @@ def _of_steps(schedule: Schedule) -> Iterator[tuple[str, str]]:
 
 
 def _of_extras(schedule: Schedule) -> Iterator[tuple[str, str]]:
-    """Yield the meta entries of extras' models that contradict the ops."""
+    """Yield the metadata entries of models from extras that contradict the ops."""
     for facts in added("model_facts", ModelFacts):
         yield from facts.stated(schedule)

@@ -1,4 +1,5 @@
-"""Order of the calls that roles share: equal calls in equal order, and every role runs to its end."""
+"""Order of the collectives and exchanges that several roles share: all roles issue the same calls in the same order,
+and every role runs to its end."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ OpCall = tuple[Op, Call]
 
 
 def check_comms(schedule: Schedule, findings: Findings) -> None:
-    """Check that a communicator spans one set of axes, and that roles issue their shared calls in one order, with equal
-    kinds and sizes."""
+    """Check that each communicator spans one set of axes, and that all roles issue the collectives and exchanges they
+    share in the same order, with the same kinds and sizes."""
     span: dict[str, frozenset[str]] = {}
     for op in schedule.ops:
         if isinstance(op, Collective) and span.setdefault(op.comm, frozenset(op.axes)) != frozenset(op.axes):
@@ -48,7 +49,8 @@ def _same_calls(schedule: Schedule, findings: Findings) -> None:
 
 
 def members_by_op(schedule: Schedule) -> dict[int, tuple[CallSequence, tuple[int, ...]]]:
-    """Return for each shared op (by its number) its sequence, and the numbers of the roles that share it."""
+    """Return for each collective or exchange shared by several roles (by op number) its call sequence, and the numbers
+    of these roles."""
     moves = [op for op in schedule.ops if isinstance(op, Collective | Exchange)]
     return {op.number: (sequence_of(op), members) for op in moves if (members := members_of(op, schedule))}
 
@@ -60,7 +62,7 @@ def _compare(
     calls: tuple[list[OpCall], list[OpCall]],
     findings: Findings,
 ) -> None:
-    """Report the first call of two roles that differs, or differing numbers of calls."""
+    """Report the first shared call in which two roles differ, or that they issue different numbers of calls."""
     name = sequence if isinstance(sequence, str) else f"{sequence[0]} between {sequence[1]} and {sequence[2]}"
     where, like = f"communicator {name}", f"role {roles[0].name}"
     for at, (first, (op, call)) in enumerate(zip(*calls, strict=False)):
@@ -78,7 +80,8 @@ def _compare(
 
 
 def _signature(schedule: Schedule, op: Op, call: Call) -> str:
-    """Return the properties on which all ranks of a call must agree; for an exchange including the instances sent."""
+    """Return as text the properties of a collective or exchange on which all participating ranks must agree; for an
+    exchange, this includes the tensor instances sent."""
     num_bytes = sum(schedule.tensors[ref.name].local_bytes(schedule.mesh) for ref in op.reads)
     if isinstance(op, Collective):
         return f"{op.kind} over {'+'.join(op.axes)} of {num_bytes} bytes ({op.codec}, {op.via})"
@@ -101,8 +104,8 @@ Brought = TypeVar("Brought")
 
 
 class SharedCalls(Generic[Brought]):
-    """Contributions of roles to shared calls: for each sequence and call, the contribution of every role that has
-    reached it."""
+    """Record of the collectives and exchanges that several roles share: for each call of each sequence, what every role
+    that has reached the call contributes to it."""
 
     def __init__(self) -> None:
         self.calls: dict[CallSequence, list[dict[int, Brought]]] = defaultdict(list)
@@ -110,8 +113,8 @@ class SharedCalls(Generic[Brought]):
         self._num_reached: dict[tuple[CallSequence, int], int] = defaultdict(int)
 
     def join(self, sequence: CallSequence, role: int, brought: Brought) -> dict[int, Brought]:
-        """Record that a role reaches its next call of a sequence. Return the contributions of all roles to that call so
-        far."""
+        """Record that a role reaches its next call of a sequence, with its contribution `brought`. Return the
+        contributions to that call so far, by role number."""
         call = self._num_reached[sequence, role]
         self._num_reached[sequence, role] += 1
         self.num_joined += 1
@@ -126,11 +129,12 @@ class SharedCalls(Generic[Brought]):
 
 
 def check_progress(schedule: Schedule, findings: Findings) -> None:
-    """Run all roles without a clock: a shared call is done when all of its roles have started it.
+    """Run the programs of all roles without a clock to detect deadlocks; a collective or exchange shared by several
+    roles is done when all of them have started it.
 
-    The issue rule is monotone, so one complete run proves that no timing can block the schedule. An op waits only for
-    ops issued before it, so a single role always finishes. Segments behave as their ops do; only a blocked run is
-    repeated op by op, to name the ops that block it.
+    The issue rule is monotone, so one complete run proves that the schedule cannot deadlock under any timing. An op
+    waits only for ops issued before it, so a single role always finishes. The run uses segments, which behave like
+    their ops; only a blocked run is repeated op by op, to name the ops that block it.
     """
     if len(schedule.roles) == 1 or _Run(schedule, [part.program for part in segmented_roles(schedule)]).ends():
         return
@@ -147,7 +151,7 @@ class _Run:
         self.begun = SharedCalls[int]()  # with the op of each role that has started
 
     def ends(self) -> bool:
-        """Run until no role can proceed; return whether all have finished."""
+        """Run until no role can proceed. Return whether all roles have finished."""
         moved = True
         while moved:
             moved = False
@@ -170,7 +174,7 @@ class _Run:
                 self.issuers[other].finish(waiting)
 
     def report(self, findings: Findings) -> None:
-        """Report the ops and calls for which unfinished roles wait."""
+        """Report for each unfinished role the ops and the shared calls that block it."""
         for number, issuer in enumerate(self.issuers):
             for index, lacking in () if issuer.is_finished else issuer.blocked():
                 needs = ", ".join(f"{need} ops done on lane {lane} (so far {done})" for lane, done, need in lacking)
@@ -187,7 +191,8 @@ class _Run:
         return title_of(self.programs[number].ops[index], self.programs[number].calls[index])
 
     def _waiting(self, number: int) -> Iterator[tuple[int, list[int]]]:
-        """Yield the started ops of a role that wait for others, as (op, roles that have not joined it)."""
+        """Yield the started collectives and exchanges of a role that wait for other roles, as (op index, numbers of the
+        roles that have not joined)."""
         for calls in self.begun.calls.values():
             for here in calls:
                 if number in here:
@@ -197,7 +202,7 @@ class _Run:
                         yield here[number], absent
 
     def _absent(self, number: int) -> str:
-        """Return the name of a role that has not joined a call, with the op at which it waits."""
+        """Return the name of a role that has not joined a shared call, with the op at which that role is blocked."""
         name = self.roles[number].name
         if self.issuers[number].is_finished:
             return f"{name} (at its end)"

@@ -1,4 +1,4 @@
-"""Placement rules: the requirements of each op on its operands, checked once per distinct op of a schedule."""
+"""Placement rules: the placements that each op requires of its operands, checked once per distinct op of a schedule."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORDS: Final[dict[TensorRole, str]] = {"master": "master", "optimizer": "optimi
 
 
 def check_ops(schedule: Schedule, findings: Findings) -> None:
-    """Check each distinct op; a finding names the first role and call that contain it."""
+    """Check each distinct op once; a finding names the first role and call that contain the op."""
     rules = _Rules(schedule)
     seen: set[int] = set()
     for role in schedule.roles:
@@ -47,7 +47,8 @@ def check_ops(schedule: Schedule, findings: Findings) -> None:
 
 
 def _check_once(schedule: Schedule, call: Call, role: Role, findings: Findings) -> None:
-    """Check that a block contains each op that writes only once, as a second run would write the same again."""
+    """Check that a block does not contain the same writing op twice, because the second run would write the same values
+    again."""
     for op in {op.number: op for op in call.ops}.values() if len(set(call.ops)) < len(call.ops) else ():
         times = sum(each is op for each in call.ops)
         if times > 1 and op.writes:
@@ -56,7 +57,7 @@ def _check_once(schedule: Schedule, call: Call, role: Role, findings: Findings) 
 
 
 class _Rules:
-    """The rules of every kind of op."""
+    """The placement rules of all kinds of ops."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule, self.tensors, self.mesh = schedule, schedule.tensors, schedule.mesh
@@ -66,7 +67,7 @@ class _Rules:
         self.norm = _NormPlacement(schedule, self.layouts)
 
     def of(self, op: Op) -> Iterator[RuleFault]:
-        """Yield the faults of an op by itself."""
+        """Yield the faults of an op, considered in isolation."""
         unknown = list(self.layouts.unknown(op))
         if unknown:
             yield from unknown
@@ -121,8 +122,8 @@ class _Rules:
             yield from self._meaning(op, set(live), src.name, dst.name, merges)
 
     def _exchange(self, op: Exchange) -> Iterator[RuleFault]:
-        """Check that the received tensor equals the sent one, with the same placement on the ranks of the other
-        role."""
+        """Check that each tensor an exchange delivers matches the tensor that was sent, including its placement on the
+        ranks of the receiving role."""
         layouts = self.layouts
         for sources, targets in ((op.src, op.dst), (op.back_src, op.back_dst)):
             yield from layouts.pairs(op, sources, targets) if sources else ()
@@ -138,15 +139,16 @@ class _Rules:
                     yield from layouts.stacked(name, ())
 
     def _one_value(self, src: str, dst: str) -> Iterator[RuleFault]:
-        """Check that paired activations, scalars or norms are forms of one value: `x.partial` and `x`, `norm` and
-        `norm.total`."""
+        """Check that a pair of activations, scalars or norms represents the same value, such as `x.partial` and `x`, or
+        `norm` and `norm.total`."""
         first, second = self.tensors[src], self.tensors[dst]
         if {first.role, second.role} in ({"activation"}, {"scalar"}, {"norms"}) and not _is_one_value(first, second):
             yield "placements", f"a form of {src}, the value that goes in", dst
 
     def _codecs(self, op: Collective | Exchange, src: str, dst: str) -> Iterator[RuleFault]:
-        """Check that both ends are encoded with the op's codec, or that neither is and the codec is their own type.
-        With encoding per hop, both ends are plain."""
+        """Check the encoding of a source and a target: both are encoded with the codec of the collective or exchange,
+        or neither is encoded and the codec is their data type. If every hop is encoded separately, neither is
+        encoded."""
         is_plain = self.tensors[src].codec is None and self.tensors[dst].codec is None
         is_per_hop = isinstance(op, Collective) and op.per_hop
         if is_plain and not is_per_hop and self.tensors[src].dtype != op.codec.name:
@@ -155,13 +157,13 @@ class _Rules:
             yield from self.layouts.coded(name, None if is_per_hop else op.codec)
 
     def _reductions(self, name: str, axes: Iterable[str]) -> set[PartialOp]:
-        """Return the pending reductions of a tensor over some axes."""
+        """Return the kinds of reductions (sum, max, merge) that are still pending for a tensor over some axes."""
         held = dict(self.layouts.of[name].placement.partial)
         return {held[axis] for axis in axes if axis in held}
 
     def _meaning(self, op: Collective, axes: set[str], src: str, dst: str, merges: bool) -> Iterator[RuleFault]:
-        """Check that the source allows this kind of collective over the op's axes, and that the target is its
-        result."""
+        """Check that the placement of the source allows this kind of collective over the op's axes, and that the
+        placement of the target is the one the collective produces."""
         before, after = self.layouts.of[src].placement, self.layouts.of[dst].placement
         sharded = {axis for axis, _ in before.shards}
         allowed: tuple[str, Iterable[str]] = "partial", before.partial_axes
@@ -192,7 +194,8 @@ class _Rules:
     # ── local moves, and waits ──
 
     def _copying(self, op: Compute, kind: CopyKind) -> Iterator[RuleFault]:
-        """Check that source and target are one tensor in two forms."""
+        """Check that the source and the target of each local copy, encoding or decoding represent the same logical
+        tensor, with suitable placements and codecs."""
         layouts = self.layouts
         if op.accumulates and not kind.adds:
             yield "references", f"a {op.kind} that accumulates nothing", op.accumulates[0].name
@@ -229,7 +232,7 @@ class _Rules:
     # ── work of the model ──
 
     def _model(self, op: Compute, kind: ModelKind) -> Iterator[RuleFault]:
-        """Check that the axes that cut an op's iteration space give the placement of every operand."""
+        """Check that every operand has the placement that follows from the axes that shard the op's iteration space."""
         labels = dict(op.iteration)
         split = {axis: label for axis, label in op.split if label in labels and self.mesh[axis] > 1}
         for label in set(split.values()):
@@ -254,7 +257,7 @@ class _Rules:
             yield from self.layouts.plain(ref.name)
 
     def _one_micro_batch(self, refs: tuple[Ref, ...]) -> Iterator[RuleFault]:
-        """Check that all operands of an op of the model that belong to a micro-batch belong to the same one."""
+        """Check that all operands of an op of the model that exist per micro-batch belong to the same micro-batch."""
         own = [ref for ref in refs if self.tensors[ref.name].per_micro]
         for ref in own:
             if ref.micro != own[-1].micro:
@@ -262,8 +265,8 @@ class _Rules:
                 yield "references", wanted, f"{ref.micro:+d}"
 
     def _partial_sums(self, refs: tuple[Ref, ...]) -> tuple[tuple[str, PartialOp], ...]:
-        """Return the pending sums of an op's operands and results, if all are equal: partial sums may be added before
-        their reduction."""
+        """Return the pending sums that all operands and results of an op have in common; empty if they differ. (Partial
+        sums may be added before they are reduced.)"""
         held = {self.layouts.of[ref.name].placement.partial for ref in refs}
         alike = held.pop() if len(held) == 1 else ()
         return alike if all(reduction == "sum" for _, reduction in alike) else ()
@@ -271,7 +274,7 @@ class _Rules:
     # ── the optimizer ──
 
     def _norm(self, op: Compute) -> Iterator[RuleFault]:
-        """Check that norms are computed of reduced gradients."""
+        """Check that gradient norms are computed from fully reduced gradients."""
         for ref in self.layouts.without_tokens(op.reads):
             placement = self.layouts.of[ref.name].placement
             if placement.partial:
@@ -283,8 +286,9 @@ class _Rules:
             yield from self.norm.faults(target.name)
 
     def _step(self, op: Compute, kind: StepKind) -> Iterator[RuleFault]:
-        """Check for each weight that all operands have the placement of its master, and belong to one layer; the norms
-        of LAMB are partial over the axes that divide the master, and reduced before they scale the update."""
+        """Check that the operands of an optimizer op have the placement of the master weight that they belong to, with
+        the same layer. The norms of LAMB are partial over the axes that divide the master weight, and reduced before
+        they scale the update."""
         faults = (*_roles_of_step(op, kind, self.tensors), *_size_of_step(op, self.tensors))
         yield from (("facts", *fault) for fault in faults)
         scalars = [ref.name for ref in op.reads if self.tensors[ref.name].role == "scalar"]
@@ -318,7 +322,8 @@ class _Rules:
         return self.tensors[ref.name].role == "master"
 
     def _average(self, op: Compute) -> Iterator[RuleFault]:
-        """Check that a state becomes a moving average of a weight with the same placement."""
+        """Check that the op updates a state to be a moving average of the weight that the state follows, with the same
+        placement."""
         if len(op.reads) != 2 or op.writes != op.reads[1:] or self.tensors[op.reads[1].name].role != "state":
             got = f"reads {text_of(op.reads)}, writes {text_of(op.writes)}"
             yield "references", "an ema that reads a weight and a state, and writes that state", got
@@ -332,10 +337,11 @@ class _Rules:
 
 
 class _NormPlacement:
-    """Placement of a norm's sum of squares: partial over all axes that divide the gradients of the norm.
+    """The required placement of a gradient norm (a sum of squares): partial over all axes that divide the gradients it
+    covers.
 
-    If a gradient is sharded or there are several roles, it may be partial over more axes (each weight then counts on
-    the ranks at coordinate 0 of the axes that do not divide it).
+    If a gradient is sharded or there are several roles, the norm may be partial over more axes: each weight is then
+    counted on the ranks at coordinate 0 of the axes that do not divide it.
     """
 
     def __init__(self, schedule: Schedule, layouts: Layouts) -> None:
@@ -349,7 +355,7 @@ class _NormPlacement:
         self.first = next((ref.name for op in ops for ref in op.accumulates), "")
 
     def faults(self, name: str) -> Iterator[RuleFault]:
-        """Yield the faults in the placement of a norm's sum."""
+        """Yield the faults in the placement of the tensor that holds a norm."""
         got = self.layouts.of[name].placement
         if self.is_exact or got != partial(got.partial_axes).on(self.mesh) or not self.over <= got.partial_axes:
             wanted = partial([axis for axis in self.mesh.names if axis in self.over])
@@ -359,8 +365,8 @@ class _NormPlacement:
 
 
 def _roles_of_step(op: Compute, kind: StepKind, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
-    """Check that an op of the optimizer reads and writes the tensors of its kind for every weight, once each; all its
-    other operands must be values of the whole step."""
+    """Check that an optimizer op reads and writes, for every weight, each tensor that its kind requires exactly once.
+    All its other operands must be scalars or tokens, and no operand except a token may exist per micro-batch."""
     for access, wanted, refs in (("read", kind.reads, op.reads), ("written", kind.writes, op.writes)):
         held: dict[tuple[str, int], list[TensorRole]] = {}
         for ref in refs:
@@ -379,7 +385,7 @@ def _roles_of_step(op: Compute, kind: StepKind, tensors: Mapping[str, Tensor]) -
 
 
 def _size_of_step(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
-    """Check that an op of the optimizer updates as many elements as its iteration space states, if it has one."""
+    """Check that the iteration space of an optimizer op, if it has one, has as many elements as its master weights."""
     masters = {ref for ref in (*op.reads, *op.writes) if tensors[ref.name].role == "master"}
     elements = sum(tensors[ref.name].num_elements for ref in masters)
     stated = math.prod(size for _, size in op.iteration)
@@ -391,13 +397,13 @@ def _size_of_step(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]
 
 
 def _dividing(placement: Placement) -> frozenset[str]:
-    """Return the axes over which ranks hold different parts."""
+    """Return the axes along which ranks hold different parts of a tensor."""
     return placement.flat | {axis for axis, _ in placement.shards}
 
 
 def _reduced_over(op: Collective, axes: set[str], before: Placement, after: Placement) -> Placement:
-    """Return the placement after a reduction; a scatter shards over the axes that the target shards, and is flat over
-    the rest."""
+    """Return the placement after an all-reduce or reduce-scatter over `axes`. The result of a reduce-scatter is sharded
+    over those axes that shard the target, and flat over the other axes."""
     left = tuple((axis, reduction) for axis, reduction in before.partial if axis not in axes)
     scattered = axes & before.partial_axes if op.kind == "reduce_scatter" else set()
     shards = tuple(s for s in after.shards if s[0] in scattered)
@@ -406,7 +412,8 @@ def _reduced_over(op: Collective, axes: set[str], before: Placement, after: Plac
 
 
 def _is_slice(before: Placement, after: Placement) -> bool:
-    """Return whether a rank may cut `after` out of `before`: it may only be sharded or flattened further."""
+    """Return whether a rank can cut a tensor with placement `after` locally out of one with placement `before`: `after`
+    may only be sharded or flat over additional axes."""
     axes = {dim: [axis for axis, own in before.shards if own == dim] for _, dim in before.shards}
     further = {dim: [axis for axis, own in after.shards if own == dim] for dim in axes}
     is_within = all(further[dim][: len(own)] == own for dim, own in axes.items())
@@ -414,8 +421,9 @@ def _is_slice(before: Placement, after: Placement) -> bool:
 
 
 def _is_one_value(src: Tensor, dst: Tensor) -> bool:
-    """Return whether `dst` is a form of the same value as `src`, of the same pass if both belong to one. A recomputed
-    tensor stays recomputed; only a value in its stored form may replace a recomputed one."""
+    """Return whether the tensors `src` and `dst` represent the same value, for the same pass if both were gathered for
+    one. A copy of a recomputed tensor is recomputed, too; a recomputed target may also have the original, stored value
+    as its source."""
     is_one_pass = None in (src.stage, dst.stage) or src.stage == dst.stage
     is_again = (src.recomputes is not None, dst.recomputes is not None)
     stays = is_again in ((False, False), (True, True)) or (is_again == (False, True) and src.name == src.value)

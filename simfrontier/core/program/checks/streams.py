@@ -1,4 +1,5 @@
-"""Rules of repeated ops: recomputed in the backward pass, in another stream, or in parts."""
+"""Rules of repeated ops: ops that are recomputed in the backward pass, ops that occur in several streams of a model
+(teacher, student), and ops divided into parts."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from simfrontier.core.program.names import in_streams
 
 
 def check_streams(schedule: Schedule, findings: Findings) -> None:
-    """Check that a value is recomputed by ops of the same name, that ops of two streams use their values in the same
-    order, and that the parts of an op's result are read in the order in which they are written."""
+    """Check that a value is recomputed by an op of the same name, that corresponding ops of two streams use their
+    values in the same order, and that the results of one op are read in the order in which the op writes them."""
     ops = [op for op in schedule.ops if isinstance(op, Compute) and is_work(op)]
     for op, (expected, got) in (each for rule in (_again, _streams, _parts) for each in rule(ops, schedule.tensors)):
         findings.add("facts", f"{op.kind} {op.name}", "all ranks", expected, got)
@@ -68,7 +69,7 @@ def _parts(ops: Sequence[Compute], tensors: Mapping[str, Tensor]) -> Iterator[tu
 
 
 def _names(values: Sequence[Tensor], stream: str) -> list[str]:
-    """Return the names of values in the stream of an op; a value that two layers share is listed once."""
+    """Return the names of values as seen within a stream; a recomputed value and its original are listed once."""
     once = {each.recomputes or each.name: each for each in values}
     return [
         in_streams(each.streams[1:] if each.streams[:1] == (stream,) else each.streams, each.quantity)

@@ -1,4 +1,5 @@
-"""Rules of single tensors: they fit the mesh, match their weight, and have the type and lifetime of their role."""
+"""Rules of single tensors: each fits the mesh, matches the weight that it belongs to, and has the data type and
+lifetime of its role."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def check_tensors(schedule: Schedule, findings: Findings) -> None:
 
 
 def _check_shared(schedule: Schedule, tensor: Tensor, size: int, findings: Findings) -> None:
-    """Check that a tensor that uses another's memory has its size."""
+    """Check that a tensor that shares the memory of another tensor has the same size."""
     if tensor.shares is None:
         return
     home = schedule.tensors.get(tensor.shares)
@@ -55,7 +56,8 @@ def _axes_of(placement: Placement) -> tuple[str, ...]:
 
 
 def check_families(schedule: Schedule, findings: Findings) -> None:
-    """Check the type, lifetime and codec of every tensor, and the shape of those that belong to a weight."""
+    """Check the data type, lifetime and codec of every tensor, and the shape of every tensor that belongs to a
+    weight."""
     types = [tensor.dtype for tensor in schedule.tensors.values() if tensor.role == "weight"]
     alike: dict[str, str] = {}  # role → type of its first tensor, if all must be equal
     for tensor in schedule.tensors.values():
@@ -96,8 +98,8 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
 
 
 def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fault]:
-    """Check that a tensor of a weight has its shape (LAMB's norms: two numbers), labels, nesting and layers, and its
-    type or the wide one."""
+    """Check that a tensor that belongs to a weight (a gradient, a master, …) has the shape, labels, nesting and layers
+    of the weight, and its data type or the wider one. LAMB's norms have two numbers instead of the shape."""
     if tensor.per_layer != weight.per_layer:
         yield f"to be {of_layers(weight.per_layer)}, as {weight.name} is", of_layers(tensor.per_layer)
     wanted = [] if tensor.role in ("update", "norms") else [weight.dtype]
@@ -123,8 +125,7 @@ def _likeness(schedule: Schedule, tensor: Tensor, weight: Tensor) -> Iterator[Fa
 
 
 def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
-    """Check the lifetime of a tensor by its role: whether it is persistent, and whether every micro-batch has its
-    own."""
+    """Check that a tensor is persistent, and exists once per micro-batch, if and only if its role requires it."""
     role, is_gathered = tensor.role, tensor.role == "gathered" and weight is not None
     if role in LASTING_ROLES and not tensor.persistent:
         yield f"a {role} to be persistent", "it is not"
@@ -141,8 +142,8 @@ def _lifetime(tensor: Tensor, weight: str | None) -> Iterator[Fault]:
 
 
 def _numbers(tensor: Tensor, types: list[str], is_computed: bool, is_mask: bool) -> Iterator[Fault]:
-    """Check the types of numbers: values have the weights' type or the wide one, inputs may also be integers, and masks
-    of dropout are bytes."""
+    """Check the data type of a tensor: values have the type of the weights or the wider one, inputs may also be
+    integers, and dropout masks are bytes."""
     if is_mask:
         if tensor.dtype != MASK:
             yield f"a mask of type {MASK}", tensor.dtype
@@ -169,8 +170,8 @@ def _coding(tensor: Tensor) -> Iterator[Fault]:
 
 
 def _homes(schedule: Schedule) -> Iterator[tuple[str, str, str]]:
-    """Check that a tensor uses the memory of another only if it is the result of an in-place all-reduce of that one.
-    Yields (tensor, expected, found)."""
+    """Check that a tensor shares the memory of another tensor only if it is the result of an in-place all-reduce of
+    that tensor. Yields (tensor, expected, found)."""
     sharing = [tensor for tensor in schedule.tensors.values() if tensor.shares in schedule.tensors]
     makers = _makers(schedule) if sharing else {}
     homes: set[str] = set()
@@ -198,8 +199,8 @@ def _homes(schedule: Schedule) -> Iterator[tuple[str, str, str]]:
 
 
 def _makers(schedule: Schedule) -> dict[str, set[tuple[str, str]]]:
-    """Return for every tensor the kinds of ops that write it, each with the source of the move (empty if computed, not
-    moved)."""
+    """Return for every tensor the kinds of the ops that write it, each with the source if the op moves data (empty if
+    it computes)."""
     out: dict[str, set[tuple[str, str]]] = {}
     for op in schedule.ops:
         moves = isinstance(op, Collective) or is_copy(op)

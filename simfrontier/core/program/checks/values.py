@@ -1,9 +1,9 @@
-"""Value rules: interpretation of every role's program with symbols for weights (versions) and gradients
-(contributions).
+"""Value rules: interpret the program of every role with symbols instead of numbers, a version for each weight and a set
+of contributions for each gradient.
 
-A weight is version 0 when the step begins and 1 after its optimizer update (adam, or LAMB's two ops). A gradient is the
-set of ops that contributed to it, each once. Copies, codecs and collectives pass symbols on, exchanges from role to
-role; their effect on placements is checked separately.
+A weight has version 0 when the step begins and version 1 after its optimizer update (Adam, or LAMB's two ops). A
+gradient is represented by the ops that contributed to it, each exactly once. Copies, codecs and collectives pass
+symbols on; exchanges pass symbols from role to role. Placements are checked separately.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ STEPPED: Final = Version(1)
 
 
 def check_values(schedule: Schedule, roles: Sequence[CheckedRole], num_micro: int | None = None) -> None:
-    """Check sums and versions of all roles; `num_micro`: number of micro-batches in the programs, if not that of a
-    whole step."""
+    """Check the gradient sums and weight versions of all roles. `num_micro`: number of micro-batches in the programs;
+    by default the number in a whole step."""
     step = _Step(schedule, roles, num_micro)
     walks = [_Walk(step, number) for number in range(len(roles))]
     step.run([walk.run() for walk in walks])
@@ -47,8 +47,8 @@ def check_values(schedule: Schedule, roles: Sequence[CheckedRole], num_micro: in
 
 
 class _Step:
-    """State shared by all roles: values sent between them, the ops that contributed to each gradient, and the uses of
-    its sums.
+    """State shared by the interpretation of all roles: the values that roles exchange, the ops that contributed to each
+    gradient, and the places where gradients and norms are used.
 
     An op is identified by its number across all roles: `base[role] + index`.
     """
@@ -68,7 +68,8 @@ class _Step:
         self.is_closed = False  # calls that do not match never complete: the order rules report them
 
     def run(self, walks: list[Iterator[None]]) -> None:
-        """Run all roles to their ends, each as far as possible; a walk yields when it waits for another role."""
+        """Interpret the programs of all roles to their ends, each as far as possible at a time; each iterator yields
+        when its role waits for another role."""
         while walks:
             before = self.sent.num_joined
             left = [walk for walk in walks if next(walk, self) is not self]
@@ -76,7 +77,7 @@ class _Step:
             walks = left
 
     def ends(self) -> None:
-        """Check all uses of gradients and norms after all roles have run to their ends."""
+        """Check all recorded uses of gradients and norms, after all roles have run to their ends."""
         for (home, value), (number, ref) in self.used.items():
             self._is_complete(home, value, number, ref)
         for value, number in self.normed.items():
@@ -87,7 +88,8 @@ class _Step:
         return role, number - self.base[role]
 
     def _is_complete(self, home: Home, value: Contributions, number: int, ref: Ref) -> None:
-        """Check that a used gradient sums every contribution to its weight, from every micro-batch, exactly once."""
+        """Check that a gradient, where it is used, sums every contribution to the gradient of its weight, from every
+        micro-batch, exactly once."""
         made = self.gradients.get(home, [])
         by = [self._at(each) for each in made]
         roles = sorted({role for role, _ in by} | set(self.holders.get(home, ()))) or [self._at(number)[0]]
@@ -103,14 +105,16 @@ class _Step:
         self._report(number, expected, f"in {ref.name}: {self._contributions_text(value)}", key)
 
     def _is_from_all(self, indices: list[int], role: int) -> bool:
-        """Return whether a role has contributed from every micro-batch, once by each of its ops (by name)."""
+        """Return whether a role has contributed to a gradient from every micro-batch: each of its contributing ops (by
+        name) once per micro-batch."""
         program = self.roles[role].program
         times = Counter((program.ops[index].name, program.calls[index].micro) for index in indices)
         names = {name for name, _ in times}
         return len(times) == max(1, len(names)) * self.num_micro and len(times) == len(indices)
 
     def _contributions_text(self, value: Contributions) -> str:
-        """Return contributions by micro-batch, and by role if there are several: `micro-batch 0 twice, …`."""
+        """Return the text of the contributions to a gradient by micro-batch, and by role if there are several roles:
+        `micro-batch 0 twice, …`."""
         by = (self._at(number) for number in value.ops)
         counted = Counter((role, self.roles[role].program.calls[index].micro) for role, index in by)
         parts = [
@@ -121,8 +125,8 @@ class _Step:
         return ", ".join(parts[:MAX_NAMED] + more) or "nothing"
 
     def _is_whole_norm(self, value: Contributions, number: int) -> None:
-        """Check that a norm counts every weight that any role updates once; a weight held by two roles only in one of
-        them."""
+        """Check that a gradient norm counts every weight that any role updates exactly once, even if two roles hold the
+        weight."""
         counted = Counter(home for norm in value.ops for home in self._normed_by(norm))
         for home in sorted(set(self.holders) | set(counted)):
             if counted[home] != 1:
@@ -149,7 +153,7 @@ def _times(count: int) -> str:
 
 
 class _Walk(Interpreter[Ref]):
-    """Interpretation of one role's program, in the order in which its host issues the ops."""
+    """Symbolic interpretation of one role's program, in the order in which its host issues the ops."""
 
     def __init__(self, step: _Step, number: int) -> None:
         super().__init__()
@@ -164,7 +168,7 @@ class _Walk(Interpreter[Ref]):
         self.adds: tuple[Ref, ...] = ()
 
     def run(self) -> Iterator[None]:
-        """Run to the end; yield when another role must proceed first."""
+        """Interpret the program to its end; yield whenever another role must proceed first."""
         held, program, instructions = self.held, self.checked.program, dict[int, Instruction]()
         operands = zip(program.reads, program.writes, program.accumulates, strict=True)
         for self.index, (self.reads, self.writes, self.adds) in enumerate(operands):
@@ -180,7 +184,7 @@ class _Walk(Interpreter[Ref]):
                 yield from waits
 
     def empty(self, ref: Ref, adding: bool) -> Form:
-        """Set and return the form of an instance that no op has written yet."""
+        """Set and return the symbolic value of a tensor instance that no op has written yet."""
         form: Form = UNKNOWN
         match self.tensors[ref.name].role:
             case "weight":
@@ -215,7 +219,7 @@ class _Walk(Interpreter[Ref]):
         return _Walk._work, (op, of_weights, self._gradients(op.writes), self._gradients(op.accumulates))
 
     def _nothing(self) -> None:
-        """Skip an op without weights or gradients."""
+        """Skip an op that uses neither weights nor gradients."""
 
     def _is_token(self, ref: Ref) -> bool:
         return self.tensors[ref.name].role == "token"
@@ -228,7 +232,8 @@ class _Walk(Interpreter[Ref]):
         return tuple(i for i, tensor in tensors if tensor.role in GRADIENT_ROLES and tensor.weight is not None)
 
     def _pass_on(self, tokens: bool) -> None:
-        """Copy sources to targets, or add them, pair by pair, without tokens."""
+        """Copy the symbolic values of sources to targets, or add them to accumulated targets, pair by pair; tokens are
+        skipped."""
         sources, targets, added = self.reads, self.writes, self.adds
         if tokens:
             sources, targets, added = (self._without_tokens(refs) for refs in (sources, targets, added))
@@ -262,7 +267,7 @@ class _Walk(Interpreter[Ref]):
             self.add_form(ref, self._own())
 
     def _own(self) -> Contributions:
-        """Return the contribution of the current op."""
+        """Return the symbolic contribution of the current op to a gradient."""
         return Contributions((self.base + self.index,))
 
     def _contribute(self, ref: Ref) -> None:
@@ -276,7 +281,7 @@ class _Walk(Interpreter[Ref]):
     # ── calls in which roles meet ──
 
     def _exchange(self, op: Exchange) -> Iterator[None]:
-        """Write the forms that the role at the other end sends."""
+        """Write the symbolic values that the role at the other end of an exchange sends."""
         writes, arriving = self.writes, self._without_tokens(self.writes)
         sent = self._send(op)
         if any(self.tensors[ref.name].weight is not None for ref in arriving):  # values of the model are not tracked
@@ -287,7 +292,7 @@ class _Walk(Interpreter[Ref]):
         self.held.update(zip(arriving, got, strict=False))
 
     def _reduce(self, op: Collective) -> Iterator[None]:
-        """Sum the forms of all roles of a reduction."""
+        """Sum the symbolic values of all roles that take part in a reduction."""
         sent = self._send(op)
         while len(sent) < len(self.step.roles) and not self.step.is_closed:
             yield
@@ -296,7 +301,8 @@ class _Walk(Interpreter[Ref]):
             self.held[ref] = _summed(parts)
 
     def _send(self, op: Collective | Exchange) -> dict[int, tuple[Form, ...]]:
-        """Send the forms that the op reads; return those of all roles that have reached this call, by role number."""
+        """Record the symbolic values that the op sends. Return the values sent by all roles that have reached this
+        call, by role number."""
         return self.step.sent.join(sequence_of(op), self.number, tuple([self.held[ref] for ref in self.reads]))
 
     # ── rules ──
@@ -313,14 +319,15 @@ class _Walk(Interpreter[Ref]):
             self._report("versions", f"weights in {ref_text(ref)}", "a gradient", ref)
 
     def _average(self) -> None:
-        """Check that a moving average reads the weight after this step's optimizer update."""
+        """Check that a moving average reads the weight as updated by the optimizer in this step."""
         ref = self.reads[0]
         if (form := self.held[ref]) != STEPPED:
             wanted = f"{ref_text(ref)} after its {self.step.optimizer} ({STEPPED})"
             self._report("versions", wanted, _version_text(form, "something else"), ref)
 
     def _use(self, ref: Ref) -> None:
-        """Check that a used gradient is one, and record it: its completeness is checked after all roles have run."""
+        """Check that a tensor used as a gradient holds a gradient, and record the use; completeness is checked after
+        all roles have run."""
         if self.tensors[ref.name].weight is None:
             return
         form = self.held[ref]
@@ -330,8 +337,8 @@ class _Walk(Interpreter[Ref]):
             self._report("sums", f"a gradient in {ref.name}", "something else", ref)
 
     def _step(self, kind: StepKind) -> None:
-        """Interpret an op of the optimizer, which computes updates from complete gradients clipped by a whole norm, or
-        updates weights."""
+        """Interpret an optimizer op that computes updates from gradients, updates weights, or both. The uses of
+        gradients and norms are recorded, to be checked for completeness."""
         for ref in self.reads if kind.reads_gradients else ():
             form = self.held[ref]
             if self.tensors[ref.name].role in GRADIENT_ROLES:
@@ -354,7 +361,8 @@ class _Walk(Interpreter[Ref]):
     # ── at the end of the step ──
 
     def ends(self) -> None:
-        """Check that every weight of the role is updated once and published, and that copies are rewritten."""
+        """Check at the end of the step that the role has updated every weight once, that the weight's tensor holds the
+        updated version, and that copies of weights were rewritten."""
         by = self.step.optimizer
         for weight, layer in self._weights():
             ref = Ref(weight, layer)
@@ -370,8 +378,8 @@ class _Walk(Interpreter[Ref]):
                 self._report_end("versions", ref, "written again in every step", "not written, or from itself")
 
     def _weights(self) -> list[Home]:
-        """Return the weights of a training step: those that the role uses, and those to which it contributes but that
-        no role updates; none if the schedule computes no gradient."""
+        """Return the weights that this role must have updated in a training step: those that it uses, and those to
+        whose gradients it contributes if no role updates them. Empty if the schedule computes no gradients."""
         if not self.step.gradients and not self.step.holders:
             return []
         named = {(ref.name, ref.layer) for ref in self.held if self.tensors[ref.name].role == "weight"}
@@ -391,6 +399,6 @@ def _version_text(form: Form, otherwise: str) -> str:
 
 
 def _summed(parts: list[Form]) -> Form:
-    """Return the contributions of several roles side by side; of other forms the first."""
+    """Return the union of the contributions of several roles; if the values are not contributions, the first value."""
     sums = [part.ops for part in parts if isinstance(part, Contributions)]
     return Contributions(tuple(chain.from_iterable(sums))) if sums else parts[0]

@@ -1,5 +1,5 @@
-"""Rules of work: an op's iteration space, product, flops and operands agree with one another and with the shapes of its
-tensors, and ops of one name do the same work."""
+"""Rules of the work of ops: iteration space, matrix product, FLOPs and operands of an op are consistent with one
+another and with the shapes of its tensors, and ops of the same name do the same work."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from simfrontier.core.program.op_kind import ModelKind, WaitKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """Attention as stated in a schedule's meta: number of heads, of key-value heads (None: as many), and `causal`:
-    fused attention omits later positions."""
+    """Properties of attention stated in a schedule's metadata: number of heads, number of key-value heads (None: the
+    same), and `causal`: fused attention omits later positions."""
 
     heads: object = None
     kv_heads: object = None
@@ -31,8 +31,8 @@ class Stated:
 
     @property
     def joined(self) -> tuple[tuple[int, int], ...]:
-        """Allowed ratios of joined to separate feature sizes, as fractions: equal; queries, keys and values together
-        over one of them; and queries over keys or the reverse."""
+        """Allowed ratios between a feature size of an operand and the one in the iteration space, as fractions: 1;
+        queries, keys and values joined over one of them; and queries over keys or the reverse."""
         heads, keys = self.heads, self.kv_heads
         if not (isinstance(heads, int) and isinstance(keys, int) and 0 < keys <= heads):
             return ((1, 1), (3, 1))
@@ -43,7 +43,8 @@ NOTHING_STATED: Final = Stated()
 
 
 def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], stated: Stated = NOTHING_STATED) -> Iterator[Fault]:
-    """Yield the faults in an op's sizes and operands, by itself and compared with the schedule's meta."""
+    """Yield the faults in the sizes and operands of an op, considered in isolation and compared with the schedule's
+    metadata."""
     kind = kind_of(op)
     if not isinstance(kind, ModelKind) and (op.flops or op.matmul):
         yield f"a {op.kind} of 0 flops, without a product", str(op.flops)
@@ -78,7 +79,8 @@ def faults_of_work(op: Compute, tensors: Mapping[str, Tensor], stated: Stated = 
 
 
 def _space(op: Compute) -> Iterator[Fault]:
-    """Check that labels are distinct, and that each axis cuts one label of the op."""
+    """Check the labels of an op's iteration space: all are distinct, and each mesh axis in `split` shards exactly one
+    of them."""
     labels = [label for label, _ in op.iteration]
     for aspect, names in (("label", labels), ("axis", [axis for axis, _ in op.split])):
         twice = next((name for name, times in Counter(names).items() if times > 1), None)
@@ -90,8 +92,8 @@ def _space(op: Compute) -> Iterator[Fault]:
 
 
 def _order(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tensor]) -> Iterator[Fault]:
-    """Check that ops other than products iterate over labels in the order of their result, and that a loss reads the
-    whole value first."""
+    """Check that an op other than a matrix product iterates over labels in the order of its result, and that the first
+    operand of a loss op has all labels of the iteration space."""
     labels = [label for label, _ in op.iteration]
     if kind.is_of_loss and not {*labels} <= {*read[0].dims}:
         yield f"an operand with the labels {', '.join(labels)} first", f"{read[0].name}: {', '.join(read[0].dims)}"
@@ -103,8 +105,8 @@ def _order(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tenso
 
 
 def _sizes(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tensor], stated: Stated) -> Iterator[Fault]:
-    """Check that every label of the iteration space has the size that an operand gives it; a label that a product
-    splits into heads has as many entries as there are heads."""
+    """Check that every label of the iteration space has the size that the operands give it. If a matrix product splits
+    features into heads, the label of heads must have the number of heads as its size."""
     sizes, joined, heads = _sizes_by_label(read, written), stated.joined, stated.heads
     space = dict(op.iteration)
     inside = [label for label in space if label not in sizes]  # features of a head: no operand has this label
@@ -140,8 +142,9 @@ def _other_sizes(
     operands: tuple[Tensor, ...],
     joined: tuple[tuple[int, int], ...],
 ) -> Iterator[Fault]:
-    """Check operands with a label of the space in another size: only features of heads may be split or joined, gate and
-    up projections joined, and operands of extras' kinds selected or joined."""
+    """Check the operands in which a label has another size than in the iteration space. This is allowed only for
+    features that are split into heads or joined (such as QKV), for joined gate and up projections, and for kinds of
+    extras that select or join operands."""
     is_plain = kind.products == {}
     if kind.resizes_labels or (is_plain and not all(set(each.dims) <= set(space) for each in operands)):
         return
@@ -155,7 +158,7 @@ def _other_sizes(
 
 
 def _is_times(one: int, other: int, factors: tuple[tuple[int, int], ...]) -> bool:
-    """Return whether `one` is `other` times one of these fractions."""
+    """Return whether the ratio `one / other` equals one of some fractions, given as (numerator, denominator)."""
     return any(one * of == other * times for times, of in factors)
 
 
@@ -170,8 +173,8 @@ def _sizes_by_label(read: list[Tensor], written: list[Tensor]) -> defaultdict[st
 def _product(
     op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tensor], stated: Stated
 ) -> Iterator[Fault]:
-    """Check that products name every label once, multiply their operands, and count two operations each; other work
-    counts none."""
+    """Check that a matrix product names every label of its iteration space once in (batch, m, n, k), that its operands
+    have suitable labels, and that its FLOPs are two per multiply-add. Other ops must state 0 FLOPs."""
     products = kind.products
     if op.matmul is None or products is None:
         if products is not None:
@@ -211,7 +214,8 @@ def _product(
 
 
 def _rows(op: Compute, kind: ModelKind, read: list[Tensor]) -> Iterator[Fault]:
-    """Check that an op that needs whole rows has them, or reads sums over all ranks that hold parts of them."""
+    """Check that an op that needs whole rows of its operand has them on one rank, or reads statistics already summed
+    over the ranks that share a row."""
     if not kind.has_whole_rows:
         return
     row = {*op.matmul[2], *op.matmul[3]} if op.matmul is not None else {*read[0].dims[-1:]}
@@ -235,7 +239,8 @@ _ALLOWED: Final = {
 
 
 def _roles(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
-    """Check that work of the model reads values, weights and states, and writes values, gradients and states."""
+    """Check the tensor roles of an op of the model: it reads values, weights and states, and writes values, gradients
+    and states."""
     for access, allowed in _ALLOWED.items():
         refs: tuple[Ref, ...] = getattr(op, access)
         for ref in refs:
@@ -252,7 +257,8 @@ def _roles(op: Compute, tensors: Mapping[str, Tensor]) -> Iterator[Fault]:
 
 
 class OpsByName:
-    """Work of the ops of each name: forward and recomputed ops must do the same, on forms of the same values."""
+    """The work of the first op of each name. Ops of the same name (forward and recomputed) must do the same work, on
+    the same logical operands."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self.tensors = tensors
@@ -260,7 +266,7 @@ class OpsByName:
         self.seen: dict[str, dict[str, Any]] = {}
 
     def faults(self, op: Compute) -> Iterator[Fault]:
-        """Yield the differences of an op from the first of its name."""
+        """Yield the differences between an op and the first op of the same name."""
         signature = {
             "kind": op.kind,
             "iteration space": op.iteration,
