@@ -1,4 +1,4 @@
-"""Collectives: the data that they move, and how a library moves it."""
+"""Collective operations: the data that they move, and the algorithms by which a library moves it."""
 
 from simfrontier.core.collectives.algorithms import (
     Algorithm as Algorithm,

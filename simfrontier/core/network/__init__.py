@@ -1,5 +1,5 @@
-"""The network: a job's links, load patterns on them, fair rates, and folding of equivalent ranks, links and
-activities."""
+"""The network model: the links of a job, load patterns on those links, max-min fair rates, and folding of equivalent
+ranks, links and activities into classes."""
 
 from simfrontier.core.network.detours import around_dead as around_dead, dead_wires as dead_wires
 from simfrontier.core.network.fabric import (

@@ -1,8 +1,8 @@
-"""Detours around dead links: the load of a pattern if some links of the fabric have no capacity left.
+"""Detours around dead links: the load of a pattern on a fabric in which some links have no capacity.
 
 Senders and receivers stay the same: the traffic of a dead link takes the best remaining path between the two ends of
-the link, as in networks with local rerouting. The traffic of a dead NIC, or of the link to it, uses another NIC of the
-node. If there is no such path, the load stays on the dead link, and nothing moves.
+that link, as in networks with local rerouting. The traffic of a dead NIC, or of the link to that NIC, uses another NIC
+of the node. If no such path exists, the load stays on the dead link, and its activities make no progress.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from simfrontier.core.network.pools import RESIDUE, summed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Detour:
-    """Reroute of a `part` of the traffic over the link `broken`: the links `to` replace the links `instead_of`."""
+    """Reroute of a fraction `part` of the traffic on the dead link `broken`: the links `to` replace the links
+    `instead_of`."""
 
     broken: int
     instead_of: tuple[int, ...]
@@ -31,14 +32,14 @@ class _Detour:
 
 
 def dead_wires(fabric: Fabric) -> NDArray[np.bool_]:
-    """Return a mask [num_links] of the wires and pools without capacity."""
+    """Return a mask [num_links] of the wires and pools whose capacity is 0."""
     dead: NDArray[np.bool_] = (fabric.capacity == 0.0) & (fabric.kind == ResourceKind.WIRE)
     return dead
 
 
 def around_dead(fabric: Fabric, pattern: Pattern, shares: Mapping[str, float]) -> Pattern:
-    """Return the pattern with the loads of its dead wires moved to detours; `shares` of link classes as it was built
-    with."""
+    """Return the pattern with the loads of dead wires and pools moved to detours. `shares`: the achieved share of each
+    link class with which the pattern was built."""
     dead, wires = dead_wires(fabric), slice(0, pattern.num_wire_loads)
     act, link = pattern.act[wires], pattern.link[wires]
     used = np.unique(link[dead[link]])
@@ -71,7 +72,7 @@ def around_dead(fabric: Fabric, pattern: Pattern, shares: Mapping[str, float]) -
 
 
 def _shares_of_links(fabric: Fabric, shares: Mapping[str, float]) -> Floats:
-    """Return the share of its capacity that payload achieves on each link [num_links]."""
+    """Return for each link the share of its nominal capacity that payload achieves [num_links]."""
     wire_share, pool_share = achieved_shares(fabric, shares)
     out = np.ones(fabric.num_links)
     out[: fabric.hbm_base] = np.tile(wire_share, fabric.num_nodes)
@@ -80,7 +81,8 @@ def _shares_of_links(fabric: Fabric, shares: Mapping[str, float]) -> Floats:
 
 
 def _detours(fabric: Fabric, dead: NDArray[np.bool_], used: Ints) -> Iterator[_Detour]:
-    """Yield the detours around the dead links in use, if there are any."""
+    """Yield the detours around those dead links that carry load; `used`: ids of these links, `dead`: mask of all links
+    [num_links]."""
     in_nodes = used[used < fabric.hbm_base]
     by_node = np.split(in_nodes, np.flatnonzero(np.diff(in_nodes // fabric.wires_per_node)) + 1)
     for links in by_node if len(in_nodes) else ():
@@ -96,8 +98,8 @@ def _detours(fabric: Fabric, dead: NDArray[np.bool_], used: Ints) -> Iterator[_D
 
 
 def _in_node(fabric: Fabric, first: int, dead: NDArray[np.bool_], used: list[int]) -> Iterator[_Detour]:
-    """Yield the detours around dead links of a node; `first`: the id of its first link, `dead`: mask of its links in
-    order."""
+    """Yield the detours around the dead links of one node. `first`: id of the node's first link; `dead`: mask of the
+    node's links, in order of id; `used`: ids of the dead links that carry load."""
     node = fabric.machine.node
     alive = np.flatnonzero(~dead).tolist()
     inside = [wire for wire in alive if wire < node.num_inside]

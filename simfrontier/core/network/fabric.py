@@ -1,4 +1,4 @@
-"""Every resource of a job as one flat list of links: wires, memories, compute units, and pools between nodes."""
+"""All resources of a job as one flat list of links: wires, device memories, compute units, and pools between nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simfrontier.core.network.speeds import ClassRates, class_rates, device_fact
 
 
 class ResourceKind(IntEnum):
-    """Resource that a link models: bytes on a wire, bytes of device memory, or compute units."""
+    """Kind of resource that a link models: bytes on a wire, bytes of device memory, or compute units."""
 
     WIRE = 0
     HBM = 1
@@ -34,13 +34,13 @@ class Fabric:
     memory of every device, the compute units of every device, and, if the job spans several groups of a dragonfly or
     leaves of a fat tree, their pools.
 
-    capacity    [num_links] wires: nominal bytes/s; memories: achieved bytes/s; compute units: their number
+    capacity    [num_links] wires: nominal bytes/s; memories: achieved bytes/s; compute units: number of units
     kind        [num_links] ResourceKind
     link_class  [num_links] index into class_names
     group_of_node  [num_nodes] the dragonfly group, or the fat-tree leaf, of each node
     device_of   [num_ranks] device of each rank; device d is position d % devices_per_node of node d // devices_per_node
-    devices     [num_ranks] factors on the compute speeds of the ranks' devices
-    networks    [num_ranks] factors on the rates at which the ranks' nodes reach the network
+    devices     [num_ranks] factor on the compute speed of each rank's device
+    networks    [num_ranks] factor on the rates of the network links of each rank's node
     """
 
     machine: Machine
@@ -67,12 +67,12 @@ class Fabric:
         placement: NDArray[np.integer] | None = None,
         classes: Ints | None = None,
     ) -> Self:
-        """Lay out the links; ranks fill the devices in order unless `placement` (rank -> device) is given.
+        """Return the fabric of a job; ranks fill the devices in order unless `placement` (rank -> device) is given.
 
-        num_devices: number of ranks, by default all devices of the nodes. A perturbation that changes over time applies
-        as it is at the beginning of step 0. classes: the class of each node, whose devices have the mean speeds of the
-        class (`classes_of_nodes`; None: each node is a class of its own). Raises InputError if the perturbation names a
-        missing component.
+        num_devices: number of ranks, by default the number of devices of the nodes. A perturbation that changes over
+        time applies as it is at the beginning of step 0. classes: the class of each node; the devices of a class are
+        simulated with their mean speeds (`classes_of_nodes`; None: each node is a class of its own). Raises InputError
+        if the perturbation names a missing component.
         """
         per_node = machine.devices_per_node
         num_slots = num_nodes * per_node
@@ -113,8 +113,9 @@ class Fabric:
         return fabric
 
     def _degrade(self, perturbation: Perturbation, speed: Floats, network: Floats) -> None:
-        """Lower the capacities of links, with these factors on the speeds of devices [num_nodes, devices of a node] and
-        on the rates at which nodes reach the network [num_nodes]."""
+        """Multiply the capacities of links by the factors of the perturbation. `speed`: factors on the speeds of
+        devices [num_nodes, devices of a node]; `network`: factors on the rates of the network links of each node
+        [num_nodes]."""
         capacity = self.capacity
         wires = capacity[: self.hbm_base].reshape(self.num_nodes, -1)
         for memory in perturbation.memories:
@@ -141,7 +142,7 @@ class Fabric:
             capacity[self.pool_base :] *= busy.factor
 
     def _wires_to_network(self) -> list[int]:
-        """Return the numbers of a node's wires that lead to or from the network. Raises InputError if there are
+        """Return the indices of a node's wires that lead to or from the network. Raises InputError if there are
         none."""
         ends = [number for number, wire in enumerate(self.machine.node.links) if NET in (wire.src, wire.dst)]
         if not ends:
@@ -153,12 +154,12 @@ class Fabric:
 
     @property
     def speed(self) -> Floats:
-        """Simulated factor on the compute speed of each rank's device [num_ranks]."""
+        """Factor on the compute speed of each rank's device, as simulated [num_ranks]."""
         return self.devices.mean
 
     def node_speeds(self) -> tuple[Floats, Floats]:
-        """Return factors on the speeds of devices [num_nodes, devices of a node] and on the rates at which nodes reach
-        the network [num_nodes]; 1 for devices and nodes without ranks."""
+        """Return the factors on the speeds of devices [num_nodes, devices of a node], and those on the rates of the
+        network links of each node [num_nodes]; 1 for devices and nodes without ranks."""
         per_node = self.machine.devices_per_node
         speed, network = np.ones(self.num_nodes * per_node), np.ones(self.num_nodes)
         speed[self.device_of], network[self.device_of // per_node] = self.speed, self.networks.mean
@@ -175,13 +176,12 @@ class Fabric:
         return self.units_base + self.device_of
 
     def link_hashes(self) -> Hashes:
-        """Return a hash of each link's class and capacity [num_links], which distinguishes links before their loads
-        do."""
+        """Return a hash of each link's class and capacity [num_links]: the initial colours of links in `folding`."""
         return combine(number_hash(self.capacity), self.link_class.astype(np.uint64))
 
     def rank_hashes(self) -> Hashes:
-        """Return a hash of each rank's speed, memory and compute units [num_ranks], which distinguishes ranks before
-        their loads do."""
+        """Return a hash of each rank's speed, memory and compute units [num_ranks]: the initial colours of ranks in
+        `folding`."""
         own = number_hash(self.capacity[self.hbm_base : self.pool_base])
         memories, units = own[: self.num_devices], own[self.num_devices :]
         return combine(number_hash(self.speed), memories[self.device_of], units[self.device_of])
@@ -195,12 +195,12 @@ class Fabric:
 
     @property
     def num_devices(self) -> int:
-        """Number of devices on the nodes, with or without a rank."""
+        """Number of devices of all nodes, including devices without a rank."""
         return self.num_nodes * self.machine.devices_per_node
 
     @property
     def hbm_base(self) -> int:
-        """Link id of the memory of device 0; all node wires precede it."""
+        """Link id of the memory of device 0; lower ids are the wires of nodes."""
         return self.num_nodes * self.wires_per_node
 
     @property
@@ -210,17 +210,17 @@ class Fabric:
 
     @property
     def pool_base(self) -> int:
-        """Link id of pool 0 of `pools`."""
+        """Link id of the first pool (pool 0 of `pools`)."""
         return self.units_base + self.num_devices
 
     @property
     def num_pool_groups(self) -> int:
-        """Number of groups of nodes connected by pools; 0 in a job without pools."""
+        """Number of groups of nodes that pools connect; 0 in a job without pools."""
         return self.pools.num_groups
 
     @property
     def num_links(self) -> int:
-        """Number of links of all kinds."""
+        """Number of links of all kinds: wires, memories, compute units and pools."""
         return self.pool_base + self.pools.num_pools
 
     def link_named(self, node: int, name: str) -> int:
@@ -254,8 +254,8 @@ class Fabric:
 
 
 def ends(fabric: Fabric, link: int) -> tuple[str, str]:
-    """Return the source and target of a wire or a pool, such as ("node 0 gcd 1", "node 0 nic0") or ("net 0", "net
-    3")."""
+    """Return the names of the source and the target of a wire or pool, such as ("node 0 gcd 1", "node 0 nic0") or ("net
+    0", "net 3")."""
     if link >= fabric.pool_base:
         return fabric.pools.ends(link - fabric.pool_base)
     assert link < fabric.hbm_base, f"{fabric.describe(link)} joins no boxes"
@@ -265,13 +265,14 @@ def ends(fabric: Fabric, link: int) -> tuple[str, str]:
 
 
 def box(fabric: Fabric, node: int, end: End) -> str:
-    """Return the name of an end of a link, with its node unless it is the switch: there is one switch, or one per group
-    of nodes with pools."""
+    """Return the name of the component at one end of a link: a switch, or a component of the node, with the node's
+    number. There is one switch for all nodes, or, in a job with pools, one for each group of nodes."""
     if end != NET:
         return f"node {node} {'gcd ' if isinstance(end, int) else ''}{end}"
     return fabric.pools.switch(int(fabric.group_of_node[node]))
 
 
 def joining_links(fabric: Fabric) -> list[int]:
-    """Return the links between boxes: all wires of nodes, and the pools between switches."""
+    """Return the ids of the links that connect two components: all wires of the nodes, and the pools between
+    switches."""
     return [*range(fabric.hbm_base), *(fabric.pool_base + pool for pool in fabric.pools.joining())]

@@ -1,9 +1,9 @@
 """Folding: classes of equivalent ranks, links and activities, and the loads of activity classes on link classes.
 
-If the partition is equitable, the max-min solution of the quotient equals that of the whole, class by class, so that
-only one rank of each class needs to be simulated (as for linear programs in Grohe, Kersting, Mladenov and Selman,
-Dimension Reduction via Colour Refinement, ESA 2014). Ranks are part of the relation: activities with equal loads do not
-necessarily start at equal times.
+If the partition into classes is equitable, the max-min rates of the quotient equal those of the full problem, class by
+class, so that only one rank of each class needs to be simulated (as for linear programs in Grohe, Kersting, Mladenov
+and Selman, Dimension Reduction via Colour Refinement, ESA 2014). Ranks are refined together with links and activities,
+because activities with equal loads do not necessarily start at equal times.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ HBM_SALT, UNITS_SALT = np.uint64(0x48424D), np.uint64(0x554E4954)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadColumn:
-    """Load of all activities of one class on the representative link of each link class, per unit of speed.
+    """Load of all activities of one class on the representative link of each link class, per unit of activity rate.
 
-    rows              link classes, ascending
-    wire, hbm, units  [len(rows)] the load, in the array of the link's kind; 0 in the others
+    rows              indices of the link classes with load, ascending
+    wire, hbm, units  [len(rows)] load, in the array of the kind of the link; 0 in the two other arrays
     """
 
     rows: Ints
@@ -41,7 +41,8 @@ class LoadColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Quotient:
-    """Quotient of one pattern: loads sorted by (activity class, link class), and the participating rank classes."""
+    """Quotient of one pattern: loads sorted by (activity class, link class), and the rank classes that take part in
+    each activity class."""
 
     count: Ints
     cls: Ints
@@ -53,13 +54,14 @@ class _Quotient:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Folding:
-    """The classes, numbered by their lowest rank, link or activity, and the quotient of every pattern.
+    """Classes of ranks, links and activities, each numbered in the order of its lowest rank, link or activity, and the
+    quotient of every pattern.
 
-    rank_class           [num_ranks]
+    rank_class           [num_ranks] class of each rank
     rank_count, representative  [num_rank_classes] number of ranks, and the lowest rank, of each class
-    activity_class       pattern key -> [num activities]
-    link_class           [num_links]
-    capacity, link_representative  [num_link_classes]
+    activity_class       pattern key -> class of each activity [num activities]
+    link_class           [num_links] class of each link
+    capacity, link_representative  [num_link_classes] capacity of a link, and the lowest link, of each class
     """
 
     rank_class: Classes
@@ -79,8 +81,8 @@ class Folding:
         return len(self.capacity)
 
     def column(self, key: str, cls: int) -> LoadColumn:
-        """Return the quotient's column of one activity class, per unit of speed, at which the busiest wire moves its
-        peak."""
+        """Return the loads of one activity class on all link classes, per unit of activity rate; at rate 1 the busiest
+        wire of an activity carries 1 byte/s of payload."""
         quotient = self._quotients[key]
         low, high = np.searchsorted(quotient.cls, (cls, cls + 1))
         rows, load = quotient.row[low:high], quotient.load[low:high]
@@ -88,11 +90,11 @@ class Folding:
         return LoadColumn(rows=rows, wire=wire, hbm=hbm, units=units)
 
     def activity_of(self, key: str) -> Classes:
-        """Return the activity class of the ranks of each class [num_rank_classes]."""
+        """Return for each rank class the class of the activity in which its ranks take part [num_rank_classes]."""
         return self._quotients[key].of_rank
 
     def members(self, key: str) -> tuple[frozenset[int], ...]:
-        """Return for each activity class the rank classes that take part in one of its activities."""
+        """Return for each activity class the rank classes that take part in its activities."""
         return self._quotients[key].members
 
     def count(self, key: str) -> Ints:
@@ -106,10 +108,10 @@ def fold(
     rank_colour: NDArray[np.integer] | None = None,
     exact: bool = False,
 ) -> Folding:
-    """Fold ranks, links and activities into classes, once for all patterns that a run may use.
+    """Fold ranks, links and activities into classes, which are common to all patterns that a simulation may use.
 
-    rank_colour: [num_ranks] further distinctions between ranks (role, jitter ...); their speed is added here. exact:
-    every rank, link and activity is a class of its own.
+    rank_colour: [num_ranks] further distinctions between ranks (role, jitter ...); the speed of ranks is distinguished
+    in any case. exact: every rank, link and activity is a class of its own.
     """
     return fold_states([(fabric, patterns)], rank_colour, exact)[0]
 
@@ -120,9 +122,9 @@ def fold_states(
     exact: bool = False,
     link_colour: NDArray[np.integer] | None = None,
 ) -> tuple[Folding, ...]:
-    """Fold a fabric in several successive states, each with the loads of the same patterns in it. Members of a class
-    are equivalent in all states, so classes have the same numbers in each. link_colour: [num_links] further
-    distinctions between links."""
+    """Fold a fabric that passes through several states, with the loads of the same patterns in each state; return one
+    folding per state. Ranks, links or activities of one class are equivalent in all states, so the class numbers are
+    the same in every folding. link_colour: [num_links] further distinctions between links."""
     fabric, patterns = states[0]
     assert rank_colour is None or rank_colour.shape == (fabric.num_ranks,)
     if exact:
@@ -171,7 +173,8 @@ def fold_states(
 
 
 def _of_all(hashes: Sequence[Hashes]) -> Hashes:
-    """Return combined hashes, which distinguish everything that one of them does."""
+    """Return element-wise combined hashes: two elements get equal hashes only if all of the given hashes are equal for
+    them."""
     return hashes[0] if len(hashes) == 1 else combine(*hashes)
 
 
@@ -188,8 +191,8 @@ def _quotient(
     ranks: Classes,
     representative: Ints,
 ) -> _Quotient:
-    """Return the loads on representative links only, summed over the activities of each class and divided by the
-    class's peak."""
+    """Return the quotient of a pattern: its loads on the representative link of each link class, summed over the
+    activities of each activity class and divided by the `peak` of that class."""
     num_rows, num_ranks = len(link_representative), len(representative)
     hit = np.flatnonzero(link_representative[links[pattern.link]] == pattern.link)
     cell = classes[pattern.act[hit]].astype(np.int64) * num_rows + links[pattern.link[hit]]
@@ -220,20 +223,21 @@ class Colours:
     activities: tuple[Hashes, ...]
 
     def num_distinct(self) -> tuple[int, ...]:
-        """Return the number of classes of links, of ranks and of the activities of each pattern."""
+        """Return the numbers of link classes, of rank classes, and of activity classes of each pattern."""
         return tuple(_count(colours) for colours in (self.links, self.ranks, *self.activities))
 
 
 def refine(patterns: Sequence[Pattern], links: Hashes, ranks: Hashes) -> Colours:
-    """Return the coarsest equitable partition that refines the given colours, for each pattern separately.
+    """Return the coarsest equitable partition that refines the given colours and is equitable for each pattern.
 
-    links: initial colours of all links, of which only the wires and pools are refined: memory and compute units belong
-    to one rank each, so `ranks` must include their properties and represents them. Two activities are equivalent if
-    their multisets of (link colour, weight) and of rank colours are equal; two ranks, if their activities are, pattern
-    by pattern; two links, if their multisets of (activity colour, weight) are.
+    links: initial colours of all links. Only the colours of wires and pools are refined: a memory or a group of compute
+    units belongs to one rank, so the initial colours `ranks` must include their properties. Two activities are
+    equivalent if their multisets of (link colour, weight) and of rank colours are equal; two ranks are equivalent if
+    their activities are equivalent in every pattern; two links, if their multisets of (activity colour, weight) are
+    equal.
 
-    A multiset is hashed as the wrap-around sum of r(colour) * s(weight), with random words r and s; the fixed point is
-    found by counting classes, as every round only splits them.
+    A multiset is hashed as the sum modulo 2^64 of r(colour) * s(weight), where r and s are 64-bit hashes. Every round
+    can only split classes, so the iteration has converged when the number of classes no longer grows.
     """
     salts = mix(np.arange(len(patterns), dtype=np.uint64))
     wires = [(p.act[: p.num_wire_loads], p.link[: p.num_wire_loads]) for p in patterns]
@@ -266,7 +270,8 @@ def refine(patterns: Sequence[Pattern], links: Hashes, ranks: Hashes) -> Colours
 
 
 def number(colours: Hashes) -> tuple[NDArray[np.int32], Ints]:
-    """Return class ids in the order of first occurrence, and the first member of each class."""
+    """Return the class of each element, numbered in the order of first occurrence, and the index of the first element
+    of each class."""
     _, first, which = np.unique(colours, return_index=True, return_inverse=True)
     order = np.argsort(first)
     ids = np.empty(len(order), np.int32)

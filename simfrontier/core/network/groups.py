@@ -10,7 +10,7 @@ from simfrontier.core.network.hashes import mix
 
 
 def nodes_of_job(machine: Machine, num_nodes: int) -> Ints:
-    """Return the machine's nodes of a job [num_nodes], in the order in which its ranks fill them."""
+    """Return the ids of the machine's nodes that a job occupies [num_nodes], in the order in which ranks fill them."""
     job = machine.job_nodes
     match job.placement:
         case "contiguous":
@@ -28,20 +28,25 @@ def nodes_of_job(machine: Machine, num_nodes: int) -> Ints:
 
 
 def groups_of_job(machine: Machine, num_nodes: int) -> Ints:
-    """Return the group of each node of a job [num_nodes]; all in group 0 if the machine has no groups."""
+    """Return the network group (dragonfly group or fat-tree leaf) of each node of a job [num_nodes]; 0 for all nodes if
+    the machine has no groups."""
     return _group_of_all(machine)[nodes_of_job(machine, num_nodes)]
 
 
 def num_unlike(passed: Ints) -> int:
-    """Return the number of distinct pipelines by the groups of the nodes that they pass [num_pipelines, num_stages]:
-    the number of rank classes grows with it, not with the number of ranks. All pipelines within one group are
-    equivalent, whichever group it is."""
+    """Return the number of distinct kinds of pipelines. `passed`: the network group of the node of each stage
+    [num_pipelines, num_stages].
+
+    Two pipelines are alike if they pass the same groups in the same order; all pipelines within a single group are
+    alike, whichever group it is. The number of rank classes grows with the number of kinds, not with the number of
+    ranks.
+    """
     within = (passed == passed[:, :1]).all(axis=1)
     return len(np.unique(passed[~within], axis=0)) + bool(within.any())
 
 
 def _group_of_all(machine: Machine) -> Ints:
-    """Return the group of each node of the machine [num nodes of the machine]."""
+    """Return the network group of each node of the machine [number of nodes of the machine]."""
     if machine.job_nodes.group_of:
         return np.array(machine.job_nodes.group_of, np.int64)
     fly, tree = machine.dragonfly, machine.fat_tree
@@ -54,7 +59,7 @@ def _group_of_all(machine: Machine) -> Ints:
 
 
 def _turn(group_of: Ints) -> Ints:
-    """Return for each node the number of lower-numbered nodes in its group."""
+    """Return for each node the number of nodes with a lower id in the same group."""
     order = np.argsort(group_of, kind="stable")
     counts = np.bincount(group_of)
     turn = np.empty(len(group_of), np.int64)

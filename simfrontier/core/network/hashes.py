@@ -12,7 +12,8 @@ DROPPED_BITS = np.uint64(16)  # of 52: numbers within about 1e-11 of each other 
 
 
 def mix(values: Hashes) -> Hashes:
-    """Apply the splitmix64 finaliser (Steele, Lea and Flood, OOPSLA 2014), a bijection of 64-bit words."""
+    """Return values hashed by the splitmix64 finaliser (Steele, Lea and Flood, OOPSLA 2014), a bijection of 64-bit
+    words."""
     out = values + np.uint64(0x9E3779B97F4A7C15)
     out ^= out >> np.uint64(30)
     out *= np.uint64(0xBF58476D1CE4E5B9)
@@ -30,7 +31,7 @@ def number_hash(values: Floats) -> Hashes:
 
 
 def combine(*columns: Hashes) -> Hashes:
-    """Return one hash of several columns; their order matters."""
+    """Return element-wise hashes of several columns; the order of the columns matters."""
     out = mix(columns[0])
     for column in columns[1:]:
         out = mix(out * np.uint64(3) + column)

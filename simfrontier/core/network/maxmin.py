@@ -1,4 +1,4 @@
-"""Max-min fair rates by progressive filling: a pure function of loads, capacities and rate limits."""
+"""Max-min fair rates by progressive filling, as a pure function of loads, capacities and rate limits."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,19 +9,20 @@ TIE = 1e-12  # relative distance within which two rates are equal
 
 
 def solve(usage: Floats, capacity: Floats, cap: Floats, runs: NDArray[np.bool_] | None = None) -> Floats:
-    """Return the max-min fair rate of every activity, for one problem or for many side by side with the same loads.
+    """Return the max-min fair rate of every activity, for one problem, or for a batch of problems with the same loads.
 
-    usage     [num_links, num_activities]  resource used per unit of rate, >= 0
-    capacity  [num_links]                  resource per second, >= 0
-    cap       [num_activities]             largest rate of each activity, np.inf for none
-    runs      [num_activities]             mask of the running activities, None for all; the rate of others is 0
+    usage     [num_links, num_activities]  use of each link per unit of activity rate, >= 0
+    capacity  [num_links]                  capacity of each link per second, >= 0
+    cap       [num_activities]             largest rate of each activity, np.inf if unlimited
+    runs      [num_activities]             mask of the running activities, None for all; other activities have rate 0
 
-    For many problems all arguments but `usage` have a last dimension [num_problems], and so have the rates. An activity
-    that uses no link runs at its cap (which may be infinite).
+    For a batch, all arguments but `usage` have a last dimension [num_problems], and so has the result. An activity that
+    uses no link runs at its cap (which may be infinite).
 
-    Method: all rates rise together; a link that fills before any other of the links and caps that stop its activities
-    stops them, as does a cap that is reached before any link of its activity fills; all such links and caps at once, as
-    they are independent of each other (bottleneck ordering; Bertsekas and Gallager, Data Networks, section 6.5.2).
+    Method: all rates rise together until a constraint, which is a full link or a reached cap, stops them. A constraint
+    that is reached before every other constraint on the same activities fixes their rates. One iteration handles all
+    such constraints at once, as they are independent of each other (bottleneck ordering; Bertsekas and Gallager, Data
+    Networks, section 6.5.2).
     """
     if cap.ndim == 1:
         own = None if runs is None else runs[:, None]

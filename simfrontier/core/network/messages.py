@@ -1,4 +1,4 @@
-"""Patterns of messages between members of groups, with the same messages in every group."""
+"""Load patterns of explicit messages between the ranks of groups, with the same messages in every group."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def messages_loads(
     divisor: int,
     shares: Mapping[str, float],
 ) -> Pattern:
-    """Return the pattern of messages [num_messages, 3] in every group ([num_groups, size] ranks): source member, target
-    member, and size in units of volume / divisor. All are in flight at once, from NIC to NIC between nodes.
+    """Return the load pattern of the same messages in every group ([num_groups, size] ranks). `messages` [num_messages,
+    3]: index of the source rank in the group, index of the target rank, and size in units of volume / divisor. All
+    messages are in flight at once; between nodes they travel from NIC to NIC.
 
-    The activities are the groups, in order, followed by one for each rank that is in no group, which loads no wire and
-    never runs.
+    The activities are the groups, in order, followed by one idle activity, without load on wires, for each rank that is
+    in no group.
     """
     group_of = np.full(fabric.num_ranks, -1, np.int32)
     group_of[groups] = np.arange(len(groups), dtype=np.int32)[:, None]
@@ -64,9 +65,9 @@ def messages_loads(
 
 
 def paired(fabric: Fabric, pairs: NDArray[np.integer], there: int, back: int, shares: Mapping[str, float]) -> Pattern:
-    """Return the pattern of one message of `there` bytes from the first to the second rank of each pair ([num_pairs, 2]
-    ranks), and one of `back` bytes in the other direction, both at once and full duplex. volume: bytes of the larger
-    one."""
+    """Return the load pattern of one message of `there` bytes from the first to the second rank of each pair
+    ([num_pairs, 2] ranks) and, at the same time (full duplex), one of `back` bytes in the opposite direction. The
+    pattern's volume is the size of the larger message, in bytes."""
     common = math.gcd(there, back)
     messages = [(0, 1, there // common), (1, 0, back // common)]
     sent = np.array([each for each in messages if each[2]], np.int64)
@@ -76,8 +77,8 @@ def paired(fabric: Fabric, pairs: NDArray[np.integer], there: int, back: int, sh
 def _wires(
     fabric: Fabric, act: Ints, start: Ints, end: Ints, kinds: tuple[NDArray[np.bool_], Ints, Ints], payload: Floats
 ) -> tuple[Ints, Floats]:
-    """Return the payload by activity and wire, each pair once; loops over the few pairs of positions, never over
-    messages."""
+    """Return the keys activity * num_links + wire, each once, and the payload of each key. The loop is over the few
+    distinct pairs of positions within nodes, never over messages."""
     node, num_links = fabric.machine.node, len(fabric.capacity)
     keys, amounts = [np.empty(0, np.int64)], [np.empty(0)]
     of_kind = np.column_stack(kinds)

@@ -1,7 +1,8 @@
-"""Patterns: the load of ops over groups of ranks on every link, per byte of volume, and their assembly.
+"""Load patterns: the load of ops on every link, per byte of volume, with one activity per group of ranks; and functions
+that build patterns.
 
-Steady state only: start-up latencies, and rate limits of a library's protocol, belong to the op. A pattern is built
-from templates of one node, applied to arrays of nodes.
+A pattern describes the steady state only: start-up latencies, and rate limits of a library's protocol, belong to the
+op. A pattern is built from templates of one node, which are applied to arrays of nodes.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ PACKAGE, NODE, NETWORK = 0, 1, 2  # the boundaries at which endpoint payload is 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupLayout:
-    """The groups of a pattern as visits of nodes, sorted by group, then by node.
+    """The groups of a pattern as a list of visits, sorted by group, then by node. A visit is a pair of a group and a
+    node on which the group has ranks.
 
     group_of   [num_ranks]   group of each rank
     group      [num_visits]  the group of the visit
     node       [num_visits]  the node visited
-    mask       [num_visits]  positions of the node that belong to the group, as bits
-    following  [num_visits]  the visit of the same group to its next node, cyclically
+    mask       [num_visits]  bit mask of the device positions of the node that belong to the group
+    following  [num_visits]  index of the visit of the same group to its next node, cyclically
     order      [num_visits]  index of the visit within its group
     """
 
@@ -47,12 +49,12 @@ class GroupLayout:
 
     @property
     def spans_nodes(self) -> bool:
-        """True if the groups span several nodes; the same for all groups of a pattern."""
+        """Whether the groups span several nodes; the same for all groups of a pattern."""
         return len(self.group) > self.num_groups
 
 
 def lay_out(fabric: Fabric, groups: NDArray[np.integer]) -> GroupLayout:
-    """Sort the members of the groups ([num_groups, size] ranks, every rank in exactly one group) into visits."""
+    """Return the layout of groups ([num_groups, size] ranks, every rank in exactly one group) as visits to nodes."""
     num_groups, size = groups.shape
     assert groups.size == fabric.num_ranks, "the groups of a pattern hold every rank once"
     group_of = np.full(fabric.num_ranks, -1, np.int32)
@@ -84,11 +86,11 @@ def lay_out(fabric: Fabric, groups: NDArray[np.integer]) -> GroupLayout:
 
 @dataclass(slots=True, kw_only=True)
 class Template:
-    """Loads of one visit on the wires of its node, and its messages by boundary.
+    """Loads of one group on the wires of one node, and the group's messages from this node by boundary.
 
-    wires    local wire -> bytes per byte of volume inside the node
-    network  local wire -> the same for the paths to and from the network
-    edges    messages by boundary (same package, same node, between nodes)
+    wires    wire of the node -> bytes per byte of volume, for messages inside the node
+    network  wire of the node -> bytes per byte of volume, for messages to and from the network
+    edges    number of messages by boundary (same package, same node, between nodes)
     """
 
     wires: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
@@ -97,16 +99,17 @@ class Template:
 
 
 def positions(mask: int) -> list[int]:
-    """Return the positions of the set bits, in ascending order."""
+    """Return the indices of the set bits of a mask, in ascending order."""
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
 def orders(node: Node, mask: int, spans_nodes: bool, ring_order: RingOrder = "links") -> list[list[int]]:
-    """Return the library's orders of this node's members, one per channel; a library that follows the ranks has one.
+    """Return for each channel of the library the order in which it visits the devices of a group on one node; one order
+    if the library follows the rank order. `mask`: bit mask of the group's device positions.
 
-    For the whole node: its rings, or its chains if the group spans nodes. For a part of a node: if the group spans
-    nodes, the chains without the other devices; else the best cycle through the members, in both directions, as a
-    library that searches the link graph would find it.
+    If the group has all devices of the node: the node's rings, or its chains if the group spans nodes. If the group has
+    a part of the devices: the chains without the other devices if the group spans nodes; otherwise the best cycle
+    through the group's devices, in both directions, as a library that searches the link graph would find it.
     """
     members = positions(mask)
     if ring_order == "ranks":
@@ -122,8 +125,8 @@ def orders(node: Node, mask: int, spans_nodes: bool, ring_order: RingOrder = "li
 
 
 def best_cycle(node: Node, members: Sequence[int]) -> list[int]:
-    """Return the cycle that, run in both directions at once, has the highest bandwidth over its narrowest link; ties go
-    to the fewest links, then to the lowest order."""
+    """Return the cycle through the devices that has the highest bottleneck bandwidth if it runs in both directions at
+    once. Ties go to the cycle with the fewest links, then to the lowest order."""
     if node.has_bus or node.has_switch:  # every order is as good as any other
         return list(members)
     first, *rest = members
@@ -153,7 +156,8 @@ def load(wires: defaultdict[int, float], route: Sequence[int], amount: float) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pattern:
-    """One activity per group; its load on links, per byte of volume, as (activity, link, weight), each pair once.
+    """Load pattern: one activity per group of ranks, and the load of activities on links, per byte of volume, as
+    triples (activity, link, weight), with each (activity, link) pair once.
 
     num        number of activities (groups)
     group_of   [num_ranks] the activity of each rank
@@ -178,20 +182,21 @@ class Pattern:
 
 
 def local(fabric: Fabric) -> Pattern:
-    """Return one activity per rank on its own memory and compute units; volume: bytes, or units, as scaled by the
-    op."""
+    """Return the pattern of one activity per rank, which loads the memory and compute units of that rank only; its
+    volume is in bytes or units, as scaled by the op."""
     return assemble(fabric, lay_out(fabric, np.arange(fabric.num_ranks)[:, None]), {}, {}, divisor=1)
 
 
 def wait_pattern(fabric: Fabric, groups: NDArray[np.integer]) -> Pattern:
-    """Return the pattern of groups that wait for each other without load: for messages too small to use noticeable
-    bandwidth."""
+    """Return a pattern without load on wires, in which the ranks of each group only wait for each other; used for
+    messages too small to take noticeable bandwidth."""
     return assemble(fabric, lay_out(fabric, groups), {}, {}, divisor=1)
 
 
 def equal_parts(fabric: Fabric, pattern: Pattern) -> tuple[Ints, Floats]:
-    """Return the wires that a pattern loads, and the rate that each would allow its activities if all ran equally and
-    only it limited them, in bytes of volume per second. The minimum is the starting point of max-min rates."""
+    """Return the wires that a pattern loads, and for each the rate, in bytes of volume per second, of the pattern's
+    activities if all had equal rates and this wire were the only limit. The minimum is the starting point of max-min
+    rates."""
     wires = slice(0, pattern.num_wire_loads)
     load = np.bincount(pattern.link[wires], pattern.weight[wires], minlength=len(fabric.capacity))
     used = np.flatnonzero(load)
@@ -209,8 +214,8 @@ def finished(
     edges: Ints,
     divisor: int,
 ) -> Pattern:
-    """Return the pattern of loads on wires, given in consecutive parts, with the memory and compute units of every rank
-    added; `peak` is 0 for an activity that uses no wire."""
+    """Return the pattern with these loads on wires (`acts`, `links` and `weights`, each in consecutive parts) and the
+    loads on the memory and compute units of every rank. `peak` is 0 for an activity that uses no wire."""
     own = group_of.astype(np.int64)
     pattern = Pattern(
         num=len(peak),
@@ -233,12 +238,13 @@ def masks(at: GroupLayout) -> list[int]:
 
 
 def pool_loads(fabric: Fabric, act: Ints, start: Ints, end: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
-    """Return loads (activity, link, weight) on pools, each (activity, link) once, for amounts from node to node."""
+    """Return the loads on pools as arrays (activity, link, weight), with each (activity, link) pair once. Activity
+    act[i] sends amount[i] from node start[i] to node end[i]."""
     return group_loads(fabric, act, fabric.group_of_node[start], fabric.group_of_node[end], amount)
 
 
 def group_loads(fabric: Fabric, act: Ints, start: Ints, end: Ints, amount: Floats) -> tuple[Ints, Ints, Floats]:
-    """Return loads as `pool_loads` does, for amounts from group of nodes to group of nodes."""
+    """Return the loads on pools as `pool_loads` does, with network groups instead of nodes in `start` and `end`."""
     act, pool, load = fabric.pools.loads(act, start, end, amount)
     return act, fabric.pool_base + pool, load
 
@@ -254,7 +260,8 @@ def assemble(
     network_scale: Floats | None = None,
     edges: Ints | None = None,
 ) -> Pattern:
-    """Apply the templates to the visits, and add pools and every rank's memory and compute units."""
+    """Return the pattern of the groups' loads: apply the template of each visit to its node, and add the loads on pools
+    and on every rank's memory and compute units."""
     wire_share, pool_share = achieved_shares(fabric, shares)
     acts, links, weights = [], [], []
     peak = np.zeros(at.num_groups)
@@ -284,7 +291,8 @@ def assemble(
 
 
 def achieved_shares(fabric: Fabric, shares: Mapping[str, float]) -> tuple[Floats, float]:
-    """Return the achieved share of every local wire, and of the pools (1 if the job has none)."""
+    """Return the achieved share of the nominal bandwidth of every wire of a node, and that of the pools (1 in a job
+    without pools)."""
     classes = fabric.machine.link_classes
     for name, share in shares.items():
         if name not in classes:

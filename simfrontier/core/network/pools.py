@@ -1,4 +1,5 @@
-"""Pools: links that the nodes of a job share between their NICs, in a flat network, a dragonfly and a fat tree."""
+"""Pools: links between the NICs of different nodes that all nodes of a job share, in a flat network, a dragonfly or a
+fat tree."""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ Loads = tuple[Ints, Ints, Floats]  # (activity, pool, weight), each pair once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pools:
-    """The pools of one job, numbered from 0, between groups of nodes (`groups_of_job`). This base class is a flat
-    network: one switch without contention joins all nodes, and there are no pools.
+    """Pools of one job, numbered from 0, between groups of nodes (`groups_of_job`). This base class models a flat
+    network: one switch without contention connects all nodes, and there are no pools.
 
-    nodes_per_group  as in the machine file; a job may have fewer in some groups, or any other number with a topology
+    nodes_per_group  as in the machine file; a job may have fewer nodes in some groups, or any number with a topology
     num_groups       number of groups, 0 in a job without pools
     bytes_per_s      nominal capacity of each pool
     link_class       class of the pools' links
@@ -39,11 +40,12 @@ class Pools:
         return 0
 
     def loads(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> Loads:
-        """Return the loads of amounts from group to group; none within a group."""
+        """Return the loads on pools if activity act[i] sends amount[i] from group source[i] to group target[i]; traffic
+        within a group loads no pool."""
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
 
     def route(self, source: int, target: int) -> tuple[int, ...]:
-        """Return the pools that a single message passes from group to group, in order."""
+        """Return the pools that a single message passes from group `source` to group `target`, in order."""
         return ()
 
     def describe(self, pool: int) -> str:
@@ -51,15 +53,15 @@ class Pools:
         raise AssertionError(f"pool {pool} of a job without pools")
 
     def switch(self, group: int) -> str:
-        """Return the name of the switch that joins the nodes of a group."""
+        """Return the name of the switch that connects the nodes of a group."""
         return "net"
 
     def ends(self, pool: int) -> tuple[str, str]:
-        """Return the switches that a pool leads from and to."""
+        """Return the names of the switches at the source and the target of a pool."""
         raise AssertionError(f"pool {pool} of a job without pools")
 
     def joining(self) -> tuple[int, ...]:
-        """Return the pools that lead from one switch to another."""
+        """Return the pools that connect two switches."""
         return tuple(range(self.num_pools))
 
     def leads_to(self, pool: int) -> int:
@@ -67,19 +69,21 @@ class Pools:
         raise AssertionError(f"pool {pool} of a job without pools")
 
     def around(self, pool: int, dead: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
-        """Return the detours around a dead pool, each as the pools that it uses; `dead`: mask of all pools
+        """Return the detours around a dead pool, each as a tuple of the pools on its path; `dead`: mask of all pools
         [num_pools]."""
         return ()
 
     def degraded(self, source: int, target: int) -> int:
-        """Return the pool that a perturbation names by two groups. Raises InputError if there is no such pool."""
+        """Return the pool from group `source` to group `target`, as named in a perturbation. Raises InputError if there
+        is no such pool."""
         raise InputError(f"global pool: got {source}>{target}; this job has no global pools", key=("perturbation",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DragonflyPools(Pools):
-    """One pool per ordered pair of all groups of the machine (non-minimal traffic may pass through any group), from
-    group a to group b at a * num_groups + b; those from a group to itself are never used."""
+    """Pools of a dragonfly: one pool per ordered pair of groups of the machine (non-minimal traffic may pass through
+    any group). The pool from group a to group b has number a * num_groups + b; pools from a group to itself are never
+    used."""
 
     nonminimal_share: float
     route_names: tuple[str, ...] = ("global {a}>{b}",)
@@ -89,12 +93,13 @@ class DragonflyPools(Pools):
         return self.num_groups**2
 
     def loads(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> Loads:
-        """Return the loads of minimal traffic, and of the rest by way of third groups.
+        """Return the loads on pools of minimal traffic, and of non-minimal traffic, which passes through a third group.
 
         With G groups and non-minimal share u, a demand d(a,b) puts (1-u) d on pool (a,b), and u/(G-2) d on both (a,c)
         and (c,b) for each third group c. Summed over the demands of an activity, pool (c,d) carries
             alpha d(c,d) + beta (out(c) + in(d)),   beta = u/(G-2),  alpha = 1 - u - 2 beta,
-        with out and in the demands that leave c and that reach d. So only group sums are spread, never single demands.
+        where out(c) is the total demand that leaves c, and in(d) the total that reaches d. So only sums per group are
+        distributed, never individual demands.
         """
         num_groups = self.num_groups
         across = source != target
@@ -121,7 +126,7 @@ class DragonflyPools(Pools):
         return key[keep] // num_groups**2, key[keep] % num_groups**2, load[keep]
 
     def route(self, source: int, target: int) -> tuple[int, ...]:
-        """Return the direct pool: single messages never pass through a third group."""
+        """Return the direct pool between the groups: single messages never pass through a third group."""
         return (source * self.num_groups + target,) if source != target else ()
 
     def describe(self, pool: int) -> str:
@@ -144,7 +149,7 @@ class DragonflyPools(Pools):
         return pool % self.num_groups
 
     def around(self, pool: int, dead: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
-        """Return the paths through each third group whose two pools are alive."""
+        """Return the detours through each third group for which both pools are alive."""
         source, target = divmod(pool, self.num_groups)
         third = np.arange(self.num_groups)
         to, on = source * self.num_groups + third, third * self.num_groups + target
@@ -160,8 +165,8 @@ class DragonflyPools(Pools):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FatTreePools(Pools):
-    """Two pools for each leaf of a tapered fat tree: up at 2 * leaf, down at 2 * leaf + 1. A group consists of the
-    nodes under one leaf; the levels above the leaves are non-blocking and have no pools."""
+    """Pools of a tapered fat tree: two for each leaf switch, the uplink (number 2 * leaf) and the downlink (2 * leaf +
+    1). A group consists of the nodes under one leaf; the levels above the leaves are non-blocking and have no pools."""
 
     link_class: str = UPLINK
     route_names: tuple[str, ...] = ("leaf {a} up", "leaf {b} down")
@@ -171,7 +176,7 @@ class FatTreePools(Pools):
         return 2 * self.num_groups
 
     def loads(self, act: Ints, source: Ints, target: Ints, amount: Floats) -> Loads:
-        """Return the loads: traffic from leaf a to leaf b loads up(a) and down(b) once."""
+        """Return the loads on pools: traffic from leaf a to leaf b loads the uplink of a and the downlink of b."""
         across = source != target
         act, source, target, amount = act[across], source[across], target[across], amount[across]
         pool = np.concatenate([2 * source, 2 * target + 1])
@@ -190,7 +195,8 @@ class FatTreePools(Pools):
         return f"leaf {group}"
 
     def ends(self, pool: int) -> tuple[str, str]:
-        """Return a leaf's switch and the spine, which represents all levels above it."""
+        """Return the names of a leaf switch and of the spine, which represents all levels above the leaves; in the
+        order of the pool's direction."""
         leaf, is_down = divmod(pool, 2)
         return ("spine", self.switch(leaf)) if is_down else (self.switch(leaf), "spine")
 
@@ -204,7 +210,7 @@ class FatTreePools(Pools):
 
 
 def pools_of(machine: Machine, group_of: Ints) -> Pools:
-    """Return the pools of a job whose nodes are in these groups of the machine's network [num_nodes]."""
+    """Return the pools of a job, given the network group of each of its nodes [num_nodes]."""
     fly, tree, last = machine.dragonfly, machine.fat_tree, int(group_of.max())
     is_one_group = bool((group_of == last).all())
     if fly is not None and not is_one_group:
@@ -220,6 +226,6 @@ def pools_of(machine: Machine, group_of: Ints) -> Pools:
 
 
 def summed(key: Ints, amount: Floats) -> tuple[Ints, Floats]:
-    """Return the distinct keys in ascending order, and the sum of the amounts of each."""
+    """Return the distinct keys in ascending order, and for each key the sum of its amounts."""
     unique, which = np.unique(key, return_inverse=True)
     return unique, np.bincount(which, amount).astype(np.float64, copy=False)

@@ -17,10 +17,12 @@ from simfrontier.core.network.pools import pools_of
 
 
 def route(fabric: Fabric, source: int, target: int) -> tuple[int, ...]:
-    """Return link ids in order, from device `source` to device `target`; () to itself.
+    """Return the ids of the links on the path of a message from device `source` to device `target`, in order; () if
+    they are equal.
 
-    Between dragonfly groups it uses the direct pool, without the share of traffic through a third group that fluid
-    patterns include. Between leaves of a fat tree it goes up from the one and down to the other.
+    Between dragonfly groups the path uses the direct pool, without the share of traffic through a third group that
+    fluid patterns include. Between leaves of a fat tree the path uses the uplink of the source's leaf and the downlink
+    of the target's leaf.
     """
     machine, per_node = fabric.machine, fabric.machine.devices_per_node
     (a, here), (b, there) = divmod(source, per_node), divmod(target, per_node)
@@ -41,10 +43,10 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenGroups:
-    """Pools that a message passes between the NICs of nodes in two different groups a and b: `route` has names of
-    pools, with {a} and {b} for the groups. Node i is in group i // nodes_per_group, or, if the job's nodes are placed
-    otherwise, in group_of_node[i] [num_nodes]. Of the traffic of collectives and exchanges at fidelity `flow`,
-    `nonminimal_share` passes through a third group; single messages never do."""
+    """Pools on the path of a message between nodes in two different groups a and b: `route` lists the names of the
+    pools, with {a} and {b} in place of the group numbers. Node i is in group i // nodes_per_group, or, if the job's
+    nodes are placed otherwise, in group_of_node[i] [num_nodes]. Of the traffic of collectives and exchanges at fidelity
+    `flow`, `nonminimal_share` passes through a third group; single messages never do."""
 
     nodes_per_group: int
     num_groups: int
@@ -57,15 +59,16 @@ class BetweenGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteTable:
-    """The links that a message passes, in order, by their names within their node.
+    """Table of all routes: the links that a message passes, in order, by their names within a node.
 
-    within_node   [a][b] from device a to device b of one node, () to itself
+    within_node   [a][b] from device a to device b of one node, () if a == b
     to_network    [a] from device a to the switch; empty if there is no NIC
     from_network  [b] from the switch to device b
-    between       None if no two groups of nodes share anything: the switch connects all of the job's nodes
+    between       pools between groups of nodes; None if one switch connects all of the job's nodes
 
-    Between two nodes: to_network[a] of the one, `between` if their groups differ, from_network[b] of the other. Rates
-    of links are nominal and per direction, without a scenario's `perturbation`.
+    A message between nodes passes to_network[a] of the source node, `between` if the groups of the two nodes differ,
+    and from_network[b] of the target node. Rates of links are nominal and per direction, without a scenario's
+    `perturbation`.
     """
 
     machine: str
@@ -80,7 +83,7 @@ class RouteTable:
 
 
 def route_table(machine: Machine, num_nodes: int) -> RouteTable:
-    """Return all routes of a job on `num_nodes` nodes of the machine."""
+    """Return the table of all routes of a job on `num_nodes` nodes of the machine."""
     node, group_of = machine.node, groups_of_job(machine, num_nodes)
     between = _between(machine, group_of)
     used = dict.fromkeys(link.link_class for link in node.links)
@@ -121,6 +124,6 @@ def _between(machine: Machine, group_of: Ints) -> BetweenGroups | None:
 
 
 def save_routes(table: RouteTable, path: Path) -> None:
-    """Write the table as JSON, all or nothing. Raises InputError if it cannot be written."""
+    """Write the table as JSON, atomically. Raises InputError if it cannot be written."""
     form: dict[str, Any] = {"format": FORMAT, "version": VERSION, **asdict(table)}
     write_json(form, path)

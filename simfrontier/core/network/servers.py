@@ -2,17 +2,17 @@
 
 A link of rate B and burst b serves c bytes that arrive at t until
 
-    v' = max(v, t - b/B) + c/B,    and they have left it at max(t, v'),
+    v' = max(v, t - b/B) + c/B,    and the bytes have left the link at max(t, v'),
 
 where v is the v' of the previous message: a link that was idle for long enough passes b bytes at once. With cut-through
-the first packet moves on to the next link when it has left this one, without packets the head moves on immediately; the
-tail leaves no link before it has left the previous one. With store-and-forward everything moves on when the tail has
-left.
+the first packet moves on to the next link when it has left this one; without packets the head of the message moves on
+immediately. The tail leaves no link before it has left the previous link. With store-and-forward the whole message
+moves on when its tail has left the link.
 
-If the rate changes, the same holds on a scale of bytes instead of seconds: with C(t) the bytes that the link could have
-carried until t,
+If the rate of a link changes over time, the same rule holds in bytes instead of seconds: with C(t) the bytes that the
+link could have carried until t,
 
-    V' = max(V, C(t) - b) + c,    and they have left it at max(t, the first moment at which C is V').
+    V' = max(V, C(t) - b) + c,    and the bytes have left the link at max(t, the first time at which C is V').
 
 A message in service continues at the new rate; at rate 0 it waits.
 """
@@ -31,7 +31,8 @@ from simfrontier.core.network.fabric import Fabric
 
 @dataclass(slots=True, kw_only=True)
 class Server:
-    """One link: its rate, properties that affect single messages only, and the state of its queue (`free_s`: v)."""
+    """FIFO server of one link: the link's rate, the properties that affect single messages only, and the state of the
+    queue (`free_s`: v)."""
 
     bytes_per_s: float
     latency_s: float = 0.0
@@ -42,9 +43,11 @@ class Server:
     num_bytes: float = 0.0
 
     def serve(self, now: float, num_bytes: float, tail_s: float, share: float = 1.0) -> tuple[float, float]:
-        """Carry a message whose head arrives now, at a `share` of the rate; `tail_s`: arrival time of its tail.
+        """Serve a message whose head arrives now, at a `share` of the link's rate; `tail_s`: arrival time of the
+        message's tail.
 
-        Return the times at which its head and its tail reach the link's far end. Calls must come in the order of `now`.
+        Return the times at which the head and the tail of the message reach the far end of the link. This method must
+        be called in the order of `now`.
         """
         rate = self.bytes_per_s * share
         packet_s = min(self.packet_bytes, num_bytes) / rate
@@ -58,8 +61,8 @@ class Server:
 
 @dataclass(slots=True, kw_only=True)
 class ChangingServer(Server):
-    """One link whose rate changes: `later` lists (moment, new rate) in order. On a link that is permanently dead,
-    remaining bytes leave at infinity."""
+    """FIFO server of one link whose rate changes: `later` lists (time, new rate) in order. On a link that is
+    permanently dead, remaining bytes leave at infinity."""
 
     later: tuple[tuple[float, float], ...]
     free_bytes: float = -math.inf  # V
@@ -89,12 +92,12 @@ class ChangingServer(Server):
         return head + self.latency_s, tail + self.latency_s
 
     def _until(self, now: float) -> float:
-        """Return C(now)."""
+        """Return C(now), the bytes that the link could have carried until now."""
         piece = max(0, bisect_right(self._moments, now) - 1)
         return self._carried[piece] + self._rates[piece] * (now - self._moments[piece])
 
     def _done(self, num_bytes: float) -> float:
-        """Return the first moment at which C reaches `num_bytes`."""
+        """Return the first time at which C reaches `num_bytes`."""
         piece = max(0, bisect_left(self._carried, num_bytes) - 1)
         missing, rate = num_bytes - self._carried[piece], self._rates[piece]
         if rate == 0.0:
@@ -102,7 +105,7 @@ class ChangingServer(Server):
         return self._moments[piece] + missing / rate
 
     def _goes_on(self, num_bytes: float) -> float:
-        """Return the moment from which C exceeds `num_bytes`."""
+        """Return the time from which on C exceeds `num_bytes`."""
         piece = max(0, bisect_right(self._carried, num_bytes) - 1)
         missing, rate = num_bytes - self._carried[piece], self._rates[piece]
         if rate == 0.0:
@@ -111,7 +114,8 @@ class ChangingServer(Server):
 
 
 def servers_of(fabric: Fabric, later: Sequence[tuple[float, Fabric]] = ()) -> list[Server]:
-    """Return a server for every link, by link id, at its full capacity; `later`: the fabric from later moments on."""
+    """Return a server for every link, in the order of link ids, at the link's full capacity; `later`: the fabric from
+    each of these times on."""
     machine = fabric.machine
     packets = machine.packets
     packet_bytes = 0.0 if packets is None else float(packets.payload_bytes + packets.header_bytes)

@@ -1,5 +1,5 @@
-"""Factors on the speeds of devices and on the rates of networks, and classes of nodes if there are many different ones:
-the nodes of one class are simulated with the same factors, and fold together."""
+"""Factors on the speeds of devices and on the rates of network links, and classes of nodes: if many nodes have
+different factors, the nodes of one class are simulated with the same factors, so that they fold together."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ MOST_MIXED = 256  # limit of speeds times nodes with different devices: the engi
 
 
 def classes_of_nodes(speeds: Floats, networks: Floats) -> Ints:
-    """Return the class of every node [num_nodes], given the speeds of its devices in each state of the machine
-    [num_states, num_nodes, devices of a node] and the factors on the rates of its links to the network [num_states,
+    """Return the class of every node [num_nodes], given the speeds of the node's devices in each state of the machine
+    [num_states, num_nodes, devices of a node] and the factors on the rates of the node's network links [num_states,
     num_nodes].
 
-    In every state the node with the slowest living device, that with the slowest living network, and those with dead
-    devices are classes of their own, as a step waits for them. The others are sorted by their slowest devices, and
-    divided into classes of about equal size, as many as keep MOST_SPEEDS speeds. With few speeds every node is a class.
+    The node with the slowest living device, the node with the slowest living network links, and nodes with dead
+    devices, each in any state, are classes of their own, as a step waits for them. The other nodes are sorted by their
+    slowest device and divided into classes of about equal size, as many as keep the number of distinct speeds at
+    MOST_SPEEDS. If there are few distinct speeds, every node is a class of its own.
     """
     _, num_nodes, per_node = speeds.shape
     if all(_are_few(speed) for speed in speeds):
@@ -41,40 +42,43 @@ def classes_of_nodes(speeds: Floats, networks: Floats) -> Ints:
 
 
 def _are_few(speed: Floats) -> bool:
-    """Return whether devices [num_nodes, devices of a node] have few enough speeds to be simulated individually."""
+    """Return whether devices [num_nodes, devices of a node] have few enough distinct speeds to be simulated
+    individually."""
     num_speeds, num_different = len(np.unique(speed)), len(np.unique(speed, axis=0))
     return num_speeds <= MOST_SPEEDS and num_speeds * num_different <= MOST_MIXED
 
 
 def _slowest_living(factors: Floats) -> int:
-    """Return the node with the lowest factor above 0 [num_nodes]."""
+    """Return the index of the node with the lowest factor above 0; `factors`: [num_nodes]."""
     return int(np.where(factors > 0.0, factors, np.inf).argmin())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClassRates:
-    """Factors on rates of nodes in classes [num_nodes, ...]: `mean` as simulated, the harmonic mean of a class, which
-    preserves its mean time; `slowest` and `fastest` of the class's nodes at that position."""
+    """Factors on the rates of nodes with classes, each array [num_nodes, ...]. `mean`: as simulated, the harmonic mean
+    over the nodes of a class, which preserves the mean time; `slowest` and `fastest`: the lowest and the highest factor
+    among the nodes of the class at the same position."""
 
     mean: Floats
     slowest: Floats
     fastest: Floats
 
     def at(self, index: Ints | tuple[Ints, ...]) -> ClassRates:
-        """Return the rates at some indices."""
+        """Return the factors at these indices."""
         return ClassRates(mean=self.mean[index], slowest=self.slowest[index], fastest=self.fastest[index])
 
     @property
     def largest_difference(self) -> float:
-        """Largest relative difference between a node's own factor and that of its class; an upper bound of the error of
-        a time."""
+        """Largest relative difference between a node's own factor and the factor of its class; an upper bound of the
+        relative error of a time."""
         some = self.mean > 0.0  # dead nodes are classes of their own
         ratios = self.mean[some] / self.slowest[some], self.fastest[some] / self.mean[some]
         return float(np.max(ratios, initial=1.0)) - 1.0
 
 
 def class_rates(factors: Floats, classes: Ints) -> ClassRates:
-    """Return the rates of nodes in these classes [num_nodes], from factors [num_nodes, ...]."""
+    """Return the factors of nodes as simulated with these classes, from the factors of individual nodes [num_nodes,
+    ...]."""
     mean, slowest, fastest = factors.copy(), factors.copy(), factors.copy()
     for number in np.flatnonzero(np.bincount(classes) > 1).tolist():
         own = factors[nodes := np.flatnonzero(classes == number)]
@@ -84,8 +88,8 @@ def class_rates(factors: Floats, classes: Ints) -> ClassRates:
 
 
 def device_factors(machine: Machine, num_nodes: int, perturbation: Perturbation) -> Floats:
-    """Return factors on the speeds of all devices [num_nodes, devices of a node]. Raises InputError if a named
-    component does not exist."""
+    """Return the factors on the speeds of all devices [num_nodes, devices of a node]. Raises InputError if the
+    perturbation names a missing component."""
     per_node, spread = machine.devices_per_node, perturbation.differing("devices")
     num_devices = num_nodes * per_node
     speed = np.ones(num_devices) if spread is None else _factors(perturbation, spread, num_devices)
@@ -103,7 +107,7 @@ def device_factors(machine: Machine, num_nodes: int, perturbation: Perturbation)
 
 
 def network_factors(num_nodes: int, perturbation: Perturbation) -> Floats:
-    """Return factors on the rates at which nodes reach the network [num_nodes]."""
+    """Return the factors on the rates of the network links of each node [num_nodes]."""
     spread = perturbation.differing("networks")
     return np.ones(num_nodes) if spread is None else _factors(perturbation, spread, num_nodes)
 
@@ -117,6 +121,6 @@ def _factors(perturbation: Perturbation, spread: Spread, num: int) -> Floats:
 
 
 def refuse_beyond(what: str, got: int, count: int, things: str, where: str = "this job") -> None:
-    """Raise InputError if a perturbation names a component beyond the last."""
+    """Raise InputError if a perturbation names a component with an index beyond the last."""
     if not got < count:
         raise InputError(f"{what} {got}; {where} has {things} 0 to {count - 1}", key=("perturbation",))

@@ -20,7 +20,7 @@ _MODULES: Final[Mapping[str, str]] = {RING_TWICE: RING}  # of those that are not
 
 @cache
 def algorithm(name: str) -> Algorithm:
-    """Return the algorithm of that name. Raises InputError if there is none."""
+    """Return the algorithm with this name. Raises InputError if there is none."""
     if name not in ALGORITHMS:
         raise InputError(f"algorithm {name!r}: {nearest(name, ALGORITHMS)}")
     known: tuple[Algorithm, ...] = import_module(f"{__name__}.{_MODULES.get(name, name)}").ALGORITHMS
@@ -33,8 +33,8 @@ def all_algorithms() -> tuple[Algorithm, ...]:
 
 
 def in_libraries(kind: CollectiveKind) -> tuple[str, ...]:
-    """Return the names of the algorithms that a library's file may list for a kind of call in its table
-    `algorithms`."""
+    """Return the names of the algorithms that a library's file may list, in its table `algorithms`, for a kind of
+    collective."""
     return tuple(each.name for each in all_algorithms() if kind in each.in_libraries and each.said_in == "algorithms")
 
 

@@ -1,4 +1,5 @@
-"""Direct messages: every member sends to every other one, the j-th message to the member j places further on."""
+"""Direct messages: every rank of a group sends to every other rank; its j-th message goes to the rank j positions
+further on in the order."""
 
 from __future__ import annotations
 
@@ -37,12 +38,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Direct(Algorithm):
-    """Direct messages: one from every member to every other."""
+    """Algorithm of direct messages: one message from every rank of the group to every other rank."""
 
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
-        """Return the start-up times, with as many messages of a member in flight as there are channels."""
+        """Return the start-up times, if a rank has as many messages in flight as the library has channels."""
         near = group.size // group.num_nodes - 1
         far = group.size - 1 - near
         rounds_near, rounds_far = -(-near // library.num_channels), -(-far // library.num_channels)
@@ -69,8 +70,8 @@ class Direct(Algorithm):
         return "ranks"
 
     def channels(self, orders: list[tuple[list[int], ...]]) -> list[tuple[int, ...]]:
-        """Return one order, which takes the nodes' members in turn: a member sends to those that follow it, so that
-        neighbours do not all begin with the same NIC (assumed)."""
+        """Return one order of the ranks, which takes one rank of each node in turn. A rank sends to the ranks that
+        follow it in this order, so that neighbours do not all begin with the same NIC (assumed)."""
         return [tuple(member for seat in zip(*orders[0], strict=True) for member in seat)]
 
     def most_at_once(self, library: Library) -> int | None:
@@ -78,10 +79,11 @@ class Direct(Algorithm):
 
 
 def direct(kind: CollectiveKind, recipe: Recipe) -> Lowered:
-    """Return the transfers of a call, staggered so that members do not all send to the same one. Contributions to a sum
-    are added in the order of the sources' places.
+    """Return the transfers of a collective, staggered so that ranks do not all send to the same rank at once.
+    Contributions to a sum are added in the order of the positions of their source ranks.
 
-    All-reduce: a reduce-scatter, then an all-gather; a slice is gathered while the next ones are reduced.
+    An all-reduce is a reduce-scatter and then an all-gather; the all-gather of one slice overlaps with the reduction of
+    the next slices.
     """
     size, parts = recipe.size, recipe.parts
     timed: list[tuple[int, Transfer]] = []
@@ -106,7 +108,8 @@ def direct(kind: CollectiveKind, recipe: Recipe) -> Lowered:
 
 
 def _across(size: int, parts: int, part: int, source: int, target: int, channel: int) -> Transfer:
-    """Return the transfer of a part of the piece for `target`, to the place of the piece of `source` in the result."""
+    """Return the transfer of one part of the piece that rank `source` sends to rank `target`, to its position in the
+    result of the all-to-all."""
     return Transfer(source, target, target * parts + part, (size + source) * parts + part, 1, False, channel)
 
 
@@ -115,18 +118,19 @@ def _staggered(size: int) -> list[tuple[int, int]]:
 
 
 def _by_source(size: int) -> list[tuple[int, int]]:
-    """Return every (source, target) pair, each source's targets from the place behind it on, each target's sources
-    ascending: first the messages to later places, then those to earlier ones."""
+    """Return all (source, target) pairs of positions: first the messages to later positions, then those to earlier
+    ones. Each source's targets begin with the position after the source's own; each target's sources ascend."""
     pairs = [(source, target) for source in range(size) for target in range(size) if source != target]
     return sorted(pairs, key=lambda pair: (pair[0] > pair[1], sum(pair)))
 
 
 def direct_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
-    """Return the loads of direct messages: each member sends volume/(n-1) to each other one, NIC to NIC.
+    """Return the load pattern of direct messages: each rank sends volume/(n-1) to every other rank of its group, NIC to
+    NIC between nodes.
 
-    Counted, never enumerated: a template for the pairs of a node, the rest in sums per member and per group of nodes
-    between which pools lie.
-    volume: bytes that a rank sends, (n-1)/n of what it holds. Groups and shares as in `ring_loads`.
+    Messages are counted, never enumerated: one template for the pairs of ranks within a node, and sums per rank and per
+    group of nodes that pools connect. volume: bytes that a rank sends, (n-1)/n of the bytes that it holds. Groups and
+    shares as in `ring_loads`.
     """
     at = lay_out(fabric, groups)
     if at.size == 1:
@@ -136,7 +140,8 @@ def direct_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[st
 
 
 def _template(machine: Machine, mask: int, size: int) -> Template:
-    """Every member sends 1/(size-1) of its volume to every other; what leaves the node is lumped per member."""
+    """Return the loads on one node if every rank sends 1/(size-1) of its volume to every other rank; traffic that
+    leaves the node is summed per rank."""
     node, out = machine.node, Template()
     members = positions(mask)
     outside = size - len(members)
@@ -150,8 +155,8 @@ def _template(machine: Machine, mask: int, size: int) -> Template:
 
 
 def _all_pairs(fabric: Fabric, at: GroupLayout) -> tuple[Ints, Ints, Floats] | None:
-    """Return the pool loads if each member sends 1/(size-1) to every other, from the numbers of members per group of
-    nodes."""
+    """Return the loads on pools if each rank sends 1/(size-1) of its volume to every other rank, from the number of
+    ranks in each group of nodes; None in a job without pools."""
     num_groups = fabric.pools.num_groups
     if not num_groups:
         return None

@@ -1,4 +1,5 @@
-"""Recursive halving and doubling, for any number of members: ceil(log2 n) rounds, (n-1)/n of the whole sent by each."""
+"""Recursive halving and doubling, for any number of ranks n: ceil(log2 n) rounds; each rank sends (n-1)/n of the
+message."""
 
 from __future__ import annotations
 
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halving(Algorithm):
-    """Recursive halving: exchanges in pairs, each of half as many bytes as the one before."""
+    """Recursive halving: successive exchanges between pairs of ranks, each of half as many bytes as the previous
+    one."""
 
     def num_transfers(self, kind: CollectiveKind, recipe: Recipe) -> int:
         return 2 * self.rounds(kind) * recipe.size * recipe.parts * max(1, (recipe.size - 1).bit_length())
 
     def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
-        """Return the sum over all rounds: S/2 goes to the neighbour, S/4 two ranks further, S/8 four ranks further and
-        so on."""
+        """Return the sum of the times of all rounds: S/2 bytes go to the neighbour, S/4 to the rank two further on, S/8
+        to the rank four further on, and so on."""
         rounds = calls.split(self.name, pairs_of_rounds)
         times = (
             pairs.seconds_by(DIRECT, library, "all_to_all", message_bytes / 2**number)
@@ -46,7 +48,8 @@ class Halving(Algorithm):
 
 
 def pairs_of_rounds(fabric: Fabric, groups: NDArray[np.integer]) -> list[NDArray[np.integer]]:
-    """Return the pairs that exchange in each round. Raises InputError if the group size is no power of two."""
+    """Return for each round the pairs of ranks that exchange data. Raises InputError if the group size is not a power
+    of two."""
     size = groups.shape[1]
     out: list[NDArray[np.integer]] = []
     for number in range(num_rounds(size)):
@@ -57,15 +60,15 @@ def pairs_of_rounds(fabric: Fabric, groups: NDArray[np.integer]) -> list[NDArray
 
 
 def num_rounds(size: int) -> int:
-    """Return the number of rounds of groups of that size. Raises InputError if it is no power of two."""
+    """Return the number of rounds in groups of `size` ranks. Raises InputError if the size is not a power of two."""
     if size.bit_count() != 1:
         raise InputError(f"recursive halving: got groups of {size} devices, allowed: powers of two")
     return size.bit_length() - 1
 
 
 def round_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float], number: int) -> Pattern:
-    """Return the loads of one round of groups with one rank on each of 2^m nodes: each exchanges all of the volume with
-    the node 2^number before or after its own."""
+    """Return the load pattern of one round, for groups with one rank on each of 2^m nodes: each rank exchanges its
+    whole volume with the rank 2^number nodes before or after its own."""
     at = lay_out(fabric, groups)
     assert at.size == len(at.group) // at.num_groups, "one rank on each node"
     partner = np.arange(len(at.group)) - at.order + (at.order ^ 2**number)
@@ -75,13 +78,15 @@ def round_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str
 
 
 def halving(kind: CollectiveKind, recipe: Recipe) -> Lowered:
-    """Return the transfers of a call. Reduce-scatter: the places of the order are split into two halves, the first
-    larger by at most one. Every member sends the pieces of the other half's members to its partner there; then each
-    half continues by itself. All-gather: the reverse. All-reduce: one after the other, in place.
+    """Return the transfers of a collective. Reduce-scatter: the positions of the order are split into two halves, the
+    first larger by at most one. Every rank sends the pieces of the other half's ranks to its partner in that half; then
+    each half continues by itself. All-gather: the same transfers in reverse. All-reduce: a reduce-scatter and then an
+    all-gather, in place.
 
-    Where a half has one more member, that member shares the last partner of the other half: it sends its contributions
-    there and receives nothing back. So every contribution to a piece moves exactly once in each round in which its
-    holder and the piece are separated, for any n; with a power of two this is the textbook algorithm.
+    If one half has one rank more, that rank shares the last partner of the other half: it sends its contributions to
+    that partner and receives nothing back. So every contribution to a piece moves exactly once in each round that
+    separates its holder from the rank that owns the piece, for any n; with a power of two this is the textbook
+    algorithm.
     """
     reduces = _reduce_scatter(recipe, whole=kind == "all_reduce")
     transfers: list[Transfer] = []
@@ -93,8 +98,8 @@ def halving(kind: CollectiveKind, recipe: Recipe) -> Lowered:
 
 
 def _reduce_scatter(recipe: Recipe, whole: bool) -> list[Transfer]:
-    """Return the transfers round by round; within a round slice by slice, so that data that the receiver forwards next
-    comes first."""
+    """Return the transfers of a reduce-scatter in the order of rounds, and within a round in the order of slices; data
+    that the receiver forwards next is sent first."""
     out: list[Transfer] = []
     for messages in _rounds(recipe.size):
         sliced: list[list[Transfer]] = [[] for _ in range(recipe.slices)]
@@ -110,8 +115,8 @@ def _reduce_scatter(recipe: Recipe, whole: bool) -> list[Transfer]:
 
 
 def _chunks(recipe: Recipe, channel: int, place: int, whole: bool) -> range:
-    """Return the chunks of a place's piece that a channel carries. In an all-reduce (`whole`) no member owns a piece,
-    and a channel's chunks are contiguous, so that each of its messages is one run."""
+    """Return the chunks that a channel carries of the piece at a position of the order. In an all-reduce (`whole`) no
+    rank owns a piece, so a channel's chunks are numbered contiguously and each message is one run of chunks."""
     if whole:
         first = (channel * recipe.size + place) * recipe.slices
     else:
@@ -120,8 +125,8 @@ def _chunks(recipe: Recipe, channel: int, place: int, whole: bool) -> range:
 
 
 def _rounds(size: int) -> list[list[tuple[int, int, int, int]]]:
-    """Return for each round the messages (source, target, begin, end), all as places: the pieces from begin to end are
-    sent."""
+    """Return for each round its messages (source, target, begin, end), all as positions in the order: the source sends
+    the pieces begin to end - 1 to the target."""
     out: list[list[tuple[int, int, int, int]]] = []
     ranges = [(0, size)]
     while any(end - begin > 1 for begin, end in ranges):
@@ -144,8 +149,8 @@ def _middle(begin: int, end: int) -> int:
 
 
 def _parting(holder: int, place: int, begin: int, end: int) -> int:
-    """Return the number of rounds from now until a piece leaves its holder, both within begin to end; its own goes
-    last."""
+    """Return the number of rounds before a piece leaves the rank that holds it; positions of both are between begin and
+    end. A rank's own piece never leaves and gets the highest number."""
     rounds = 0
     while end - begin > 1:
         middle = _middle(begin, end)

@@ -1,4 +1,5 @@
-"""Rings: every channel sends its share of each piece around its own order of the members."""
+"""Ring algorithms: every channel sends its share of each piece around a ring, in the channel's own order of the
+ranks."""
 
 from __future__ import annotations
 
@@ -40,8 +41,9 @@ GATHERS_AND_SUMS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring(Algorithm):
-    """Ring algorithm. All-gather: piece m travels n - 1 hops from member m on. Reduce-scatter: it starts at the member
-    after m, gathers a contribution at every hop and ends at m. All-reduce: one after the other, in place."""
+    """Ring algorithm. All-gather: piece m travels n - 1 hops, starting at rank m. Reduce-scatter: piece m starts at the
+    rank after m, gathers one contribution at every hop and ends at rank m. All-reduce: a reduce-scatter and then an
+    all-gather, in place."""
 
     twice: bool = False  # a reduce-scatter by an all-reduce of the whole message, of which a rank keeps its part
 
@@ -57,7 +59,7 @@ class Ring(Algorithm):
     def step(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> RingStep:
-        """Return one step with a message of S bytes, by the protocol that the library uses."""
+        """Return the timing of one ring step for a message of S bytes, with the protocol that the library selects."""
         rounds, block = self.rounds(kind), message_bytes / group.size
         simple = simple_step(library.ring, block, group, bytes_per_s)
         if library.ring_ll is None:
@@ -79,8 +81,8 @@ class Ring(Algorithm):
         bytes_per_s: float,
         num_orders: int,
     ) -> StepLaw:
-        """Return the law of single messages under which a ring's slowest block, alone, takes `latency_s` plus the time
-        of the volume: see `GroupShape.ring_crossed_s`."""
+        """Return the time law of the call's single messages, for which the slowest block of a ring, while nothing else
+        runs, takes `latency_s` plus the time of the volume: see `GroupShape.ring_crossed_s`."""
         step = self.step(library, kind, message_bytes, group, bytes_per_s)
         block = message_bytes / group.size
         rest_s = block / bytes_per_s - step.share * block / step.bytes_per_s
@@ -106,7 +108,8 @@ class Ring(Algorithm):
         return {**library.shares, **library.ring_shares}
 
     def lacks(self, library: Library, kind: CollectiveKind) -> str:
-        """Return "rings" for a library without calls by rings: the ring law in its file was never measured."""
+        """Return "rings" for a library that uses rings for no collective: the ring parameters in its file were never
+        measured."""
         level = library if library.two_level is None else library.two_level.library_inside
         return "" if any(RING in names for names in level.choices.values()) else "rings"
 
@@ -121,8 +124,8 @@ class Ring(Algorithm):
 
 
 def ring(kind: CollectiveKind, recipe: Recipe, *, twice: bool = False) -> Lowered:
-    """Return the transfers of a call; `twice`: a reduce-scatter by those of an all-reduce, after which every member has
-    more than it needs."""
+    """Return the transfers of a collective; `twice`: carry out a reduce-scatter by the transfers of an all-reduce, so
+    that every rank ends with more data than it needs."""
     transfers: list[Transfer] = []
     if kind in ("reduce_scatter", "all_reduce"):
         transfers += _around(recipe, first=-1, add=True)
@@ -132,8 +135,8 @@ def ring(kind: CollectiveKind, recipe: Recipe, *, twice: bool = False) -> Lowere
 
 
 def _around(recipe: Recipe, first: int, add: bool) -> list[Transfer]:
-    """Return the transfers around the ring; in step s the member at place p sends the piece of the member at place p +
-    first - s to the next place."""
+    """Return the transfers around the ring: in step s the rank at position p sends the piece of the rank at position p
+    + first - s to the rank at position p + 1. `add`: the receiver adds the data to its own."""
     size, parts, out = recipe.size, recipe.parts, []
     for step in range(size - 1):
         for part in range(parts):
@@ -149,12 +152,13 @@ def _around(recipe: Recipe, first: int, add: bool) -> list[Transfer]:
 def ring_loads(
     fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float], ring_order: RingOrder = "links"
 ) -> Pattern:
-    """Return the loads of rings over [num_groups, size] ranks, in the library's channel orders, members sorted by
-    (node, position).
+    """Return the load pattern of rings over groups ([num_groups, size] ranks), in the library's channel orders, with
+    the ranks of each group sorted by (node, position).
 
-    volume: bytes that a rank sends, (n-1)/n of the whole for an all-gather or a reduce-scatter. Every channel carries
-    1/num_channels of it. Groups lie within nodes, or all span nodes; then one chain per node is joined to the next.
-    shares: link class -> share of nominal bandwidth that the library reaches; the machine's own where none is given.
+    volume: bytes that a rank sends, (n-1)/n of the message for an all-gather or a reduce-scatter. Every channel carries
+    1/num_channels of it. Either every group is within a node, or all groups span nodes; in this case the chain of each
+    node is joined to the chain of the next node. shares: link class -> share of nominal bandwidth that the library
+    achieves; for link classes not listed, the share in the machine file.
     """
     at = lay_out(fabric, groups)
     if at.size == 1:
@@ -167,8 +171,8 @@ def ring_loads(
 
 
 def ring_template(machine: Machine, mask: int, spans_nodes: bool, ring_order: RingOrder = "links") -> Template:
-    """Return the loads on a node: each channel sends 1/num_channels of the volume over each of its edges, and enters at
-    the first member of its order."""
+    """Return the loads on one node: each channel sends 1/num_channels of the volume over each edge of the ring, and
+    data from other nodes enters at the first rank of the channel's order."""
     node, out = machine.node, Template()
     cut = orders(node, mask, spans_nodes, ring_order)
     share = 1.0 / len(cut)

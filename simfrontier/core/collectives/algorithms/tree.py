@@ -1,4 +1,5 @@
-"""Trees: an all-reduce on two binary trees over the nodes, half of the data each, with chains inside the nodes."""
+"""Tree algorithm: an all-reduce on two binary trees over the nodes, each for half of the data, with chains inside the
+nodes."""
 
 from __future__ import annotations
 
@@ -49,11 +50,12 @@ Ints = NDArray[np.signedinteger[Any]]
 
 
 def double_tree(order: Ints, num_nodes: Ints) -> tuple[Ints, Ints]:
-    """Return the parents (-1 for the root) in two binary trees over places 0..num_nodes-1; inner nodes of one
-    are leaves of the other.
+    """Return the parent of each position in `order` (-1 for the root), in each of two binary trees over the positions
+    0..num_nodes-1; inner nodes of one tree are leaves of the other.
 
-    First tree: clear the lowest set bit and set the one above it, or only clear it where that leads beyond the end.
-    Second tree: the first one mirrored (even number of nodes) or shifted by one (odd).
+    First tree: the parent is the position with its lowest set bit cleared and the next higher bit set, or with the bit
+    only cleared if the former is beyond the last position. Second tree: the first one mirrored (even number of nodes)
+    or shifted by one (odd).
     """
 
     def parents(place: Ints) -> Ints:
@@ -73,14 +75,14 @@ MOST_SLICES, MIB = 128, 2**20  # more parts than that change little, and cost ti
 
 
 def _times(library: Library) -> TreeTimes:
-    """Return the tree parameters of the library's file."""
+    """Return the tree parameters of the library."""
     assert library.tree is not None, "`Library.algorithms` names no tree in a library without one"
     return library.tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree(Algorithm):
-    """Reduction up to the root and broadcast down again; the volume is the whole message."""
+    """Tree algorithm: reduction up to the root, then broadcast down; the volume is the whole message."""
 
     def sent_part(self, kind: CollectiveKind, num_ranks: int) -> Fraction:
         return Fraction(1)
@@ -89,7 +91,8 @@ class Tree(Algorithm):
         return 4 * recipe.size * recipe.parts * max(1, (recipe.size - 1).bit_length())
 
     def memory_per_byte(self, kind: CollectiveKind) -> float:
-        """Return 5 bytes per byte of the vector: 3 to reduce it up and 2 to copy it down."""
+        """Return 5 bytes of memory traffic per byte of the vector: 3 to reduce it on the way up, and 2 to copy it on
+        the way down."""
         return 5.0
 
     def latency_s(
@@ -107,7 +110,8 @@ class Tree(Algorithm):
     def least_latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
-        """Return the minimum, which lies at a rate in between, where only the hops that nothing hides count."""
+        """Return the lower bound, which is the latency at an intermediate rate: only the hops that no transfer hides
+        count."""
         hops, _ = self._hops(library, message_bytes, group, math.inf)
         in_node_s = 2 * (group.size // group.num_nodes - 1) * hops.hop_in_node_s
         return hops.base_s + in_node_s + tree_waits_s(group.tree_depth, hops.hop_between_nodes_s)
@@ -128,11 +132,12 @@ class Tree(Algorithm):
     def _hops(
         self, library: Library, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> tuple[HopTimes, float]:
-        """Return the hop times of the protocol that a tree uses, and the share of its rate that the protocol leaves.
+        """Return the hop times of the protocol that a tree uses, and the share of the tree's rate that this protocol
+        achieves.
 
-        With Simple a hop between nodes takes the start-up and the arrival of a chunk: all channels' chunks, or the
-        whole message if it is smaller, at the tree's rate. Hops inside a node, over faster links, take the start-up
-        only.
+        With the Simple protocol a hop between nodes takes its start-up time plus the transfer time of one chunk per
+        channel (or of the whole message if it is smaller) at the tree's rate. Hops inside a node, over faster links,
+        take only the start-up time.
         """
         times = _times(library)
         chunk_s = minimum(message_bytes, library.num_channels * times.chunk_bytes) / bytes_per_s
@@ -149,7 +154,7 @@ class Tree(Algorithm):
         return tree_loads(fabric, groups, shares or self.shares_on(library, fabric.machine))
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
-        """Return the cap of rings inside a node, as far as it is known, times `bandwidth_ratio`."""
+        """Return `bandwidth_ratio` times the rate cap of rings, which is known at most for groups inside a node."""
         return library.ring_cap(group) * _times(library).bandwidth_ratio
 
     def shares_ratio(self, library: Library) -> float:
@@ -159,9 +164,10 @@ class Tree(Algorithm):
         return "tree" if library.tree is None else ""
 
     def slices(self, library: Library, channel_bytes: float, num_nodes: int) -> int:
-        """Return the number of slices. A pipeline with an overhead per slice is fastest with a number that grows as the
-        square root of the bytes: here `slices` for 1 MiB, in whole rounds of `in_flight`, up to about 128; over several
-        nodes each has at least `least_slice_bytes`, so that those in flight fill the links while hops start up."""
+        """Return the number of slices of a channel. A pipeline with an overhead per slice is fastest with a number of
+        slices that grows as the square root of the bytes: here `slices` for 1 MiB, rounded up to a multiple of
+        `in_flight`, up to about 128. Over several nodes each slice has at least `least_slice_bytes`, so that the slices
+        in flight fill the links during the start-up times of hops."""
         times = _times(library)
         parts = minimum(MOST_SLICES, times.slices * math.sqrt(channel_bytes / MIB))
         if num_nodes > 1:
@@ -177,11 +183,11 @@ class Tree(Algorithm):
 
 
 def tree(kind: CollectiveKind, recipe: Recipe) -> Lowered:
-    """Return the transfers of an all-reduce: the partial sums run from each chain's tail to its head, from the heads up
-    the tree, and the sum back down.
+    """Return the transfers of an all-reduce: partial sums move from each chain's tail to its head and from the heads up
+    the tree, and the total sum moves back down.
 
     Every channel carries an even share of the message, half of it on each tree (all of it on the chain if the group is
-    on one node), slice by slice: slice k is k stages behind the first, and goes down while later ones come up.
+    on one node), slice by slice: slice k is k stages behind the first slice, and moves down while later slices move up.
     """
     shapes = _parents(recipe)
     parts = len(recipe.orders) * len(shapes) * recipe.slices
@@ -201,7 +207,7 @@ def tree(kind: CollectiveKind, recipe: Recipe) -> Lowered:
 
 
 def _parents(recipe: Recipe) -> list[list[int]]:
-    """Return the parent's place for each place of an order (-1 for the root), in one tree or two."""
+    """Return for each tree (one or two) the position of the parent of each position of an order (-1 for the root)."""
     each, nodes = recipe.per_node, recipe.num_nodes
     above_nodes = [np.array([-1])]
     if nodes > 1:
@@ -213,7 +219,7 @@ def _parents(recipe: Recipe) -> list[list[int]]:
 
 
 def _depth(parents: list[int]) -> list[int]:
-    """Return the number of edges from each place to the root."""
+    """Return for each position the number of edges from it to the root."""
     out = []
     for place in range(len(parents)):
         edges, at = 0, place
@@ -224,7 +230,7 @@ def _depth(parents: list[int]) -> list[int]:
 
 
 def _height(parents: list[int]) -> list[int]:
-    """Return the number of edges on the longest path from each place down to a leaf."""
+    """Return for each position the number of edges on the longest path down to a leaf."""
     depth = _depth(parents)
     out = [0] * len(parents)
     for place in sorted(range(len(parents)), key=lambda place: -depth[place]):
@@ -234,13 +240,14 @@ def _height(parents: list[int]) -> list[int]:
 
 
 def tree_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
-    """All-reduce on two complementary binary trees over the nodes, each for half of the vector; chains inside nodes.
+    """Return the load pattern of an all-reduce on two complementary binary trees over the nodes, each for half of the
+    vector, with chains inside the nodes.
 
-    volume: the bytes S of the vector, of which each of the C channels (chain orders) carries S/C. In a node the
-    partial sum runs from a chain's tail to its head, and the result back: S/C each way on every edge. The heads
-    exchange with the network: for a tree in which its node has p parents (0 or 1) and c children, a head sends
-    (p + c) S/2C (p upwards to reduce, c downwards to broadcast) and receives as much. A group within one node has
-    the chains only (its rings, cut open). Source of the trees: NCCL, src/graph/trees.cc.
+    volume: the bytes S of the vector, of which each of the C channels (chain orders) carries S/C. Within a node the
+    partial sum moves from a chain's tail to its head, and the result moves back: S/C in each direction on every edge.
+    The heads of chains communicate with other nodes: for a tree in which the node has p parents (0 or 1) and c
+    children, a head sends (p + c) S/2C (p upwards to reduce, c downwards to broadcast) and receives the same amount. A
+    group within one node has only the chains (its rings, cut open). Source of the trees: NCCL, src/graph/trees.cc.
     """
     at = lay_out(fabric, groups)
     if at.size == 1:
@@ -271,9 +278,10 @@ def tree_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str,
 
 
 def _template(machine: Machine, mask: int, spans_nodes: bool) -> Template:
-    """Chains up and down inside the node; `network` is one message of the whole vector each way at the chains' heads.
+    """Return the loads on one node: chains up and down inside the node; `network` is one message of the whole vector in
+    each direction at the head of each chain.
 
-    Edges of a chain are counted once per tree and direction; edges between nodes are the caller's.
+    Edges of a chain are counted once per tree and direction; the caller counts the edges between nodes.
     """
     node, out = machine.node, Template()
     cut = orders(node, mask, spans_nodes)

@@ -1,6 +1,8 @@
-"""Two levels, as in PCCL (arXiv 2504.18658): between the members with the same place on each node, and inside nodes.
+"""Two-level algorithm, as in PCCL (arXiv 2504.18658): one call between nodes, among the ranks with the same position on
+each node, and one call inside each node.
 
-Times and loads of both calls; their transfers are in `two_level_transfers`."""
+This module has the times and loads of both calls; their transfers are in `two_level_transfers`.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ Wave = tuple[float, Pattern]  # a share of the bytes that a rank sends, and the 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InTwoLevels(Algorithm):
-    """Two calls of two libraries, one after the other; a library's file names the libraries as its levels."""
+    """Two-level algorithm: two calls of two libraries, one after the other. The file of a two-level library names these
+    two libraries as its levels."""
 
     def loads(
         self, fabric: Fabric, groups: Ranks, library: Library, shares: Mapping[str, float] | None = None
@@ -39,13 +42,14 @@ class InTwoLevels(Algorithm):
         return two_level_pattern(fabric, groups, library, lambda level: shares or _shares_of_rings(level, fabric))
 
     def seconds_alone(self, calls: CallsAlone, library: Library, kind: CollectiveKind, message_bytes: float) -> float:
-        """Return the time of a call, in seconds, at the rates of both levels' calls, each alone."""
+        """Return the time of a call, in seconds, at the rates of the calls of both levels, each while nothing else
+        runs."""
         known = self.knowing(library, calls)
         return self.seconds_at(known, kind, message_bytes, calls.shape, self.cap_bytes_per_s(known, calls.shape))
 
     def knowing(self, library: Library, calls: CallsAlone) -> Library:
-        """Return the library with the rates of both levels' calls; rates of rings use a layout common to all
-        libraries."""
+        """Return the library with the rates of the calls of both levels in these groups; the rates of rings use a
+        layout common to all libraries."""
         across, within = calls.split(self.name, level_groups)
         between, inside = levels_of(library)
         if two_level_of(library).between_by == RING:
@@ -57,7 +61,7 @@ class InTwoLevels(Algorithm):
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
-        """Return the time of a call, in seconds, beyond volume / `cap_bytes_per_s`."""
+        """Return the latency of a call, in seconds: its time minus volume / `cap_bytes_per_s`."""
         if kind == "all_reduce":
             halves: tuple[CollectiveKind, ...] = ("reduce_scatter", "all_gather")
             return sum(self.latency_s(library, half, message_bytes, group, bytes_per_s) for half in halves)
@@ -76,7 +80,8 @@ class InTwoLevels(Algorithm):
         return seconds
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
-        """Return the bytes that a rank sends over the time to send them: (n-1)/n over (k-1)/kp / B1 + (p-1)/p / B2."""
+        """Return the bytes that a rank sends divided by the time to send them: (n-1)/n / ((k-1)/(k p) / B1 + (p-1)/p /
+        B2), with B1 the rate between nodes and B2 the rate inside nodes."""
         rates, (between, inside) = two_level_of(library).rates[group], shapes_of(group)
         between_s = (between.size - 1) / group.size / rates.between
         inside_s = (inside.size - 1) / inside.size / rates.inside
@@ -91,15 +96,15 @@ class InTwoLevels(Algorithm):
 
 
 def shapes_of(group: GroupShape) -> tuple[GroupShape, GroupShape]:
-    """Return the shapes of the groups between nodes and of those inside nodes."""
+    """Return the shape of the groups between nodes and that of the groups inside nodes."""
     k = group.num_nodes
     between = GroupShape(size=k, num_nodes=k, num_packages=k)
     return between, GroupShape(size=group.size // k, num_nodes=1, num_packages=group.num_packages // k)
 
 
 def level_groups(fabric: Fabric, groups: Ranks) -> tuple[Ranks, Ranks]:
-    """Return the groups between nodes, of the ranks with the same place on each node, and those inside nodes; for
-    groups with equally many ranks on each of their nodes."""
+    """Return the groups between nodes, each of the ranks with the same position on each node, and the groups inside
+    nodes. Every group must have equally many ranks on each of its nodes."""
     order = np.argsort(fabric.device_of[groups], axis=1)
     ranks = np.take_along_axis(groups, order, axis=1)
     num_nodes = len(np.unique(fabric.device_of[ranks[0]] // fabric.machine.devices_per_node))
@@ -108,7 +113,8 @@ def level_groups(fabric: Fabric, groups: Ranks) -> tuple[Ranks, Ranks]:
 
 
 def with_rates(library: Library, group: GroupShape, rates: LevelRates) -> Library:
-    """Return the library with the rates of a group shape; for two kinds of groups of that shape, the slower ones."""
+    """Return the library with these rates for groups of this shape; if the library already has rates for the shape,
+    with the slower of both."""
     levels = two_level_of(library)
     known = levels.rates.get(group, rates)
     slower = LevelRates(between=min(known.between, rates.between), inside=min(known.inside, rates.inside))
@@ -116,14 +122,15 @@ def with_rates(library: Library, group: GroupShape, rates: LevelRates) -> Librar
 
 
 def levels_of(library: Library) -> tuple[Library, Library]:
-    """Return the library between nodes, whose loads are the same for all kinds of calls, and the library inside
-    nodes."""
+    """Return the library of the calls between nodes, whose loads are the same for all kinds of collectives, and the
+    library of the calls inside nodes."""
     levels = two_level_of(library)
     return next(iter(levels.calls.values())).between, levels.library_inside
 
 
 def two_level_of(library: Library) -> TwoLevel:
-    """Return the levels of a two-level library; `allowed_algorithms` allows this algorithm for no other library."""
+    """Return the two-level parameters of a library; `allowed_algorithms` allows this algorithm only for libraries that
+    have them."""
     assert library.two_level is not None, f"library {library.name} has no levels"
     return library.two_level
 
@@ -131,11 +138,12 @@ def two_level_of(library: Library) -> TwoLevel:
 def two_level_pattern(
     fabric: Fabric, groups: Ranks, library: Library, shares: Callable[[Library], Mapping[str, float]]
 ) -> Pattern:
-    """Return the loads of both calls per byte of their common volume, as if they overlapped: they run one after the
-    other, and the library's cap accounts for the time of a call alone. `shares`: from a level's library to the share of
-    each link class that its rings achieve.
+    """Return the load pattern of both calls, per byte of their common volume, as if they overlapped: in fact they run
+    one after the other, and the library's rate cap accounts for the time of an isolated call. `shares`: function from
+    the library of a level to the share of each link class that its rings achieve.
 
-    Of the (n-1)/n S that a rank sends, (k-1)/(n-1) goes between the nodes and k (p-1)/(n-1) inside.
+    Of the (n-1)/n S bytes that a rank sends, the fraction (k-1)/(n-1) goes between nodes and k (p-1)/(n-1) inside
+    nodes.
     """
     size, ranks = groups.shape[1], level_groups(fabric, groups)
     num_nodes = ranks[0].shape[1]
@@ -164,7 +172,8 @@ def two_level_pattern(
 
 
 def _between(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]) -> Iterator[Wave]:
-    """Yield the consecutive parts of the calls between nodes, as the share of the bytes sent and the loads per byte."""
+    """Yield the consecutive parts of the calls between nodes, each as its share of the bytes sent and its load pattern
+    per byte."""
     if two_level_of(library).between_by == RING or ranks.shape[1] == 1:
         yield 1.0, ring_loads(fabric, ranks, shares, levels_of(library)[0].ring_order)
         return
@@ -174,21 +183,21 @@ def _between(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str
 
 
 def share_of(number: int, num_rounds: int) -> float:
-    """Return the share of all bytes that a rank sends in one round of recursive halving: a half, a quarter and so on,
-    over (k-1)/k."""
+    """Return the share of all bytes of a rank that it sends in one round of recursive halving: a half, a quarter and so
+    on, divided by (k-1)/k."""
     return 0.5 ** (number + 1) / (1.0 - 0.5**num_rounds)
 
 
 def _between_rate(fabric: Fabric, ranks: Ranks, library: Library, shares: Mapping[str, float]) -> float:
-    """Return the rate, in bytes/s, at which a rank sends between nodes: its bytes over the time of all rounds, one
-    after the other, each with equal parts of the links."""
+    """Return the rate, in bytes/s, at which a rank sends between nodes: its bytes divided by the time of all rounds,
+    one after the other. In each round all messages on a link get equal parts of its bandwidth."""
     rates = [(share, equal_parts(fabric, loads)[1]) for share, loads in _between(fabric, ranks, library, shares)]
     seconds_per_byte = sum(share / float(each.min(initial=np.inf)) for share, each in rates)
     return 1.0 / seconds_per_byte if seconds_per_byte else math.inf
 
 
 def _outer(pattern: Pattern, group_of: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the group of the call to which each activity of one of its levels belongs."""
+    """Return for each activity of one level's pattern the index of the two-level group to which it belongs."""
     outer = np.empty(pattern.num, np.int64)
     outer[pattern.group_of] = group_of
     return outer
@@ -197,7 +206,8 @@ def _outer(pattern: Pattern, group_of: NDArray[np.int32]) -> NDArray[np.int64]:
 def _summed(
     fabric: Fabric, levels: Sequence[Iterable[Wave]], counts: tuple[int, int], group_of: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the wire loads of both levels as (group of the call, link, weight), each pair once."""
+    """Return the loads of both levels on wires as arrays (group of the two-level call, link, weight), with each (group,
+    link) pair once."""
     num_links = len(fabric.capacity)
     places, weights = [], []
     for rounds, count in zip(levels, counts, strict=True):

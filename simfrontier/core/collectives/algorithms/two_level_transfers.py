@@ -1,4 +1,4 @@
-"""Transfers of collectives in two levels: between the members with the same place on each node, and inside nodes."""
+"""Transfers of two-level collectives: between the ranks with the same position on each node, and inside nodes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from simfrontier.core.program import CollectiveKind
 
 
 def two_level(kind: CollectiveKind, recipe: Recipe) -> Lowered:
-    """Return the transfers of a call. All-gather: rings between the nodes among members with the same place, then rings
-    inside each node; a piece goes round a node as soon as it arrives there. Reduce-scatter: the reverse. All-reduce:
-    one after the other. All-to-all: inside the node to the member with the target's place, then all pieces for one node
+    """Return the transfers of a collective. All-gather: rings between nodes, among the ranks with the same position on
+    each node, then rings inside each node; a piece goes around a node as soon as it arrives there. Reduce-scatter: the
+    same transfers in reverse. All-reduce: a reduce-scatter and then an all-gather. All-to-all: each piece goes, inside
+    the node, to the rank that has the target's position, and from there to the target's node, all pieces for one node
     in one message."""
     if kind == "all_to_all":
         return exchange(recipe)
@@ -43,11 +44,11 @@ def _all_gather(recipe: Recipe) -> tuple[Transfer, ...]:
 
 
 def exchange(recipe: Recipe) -> Lowered:
-    """Return the transfers of an all-to-all. The pieces that a node's members have for one member of another node are
-    gathered at the member of their own node with the same place, and sent from there in one message (per slice) where
-    the group's order makes them contiguous.
+    """Return the transfers of an all-to-all. All pieces from the ranks of one node for one rank of another node are
+    gathered at the rank of their own node that has the target's position, and sent from there in one message (per
+    slice) if the order of the group makes them contiguous.
 
-    With one member per node there is nothing to gather, and the messages are direct.
+    With one rank per node there is nothing to gather, and the messages are direct.
     """
     if recipe.per_node == 1:
         return direct("all_to_all", recipe)
@@ -60,15 +61,16 @@ def exchange(recipe: Recipe) -> Lowered:
 
 
 class _Channel:
-    """One channel's share of every piece. Its staging room at a member: per destination node one piece for each member
-    of the member's own node."""
+    """One channel's share of every piece of an all-to-all. The channel has a staging area on each rank: for each
+    destination node, one piece per rank of the sending node."""
 
     def __init__(self, recipe: Recipe, channel: int) -> None:
         self.recipe, self.channel, self.order = recipe, channel, recipe.orders[channel]
 
     def timed(self) -> list[tuple[int, Transfer]]:
-        """Return the transfers with their stages: pieces for the node `ahead` are gathered in stage `ahead` and sent in
-        the next, after that one's gathering; messages inside the node come last, since no rank waits for them."""
+        """Return the transfers with their stages: pieces for the node `ahead` nodes further on are gathered in stage
+        `ahead` and sent in the next stage, after the gathering of that stage; messages inside the node come last, since
+        no rank waits for them."""
         each, nodes = self.recipe.per_node, self.recipe.num_nodes
         out: list[tuple[int, Transfer]] = []
         for ahead in range(nodes):
@@ -97,7 +99,8 @@ class _Channel:
         ]
 
     def _piece(self, place: int, line: int) -> list[int]:
-        """Return the channel's chunks of a place's piece, in the message (line 0) or in the result (line 1)."""
+        """Return the channel's chunks of the piece of the rank at a position of the order, in the message (`line` 0) or
+        in the result (`line` 1)."""
         slices, channels, size = self.recipe.slices, len(self.recipe.orders), self.recipe.size
         first = ((line * size + self.order[place]) * channels + self.channel) * slices
         return list(range(first, first + slices))
