@@ -1,4 +1,5 @@
-"""Hardware: machines from TOML files in which every number carries its source. Knows no schedule."""
+"""Hardware models: machines read from TOML files in which every number carries its source. The package knows nothing of
+training schedules."""
 
 from simfrontier.core.machine.catalogs import Catalog as Catalog, Provenance as Provenance, sources_of as sources_of
 from simfrontier.core.machine.device import (

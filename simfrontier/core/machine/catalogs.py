@@ -1,4 +1,4 @@
-"""Catalogs of TOML files that simfrontier brings along, in which every number carries its source."""
+"""Catalogs of the TOML files that ship with simfrontier; every number in these files carries its source."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Source of one number of a file; tables (links, rings) count their entries. `interval`: 90 % interval of a fitted
-    number, None if unknown."""
+    """Source of one number of a TOML file. For a table such as links or rings, the number is the count of its entries.
+    `interval`: 90 % interval of a fitted number, None if unknown."""
 
     key: str
     value: float
@@ -29,7 +29,8 @@ class Provenance:
 
 
 def sources_of(document: Mapping[str, Any], prefix: str = "") -> Iterator[Provenance]:
-    """Yield the numbers of a valid document in its order; for a table without a value, its number of entries."""
+    """Yield the source of every number of a valid document, in document order; a table without a value counts as one
+    number, its number of entries."""
     for name, part in document.items():
         if not isinstance(part, dict):
             continue
@@ -43,7 +44,7 @@ def sources_of(document: Mapping[str, Any], prefix: str = "") -> Iterator[Proven
 
 
 def _num_entries(table: Mapping[str, Any]) -> int:
-    """Return the number of entries apart from kind and source; 1 for a table without any."""
+    """Return the number of entries of a table, not counting `kind` and `source`; 1 for a table without entries."""
     values = [value for key, value in table.items() if key not in ("kind", "source")]
     if len(values) == 1 and isinstance(values[0], dict):
         return sum(map(len, values[0].values()))
@@ -52,10 +53,12 @@ def _num_entries(table: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """TOML files of one sort (`what`) in a folder, and the lookup of a user's own file of that sort.
+    """Catalog of the TOML files of one sort (`what`, e.g. machines) in a folder; it also finds a user's own file of
+    that sort.
 
-    A file may name another one as its `base`, and then contains only the differences: one of the catalog or, with
-    `own_bases`, a user's own file. `settle`: from the merged document and the file's own to the document that is used.
+    A file may name another file as its `base`, and then contains only the differences from it: a file of the catalog
+    or, with `own_bases`, a user's own file. `settle(merged, own)` returns the document to use, from the merged document
+    and the file's own document.
     """
 
     folder: Path
@@ -64,12 +67,13 @@ class Catalog:
     settle: Callable[[Document, Document], Document] = lambda merged, own: merged
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of the files, sorted."""
+        """Return the names of the catalog's files, sorted."""
         return tuple(sorted(path.stem for path in self.folder.glob("*.toml")))
 
     def path(self, name_or_path: str, more: Iterable[str] = ()) -> Path:
-        """Return the path of the file of that name, or at that path (anything with a "/" or ".toml"). Raises InputError
-        for an unknown name; `more`: further names that the error lists as allowed."""
+        """Return the path of a file, given its name in the catalog or a path (any text with a "/" or ending in
+        ".toml"). `more`: further names that the error message lists as allowed. Raises InputError for an unknown
+        name."""
         if "/" in name_or_path or name_or_path.endswith(".toml"):
             return Path(name_or_path)
         if name_or_path not in self.names():
@@ -80,7 +84,7 @@ class Catalog:
         return self.folder / f"{name_or_path}.toml"
 
     def where(self, path: Path) -> str:
-        """Return the name of a file in error messages."""
+        """Return the name by which error messages call a file."""
         return path.name if path.parent == self.folder else str(path)
 
     def document(self, path: Path) -> Document:
@@ -95,8 +99,9 @@ class Catalog:
     def with_numbers(
         self, document: Document, numbers: Mapping[str, float], kind: str, source: str, more: Iterable[str] = ()
     ) -> Document:
-        """Return the document with other numbers, by dotted key, of that kind and source. Raises InputError for a key
-        that is neither a number of the document nor one of `more`, the numbers that a file may omit."""
+        """Return the document with some numbers replaced: `numbers` maps dotted keys to new values, which get that
+        `kind` and `source`. `more`: keys of numbers that a file may omit. Raises InputError for a key that is neither a
+        number of the document nor one of `more`."""
         changed = copy.deepcopy(document)
         keys = [*(number.key for number in sources_of(document) if number.unit != "entries"), *more]
         for key, value in numbers.items():
@@ -114,8 +119,8 @@ class Catalog:
 
 
 def _meant(key: str, keys: Iterable[str]) -> str:
-    """Return the text that suggests the nearest of the keys: of the same table if there is one, by its last name
-    alone."""
+    """Return the text that suggests the key most similar to an unknown one. If the table of the unknown key has keys,
+    only these are candidates, compared by their last name."""
     table, _, last = key.rpartition(".")
     beside = {name.rpartition(".")[2]: name for name in keys if name.rpartition(".")[0] == table}
     close = near(last, beside)

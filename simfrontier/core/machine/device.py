@@ -1,6 +1,8 @@
-"""A device: rates of its matrix products, other kernels and codecs, and the kernels of a software stack.
+"""Model of a device (GPU or GCD): rates of its matrix products, other kernels and codecs, and the kernels of a software
+stack.
 
-The laws are of floats, or of numpy arrays that hold a value for each variation (`elementary`)."""
+The formulas accept floats, or numpy arrays with one value per variation (see `elementary`).
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ AttentionKernel = Literal["flash1", "flash2"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredKernel:
-    """A kernel read from the traces of a job: its time on a nominal device, in seconds; if known, also the bytes that
-    it moves through memory and the seconds of its arithmetic, which determine how it shares the device with concurrent
-    work."""
+    """A kernel whose time was measured in the traces of a job: its time on a nominal device, in seconds, and, if known,
+    the bytes that it moves through memory and the seconds of its arithmetic, which determine how it shares the device
+    with concurrent kernels."""
 
     seconds: float
     num_bytes: float = 0.0
@@ -33,12 +35,15 @@ class MeasuredKernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernels:
-    """Kernels that a stack launches. `attention`: flop/s of its fused attention (None: as products of that shape),
-    forward and backward together, of the products that it computes (with causal attention, those of half of the
-    square). `pointwise_traffic`: bytes that kernels without products move per byte of the graph's ops, which are fused
-    as far as possible (1: as in the graph); `traffic_of`: the same for some kinds of ops. `linear`: number type of the
-    products in linear modules, if it is not that of the model (fp8, with casts before and scales after). `measured`:
-    kernels read from the traces of a job, by the names of its ops."""
+    """Kernels that a software stack launches.
+
+    `attention`: flop/s of its fused attention kernel, forward and backward together, counting only the matrix products
+    that are computed (with causal attention, half of the square of positions); None: as fast as ordinary matrix
+    products of those sizes. `pointwise_traffic`: bytes that kernels without matrix products move, per byte that the ops
+    of the graph move, which are fused as far as possible (1: as in the graph); `traffic_of`: the same ratio for single
+    kinds of ops. `linear`: number type of the matrix products of linear modules, if it differs from the model's (fp8,
+    with casts before and scales after). `measured`: kernels measured in the traces of a job, by op name.
+    """
 
     attention: float | None = None
     pointwise_traffic: float = 1.0
@@ -47,7 +52,8 @@ class Kernels:
     measured: Mapping[str, MeasuredKernel] = field(default_factory=dict, hash=False)
 
     def traffic(self, kind: str) -> float:
-        """Return the bytes that a kernel without products moves per byte of an op of that kind."""
+        """Return the ratio of the bytes that a kernel without matrix products moves to the bytes of its op, for an op
+        of that kind."""
         return self.traffic_of.get(kind, self.pointwise_traffic)
 
 
@@ -61,48 +67,53 @@ ALIGNED: Final = 64  # elements of 16 bits: 128 bytes, from where on products ar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiles:
-    """Products in waves: all units make one tile each, and a wave takes as long however few of them have work.
+    """Wave model of matrix products: every compute unit calculates one output tile per wave, and a wave takes equally
+    long however few units have work.
 
-    A tile of r × c takes as long as r·c·(k + `start`)·(1 + `loads`·(1/r + 1/c)) / (1 + `loads`·(1/256 + 1/128))
-    multiplications at the rate of large products: `start`, in elements of k, is what filling the pipeline and writing
-    the result cost; `loads` what reading operands does, more for smaller tiles. The fastest shape is taken.
+    A tile of r × c outputs takes as long as r·c·(k + `start`)·(1 + `loads`·(1/r + 1/c)) / (1 + `loads`·(1/256 + 1/128))
+    multiplications at the rate of large matrix products. `start` is the cost of filling the pipeline and writing the
+    result, in elements of k; `loads` is the cost of reading operands, which is relatively higher for smaller tiles. The
+    fastest tile shape is used.
     """
 
     start: Annotated[NotNegative, SOURCED]
     loads: Annotated[NotNegative, SOURCED]
 
     def slowdown(self, m: int, n: int, k: int, batch: int, units: int) -> float:
-        """Return the time of `batch` products (m x k)(k x n) over that of 2·m·n·k flops each at full rate."""
+        """Return the time of `batch` matrix products (m x k)(k x n), relative to the time of 2·m·n·k flops each at the
+        full rate."""
         work = batch * float(m) * n * k
         best = reduce(minimum, [self._work(m, n, k, batch, units, rows, columns) for rows, columns in SHAPES])
         return best / work
 
     def _work(self, m: int, n: int, k: int, batch: int, units: int, rows: int, columns: int) -> float:
-        """Return the time of all waves with tiles of one shape, as a number of multiplications at full rate."""
+        """Return the time of all waves with tiles of one shape, as a number of multiplications at the full rate."""
         tiles = batch * -(-m // rows) * -(-n // columns)
         each = rows * columns * (k + self.start) * self._loading(rows, columns) / self._loading(*SHAPES[0])
         return -(-tiles // units) * units * each
 
     def _loading(self, rows: int, columns: int) -> float:
-        """Return the time of a tile over the time of its multiplications alone."""
+        """Return the time of a tile relative to the time of its multiplications alone."""
         return 1.0 + self.loads * (1.0 / rows + 1.0 / columns)
 
 
 def misaligned(loss: float, m: int, n: int, k: int) -> float:
-    """Return the factor on the time of a product whose sizes do not divide by 64 elements, at a `loss` per halving."""
+    """Return the factor on the time of a matrix product whose sizes are not all divisible by 64 elements: 1, plus
+    `loss` for each halving of the largest power of two (up to 64) that divides m, n and k."""
     divisor = math.gcd(math.gcd(m, n, k), ALIGNED)
     return 1.0 + loss * math.log2(ALIGNED / (divisor & -divisor))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matmul:
-    """Matrix products of one type of numbers: the nominal peak, and the achieved rate.
+    """Rates of matrix products in one number type: the nominal peak, and the achieved rate.
 
-    They run at rate(m, n, k, batch) = R * x / (x + x0) with the square-equivalent edge x = (batch * m * n * k)^(1/3),
-    R = `matmul_flops_per_s` and x0 = `matmul_half_edge` (the edge that gets half of R). R and x0 are fitted on square
-    products; that other shapes run like the square of equal work is assumed. Where the device has `tiles`, they take
-    the place of x0: R is then the rate of full waves, of `num_compute_units` tiles each. Sizes that do not divide by 64
-    elements cost `misaligned` for each halving.
+    Matrix products run at rate(m, n, k, batch) = R * x / (x + x0) with the square-equivalent edge x = (batch * m * n *
+    k)^(1/3), R = `matmul_flops_per_s` and x0 = `matmul_half_edge` (the edge at which half of R is achieved). R and x0
+    are fitted to square matrix products; the model assumes that other shapes run as fast as a square product of equal
+    work. If the device has `tiles`, the wave model replaces x0: R is then the rate of full waves, of
+    `num_compute_units` tiles each. Sizes not divisible by 64 elements cost `misaligned` for each halving (see the
+    function of that name).
     """
 
     peak_flops_per_s: Annotated[Positive, SOURCED]
@@ -113,7 +124,7 @@ class Matmul:
     misaligned: Annotated[float, Derived(0.0)] = 0.0
 
     def rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
-        """Return the achieved flop/s of `batch` products (m x k)(k x n), 2*m*n*k flops each."""
+        """Return the achieved flop/s of `batch` matrix products (m x k)(k x n), of 2*m*n*k flops each."""
         full = self.matmul_flops_per_s / misaligned(self.misaligned, m, n, k)
         if self.tiles is not None:
             return full / self.tiles.slowdown(m, n, k, batch, self.num_compute_units)
@@ -123,12 +134,13 @@ class Matmul:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatmulForms:
-    """Factors on the rate of `Matmul` by the form of a linear module's product.
+    """Factors on the rate of `Matmul` by the BLAS form (transposition of the operands) of a linear module's matrix
+    product.
 
     Forms have their BLAS (column-major) names, for weights stored as [outputs, inputs]: the forward product is `tn`,
-    that of the inputs' gradient `nn`, that of the weights' gradient `nt`. If products are `tuned`, each of the first
-    two runs in the fastest form, found before the step, as in AxoNN (axonn-ai/axonn, branch add-timers-gordon-bell);
-    the time to transpose an operand is not counted.
+    that for the gradient of the inputs `nn`, that for the gradient of the weights `nt`. If products are `tuned`, the
+    forward product and that for the gradient of the inputs run in their fastest form, found before the training step,
+    as in AxoNN (axonn-ai/axonn, branch add-timers-gordon-bell); the time to transpose an operand is not counted.
     """
 
     tn: Annotated[Positive, SOURCED] = 1.0
@@ -137,7 +149,7 @@ class MatmulForms:
     tuned: Annotated[bool, Switch(), SOURCED] = False
 
     def factor(self, form: Literal["tn", "nn", "nt"] | None) -> float:
-        """Return the factor on the rate of a product of that form; 1 for a product without one (None)."""
+        """Return the factor on the rate of a matrix product of that BLAS form; 1 if `form` is None."""
         if form is None:
             return 1.0
         own = {"tn": self.tn, "nn": self.nn, "nt": self.nt}
@@ -155,13 +167,13 @@ class CodecSpeeds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One GCD or GPU. Matrix products of 16-bit numbers are always known, those of wider ones where the file has
-    them.
+    """One device: a GPU, or a GCD of a GPU package. Rates of 16-bit matrix products are always known, those of wider
+    number types if the machine's file has them.
 
-    `speed_sd` is the relative standard deviation of speed between devices of the machine, `call_sd` that of the time of
-    a kernel on one device from one launch to the next, `matmul_sd` that of the natural logarithm of measured rates of
-    matrix products around the law of `Matmul`; 0 where the file does not say.
-    `codecs`: speeds by name of the codec (`codecs.timed_codecs`), of those in the file.
+    `speed_sd`: relative standard deviation of speed between the devices of the machine; `call_sd`: relative standard
+    deviation of a kernel's time between launches on one device; `matmul_sd`: standard deviation of the natural
+    logarithm of measured matrix-product rates around the formula of `Matmul`; each is 0 if the file has none. `codecs`:
+    encoding and decoding speeds by codec name (`codecs.timed_codecs`), for the codecs in the file.
     """
 
     hbm_bytes: Annotated[Positive, SOURCED]
@@ -185,7 +197,7 @@ class Device:
     codecs: Mapping[Annotated[str, Names(timed_codecs)], CodecSpeeds] = field(default_factory=dict, hash=False)
 
     def matmuls(self) -> dict[str, Matmul]:
-        """Return the rates of matrix products by number type; types that the machine's file does not give are
+        """Return the rates of matrix products by number type; number types without rates in the machine's file are
         absent."""
         narrow = Matmul(
             peak_flops_per_s=self.peak_flops_per_s,
@@ -202,22 +214,23 @@ class Device:
         return {name: one for name, one in every.items() if one is not None}
 
     def matmul_rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
-        """Return the achieved flop/s of `batch` products (m x k)(k x n) of 16-bit numbers, 2*m*n*k flops each."""
+        """Return the achieved flop/s of `batch` matrix products (m x k)(k x n) of 16-bit numbers, of 2*m*n*k flops
+        each."""
         return self.matmuls()["fp16"].rate(m, n, k, batch)
 
     def roofline_s(self, math_s: float, num_bytes: float) -> float:
-        """Return the longer of `math_s` seconds of arithmetic and the time to move `num_bytes` through memory, in
-        seconds."""
+        """Return the roofline time in seconds: the longer of `math_s` seconds of arithmetic and the time to move
+        `num_bytes` through memory."""
         return maximum(math_s, num_bytes / (self.hbm_bytes_per_s * self.hbm_share))
 
     def kernel_s(self, math_s: float, num_bytes: float, speed: float = 1.0) -> float:
-        """Return the time of a kernel, in seconds: the gap before it, then its roofline time on a device of `speed`
-        times the nominal speed."""
+        """Return the time of a kernel in seconds: the gap before its launch, plus its roofline time on a device of
+        `speed` times the nominal speed."""
         return self.kernel_gap_s + self.roofline_s(math_s, num_bytes) / speed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The host process of one rank."""
+    """Model of the host process of one rank."""
 
     hook_s: Annotated[NotNegative, SOURCED]  # host time per module hook

@@ -1,6 +1,7 @@
-"""Elementary functions of numbers in formulas: of floats, or of numpy arrays that hold a value for each variation.
+"""Elementary functions for formulas that accept floats, or numpy arrays with one value per variation.
 
-A formula of floats stays one of Python's floats. numpy is imported where an array comes in: reading a file needs none.
+A formula of floats stays pure Python. numpy is imported only when an argument is an array, so that reading a machine's
+file does not need it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ _SINGLE: Final = (float, int)  # bool is an int
 
 
 def _or_of_arrays(name: str, single: Callable[P, T]) -> Callable[P, T]:
-    """Return a function of single numbers that calls numpy's function `name` if an argument is an array."""
+    """Return a function that applies the given function to single numbers, and numpy's function `name` if an argument
+    is an array."""
 
     def function(*given: P.args, **named: P.kwargs) -> T:
         if all(isinstance(each, _SINGLE) for each in given):

@@ -1,4 +1,5 @@
-"""Form of a machine's file: its top level, the tables of a node's graph, and the checks that they fit together."""
+"""Schema of a machine's TOML file: its top level, the tables of the node's link graph, and the checks that its parts
+are consistent."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ Order = Annotated[tuple[int, ...], Len(2)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """Source of a whole table of a node's graph."""
+    """Base of the tables of a node's link graph that have one source for the whole table."""
 
     kind: Kind
     source: Text
@@ -33,39 +34,40 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bus(Told):
-    """One shared resource that every copy between two devices of the node passes; its capacity is link class `bus`."""
+    """One shared resource that all copies between devices of the node pass; its capacity is that of link class
+    `bus`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch(Told):
-    """A non-blocking switch inside the node (NVSwitch): every device has a link of class `port` to it, and one
-    from it. Any order of the devices is a ring that fills all ports."""
+    """A non-blocking switch inside the node (NVSwitch). Every device has one link to the switch and one from it, of
+    class `port`. Any order of the devices is a ring that fills all ports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links(Told):
-    """Pairs of devices joined in both directions, by link class."""
+    """Pairs of devices joined by links in both directions, by link class."""
 
     pairs: Mapping[str, tuple[Pair, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nics(Told):
-    """NICs of a node: NIC k is attached to device[k]."""
+    """NICs of a node: NIC k is attached to device `device[k]`."""
 
     device: Annotated[tuple[int, ...], Len(1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders(Told):
-    """Rings or chains over the devices of a node."""
+    """Rings or chains over the devices of a node, each an order of the devices."""
 
     orders: Annotated[tuple[Order, ...], Len(1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTable:
-    """Tables of a node, which has links and rings, or a switch, or a bus."""
+    """Tables of a node; it has links and rings, or a switch, or a bus."""
 
     links: Links | None = None
     rings: Orders | None = None
@@ -77,7 +79,8 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFile:
-    """A machine's file; without `device_word` (term for a device), devices that share a package are GCDs."""
+    """Schema of a machine's file. `device_word` is the term for a device; by default, devices that share a package are
+    called GCDs."""
 
     name: Text
     title: Text
@@ -99,7 +102,7 @@ class MachineFile:
 
 
 def refuse_unfit(file: MachineFile) -> None:
-    """Raise InputError, at a key, where the parts of the file do not fit together."""
+    """Raise InputError, at the key concerned, if parts of the file contradict each other."""
     for key, text in (*_wrong_sizes(file), *_wrong_parts(file), *_wrong_link_classes(file)):
         raise InputError(text, key=key)
 
@@ -133,7 +136,8 @@ def _wrong_sizes(file: MachineFile) -> Iterator[tuple[Key, str]]:
 
 
 def _wrong_parts(file: MachineFile) -> Iterator[tuple[Key, str]]:
-    """Yield the errors of parts that a machine needs, or cannot have, because of others."""
+    """Yield the key and the error text of each part that is missing or not allowed because of the other parts of the
+    file."""
     node = file.node
     joins = {"links": node.links, "switch": node.switch, "bus": node.bus}
     if len(joined := [name for name, part in joins.items() if part is not None]) != 1:
@@ -179,8 +183,9 @@ _OF_NODE: Final = ((BUS, "bus"), (PORT, "switch"), (PCIE, "nics"), (NIC, "nics")
 
 
 def without_inherited(merged: dict[str, Any], own: Document) -> dict[str, Any]:
-    """Return a document on its base without the base's tables that `own`, the file's document, replaces by others, and
-    without the base's link classes that are then unused."""
+    """Return the merged document without inherited parts that no longer apply: tables of the base that `own`, the
+    file's own document, replaces by another kind (e.g. links by a switch), and link classes of the base that are then
+    unused."""
     node, own_node = _table(merged, "node"), _table(own, "node")
     dropped = _replaced(INSIDE, own_node)
     above = _replaced(BETWEEN, own)
@@ -197,15 +202,15 @@ def without_inherited(merged: dict[str, Any], own: Document) -> dict[str, Any]:
 
 
 def _replaced(ways: tuple[tuple[str, ...], ...], own: Document) -> set[str]:
-    """Return the tables of the other ways if a file has one of these."""
+    """Return the tables to drop from the base: if the file has a table of one alternative in `ways`, the tables of all
+    other alternatives."""
     if not any(name in own for names in ways for name in names):
         return set()
     return {name for names in ways if not any(each in own for each in names) for name in names}
 
 
 def _used(document: Document) -> set[str]:
-    """Return the link classes that a machine needs; an invalid document, which is refused later, may contain
-    anything."""
+    """Return the link classes that a document uses. The document is not validated yet and may contain anything."""
     node = _table(document, "node")
     used = set(_table(_table(node, "links"), "pairs"))
     used |= {name for name, user in _OF_NODE if user in node}

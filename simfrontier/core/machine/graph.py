@@ -1,4 +1,4 @@
-"""A node's directed link graph, from the tables of a machine's file."""
+"""Directed link graph of a node, built from the tables of a machine's file."""
 
 import math
 import re
@@ -16,8 +16,8 @@ _Outgoing = Mapping[End, Sequence[tuple[int, End]]]  # of each end: (link id, to
 
 
 def routes(links: Sequence[Link], num_devices: int) -> Routes:
-    """Return the local link ids of the route of every ordered pair [a][b]; () on the diagonal and where b cannot be
-    reached."""
+    """Return the routes between all devices: [a][b] holds the local link ids from device a to device b; () on the
+    diagonal and where b cannot be reached from a."""
     between = [number for number, link in enumerate(links) if isinstance(link.src, int) and isinstance(link.dst, int)]
     outgoing = _outgoing(links, between)
     return tuple(
@@ -27,8 +27,8 @@ def routes(links: Sequence[Link], num_devices: int) -> Routes:
 
 
 def way(links: Sequence[Link], usable: Collection[int], start: End, end: End) -> Route:
-    """Return the local link ids of the route from one end to another (devices, NICs or the network) over the usable
-    links; () if there is none."""
+    """Return the route between two endpoints (devices, NICs or the network) over the usable links, as local link ids;
+    () if there is no route."""
     return _from(start, _outgoing(links, usable), links).get(end, ())
 
 
@@ -61,7 +61,7 @@ def _from(start: End, outgoing: _Outgoing, links: Sequence[Link]) -> dict[End, R
 
 
 def node_of(file: MachineFile, classes: Mapping[str, LinkClass]) -> Node:
-    """Return the graph of a machine's node. Raises InputError at the key that does not fit."""
+    """Return the link graph of a machine's node. Raises InputError at the key that is inconsistent with the others."""
     num_devices = file.devices_per_node
     pairs, links, paths = _inside(file.node, num_devices, classes)
     around = tuple(range(num_devices))
@@ -95,8 +95,8 @@ def node_of(file: MachineFile, classes: Mapping[str, LinkClass]) -> Node:
 
 
 def _inside(node: NodeTable, num_devices: int, classes: Mapping[str, LinkClass]) -> tuple[Pairs, list[Link], Routes]:
-    """Return the connections between the devices of a node: link class of each pair, links, and routes along them.
-    Raises InputError if a pair has no route."""
+    """Return the connections between the devices of a node: the link class of each pair of devices, the links, and the
+    routes over these links. Raises InputError if a pair of devices has no route."""
     around = range(num_devices)
     if node.links is not None:
         pairs = _pairs(node.links, num_devices)
@@ -156,8 +156,8 @@ def _nic_of(nic_device: Sequence[int], num_devices: int, per_package: int) -> tu
 
 
 def _orders(key: Key, table: Orders, pairs: Pairs, num_devices: int) -> tuple[Route, ...]:
-    """Return the orders of rings (closed) or chains. Raises InputError unless each visits every device once along
-    direct links, and exists in both directions."""
+    """Return the device orders of the rings (closed) or chains. Raises InputError unless each order visits every device
+    once along direct links, and also exists in the reverse direction."""
     closed, orders = key[-1] == "rings", [tuple(order) for order in table.orders]
     there = sorted(_canonical(order, closed) for order in orders)
     back = sorted(_canonical(order[::-1], closed) for order in orders)
@@ -176,6 +176,6 @@ def _orders(key: Key, table: Orders, pairs: Pairs, num_devices: int) -> tuple[Ro
 
 
 def _canonical(order: Route, closed: bool) -> Route:
-    """Return the order in a canonical form: a closed ring starts at its lowest device."""
+    """Return a ring or chain in canonical form: a closed ring starts at its lowest device."""
     start = order.index(min(order)) if closed else 0
     return (*order[start:], *order[:start])

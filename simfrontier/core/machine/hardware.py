@@ -1,8 +1,9 @@
-"""Machine model: frozen values for devices, links, a node's graph and the network between nodes.
+"""Machine model: immutable classes for devices, links, the link graph of a node and the network between nodes.
 
-A machine knows no schedule and no collective. Bandwidths are nominal and per direction, each with the share that a
-plain point-to-point copy achieves. A table of a machine's file has the keys of the value of that name; the annotations
-give the allowed values, and the numbers that carry a source there (see `simfrontier.base.io`).
+A machine knows nothing of schedules or collectives. Bandwidths are nominal and per direction, each with the share that
+a plain point-to-point copy achieves. A table of a machine's file has the same keys as the class of that name has
+fields; the annotations give the allowed values, and mark the numbers that carry a source in the file (see
+`simfrontier.base.io`).
 """
 
 import math
@@ -31,14 +32,14 @@ BUS = "bus"  # both ends of the one link of a node whose devices share it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkClass:
-    """Links of one sort: nominal bytes/s per direction, and the share (0..1] of it that a large point-to-point copy
+    """Links of one class: nominal bytes/s per direction, and the share (0..1] of it that a large point-to-point copy
     achieves.
 
-    A copy of S bytes takes (S + half_bytes) / (share * bytes_per_s): one of `half_bytes` gets half of the rate.
+    A copy of S bytes takes (S + half_bytes) / (share * bytes_per_s): a copy of `half_bytes` achieves half of the rate.
 
-    For single messages only (fidelity `chunk`): `latency_s` from a link's end to the next hop; `cut_through`: whether a
-    link forwards a message as it arrives, or only after it has arrived as a whole; `burst_bytes`: bytes that an idle
-    link lets through at once.
+    For the simulation of single messages only (fidelity `chunk`): `latency_s` from a link's end to the next hop;
+    `cut_through`: whether a link forwards a message as it arrives, or only after the whole message has arrived;
+    `burst_bytes`: bytes that an idle link lets through at once.
     """
 
     bytes_per_s: Annotated[Positive, SOURCED]
@@ -63,19 +64,19 @@ class Packets:
     reply_message_bytes: int
 
     def sent_bytes(self, num_bytes: float) -> float:
-        """Return the bytes that a message puts on its links in its direction."""
+        """Return the bytes that a message puts on the links in its own direction, headers included."""
         packets = -(-(num_bytes + self.message_bytes) // self.payload_bytes)
         return num_bytes + self.message_bytes + packets * self.header_bytes
 
     def replied_bytes(self, num_bytes: float) -> float:
-        """Return the bytes that a message puts on the links of the opposite direction."""
+        """Return the bytes that the replies to a message put on the links of the opposite direction."""
         packets = -(-(num_bytes + self.message_bytes) // self.payload_bytes)
         return packets * self.reply_bytes + self.reply_message_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One directed link of a node, e.g. `xgmi 0>6`; capacity is nominal."""
+    """One directed link of a node, e.g. `xgmi 0>6`; its capacity is nominal."""
 
     name: str
     link_class: str
@@ -86,11 +87,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One node's directed link graph; a link's local id is its index in `links`.
+    """Directed link graph of one node; the local id of a link is its index in `links`.
 
-    Links between devices come first, sorted by (src, dst), or, of a node with a switch inside, those of each device to
-    and from the switch, or the one `bus` that they share; then for each NIC its
-    pcie up, pcie down, tx (`nic0>net`) and rx (`net>nic0`).
+    First come the links inside the node: those between devices, sorted by (src, dst), or, if the node has a switch, the
+    links of each device to and from the switch, or the one `bus` that all devices share. Then come four links for each
+    NIC: pcie up, pcie down, tx (`nic0>net`) and rx (`net>nic0`).
     """
 
     links: tuple[Link, ...]
@@ -104,7 +105,7 @@ class Node:
 
     @property
     def has_bus(self) -> bool:
-        """True if all devices of the node share one resource, which is then the route of every pair."""
+        """True if all devices of the node share one bus, which is then the route of every pair of devices."""
         return any(link.src == BUS for link in self.links)
 
     @property
@@ -113,18 +114,18 @@ class Node:
         return any(link.dst == SWITCH for link in self.links)
 
     def route(self, a: int, b: int) -> tuple[int, ...]:
-        """Return the local link ids from device a to b: fewest hops, then widest, then lowest ids; () from a device to
-        itself."""
+        """Return the route from device a to device b as local link ids: fewest hops, then highest bandwidth, then
+        lowest ids; () from a device to itself."""
         return self.routes[a][b]
 
     @property
     def num_inside(self) -> int:
-        """Number of links before those of the NICs."""
+        """Number of links inside the node; the links of the NICs follow them in `links`."""
         return len(self.links) - 4 * len(self.nic_device)
 
     def leg(self, link: int) -> tuple[int, ...]:
-        """Return, for a NIC's link, both links between its device and the network in that direction, in order; for any
-        other link, that link alone."""
+        """Return the two links between device and network, in order, that a NIC's link belongs to in its direction; for
+        any link inside the node, that link alone."""
         if link < self.num_inside:
             return (link,)
         nic, which = divmod(link - self.num_inside, 4)
@@ -132,22 +133,25 @@ class Node:
         return (up, tx) if which in (0, 2) else (rx, down)
 
     def to_network(self, a: int) -> tuple[int, ...]:
-        """Device -> (in-package hop, if the NIC is attached to the other device) -> pcie up -> nic tx."""
+        """Return the route from device a to the network: (in-package hop, if the NIC is attached to the other device),
+        pcie up, nic tx."""
         assert self.routes_out, "a machine of one node has no network"
         return self.routes_out[a]
 
     def from_network(self, a: int) -> tuple[int, ...]:
-        """nic rx -> pcie down -> (in-package hop) -> device."""
+        """Return the route from the network to device a: nic rx, pcie down, (in-package hop)."""
         assert self.routes_in, "a machine of one node has no network"
         return self.routes_in[a]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dragonfly:
-    """Groups of nodes, all to all; node i is in group i // nodes_per_group, unless a scenario has a topology.
+    """Dragonfly network: groups of nodes, with global links between all pairs of groups. Node i is in group i //
+    nodes_per_group, unless a scenario has a topology.
 
-    `bytes_per_s` is the nominal pool of global links from one group to another (per ordered pair of groups). Of the
-    traffic between two groups, `nonminimal_share` goes through a third group and so loads two global pools (UGAL).
+    `bytes_per_s` is the nominal capacity of the pool of global links from one group to another (per ordered pair of
+    groups). Of the traffic between two groups, `nonminimal_share` goes through a third group and so loads two global
+    pools (UGAL).
     """
 
     nodes_per_group: Nodes
@@ -158,11 +162,12 @@ class Dragonfly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FatTree:
-    """Leaf switches under levels that are non-blocking; node i is under leaf i // nodes_per_leaf, unless a
-    scenario has a topology.
+    """Fat-tree network: leaf switches under non-blocking upper levels. Node i is under leaf i // nodes_per_leaf, unless
+    a scenario has a topology.
 
-    `bytes_per_s` is the nominal pool of one leaf's uplinks in each direction: the most that the NICs of its
-    nodes inject, over `taper` (1: the leaves are non-blocking, too). Plain copies achieve the same share as of a NIC.
+    `bytes_per_s` is the nominal capacity of the pool of one leaf's uplinks in each direction: the highest rate at which
+    the NICs of its nodes inject, divided by `taper` (1: the leaves are non-blocking, too). Plain copies achieve the
+    same share of it as of a NIC's bandwidth.
     """
 
     nodes_per_leaf: Nodes
@@ -179,10 +184,11 @@ class FatTree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Messages:
-    """Messages between two nodes by one library.
+    """Model of the messages between two nodes by one communication library.
 
-    Many in flight, one of S bytes takes max(gap_s, (S + half_bytes) / bytes_per_s): small ones wait for each other,
-    large ones for the wire, and one of half_bytes gets half of it. From `rendezvous_bytes` on, both ends agree first.
+    With many messages in flight, a message of S bytes takes max(gap_s, (S + half_bytes) / bytes_per_s): the message
+    rate limits small messages, the wire large ones, and a message of half_bytes achieves half of bytes_per_s. From
+    `rendezvous_bytes` on, messages use the rendezvous protocol.
     """
 
     gap_s: Annotated[Positive, SOURCED]
@@ -191,7 +197,7 @@ class Messages:
     rendezvous_bytes: Annotated[Positive, SOURCED]
 
     def streamed_s(self, num_bytes: float) -> float:
-        """Return the seconds per message of many in flight (osu_bw)."""
+        """Return the seconds per message with many messages in flight (as osu_bw measures)."""
         return max(self.gap_s, (num_bytes + self.half_bytes) / self.bytes_per_s)
 
 
@@ -201,9 +207,9 @@ class Copies:
 
     `routed_share`: share of its point-to-point rate that the narrowest link of a route of several links achieves;
     `engine_bytes_per_s`: highest rate of a copy engine (SDMA); `in_node_sd`, `between_nodes_sd`: standard deviations of
-    the natural logarithm of times around these laws, where they were not fitted. A single message between two nodes
-    takes `short_s` up to `short_bytes`; then, while eager, eager_s + S / eager_bytes_per_s; then rendezvous_s + S / the
-    library's bytes_per_s.
+    the natural logarithm of measured times around this model, for measurements to which it was not fitted. A single
+    message of S bytes between two nodes takes `short_s` up to `short_bytes`; then, while eager, eager_s + S /
+    eager_bytes_per_s; then rendezvous_s + S / the library's bytes_per_s.
     """
 
     routed_share: Annotated[Share, SOURCED]
@@ -218,7 +224,8 @@ class Copies:
     libraries: Mapping[str, Messages] = field(hash=False)
 
     def alone_s(self, library: str, num_bytes: float) -> float:
-        """Return the seconds of one message between two nodes, one way, by a library of `libraries` (osu_latency)."""
+        """Return the one-way time in seconds of a single message between two nodes, by one of the `libraries` (as
+        osu_latency measures)."""
         messages = self.libraries[library]
         if num_bytes >= messages.rendezvous_bytes:
             return self.rendezvous_s + num_bytes / messages.bytes_per_s
@@ -229,9 +236,9 @@ class Copies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A whole machine; `library` is the collective library that it uses unless a scenario names another.
+    """A whole machine; `library` is the default collective library, unless a scenario names another.
 
-    Between nodes there is a dragonfly, a fat tree, or one non-blocking switch.
+    The network between nodes is a dragonfly, a fat tree, or one non-blocking switch.
     """
 
     name: str
@@ -275,7 +282,7 @@ class Machine:
         return known[dtype]
 
     def provenance(self) -> tuple[Provenance, ...]:
-        """Return every number of the machine with its source, in the order of the machine's file."""
+        """Return the source of every number of the machine, in the order of the machine's file."""
         return self.sources
 
 
@@ -283,16 +290,16 @@ class Machine:
 
 
 class SizeError(InputError):
-    """A number of devices that no plan can run on."""
+    """Error for a number of devices that no plan can run on."""
 
 
 def mesh_sizes(
     machine: Machine, num_devices: int, per_node: int | None = None, per_package: int | None = None
 ) -> dict[str, int]:
-    """Return the sizes of the axes node, package and gcd for a job of `num_devices` devices.
+    """Return the sizes of the mesh axes node, package and gcd for a job of `num_devices` devices.
 
-    `per_node`, `per_package`: numbers of ranks per node and per package (default: the machine's numbers of devices).
-    Raises InputError, with the nearest sizes that work, for a number that leaves part of a package or node idle.
+    `per_node`, `per_package`: numbers of ranks per node and per package (default: all devices of the node, of the
+    package). Raises InputError, with the nearest valid sizes, for a number that leaves part of a package or node idle.
     """
     given = per_node is not None or per_package is not None
     per_node, per_package = per_node or machine.devices_per_node, per_package or machine.devices_per_package

@@ -1,4 +1,4 @@
-"""Nodes of a machine on which a job runs, and the network group of each node."""
+"""Nodes of the machine on which a job runs, and the network group of each node."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NodePlacement = Literal["contiguous", "spread", "random", "list"]
 class JobNodes:
     """Placement of a job on nodes; the nodes of the machine are numbered 0, 1 ...
 
-    placement  contiguous: the first ones; spread: one of each group in turn; random: any, by `seed`, all three in the
-               order of their numbers, as Slurm orders the nodes of a job; list: those of `listed`, in that order;
-               a smaller job has the first of them
-    group_of   [nodes of the machine] the group (dragonfly) or leaf (fat tree) of each node; empty: in order, as many in
-               each as in the machine's file
+    placement  contiguous: the lowest-numbered nodes; spread: one node of each group in turn; random: any nodes,
+               by `seed`; all three in the order of node numbers, as Slurm orders the nodes of a job; list:
+               the nodes in `listed`, in that order; a smaller job has the first nodes of the list
+    group_of   [nodes of the machine] group (dragonfly) or leaf (fat tree) of each node; empty: nodes fill the
+               groups in order, with as many nodes per group as in the machine's file
     names      names of the nodes of `listed`, if they have names
     """
 
@@ -46,7 +46,7 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,18})")
 
 
 def expanded(text: str) -> tuple[str, ...]:
-    """Return the names in a Slurm node list, in its order. Raises InputError if the text is no such list."""
+    """Return the node names in a Slurm node list, in its order. Raises InputError if the text is not such a list."""
     names: list[str] = []
     for entry in _OUTSIDE.split(text):
         if not _ENTRY.fullmatch(entry):
@@ -64,7 +64,7 @@ def expanded(text: str) -> tuple[str, ...]:
 
 
 def compressed(names: Sequence[str]) -> str:
-    """Return the shortest list of the form `node[001-004,007]` that expands to the names, in their order."""
+    """Return the shortest Slurm node list, such as `node[001-004,007]`, that expands to these names in their order."""
     runs: list[tuple[str, list[list[str]]]] = []  # prefix, and the numbers under it as [first, last]
     for name in names:
         match = _NUMBERED.fullmatch(name)
@@ -88,7 +88,8 @@ def _written(prefix: str, numbers: list[list[str]]) -> str:
 
 
 def _numbers(part: str, entry: str) -> Iterator[str]:
-    """Yield the numbers of `00001-00128,00200`, as wide as their first."""
+    """Yield the numbers in a text such as `00001-00128,00200`, each padded to the width of the first number of its
+    range."""
     for ends in part.split(","):
         low, _, high = ends.partition("-")
         first, last = int(low), int(high or low)

@@ -1,6 +1,6 @@
 """Loading of a machine from the catalog or from a user's own TOML file, with overrides from a scenario.
 
-Any error of a file is one InputError: file, key, what was got, what is allowed.
+Any error in a file is raised as one InputError that names the file, the key, the value and the allowed values.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ OVERRIDE_SOURCE = "scenario override"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredNumbers:
-    """Numbers of a machine's file that were measured elsewhere: dotted key → value, and their common source."""
+    """Measured numbers that replace those of a machine's file: dotted key → value, and their common source."""
 
     numbers: Mapping[str, float]
     source: str
 
 
 def catalog() -> tuple[str, ...]:
-    """Return the names of the machines of the catalog."""
+    """Return the names of the machines in the catalog."""
     return FILES.names()
 
 
 def is_machine(name: str) -> bool:
-    """Return whether a text names a machine of the catalog, or a user's own file (a path that ends in .toml)."""
+    """Return whether a text is the name of a machine of the catalog, or a path to a user's own file (ending in
+    .toml)."""
     return name in catalog() or name.endswith(".toml")
 
 
@@ -49,8 +50,8 @@ def document_of(name_or_path: str) -> dict[str, Any]:
 
 
 def catalog_name(name_or_path: str) -> str:
-    """Return the name of a machine of the catalog, or of the catalog's machine at the end of a file's chain of bases;
-    empty if there is none. Raises InputError for a file that cannot be read."""
+    """Return the name of a machine of the catalog; for a user's own file, the name of the catalog's machine at the end
+    of its chain of bases, empty if there is none. Raises InputError for a file that cannot be read."""
     path = FILES.path(name_or_path)
     while path.parent != CATALOG:
         base = read_toml(path, "machine file").get("base", "")
@@ -63,15 +64,17 @@ def catalog_name(name_or_path: str) -> str:
 def load_machine(
     name_or_path: str, overrides: Mapping[str, float] | None = None, measured: MeasuredNumbers | None = None
 ) -> Machine:
-    """Return the machine of that name in the catalog, or of the TOML file at that path (anything with a "/" or
+    """Return a machine, given its name in the catalog or the path of a TOML file (any text with a "/" or ending in
     ".toml").
 
-    A file may name a machine of the catalog, or another file, as its `base`, and then contains only the differences;
-    parts of the base that it replaces (a switch its links, a fat tree its dragonfly) and link classes that are then
-    unused are not inherited. `measured`: numbers of a calibration that replace the file's. `overrides`: dotted key of a
-    number, e.g. `link_classes.nic.share`, to its new value; the number's kind becomes "assumed" and its source
-    "scenario override"; they take precedence over measured numbers. Those of `device.matmul_forms` and `device.codecs`
-    need not be in the file. Raises InputError.
+    A file may name a machine of the catalog, or another file, as its `base`, and then contains only the differences. It
+    does not inherit parts of the base that it replaces by another kind (links by a switch, a dragonfly by a fat tree),
+    nor link classes that are then unused.
+
+    `measured`: numbers of a calibration that replace those of the file. `overrides`: dotted key of a number, e.g.
+    `link_classes.nic.share`, to its new value; the kind of the number becomes "assumed" and its source "scenario
+    override". Overrides take precedence over measured numbers. Overrides of `device.matmul_forms` and `device.codecs`
+    may also name numbers that the file omits. Raises InputError.
     """
     where = FILES.where(FILES.path(name_or_path))
     document = document_of(name_or_path)
@@ -97,8 +100,8 @@ def _made(document: dict[str, Any]) -> Machine:
 
 
 def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
-    """Return the machine that a file describes, with the pools of links that follow from it. Raises InputError, at a
-    key."""
+    """Return the machine that a file describes, with the capacities of link pools, which are derived from it. Raises
+    InputError, at the key concerned."""
     refuse_unfit(file)
     classes = {name: replace(link_class, name=name) for name, link_class in file.link_classes.items()}
     fly, tree = file.dragonfly, _fat_tree(file, classes)
@@ -126,7 +129,8 @@ def build(file: MachineFile, sources: tuple[Provenance, ...]) -> Machine:
 
 
 def _fat_tree(file: MachineFile, classes: Mapping[str, LinkClass]) -> FatTree | None:
-    """Return the fat tree with the rate of its leaves' uplinks: that of the NICs below, over the taper."""
+    """Return the fat tree with the uplink capacity of each leaf: the total rate of the NICs below the leaf, divided by
+    the taper."""
     if file.fat_tree is None:
         return None
     assert file.node.nics is not None, "a machine of several nodes has NICs"
@@ -140,8 +144,8 @@ def machine_named(name: str) -> Machine:
 
 
 def changed_ns(name: str) -> int:
-    """Return the modification time of a user's own file, in ns, so that results cached for an older version are not
-    reused; 0 for the catalog."""
+    """Return the modification time of a user's own file in ns (0 for a machine of the catalog), so that results cached
+    for an older version of the file are not reused."""
     try:
         return Path(name).stat().st_mtime_ns if name.endswith(".toml") else 0
     except OSError:

@@ -1,5 +1,5 @@
-"""Degraded components of a machine, always or for a time: the table `perturbation` of a scenario, and an input of a
-fabric."""
+"""Degraded components of a machine, permanently or for a limited time: the table `perturbation` of a scenario, and an
+input of the fabric model."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ NEVER: Final[Moment] = (COUNT.most + 1, 0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """A component that has only a part of its rate (`factor`; at 0 it is dead) from one moment until another.
+    """Base of degraded components: a component runs at a fraction `factor` of its rate (0: it is dead) from one moment
+    to another.
 
-    A moment is a number of seconds after a step began. Without times: always. With `until_s` alone, in the step in
-    which it begins; with `until_step` alone, until that step begins. A trouble that ends after its step is over ends
-    with it.
+    Moments are given as a step and seconds since that step began. Without any times, the component is degraded
+    permanently. With `until_s` alone, the degradation ends in the step in which it begins; with `until_step` alone,
+    when that step begins. If `until_s` lies after the end of its step, the degradation ends with the step.
     """
 
     words: ClassVar[str]  # name of the component, a format with the fields of the class
@@ -49,19 +50,19 @@ class Trouble:
 
     @property
     def begin(self) -> Moment:
-        """Moment at which it begins."""
+        """Moment at which the degradation begins."""
         return self.from_step, self.from_s
 
     @property
     def end(self) -> Moment:
-        """Moment at which it ends."""
+        """Moment at which the degradation ends."""
         if self.until_step is None and self.until_s is None:
             return NEVER
         return self.from_step if self.until_step is None else self.until_step, self.until_s or 0.0
 
     @property
     def is_timed(self) -> bool:
-        """True if there is a moment at which it does not exist."""
+        """True if the component is healthy at some moment."""
         return self.begin > (0, 0.0) or self.end < NEVER
 
     @property
@@ -77,7 +78,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowDevice(Trouble):
-    """A device that computes at a part of its speed; a dead one also moves nothing in its memory."""
+    """A device that computes at a fraction of its speed; if it is dead, its memory moves nothing either."""
 
     words: ClassVar[str] = "device {0.device}"
     device: Number
@@ -85,7 +86,7 @@ class SlowDevice(Trouble):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowPackage(Trouble):
-    """A package all of whose devices compute at a part of their speed; packages are numbered over all nodes."""
+    """A package whose devices all compute at a fraction of their speed; packages are numbered across all nodes."""
 
     words: ClassVar[str] = "package {0.package}"
     package: Number
@@ -93,7 +94,8 @@ class SlowPackage(Trouble):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowNode(Trouble):
-    """A node all of whose devices compute at a part of their speed; all links of a dead one are dead too."""
+    """A node whose devices all compute at a fraction of their speed; if the node is dead, all its links are dead
+    too."""
 
     words: ClassVar[str] = "node {0.node}"
     node: Number
@@ -101,7 +103,7 @@ class SlowNode(Trouble):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowMemory(Trouble):
-    """A device whose memory has only a part of its bandwidth."""
+    """A device whose memory has only a fraction of its bandwidth."""
 
     words: ClassVar[str] = "memory of device {0.device}"
     device: Number
@@ -109,7 +111,8 @@ class SlowMemory(Trouble):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegradedLink(Trouble):
-    """A link of a node that has only a part of its capacity; link names as `simfrontier show --links` prints them."""
+    """A link of a node that has only a fraction of its capacity; link names are those that `simfrontier show --links`
+    prints."""
 
     words: ClassVar[str] = "{0.link} of node {0.node}"
     node: Number
@@ -118,7 +121,7 @@ class DegradedLink(Trouble):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegradedNic(Trouble):
-    """A NIC of a node that sends and receives at a part of its rate."""
+    """A NIC of a node that sends and receives at a fraction of its rate."""
 
     words: ClassVar[str] = "NIC {0.nic} of node {0.node}"
     node: Number
@@ -127,7 +130,7 @@ class DegradedNic(Trouble):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegradedPool(Trouble):
-    """The global links from one group of a dragonfly to another, which have only a part of their capacity."""
+    """The global links from one dragonfly group to another, with only a fraction of their capacity."""
 
     words: ClassVar[str] = "global links {0.source}>{0.target}"
     source: Number
@@ -136,15 +139,16 @@ class DegradedPool(Trouble):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusyPools(Trouble):
-    """All global links (dragonfly), or uplinks of leaves (fat tree), of which other jobs leave only a part."""
+    """All global links (dragonfly) or leaf uplinks (fat tree), of whose capacity other jobs leave only a fraction."""
 
     words: ClassVar[str] = "global links beside other jobs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Perturbation:
-    """Devices, memories, links and global pools that are degraded or dead, always or for a time; and the variation of
-    all devices, networks of nodes, or calls, always (`spread`). Everything else is healthy."""
+    """All degraded or dead components (devices, memories, links, global pools), permanently or for a time, and the
+    variation between devices, between nodes' network rates, or between calls of kernels or collectives (`spread`).
+    Everything else is healthy."""
 
     slow: tuple[SlowDevice, ...] = ()
     packages: tuple[SlowPackage, ...] = ()
@@ -160,74 +164,77 @@ class Perturbation:
         return any(getattr(self, each.name) for each in fields(self))
 
     def differing(self, thing: Differing) -> Spread | None:
-        """Return the spread of all things of a kind, None if they are alike."""
+        """Return the spread of the given kind of things (devices, networks, kernel calls, collective calls); None if
+        they do not vary."""
         return next((each for each in map(Spread.resolved, self.spread) if each.thing == thing), None)
 
     @property
     def calls_differ(self) -> bool:
-        """True if calls of one kernel or collective differ from each other."""
+        """True if repeated calls of one kernel, or of one collective, take different times."""
         return any(spread.resolved().is_of_calls for spread in self.spread)
 
     @property
     def is_timed(self) -> bool:
-        """True if anything changes at some moment."""
+        """True if any component becomes degraded or healthy at some moment."""
         return any(trouble.is_timed for _, trouble in self.troubles())
 
     def troubles(self) -> Iterator[tuple[str, Trouble]]:
-        """Yield all troubles at any time, each with the key of its list."""
+        """Yield all degraded components of any time, each with the key of its list."""
         for key in LISTS:
             for trouble in getattr(self, key):
                 yield key, trouble
 
     def _with(self, made: Callable[[Trouble], Trouble | None]) -> Perturbation:
-        """Return the same with `made` applied to every trouble; those for which it returns None are dropped."""
+        """Return a copy of this perturbation with `made` applied to every degraded component; components for which
+        `made` returns None are dropped."""
         every: Any = {key: tuple(filter(None, map(made, getattr(self, key)))) for key in LISTS}
         return replace(self, **every)
 
     @property
     def without_dead(self) -> Perturbation:
-        """The same with dead components healthy."""
+        """Copy of this perturbation in which dead components are healthy."""
         return self._with(lambda each: each if each.factor > 0.0 else None)
 
     @property
     def lasting(self) -> Perturbation:
-        """Troubles without times, except for dead components."""
+        """Copy of this perturbation with only its permanently degraded components, without dead ones."""
         return self._with(lambda each: None if each.is_timed else each).without_dead
 
     @property
     def all_at_once(self) -> Perturbation:
-        """All troubles at any time, as if they had no times."""
+        """Copy of this perturbation in which all degraded components are degraded permanently."""
         return self._with(_always)
 
     def at(self, moment: Moment) -> Perturbation:
-        """Return the troubles at a moment, as if they had no times."""
+        """Return the perturbation at one moment: the components degraded at that moment, as permanently degraded
+        ones."""
         if not self.is_timed:
             return self
         return self._with(lambda each: _always(each) if each.begin <= moment < each.end else None)
 
     def states(self, step: int) -> tuple[tuple[float, Perturbation], ...]:
-        """Return the states of a step in order, each with its begin in seconds after the step began; the first begins
-        at 0."""
+        """Return the successive states of the machine in a step: pairs of the seconds since the step began (0 for the
+        first state) and the perturbation from then on."""
         moments = {moment for _, each in self.troubles() for moment in (each.begin, each.end) if moment[0] == step}
         states = [(seconds, self.at((step, seconds))) for seconds in sorted({0.0, *(s for _, s in moments)})]
         return (states[0], *(after for before, after in pairwise(states) if before[1] != after[1]))
 
     def changed_from(self, before: Perturbation) -> str:
-        """Return the troubles that are new since `before`, and the components that are healthy again, in words; neither
-        perturbation has times."""
+        """Return, in words, the components degraded since the state `before` and those that are healthy again; both
+        perturbations are states without times."""
         mine, others = ({(key, each.thing): each for key, each in one.troubles()} for one in (self, before))
         worse = [each.rate_words for place, each in mine.items() if others.get(place) != each]
         return ", ".join([*worse, *(f"{each.thing} well again" for place, each in others.items() if place not in mine)])
 
     @property
     def last_step(self) -> int:
-        """Last step in which something begins or ends."""
+        """Last step in which a degradation begins or ends."""
         moments = [moment for _, each in self.troubles() for moment in (each.begin, each.end) if moment < NEVER]
         return max(moments, default=(0, 0.0))[0]
 
     def refuse_wrong(self) -> None:
-        """Raise InputError if a trouble ends before it begins, one component has two at a time, or a spread has keys
-        that do not go together."""
+        """Raise InputError if a degradation ends before it begins, two degradations of one component overlap in time,
+        or a spread has keys that exclude each other."""
         for number, spread in enumerate(self.spread):
             try:
                 spread.refuse_wrong()

@@ -1,9 +1,10 @@
-"""Slurm's `topology.conf` (topology/tree): the switch of each node, and the switch above each switch.
+"""Reader of Slurm's `topology.conf` (topology/tree): the leaf switch of each node, and the parent of each switch.
 
-Lines are `SwitchName=leaf0 Nodes=node[000-127]` and `SwitchName=spine Switches=leaf[0-3]`, with `LinkSpeed=...`, which
-Slurm itself does not use (https://slurm.schedmd.com/topology.conf.html). As in all of Slurm's files (SchedMD/slurm,
-`src/common/parse_config.c`), a `#` begins a comment unless a backslash stands before it, a backslash at the end of what
-is left joins the next line, keys may be in any letters, blanks may stand around `=`, and values in quotes.
+Lines are `SwitchName=leaf0 Nodes=node[000-127]` and `SwitchName=spine Switches=leaf[0-3]`, with an optional
+`LinkSpeed=...`, which Slurm itself ignores (https://slurm.schedmd.com/topology.conf.html). As in all of Slurm's files
+(SchedMD/slurm, `src/common/parse_config.c`), a `#` begins a comment unless a backslash precedes it, a backslash at the
+end of the remaining line joins it with the next line, keys are case-insensitive, blanks may surround `=`, and values
+may be quoted.
 """
 
 from __future__ import annotations
@@ -26,26 +27,25 @@ _PAIR: Final = re.compile(r'([A-Za-z0-9_.]+)\s*=\s*(?:"([^"]*)"|([^\s"]\S*))(?:\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmTopology:
-    """Tree of switches. `switch_of`: leaf switch of every node, in the order of the file; `above`: parent of each
-    switch."""
+    """Tree of switches. `switch_of`: leaf switch of every node, in file order; `above`: parent of each switch."""
 
     where: str
     switch_of: dict[str, str]
     above: dict[str, str]
 
     def groups(self, level: int) -> tuple[int, ...]:
-        """Return the group of every node, in the order of the file: the number of its switch among
-        `switches(level)`."""
+        """Return the group of every node, in file order: the index in `switches(level)` of the switch above the
+        node."""
         of_leaf = self._above(level)
         number = {switch: place for place, switch in enumerate(dict.fromkeys(of_leaf.values()))}
         return tuple(number[of_leaf[leaf]] for leaf in self.switch_of.values())
 
     def switches(self, level: int) -> tuple[str, ...]:
-        """Return the switches `level` levels above leaves, in the order of the file."""
+        """Return the switches that are `level` levels above the leaf switches, in file order."""
         return tuple(dict.fromkeys(self._above(level).values()))
 
     def _above(self, level: int) -> dict[str, str]:
-        """Return the switch `level` levels above each leaf. Raises InputError if a leaf has none."""
+        """Return the switch `level` levels above each leaf switch. Raises InputError if a leaf switch has none."""
         out: dict[str, str] = {}
         for leaf in dict.fromkeys(self.switch_of.values()):
             switch = leaf
@@ -59,7 +59,7 @@ class SlurmTopology:
 
 
 def read_topology(path: Path) -> SlurmTopology:
-    """Read a file. Raises InputError with the number of the line that is wrong."""
+    """Read a `topology.conf` file. Raises InputError with the number of the faulty line."""
     from simfrontier.base.io import text_of
 
     switch_of: dict[str, str] = {}
@@ -90,8 +90,8 @@ def read_topology(path: Path) -> SlurmTopology:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are not empty, without comments and joined with their continuations, with the number of the
-    first."""
+    """Yield each logical line that is not empty (comments removed, continuation lines joined), with the number of its
+    first line in the file."""
     begun, first = "", 0
     for number, line in enumerate(text.split("\n"), 1):
         match = _BEFORE_COMMENT.match(line)
@@ -109,7 +109,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _switch(line: str) -> tuple[str, tuple[str, ...], bool]:
-    """Return the switch of a line, its children, and whether these are nodes."""
+    """Parse a line into its switch, the children of the switch, and whether these children are nodes."""
     if rest := _PAIR.sub("", line).split():
         raise InputError(f"got {shown(rest[0])}, allowed: KEY=... with the keys {', '.join(KEYS.values())}")
     given: dict[str, str] = {}
@@ -131,7 +131,7 @@ def _switch(line: str) -> tuple[str, tuple[str, ...], bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchLevel:
-    """Switches `level` levels above those that nodes are attached to, with the number of nodes below each."""
+    """Switches that are `level` levels above the leaf switches, with the number of nodes below each switch."""
 
     level: int
     switches: tuple[str, ...]
@@ -140,7 +140,8 @@ class SwitchLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmLevels:
-    """Levels of a whole file; `first_group`: the nodes below the first switch of level 0, as a Slurm node list."""
+    """All levels of switches of a file; `first_group`: nodes below the first switch of level 0, as a Slurm node
+    list."""
 
     num_nodes: int
     levels: tuple[SwitchLevel, ...]
@@ -148,7 +149,8 @@ class SlurmLevels:
 
 
 def slurm_levels(path: Path) -> SlurmLevels:
-    """Read the levels of a file, each with a switch above every node. Raises InputError with the line that is wrong."""
+    """Return the levels of a file at which every node has a switch above it. Raises InputError with the number of the
+    faulty line."""
     read = read_topology(path)
     levels: list[SwitchLevel] = []
     for level in range(SWITCH_LEVELS.most):

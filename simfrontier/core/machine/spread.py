@@ -1,4 +1,5 @@
-"""Variation of devices, networks of nodes, or calls around the nominal one: a distribution, or a table."""
+"""Variation between devices, between nodes' network rates, or between calls of kernels or collectives, around the
+nominal value: a distribution, or a table of factors."""
 
 from __future__ import annotations
 
@@ -32,23 +33,23 @@ _NEEDED: Final = {"normal": "sd", "lognormal": "sd", "uniform": "width", "quanti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Factors on the speeds of all devices, on the rates at which all nodes reach the network, or on the speeds of
-    single calls, which may exceed 1: the numbers of machine and library are nominal.
+    """Distribution of the factors on the nominal speeds of devices, on the rates at which nodes reach the network, or
+    on the speeds of single calls of kernels or collectives. Factors may exceed 1.
 
-    of            devices: speed of the kernels of each; networks: rate of the links of each node that lead to its
-                  NICs' network, both ways; kernels: every call of every kernel, and of host work, on every device and
-                  in every step; collectives: likewise every call of every collective, and every send, for all ranks
-                  that take part
-    name          a published distribution (`spreads.toml`), instead of the next five
-    distribution  normal: 1 + sd z; lognormal: exp(sd z), of median 1; uniform: over `width`, half of it on each side;
-                  quantiles: between those in `quantiles`
-    most          largest distance from 1: no values beyond are drawn (the tails are cut off, not heaped at the ends)
-    quantiles     pairs of a share and the factor below which that share lies, both ascending; shares below the first or
-                  above the last have its factor
+    of            devices: speed of all kernels of each device; networks: rate of the links of each node that lead
+                  to its NICs' network, in both directions; kernels: speed of every call of every kernel, and of host
+                  work, on every device and in every step; collectives: speed of every call of every collective and of
+                  every send, the same for all participating ranks
+    name          a published distribution (`spreads.toml`), instead of the next five fields
+    distribution  normal: 1 + sd z; lognormal: exp(sd z), of median 1; uniform: of total width `width`, around 1;
+                  quantiles: interpolated between the pairs in `quantiles`
+    most          largest distance from 1: the distribution is truncated at 1 - most and 1 + most
+    quantiles     pairs of a share and the factor below which that share lies, both ascending; shares below the first
+                  pair or above the last pair have the factor of that pair
     table         a CSV file next to the scenario with a column `factor`, instead of a distribution: a row for each
-                  device or node in order; for calls, equally likely rows. `listed` are its rows
-    seed          seed of the draws: device i has the same factor in jobs of any size, and in every plan
-    source        source of the numbers, for the page
+                  device or node in order; for calls, equally likely rows. `listed` holds the factors of its rows
+    seed          seed of the random draws: device i has the same factor in jobs of any size, and in every plan
+    source        source of the numbers, for the result page
     """
 
     of: Differing | None = None
@@ -65,16 +66,16 @@ class Spread:
 
     @property
     def is_of_calls(self) -> bool:
-        """True if every call differs, and not every device or node."""
+        """True if every call of a kernel or collective varies; False if devices or nodes vary."""
         return self.of in ("kernels", "collectives")
 
     @property
     def thing(self) -> str:
-        """Kind of things that differ, for messages."""
+        """Kind of things that vary (devices, networks or calls), for messages."""
         return self.of or "devices"
 
     def refuse_wrong(self) -> None:
-        """Raise InputError for keys that do not go together, or are missing."""
+        """Raise InputError for keys that exclude each other, or for missing keys."""
         one_of = [key for key in ("name", "distribution", "table") if getattr(self, key) is not None]
         if len(one_of) != 1 and not (self.listed and not one_of):
             got = " and ".join(one_of) or "none"
@@ -99,12 +100,13 @@ class Spread:
                 raise InputError(f"got {text}", key=("quantiles",))
 
     def resolved(self) -> Spread:
-        """Return the same with its name replaced by its definition. Raises InputError for a name that is not in the
-        catalog."""
+        """Return this spread with its name replaced by the published distribution of that name. Raises InputError for a
+        name that is not in the catalog."""
         return self if self.name is None else replace(_published(self.name), seed=self.seed)
 
     def factors(self, num: int) -> Floats:
-        """Return the factors of the first `num` devices or nodes, [num]. Raises InputError if a table has too few."""
+        """Return the factors of the first `num` devices or nodes, shape [num]. Raises InputError if a table has too few
+        rows."""
         import numpy as np  # reading a scenario needs no arrays
 
         known = self.resolved()
@@ -120,7 +122,7 @@ class Spread:
         return known.not_exceeded(np.random.Generator(np.random.PCG64(seeds)).random(num))
 
     def not_exceeded(self, shares: Floats) -> Floats:
-        """Return the quantiles of the factors at these shares, 0 to 1 without 1; rows of a table are equally likely."""
+        """Return the quantiles of the factors at the given shares (in [0, 1)); rows of a table are equally likely."""
         import numpy as np
 
         known = self.resolved()
@@ -140,7 +142,7 @@ class Spread:
 
 
 def _between(distribution: Literal["normal", "lognormal"], sd: float, most: float, shares: Floats) -> Floats:
-    """Return the quantiles at these shares of a distribution whose tails are cut off at 1 - most and 1 + most."""
+    """Return the quantiles at the given shares of a distribution that is truncated at 1 - most and 1 + most."""
     import numpy as np
     from scipy.special import ndtr, ndtri
 

@@ -1,4 +1,4 @@
-"""Workloads: models as graphs of ops on logical tensors, and the catalog of named shapes."""
+"""Workloads: models as graphs of ops on logical (undistributed) tensors, and the catalog of named model shapes."""
 
 from simfrontier.core.workload.catalog import (
     MODELS as MODELS,

@@ -1,4 +1,4 @@
-"""Named models: their shapes, with the publication of each."""
+"""Catalog of named models: their shapes, with the publication of each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _gpt(
     traits: Mapping[str, Any],
     **other: Any,
 ) -> GptShape:
-    """Return a shape with the `traits` of a family and `other` ones of its own."""
+    """Return the shape of a GPT with the architecture traits of its model family, and `other` traits of its own."""
     sizes = {"num_layers": num_layers, "hidden": hidden, "heads": heads, "vocabulary": vocabulary, "sequence": sequence}
     return GptShape(name=name, source=source, **{**sizes, **traits, **other})
 
@@ -105,19 +105,20 @@ MODELS: dict[str, GptShape | MlpShape] = {
 
 
 def known_model(name: str) -> Shape | None:
-    """Return the shape of that name, from the core or an extra; None if there is none."""
+    """Return the shape of a named model, from the core or an extra; None if there is none."""
     if name in MODELS:
         return MODELS[name]
     return next((shape for shape in _of_extras() if shape.name == name), None)
 
 
 def known_models() -> tuple[Shape, ...]:
-    """Return all named shapes, the core's first."""
+    """Return the shapes of all named models, those of the core first."""
     return (*MODELS.values(), *_of_extras())
 
 
 def find_model(name: str) -> Shape:
-    """Return the named shape. Raises InputError with the nearest name, or saying that it is not modelled yet."""
+    """Return the shape of a named model. Raises InputError that suggests the nearest name, or says that the model is
+    not implemented yet."""
     shape = known_model(name)
     if shape is None:
         raise InputError(f"model {name!r}: {meant(name, (*MODELS, *(each.name for each in _of_extras())))}")

@@ -1,4 +1,4 @@
-"""Architecture of a decoder GPT: its sizes, and its variations on the usual one."""
+"""Architecture of a decoder GPT: its sizes, and its differences from the default architecture."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ Multiple = int  # of which a size is made one: no size itself
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptArchitecture:
-    """Architecture of a decoder GPT; fields with a default say where it differs from a GPT-NeoX without positions.
+    """Architecture of a decoder GPT. The default values describe GPT-NeoX without position embeddings.
 
-    `residual`: attention and MLP side by side on the residual stream (`parallel`, as GPT-J and GPT-NeoX-20B), or the
-    MLP after the attention (`sequential`). `tied`: the head reads the embedding's table.
-
-    ffn_hidden    features of the MLP (None: 4 × hidden); gated: silu(gate) · up instead of GELU, gate and up of that
-                  many features each, as one product (SwiGLU, arXiv 2002.05202)
-    kv_heads      heads of keys and values, each shared by as many queries' heads (GQA, arXiv 2305.13245; None: heads)
-    norm          rmsnorm has a scale alone and takes no mean (arXiv 1910.07467)
-    biases        False: neither linear modules nor norms have any (MPT's no_bias, Llama)
-    positions     learned: a table sequence × hidden added to the embedding; rotary: queries and keys rotated in memory
-                  (arXiv 2104.09864, all features of a head); alibi: a slope added to scores (arXiv 2108.12409), which
-                  takes no op of its own; none: what is left out costs nothing
+    residual      parallel: attention and MLP read the same residual stream (GPT-J, GPT-NeoX-20B); sequential: the MLP
+                  follows the attention
+    tied          the head uses the embedding's table
+    ffn_hidden    features of the MLP (None: 4 × hidden)
+    gated         silu(gate) · up instead of GELU, with gate and up of ffn_hidden features each, from one matrix product
+                  (SwiGLU, arXiv 2002.05202)
+    kv_heads      number of key and value heads, each shared by equally many query heads (GQA, arXiv 2305.13245; None:
+                  heads)
+    norm          rmsnorm has a scale but no bias, and subtracts no mean (arXiv 1910.07467)
+    biases        False: neither linear modules nor norms have biases (MPT's no_bias, Llama)
+    positions     learned: a table sequence × hidden added to the embedding; rotary: queries and keys are rotated in
+                  memory (arXiv 2104.09864, all features of a head); alibi: a slope added to scores (arXiv 2108.12409),
+                  which takes no op of its own; none: position embeddings are not modelled
     embedding_norm      a norm between embedding and layers (BLOOM)
     causal              fused attention multiplies only s (s + 1) / 2 of the s² pairs of positions
-    dropout             in three places, as Megatron-LM has it in a layer: on the probabilities of plain attention, on
-                        what attention gives to the stream, and on what the MLP does; each keeps a mask of a byte an
-                        element
-    vocabulary_multiple the tables have the vocabulary rounded up to a multiple of it (Megatron-LM's
-                        make-vocab-size-divisible-by × tensor parallelism)
+    dropout             in three places of a layer, as in Megatron-LM: on the probabilities of plain attention, and on
+                        the outputs of attention and of the MLP; each stores a mask of one byte per element
+    vocabulary_multiple the vocabulary is padded to a multiple of this number in the tables of embedding and head
+                        (Megatron-LM's make-vocab-size-divisible-by × tensor parallelism)
     """
 
     name: str
@@ -80,22 +81,22 @@ class GptArchitecture:
 
     @property
     def key_heads(self) -> int:
-        """Heads of keys, and of values."""
+        """Number of key heads, which is also the number of value heads."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
     @property
     def key_features(self) -> int:
-        """Features of all keys of a position, and of all values."""
+        """Features of all key heads of one position together; the value heads have as many."""
         return self.key_heads * self.head_features
 
     @property
     def feed_forward(self) -> int:
-        """Features of the MLP."""
+        """Feed-forward features of the MLP."""
         return 4 * self.hidden if self.ffn_hidden is None else self.ffn_hidden
 
     @property
     def padded_vocabulary(self) -> int:
-        """Rows of the embedding's table and of the head's."""
+        """Rows of the tables of embedding and head: the vocabulary, padded."""
         return -(-self.vocabulary // self.vocabulary_multiple) * self.vocabulary_multiple
 
     @property

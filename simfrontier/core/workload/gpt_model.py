@@ -1,12 +1,14 @@
-"""The decoder GPT as a graph of ops: attention and MLP side by side on the residual stream, as in GPT-NeoX-20B, or one
-after the other, as in Megatron-LM.
+"""The decoder GPT as a graph of ops. Attention and MLP are parallel on the residual stream, as in GPT-NeoX-20B, or
+sequential, as in Megatron-LM.
 
-Labels: b sample, s position, t position attended to, p row of a table of positions, h hidden feature, a feature of a
-head (heads × something), d feature inside a head, f feed-forward feature, v vocabulary entry, e one of two entries. A
-head dimension is labelled a wherever heads may be split; where several heads share a key and a value (GQA), the
-features of qkv lie by groups: the queries of a group, its key, its value. A gated MLP's first product has the feature f
-twice, gate and up side by side. Left out: the rotary embedding of a quarter of the query and key features of GPT-NeoX
-(under 0.5 % of a layer's traffic), and dropout of the embedding.
+Labels of dimensions: b sample, s position, t position attended to, p row of a table of positions, h hidden feature, a
+feature of all heads (heads × features per head), d feature inside a head, f feed-forward feature, v vocabulary entry, e
+index of a norm's sum (two sums). A dimension over heads is labelled a wherever heads may be split. Where several query
+heads share a key and a value head (GQA), the features of qkv are ordered by groups: the queries of a group, its key,
+its value. The first matrix product of a gated MLP has 2f output features, gate and up side by side.
+
+Not modelled: the rotary embedding of a quarter of the query and key features of GPT-NeoX (under 0.5 % of a layer's
+memory traffic), and dropout after the embedding.
 """
 
 from __future__ import annotations
@@ -28,15 +30,15 @@ def gpt(
     attention: Attention = "plain",
     softmax: Softmax = "fused",
 ) -> Workload:
-    """Return the graph of one micro-batch of `batch` sequences over all data-parallel ranks together. `precision` is
-    fp16, bf16, fp32 or fp64. `attention` is `plain`, with scores in memory, or `fused`, one op that keeps them on the
-    chip (as FlashAttention does, arXiv 2205.14135). `softmax` is the kernel of scores in memory and of the loss. Raises
+    """Return the graph of one micro-batch of `batch` sequences, summed over all data-parallel ranks. `precision`: fp16,
+    bf16, fp32 or fp64. `attention`: `plain`, with scores in memory, or `fused`, one op that keeps scores on the chip
+    (FlashAttention, arXiv 2205.14135). `softmax`: the softmax kernel for scores in memory and for the loss. Raises
     InputError."""
     return _Gpt(shape, batch, find_precision(precision), attention, softmax).workload(checkpointing)
 
 
 class _Gpt(GraphBuilder):
-    """Builder of the phases of a GPT."""
+    """Builder of a GPT's graph."""
 
     def __init__(
         self, shape: GptArchitecture, batch: int, precision: Precision, attention: Attention, softmax: Softmax
@@ -99,7 +101,7 @@ class _Gpt(GraphBuilder):
         )
 
     def _other_traits(self) -> dict[str, str | int]:
-        """Return the traits in which the model differs from the usual GPT."""
+        """Return the traits in which the model differs from the default architecture."""
         shape = self.shape
         given: dict[str, tuple[str | int, str | int]] = {
             "kv_heads": (shape.key_heads, shape.heads),
@@ -154,8 +156,8 @@ class _Gpt(GraphBuilder):
         self.logits("v")
 
     def _declare_moments(self, norm: str, per_layer: bool) -> None:
-        """Declare the partial sums of a norm over cut features, forward and backward: two sums, or one for a norm
-        without a mean."""
+        """Declare the partial sums that a norm all-reduces if its features are split over ranks, forward and backward:
+        two sums, or one for a norm without a mean."""
         names, sizes = (f"{norm}.moments", f"d.{norm}.moments"), {"e": 2 if self.norm_kind == "norm" else 1}
         self.declare("bse", *names, sizes=sizes, dtype=self.precision.wide, per_layer=per_layer, where_cut="h")
 
@@ -183,7 +185,7 @@ class _Gpt(GraphBuilder):
             self.weight(module, part, "h", per_layer=per_layer)
 
     def _embedded(self) -> tuple[str, ...]:
-        """Return the values between the look-up and the residual stream, in order."""
+        """Return the names of the values between the embedding's look-up and the residual stream, in order."""
         after = (self.shape.positions == "learned", self.shape.embedding_norm)
         return ("embedding.out", "positions.out")[: sum(after)] if after[0] else ("embedding.out",)[: sum(after)]
 
@@ -213,7 +215,7 @@ class _Gpt(GraphBuilder):
         return *attention, first, *mlp, self.pointwise("residual", "add", "bsh", f"middle {raised}", "x@1")
 
     def _dropout(self, name: str, source: str, labels: str = "bsh") -> tuple[WorkOp, ...]:
-        """Return the dropout op of a value; empty if the model has no dropout."""
+        """Return the dropout op on a value; () if the model has no dropout."""
         if not self.shape.dropout:
             return ()
         op, writes = f"{name}.dropout", f"{name}.dropped {name}.mask"
@@ -233,8 +235,8 @@ class _Gpt(GraphBuilder):
         return qkv, self.pointwise("rotary", "rotary", "bsa", "query.out key.out", self.query_and_key), *core
 
     def _fused(self) -> tuple[WorkOp, ...]:
-        """Return fused attention as one op: two products of every position with every other, whose scores stay on the
-        chip."""
+        """Return fused attention as one op: two batched matrix products over all pairs of positions, whose scores stay
+        on the chip."""
         return (self._fused_op(None, 2, self.attended, "context"),)
 
     def _fused_op(self, part: Part | None, products: int, reads: str, writes: str) -> WorkOp:
@@ -245,7 +247,7 @@ class _Gpt(GraphBuilder):
         return replace(op, flops=flops)
 
     def _per_head(self, module: str, mnk: str, part: Part | None, reads: str, writes: str) -> WorkOp:
-        """Return a product of attention, batched over heads."""
+        """Return a matrix product of attention, batched over heads."""
         return self.matmul(module, f"ba|{mnk}", reads, writes, kind=module, sizes=self.heads, part=part)
 
     def _unfused(self) -> tuple[WorkOp, ...]:
@@ -260,7 +262,8 @@ class _Gpt(GraphBuilder):
         )
 
     def _norm(self, module: str, source: str, target: str = "") -> tuple[WorkOp, ...]:
-        """Return a norm into `target` (default: its own output), after its sums over cut features."""
+        """Return the ops of a norm that writes `target` (default: `module.out`): the sums, needed only where features
+        are split over ranks, then the norm itself."""
         moments, sums = f"{module}.moments", f"{self.norm_kind}_sums"
         out, weights = target or f"{module}.out", self._weights_of(module)
         return (
@@ -271,8 +274,8 @@ class _Gpt(GraphBuilder):
     def _norm_backward(
         self, module: str, source: str, target: str, others: str = "", gradient: str = ""
     ) -> tuple[WorkOp, ...]:
-        """Return a norm's backward from `gradient` (default: `d.module`); `others` are gradients of the same stream,
-        added to its input's."""
+        """Return the ops of a norm's backward, from its output's gradient `gradient` (default: `d.module`); `others`
+        are further gradients of the norm's input, which are added to its own."""
         weights, gradients = (f"{module}.weight",), self._weights_of(module)
         before = f"{gradient or f'd.{module}'} {source} {module}.moments"
         kind, sums = self.norm_kind, f"d.{module}.moments"
@@ -327,7 +330,8 @@ class _Gpt(GraphBuilder):
         )
 
     def _embedding(self) -> Phase:
-        """Return the embedding: the look-up in the table, then optional learned positions and a norm."""
+        """Return the embedding phase: the look-up in the table, then optional learned positions and an optional
+        norm."""
         table, rows = ("embedding.weight",), ("positions.weight",)
         outs = (*self._embedded(), "x")
         gradient = "d.embedding" if self.shape.embedding_norm else "d.x"  # of what the tables give

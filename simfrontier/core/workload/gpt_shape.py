@@ -1,4 +1,4 @@
-"""The shape of a decoder GPT: its architecture, its counts of parameters and operations, and its graph."""
+"""Shape of a decoder GPT: its architecture, its numbers of parameters and flops, and its graph."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from simfrontier.core.workload.shape import OfAnyPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptShape(GptArchitecture, OfAnyPlan):
-    """Shape of a decoder GPT, which every plan can train."""
+    """Shape of a decoder GPT; every plan can train it."""
 
     @property
     def _rise(self) -> int:
-        """Output features of the MLP's first product."""
+        """Output features of the MLP's first matrix product."""
         return 2 * self.feed_forward if self.gated else self.feed_forward
 
     @property
     def _matrices_of_layer(self) -> int:
-        """h (h + 2k) of query, key and value, h² of the projection, 2 h f of the MLP, or 3 h f where it is gated."""
+        """Elements of all weight matrices of a layer: h (h + 2k) of query, key and value, h² of the output projection,
+        and 2 h f of the MLP, or 3 h f if it is gated."""
         h = self.hidden
         return h * (h + 2 * self.key_features) + h * h + h * (self._rise + self.feed_forward)
 
     @property
     def num_parameters(self) -> int:
-        """With k = kv_heads · h / heads, f = ffn_hidden, r = f (2f where the MLP is gated), V padded, and norms of
-        n = h (2h: layernorm with biases) parameters:
+        """Number of parameters ψ. With k = kv_heads · h / heads, f = ffn_hidden, r = f (2f if the MLP is gated), V the
+        padded vocabulary, and norms of n = h (2h: layernorm with biases) parameters:
 
             ψ = L (2h² + 2hk + h (r + f) + [biases] (3h + 2k + r) + 2n) + n + Vh (twice unless tied)
                 + [learned positions] s h + [embedding norm] n
 
-        which is L (12h² + 13h) + 2h + 2Vh for the defaults.
+        which is L (12h² + 13h) + 2h + 2Vh for the default architecture.
         """
         h, norm = self.hidden, (2 if self.norms_have_biases else 1) * self.hidden
         biases = 3 * h + 2 * self.key_features + self._rise if self.biases else 0
@@ -47,13 +48,13 @@ class GptShape(GptArchitecture, OfAnyPlan):
 
     @property
     def model_flops_per_token(self) -> int:
-        """Useful operations of a trained token, forward and backward, none recomputed: 6 for each element of a matrix
-        that it is multiplied with (layers and head; the embedding is looked up), and 6 L h s' for each of the two
-        products of attention, where s' = s positions attended to; where `causal` only those before, (s + 1) / 2 on
-        average, hence together 6 L h (s + 1).
+        """Model flops per trained token, forward and backward, without recomputation: 6 for each element of the weight
+        matrices (layers and head; the embedding is a look-up), plus 6 L h s' for each of the two matrix products of
+        attention, where s' is the number of positions attended to: s, or with `causal` (s + 1) / 2 on average, hence 6
+        L h (s + 1) for both products together.
 
-        All s positions are what PaLM's appendix B (arXiv 2204.02311) and GPT-NeoX count, whatever is computed; the half
-        is what FlashAttention-2 counts (arXiv 2307.08691).
+        PaLM's appendix B (arXiv 2204.02311) and GPT-NeoX count all s positions, whatever is computed; FlashAttention-2
+        (arXiv 2307.08691) counts the causal half.
         """
         products = self.num_layers * self._matrices_of_layer + self.padded_vocabulary * self.hidden
         positions = self.sequence + 1 if self.causal else 2 * self.sequence
@@ -72,8 +73,8 @@ class GptShape(GptArchitecture, OfAnyPlan):
         return gpt(self, batch, checkpointing, precision=precision, attention=attention, softmax=softmax)
 
     def step_flops(self, samples: float, recomputed: bool) -> float:
-        """Return `model_flops_per_token` of every token; `recomputed` adds the layers' forward, a third of theirs, once
-        more."""
+        """Return the model flops of all tokens of a step; with `recomputed`, plus the recomputed forward of the layers,
+        a third of the layers' flops."""
         tokens = samples * self.sequence
         model = float(tokens * self.model_flops_per_token)
         head = 6.0 * tokens * self.padded_vocabulary * self.hidden
@@ -81,8 +82,9 @@ class GptShape(GptArchitecture, OfAnyPlan):
 
 
 def neox_flops(shape: GptShape, samples: int, recomputed: bool) -> float:
-    """F = 24 f B s L h² (1 + s/(6h) + V/(16 L h)); f = 4 with activation checkpointing
-    (`recomputed`), else 3. It takes every model for one with an MLP of 4h and as many heads of keys as of queries.
+    """Return the flops of a step as GPT-NeoX counts them: F = 24 f B s L h² (1 + s/(6h) + V/(16 L h)), with f = 4 with
+    activation checkpointing (`recomputed`), else 3. The formula assumes an MLP of 4h features and as many key heads as
+    query heads.
 
     Source: EleutherAI/gpt-neox megatron/logging.py. `samples` is B, the sequences of one step over all ranks.
     """

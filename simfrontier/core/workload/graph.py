@@ -1,5 +1,5 @@
-"""A workload: a model as a graph of ops on logical tensors, and the types of its numbers; it knows no machine and no
-mesh."""
+"""A workload: a model as a graph of ops on logical (undistributed) tensors, and the number types of the model. It is
+independent of machine and device mesh."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from simfrontier.core.program import OpName, in_streams
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """Types of a model's numbers. `model`: weights, activations, and gradients before accumulation. `gradients`: the
-    accumulators over the micro-batches of a step, which the optimizer reads. `master`: the weights that the optimizer
-    steps. `moments`: each of its two moments. `wide`: the loss's logits, sums over all ranks."""
+    """Number types of a model. `model`: weights, activations, and gradients before accumulation. `gradients`: the
+    accumulators of gradients over the micro-batches of a step, which the optimizer reads. `master`: the master weights
+    that the optimizer updates. `moments`: each of the optimizer's two moments. `wide`: the logits in the loss, and sums
+    over all ranks."""
 
     name: str
     model: str
@@ -27,14 +28,15 @@ class Precision:
 
     @property
     def is_mixed(self) -> bool:
-        """True if the model's type is narrower than that of sums."""
+        """True if the model's number type is narrower than that of sums."""
         return self.model != self.wide
 
     def keeping(self, gradients: str | None = None, master: str | None = None, moments: str | None = None) -> Precision:
-        """Return the same types with other accumulators of gradients, masters and moments (None: unchanged).
+        """Return these number types with other types of gradient accumulators, master weights and moments (None:
+        unchanged).
 
-        Raises InputError where one is neither the model's nor the wide one, or moments are in fp16, in which squares of
-        gradients vanish. bf16 masters and moments are DeepSpeed's `bf16_master_weights_and_grads` and
+        Raises InputError for a type that is neither the model's nor the wide type, or for moments in fp16, in which
+        squares of gradients underflow. bf16 masters and moments are DeepSpeed's `bf16_master_weights_and_grads` and
         `bf16_optimizer_states` (github.com/deepspeedai/DeepSpeedExamples, training/bf16_master_weight).
         """
         given = {"gradients": gradients, "master": master, "moments": moments}
@@ -56,7 +58,7 @@ PRECISIONS: dict[str, Precision] = {
 
 
 def find_precision(name: str) -> Precision:
-    """Return the named precision. Raises InputError with the nearest name."""
+    """Return the number types of a precision, by its name. Raises InputError with the nearest name."""
     if name not in PRECISIONS:
         raise InputError(f"precision {name!r}: {nearest(name, PRECISIONS)}")
     return PRECISIONS[name]
@@ -86,12 +88,14 @@ MatmulLabels = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """An activation or a gradient of one: labelled dimensions, their sizes, and the type of its elements.
+    """A logical tensor, which is an activation or the gradient of one: its labelled dimensions, their sizes, and its
+    number type.
 
-    `local` is its name in its `streams` (the outermost first); values of several streams may share it. `persistent`
-    values are the data of a micro-batch: no op writes them. One with `where_cut` exists only where a plan cuts that
-    label, one with `loss_methods` only under one of these methods of the loss. One that is `form_of` another is the
-    same value in another type or place, or a part of that sum.
+    `local` is the value's name within its `streams` (the outermost first); values of several streams may share a local
+    name. `persistent` values are the input data of a micro-batch, which no op writes. A value with `where_cut` exists
+    only if the plan splits the dimension of that label over ranks; a value with `loss_methods` only if the plan uses
+    one of these methods of the loss. `form_of` names another value, if this one is that value in another number type or
+    location, or a partial sum of it.
     """
 
     local: str
@@ -112,7 +116,8 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """A parameter tensor of a module: which of its parameters it is ("weight", "bias" …), and in which streams."""
+    """A parameter tensor of a module; `parameter` says which one ("weight", "bias" …), `streams` in which streams the
+    module is."""
 
     module: str
     parameter: str
@@ -123,7 +128,7 @@ class Weight:
 
     @property
     def local(self) -> str:
-        """The name in its streams."""
+        """Name of the weight within its streams."""
         return f"{self.module}.{self.parameter}"
 
     @property
@@ -132,7 +137,7 @@ class Weight:
 
     @property
     def owner(self) -> str:
-        """Unit whose hooks fetch the weight: the module in its streams."""
+        """Unit whose hooks fetch the weight: the name of its module, with its streams."""
         return in_streams(self.streams, self.module)
 
     @property
@@ -145,8 +150,8 @@ class State:
     """State of a model that persists between steps and that no optimizer updates: a queue, a running mean, a teacher's
     weight.
 
-    `parameter` names the state within its module (empty: the only one). A state that `follows` a weight becomes its
-    moving average at the end of every step; a `fixed` one never changes.
+    `parameter` names the state within its module (empty: the module has only one). A state that `follows` a weight is
+    the moving average of that weight, updated at the end of every step; a `fixed` state never changes.
     """
 
     module: str
@@ -160,7 +165,7 @@ class State:
 
     @property
     def local(self) -> str:
-        """The name in its streams."""
+        """Name of the state within its streams."""
         return f"{self.module}.{self.parameter}" if self.parameter else self.module
 
     @property
@@ -172,13 +177,14 @@ class State:
 class WorkOp:
     """One op on logical tensors.
 
-    `iteration` is the size of each label of its iteration space; an operand that lacks a label is shared along it, an
-    output that lacks one is summed over it. `matmul` names the labels of (batch, m, n, k) for a matrix product.
-    `weights` are read, `gradients` are the weights whose gradient it adds to; `states` are read, `written_states` are
-    overwritten. An op without a batch in its iteration space sees all samples: where they are divided, its operands are
-    gathered. `flops` counts the whole logical op. An op with `where_cut` is needed only where a plan cuts that label:
-    elsewhere another op includes its work; one with `loss_methods` only under one of these. `kernel` is that of a
-    softmax (program.cost); empty where its rows stay on the chip. `named` has the parts of its name.
+    `iteration` gives the size of each label of the op's iteration space; an operand that lacks a label is shared along
+    it, an output that lacks a label is summed over it. `matmul` names the labels of (batch, m, n, k) for a matrix
+    product. The op reads `weights` and `states`, overwrites `written_states`, and adds to the gradients of the weights
+    in `gradients`. An op without the batch label in its iteration space needs all samples: if they are divided over
+    ranks, its operands are gathered. `flops` counts the whole logical op. An op with `where_cut` exists only if the
+    plan splits the dimension of that label (otherwise another op includes its work); an op with `loss_methods` only if
+    the plan uses one of these methods of the loss. `kernel` is the kernel of a softmax (program.cost); empty if the
+    rows of the softmax stay on the chip. `named` holds the parts of the op's name.
     """
 
     named: OpName
@@ -203,7 +209,7 @@ class WorkOp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """The forward and the backward ops of one part of the model (embedding, one layer, head), in order."""
+    """The forward ops and the backward ops of one part of the model (embedding, one layer, head), in order."""
 
     forward: tuple[WorkOp, ...]
     backward: tuple[WorkOp, ...]
@@ -213,10 +219,10 @@ class Phase:
 class Workload:
     """A whole model: embedding, `num_layers` equal layers, head.
 
-    `checkpointing` selects the ops of each layer that its backward runs again; `core` names those of the forward for
-    `selective`; with `full`, only the layers whose numbers divide by `checkpoint_every`. A sample has `sequence`
-    positions (1 in a model without sequences). `optimizer` steps the weights. `traits` are further differences between
-    models of equal sizes. Raises InputError.
+    `checkpointing` selects the ops of each layer that the layer's backward recomputes: with `selective`, the forward
+    ops named in `core`; with `full`, all forward ops, but only in layers whose numbers are divisible by
+    `checkpoint_every`. A sample has `sequence` positions (1 in a model without sequences). `optimizer` updates the
+    weights. `traits` are further differences between models of equal sizes. Raises InputError.
     """
 
     name: str
@@ -243,18 +249,19 @@ class Workload:
 
     @property
     def recomputed(self) -> tuple[WorkOp, ...]:
-        """Ops of a layer's forward that its backward runs again."""
+        """Forward ops of a layer that its backward recomputes."""
         if self.checkpointing == "selective":
             return tuple(op for op in self.layer.forward if op.name in self.core)
         return self.layer.forward if self.checkpointing == "full" else ()
 
     def is_checkpointed(self, layer: int) -> bool:
-        """Return whether a layer's backward recomputes anything."""
+        """Return whether the backward of a given layer recomputes anything."""
         return self.checkpointing != "none" and layer % self.checkpoint_every == 0
 
     @property
     def clips_each(self) -> bool:
-        """True if gradients are clipped one by one (a trait), so that the host reads the norm of each."""
+        """True if gradients are clipped one by one (a trait of the model), so that the host reads the norm of every
+        gradient."""
         return self.traits.get("clip") == "each"
 
     @property
@@ -263,7 +270,7 @@ class Workload:
 
     @property
     def matmul_flops(self) -> int:
-        """Floating-point operations of all matrix products of one micro-batch, recomputation included."""
+        """Flops of all matrix products of one micro-batch, including recomputation."""
         layer = sum(map(_matmul_flops, (self.layer.forward, self.layer.backward)))
         again = sum(map(self.is_checkpointed, range(self.num_layers))) * _matmul_flops(self.recomputed)
         ends = sum(_matmul_flops(ops) for p in (self.embedding, self.head) for ops in (p.forward, p.backward))

@@ -1,4 +1,4 @@
-"""A builder of model graphs: values and weights by name, and ops from a few arguments each."""
+"""Builder of model graphs: it declares values and weights by name, and makes ops from a few arguments each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ THREE, TWO, GATHER, MERGE = get_args(CrossEntropy)
 
 
 def uses(names: str) -> tuple[Use, ...]:
-    """Parse values by their names, separated by spaces: `x` of the op's own layer, `x@1` of the layer after it."""
+    """Parse names of values, separated by spaces, into pairs of name and layer offset: `x` is in the op's own layer,
+    `x@1` in the next layer."""
     parts = (name.partition("@") for name in names.split())
     return tuple((name, int(layer or 0)) for name, _, layer in parts)
 
@@ -27,10 +28,10 @@ def uses(names: str) -> tuple[Use, ...]:
 class GraphBuilder:
     """Builder of values, weights and ops.
 
-    `sizes` of labels apply to every op that sets none of its own; `rows` are the labels of the rows of a linear
-    module's input; `softmax` is the kernel of those softmaxes whose rows are whole. A linear module m has the ops m,
-    m.dgrad and m.wgrad and the weights m.weight and, optionally, m.bias; `nk` are the two letters that label its
-    outputs and its inputs.
+    `sizes` are the default sizes of labels, for every op that sets none of its own; `rows` are the labels of the rows
+    of a linear module's input; `softmax` is the kernel of softmaxes whose rows are not split over ranks. A linear
+    module m has the ops m, m.dgrad and m.wgrad and the weights m.weight and, optionally, m.bias; `nk` are the labels of
+    its outputs and of its inputs, two letters.
     """
 
     precision: Precision
@@ -42,18 +43,18 @@ class GraphBuilder:
 
     @property
     def kernel(self) -> str:
-        """Softmax kernel of an op; empty where rows stay on the chip."""
+        """Kernel of a softmax op; empty if the rows of the softmax stay on the chip."""
         return "" if self.softmax == "fused" else self.softmax
 
     @property
     def softmax_trait(self) -> dict[str, str]:
-        """The trait of a model with another softmax kernel."""
+        """Trait that records a softmax kernel other than the default; empty for the default kernel."""
         return {"softmax": self.kernel} if self.kernel else {}
 
     # ── tensors ──
 
     def declare(self, labels: str, *names: str, sizes: Mapping[str, int] = NOTHING, **traits: Any) -> None:
-        """Declare values with these labels, by default of every layer and of the model's type; `traits` are other
+        """Declare values with these labels, by default one per layer and in the model's number type; `traits` are other
         fields of `Value`."""
         given = {"dtype": self.precision.model, "per_layer": True, **traits}
         for name in names:
@@ -63,7 +64,7 @@ class GraphBuilder:
     def weight(
         self, module: str, parameter: str, labels: str, sizes: Mapping[str, int] = NOTHING, per_layer: bool = True
     ) -> None:
-        """Declare a parameter of a module."""
+        """Declare a parameter tensor of a module."""
         dims, shape = tuple(labels), self._shape(labels, sizes)
         weight = Weight(module=module, parameter=parameter, dims=dims, shape=shape, per_layer=per_layer)
         self.weights[weight.name] = weight
@@ -76,7 +77,7 @@ class GraphBuilder:
         per_layer: bool = True,
         has_bias: bool = True,
     ) -> None:
-        """Declare the matrix (outputs × inputs) of a linear module, and its bias if it has one."""
+        """Declare the weight matrix (outputs × inputs) of a linear module, and its bias if it has one."""
         self.weight(module, "weight", nk, sizes, per_layer)
         if has_bias:
             self.weight(module, "bias", nk[0], sizes, per_layer)
@@ -99,8 +100,8 @@ class GraphBuilder:
         is_sums: bool = False,
         **other: Any,
     ) -> WorkOp:
-        """Return an op with one step per element of its iteration space; `reads` and `writes` are parsed by `uses`,
-        `other` are fields of WorkOp."""
+        """Return a pointwise op over the iteration space of `labels`; `reads` and `writes` are names of values, as for
+        `uses`; `other` are further fields of WorkOp."""
         return WorkOp(
             named=OpName(module, part, is_sums),
             kind=kind,
@@ -120,7 +121,7 @@ class GraphBuilder:
         kind: str = "matmul",
         **other: Any,
     ) -> WorkOp:
-        """Return a product with `labels` batch|m|n|k, such as `ba|s|t|d`: 2·batch·m·n·k operations; `other` as in
+        """Return a matrix product with `labels` batch|m|n|k, such as `ba|s|t|d`, of 2·batch·m·n·k flops; `other` as in
         `pointwise`."""
         batch, m, n, k = map(tuple, labels.split("|"))
         op = self.pointwise(module, kind, labels.replace("|", ""), reads, writes, **other)
@@ -133,8 +134,8 @@ class GraphBuilder:
     def linear(
         self, module: str, nk: str, source: str, target: str, sizes: Mapping[str, int] = NOTHING, table: str = ""
     ) -> WorkOp:
-        """Return a linear module's forward, from value `source` to value `target`; `table`: the module whose matrix it
-        shares."""
+        """Return the forward op of a linear module, from value `source` to value `target`; `table`: the module whose
+        weight matrix it shares."""
         weights, labels = self._weights_of(table or module), f"|{self._rows}|{nk[0]}|{nk[1]}"
         return self.matmul(module, labels, source, target, sizes=sizes, weights=weights)
 
@@ -148,7 +149,8 @@ class GraphBuilder:
         sizes: Mapping[str, int] = NOTHING,
         table: str = "",
     ) -> tuple[WorkOp, WorkOp]:
-        """Return a linear module's backward: the gradient of its input into `target`, then those of its weights."""
+        """Return the backward ops of a linear module: the gradient of its input, written to `target`, then the
+        gradients of its weights."""
         weights, labels = (f"{table or module}.weight",), f"|{self._rows}|{nk[1]}|{nk[0]}"
         back = self.matmul(module, labels, gradient, target, sizes=sizes, part="dgrad", weights=weights)
         return back, self.weight_gradient(module, nk, gradient, source, sizes, table)
@@ -156,7 +158,7 @@ class GraphBuilder:
     def weight_gradient(
         self, module: str, nk: str, gradient: str, source: str, sizes: Mapping[str, int] = NOTHING, table: str = ""
     ) -> WorkOp:
-        """Return the gradients of a linear module's weights alone, for a module whose input needs none."""
+        """Return only the op of a linear module's weight gradients, for a module whose input needs no gradient."""
         weights, labels = self._weights_of(table or module), f"|{nk[0]}|{nk[1]}|{self._rows}"
         return self.matmul(module, labels, f"{gradient} {source}", sizes=sizes, part="wgrad", gradients=weights)
 
@@ -170,8 +172,8 @@ class GraphBuilder:
     # ── the end of every model here: logits, and the cross-entropy loss in wide numbers ──
 
     def logits(self, label: str) -> None:
-        """Declare the logits over the classes of that label, their gradient, and the intermediate values of the methods
-        of the loss."""
+        """Declare the logits over the classes (dimension `label`), their gradient, and the intermediate values of all
+        methods of the loss."""
         rows, wide = self._rows, self.precision.wide
         self.declare(rows + label, "logits", "d.logits", per_layer=False)
         if self.precision.is_mixed:
@@ -193,7 +195,8 @@ class GraphBuilder:
         return f"logits.{self.precision.wide}" if self.precision.is_mixed else "logits"
 
     def classifier(self, nk: str, source: str, table: str = "") -> tuple[WorkOp, ...]:
-        """Return the head's product and, in a narrow precision, the cast of the logits."""
+        """Return the matrix product of the head and, if the model's number type is narrow, the cast of the logits to
+        the wide type."""
         product = self.linear("head", nk, source, "logits", table=table)
         if not self.precision.is_mixed:
             return (product,)
@@ -201,22 +204,23 @@ class GraphBuilder:
         return product, self.pointwise(cast, "cast", self._rows + nk[0], "logits", self._wide_logits)
 
     def classifier_backward(self, nk: str, source: str, target: str, table: str = "") -> tuple[WorkOp, ...]:
-        """Return the loss and its gradient, then the head's backward into `target`."""
+        """Return the ops of the loss and its gradient, then the head's backward, which writes the gradient of its input
+        to `target`."""
         return *self._loss(nk), *self.linear_backward("head", nk, "d.logits", source, target, table=table)
 
     def _loss(self, nk: str) -> tuple[WorkOp, ...]:
-        """The loss by every method, of which a plan uses one.
+        """Return the ops of the loss for every method; a plan uses one method.
 
-        whole: one op, whose passes over memory are those of a softmax. Where classes are cut, ranks first
-        exchange something of each row:
+        whole: one op, with the memory traffic of a softmax. All other methods are for classes split over ranks, which
+        first combine values of each row:
 
-        three-all-reduces: the largest logit, the label's own, the sum of exponentials (Megatron-LM,
+        three-all-reduces: the largest logit, the label's own logit, the sum of exponentials (Megatron-LM,
             megatron/core/tensor_parallel/cross_entropy.py; it works in place, here the shifted logits and the
-            exponentials have room of their own)
+            exponentials have their own memory)
         fused-two: the largest logit, then both sums together (megatron/core/fusions/fused_cross_entropy.py)
-        one-gather: maximum, sum and label's own logit, formed in one pass and merged (TransformerEngine,
-            pytorch/triton/cross_entropy.py)
-        mn-merge: the same with exponentials as m 2^n, which need no maximum (arXiv 2001.04438)
+        one-gather: maximum, sum and the label's own logit, computed in one pass, gathered and merged
+            (TransformerEngine, pytorch/triton/cross_entropy.py)
+        mn-merge: as one-gather, with exponentials as m 2^n, which need no maximum (arXiv 2001.04438)
         """
         logits = self._wide_logits
 
@@ -255,10 +259,11 @@ NEXT = ".next"  # the end of the name of a value of the layer after, in a part t
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Naming of ops and values in a stream: the op `qkv` of stream `local` is `local/qkv` and reads `local/ln1.out`.
-    The weights of a `follower` are states of its own, `teacher/qkv.weight`.
+    """Naming of ops and values in a stream (one of several copies of a network in a model): the op `qkv` of stream
+    `local` is named `local/qkv` and reads `local/ln1.out`. With a `follower` name, its ops read states such as
+    `teacher/qkv.weight` in place of weights.
 
-    A part with `one_layer` has values of no layer: the x that it outputs is `x.next`.
+    With `one_layer`, the values of the stream belong to no layer: its output x is named `x.next`.
     """
 
     name: str
@@ -266,18 +271,18 @@ class Stream:
     one_layer: bool = False
 
     def op(self, op: WorkOp) -> WorkOp:
-        """Return the op in this stream."""
+        """Return the op, renamed for this stream."""
         moved = replace(in_stream(self.name, op), reads=self._uses(op.reads), writes=self._uses(op.writes))
         if not self.follower:
             return moved
         return replace(moved, weights=(), states=(*op.states, *(f"{self.follower}/{name}" for name in op.weights)))
 
     def ops(self, ops: Iterable[WorkOp]) -> tuple[WorkOp, ...]:
-        """Return the ops in this stream."""
+        """Return the ops, renamed for this stream."""
         return tuple(self.op(op) for op in ops)
 
     def values(self, values: Iterable[Value]) -> dict[str, Value]:
-        """Return the values in this stream, by name."""
+        """Return the values of this stream by name, renamed for the stream."""
         out = {}
         for value in values:
             has_next = self.one_layer and value.per_layer
@@ -300,13 +305,13 @@ class Stream:
 
 
 def in_stream(stream: str, op: WorkOp) -> WorkOp:
-    """Return the op with the name that it has in a stream."""
+    """Return the op, renamed for a stream."""
     return replace(op, named=op.named._replace(streams=(stream, *op.named.streams)))
 
 
 def without_cuts(ops: Iterable[WorkOp], values: dict[str, Value]) -> tuple[WorkOp, ...]:
-    """Return the ops of a model that is not cut: without those that only cuts need, and without the values that these
-    write."""
+    """Return the ops for a model that is never split over ranks: without the ops that only a split needs, and without
+    reads and writes of values that exist only with a split."""
 
     def there(uses: tuple[Use, ...]) -> tuple[Use, ...]:
         return tuple(use for use in uses if not values[use[0]].where_cut)

@@ -1,7 +1,8 @@
-"""A multilayer perceptron as a graph of ops: features in, equal residual layers, classes out.
+"""A multilayer perceptron as a graph of ops: input features, equal residual layers, classes.
 
-Labels: b sample, i input feature, h hidden feature, f feed-forward feature (4 × hidden), c class. The first linear
-module and its GELU are the embedding; a layer is x + 4h_to_h(gelu(h_to_4h(x))); the head has no bias.
+Labels of dimensions: b sample, i input feature, h hidden feature, f feed-forward feature (4 × hidden), c class. The
+first linear module and its GELU take the role of the embedding; a layer is x + 4h_to_h(gelu(h_to_4h(x))); the head has
+no bias.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from simfrontier.core.workload.shape import OfAnyPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MlpShape(OfAnyPlan):
-    """Shape of a multilayer perceptron: `inputs` features, residual layers with a feed-forward width of 4 × hidden,
-    `classes` to choose from."""
+    """Shape of a multilayer perceptron: `inputs` features, residual layers with a feed-forward width of 4 × hidden, and
+    `classes` output classes."""
 
     name: str
     num_layers: int
@@ -29,12 +30,13 @@ class MlpShape(OfAnyPlan):
 
     @property
     def sequence(self) -> int:
-        """Positions of a sample: always 1, so that samples are counted as tokens."""
+        """Positions per sample: always 1, so that samples are counted as tokens."""
         return 1
 
     @property
     def num_parameters(self) -> int:
-        """ψ = L(8h² + 5h) + ih + h + ch: matrices and biases of L layers, first matrix and bias, head."""
+        """Number of parameters ψ = L(8h² + 5h) + ih + h + ch: matrices and biases of L layers, first matrix and bias,
+        head."""
         h = self.hidden
         return self.num_layers * (8 * h * h + 5 * h) + (self.inputs + 1 + self.classes) * h
 
@@ -51,20 +53,20 @@ class MlpShape(OfAnyPlan):
         return mlp(self, batch, checkpointing, precision, softmax)
 
     def step_flops(self, samples: int, recomputed: bool) -> float:
-        """Return the operations of a step, from the graph's own matrix products."""
+        """Return the flops of a step, summed over the matrix products of the graph."""
         return float(mlp(self, samples, "full" if recomputed else "none").matmul_flops)
 
 
 def mlp(
     shape: MlpShape, batch: int, checkpointing: Checkpointing, precision: str = "fp16", softmax: Softmax = "fused"
 ) -> Workload:
-    """Return the graph of one micro-batch of `batch` samples over all data-parallel ranks together. `precision` is
-    fp16, bf16, fp32 or fp64, `softmax` the kernel of the loss. Raises InputError."""
+    """Return the graph of one micro-batch of `batch` samples, summed over all data-parallel ranks. `precision`: fp16,
+    bf16, fp32 or fp64; `softmax`: the softmax kernel of the loss. Raises InputError."""
     return _Mlp(shape, batch, find_precision(precision), softmax).workload(checkpointing)
 
 
 class _Mlp(GraphBuilder):
-    """Builder of the phases of a multilayer perceptron."""
+    """Builder of a multilayer perceptron's graph."""
 
     def __init__(self, shape: MlpShape, batch: int, precision: Precision, softmax: Softmax) -> None:
         self.shape = shape

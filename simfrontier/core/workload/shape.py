@@ -1,4 +1,4 @@
-"""The protocol of model shapes: sizes, the graph of a micro-batch, and the plans that can train the model."""
+"""Protocol of model shapes: sizes, the graph of a micro-batch, and the plans that can train the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Shape(Protocol):
-    """Shape of a model, a dataclass: the core's, or of an extra, whose module `models` has its named shapes."""
+    """Shape of a model, a dataclass of the core or of an extra; the `models` module of an extra has its named
+    shapes."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -31,7 +32,7 @@ class Shape(Protocol):
 
     @property
     def sequence(self) -> int:
-        """Tokens of a sample; 1 where a sample is one position."""
+        """Tokens per sample; 1 if a sample is a single position."""
 
     @property
     def num_parameters(self) -> int: ...
@@ -42,36 +43,35 @@ class Shape(Protocol):
 
     @property
     def sample(self) -> str:
-        """Description of a sample, in words."""
+        """Description of what a sample is."""
 
     @property
     def families(self) -> tuple[str, ...]:
-        """Families of plans that can train the model; empty: all."""
+        """Plan families that can train the model; empty: all."""
 
     @property
     def gathers_statistics(self) -> bool:
-        """True if a step gathers statistics over all samples that only later steps need."""
+        """True if a step gathers statistics over all samples that are needed only in later steps."""
 
     def refuse_step(self, grad_accum: int, precision: str, checkpointing: Checkpointing) -> None:
-        """Raise InputError for a step that the model does not support: its number of micro-batches, its precision, or
-        its checkpointing."""
+        """Raise InputError for a step that the model does not support because of its number of micro-batches, its
+        precision, or its checkpointing."""
 
     def with_settings(self, settings: Mapping[str, Any]) -> Shape:
-        """Return the shape with other sizes and traits. Raises InputError for one that cannot be set."""
+        """Return the shape with other sizes and traits. Raises InputError for a size or trait that cannot be set."""
 
     def workload(
         self, batch: int, checkpointing: Checkpointing, precision: str, attention: Attention, softmax: Softmax
     ) -> Workload:
-        """Return the graph of one micro-batch of `batch` samples over all data-parallel ranks together. Raises
+        """Return the graph of one micro-batch of `batch` samples, summed over all data-parallel ranks. Raises
         InputError."""
 
     def step_flops(self, samples: int, recomputed: bool) -> float:
-        """Return the operations of one step of `samples` samples over all ranks, with or without recomputed
-        forwards."""
+        """Return the flops of one step of `samples` samples over all ranks, with or without recomputed forwards."""
 
 
 class OfAnyPlan:
-    """Base of shapes that every plan can train, without restrictions on the step."""
+    """Base class of shapes that every plan can train, without restrictions on the step."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class OfAnyPlan:
 
 
 def sizes_of(shape: DataclassInstance | type[DataclassInstance]) -> tuple[str, ...]:
-    """Return the names of a shape's sizes, in the order in which they are declared."""
+    """Return the names of a shape's sizes, in the order of declaration."""
     return tuple(each.name for each in fields(shape) if each.type == "int")
 
 
@@ -102,8 +102,8 @@ def workload_of(
     checkpoint_every: int = 1,
     optimizer: Optimizer = "adam",
 ) -> Workload:
-    """Return the graph of one micro-batch of `batch` samples over all data-parallel ranks together, with the types and
-    the optimizer of its weights. Raises InputError."""
+    """Return the graph of one micro-batch of `batch` samples, summed over all data-parallel ranks, with the number
+    types and the optimizer of the weights. Raises InputError."""
     types = find_precision(precision) if isinstance(precision, str) else precision
     work = shape.workload(batch, checkpointing, types.name, attention, softmax)
     if (types, optimizer) != (work.precision, work.optimizer):

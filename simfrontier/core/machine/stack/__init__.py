@@ -1,4 +1,4 @@
-"""Software stacks: properties of training engines and their kernels, as numbers and keys of TOML files."""
+"""Software stacks: properties of training engines and their kernels, read from TOML files."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ USUAL: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
-    """Kernels of a stack. `attention`: which of the device's fused attentions it calls, if a model's attention is
-    fused. `pointwise_traffic`, `traffic_of`: as `machine.Kernels`. `kernel_gap_s`, `misaligned`: as `machine.Device`,
-    if this stack's host or its library of products differs from that of the machine's file."""
+    """Properties of a stack's kernels. `attention`: which of the device's fused attention kernels the stack calls, if a
+    model's attention is fused. `pointwise_traffic`, `traffic_of`: see `machine.Kernels`. `kernel_gap_s`, `misaligned`:
+    see `machine.Device`; present if this stack's host code or BLAS library performs differently from that of the
+    machine's file."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
@@ -46,25 +47,30 @@ class StackKernels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackHost:
-    """Host of a stack. `hook_s`: host time per module hook, on the machines' host processors."""
+    """Properties of a stack's host code. `hook_s`: host time per module hook, on the host processors of the
+    machines."""
 
     hook_s: Annotated[NotNegative, SOURCED]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackMemory:
-    """Memory of a stack. `reserved_bytes` of a device that no tensor of the schedule has: contexts, communicators'
-    buffers, workspaces."""
+    """Memory use of a stack. `reserved_bytes`: device memory in bytes that holds no tensors of the schedule, but
+    contexts, communicators' buffers and workspaces."""
 
     reserved_bytes: Annotated[NotNegative, SOURCED] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A stack's file, which may name another one as its `base` and then contains only the differences. `families`: plan
-    families that are usually run with it, where a scenario names no stack (none: it is only used by name). `gradients`:
-    number type in which it accumulates gradients, by the model's, if different; `engine`: defaults for keys of a
-    scenario's engine; `plans`: defaults for keys of plans, by family."""
+    """Software stack, read from a file, which may name another one as its `base` and then contains only the
+    differences.
+
+    `families`: plan families that usually run with this stack, where a scenario names no stack (empty: the stack is
+    used only where a scenario names it). `gradients`: number type in which the stack accumulates gradients, by the
+    model's number type, if they differ; `engine`: defaults for keys of a scenario's `engine` table; `plans`: defaults
+    for keys of plans, by plan family.
+    """
 
     name: Text
     title: Text
@@ -77,8 +83,8 @@ class Stack:
     plans: Mapping[str, Mapping[str, bool | int | float | str]] = field(default_factory=dict, hash=False)
 
     def under(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a scenario's document with this stack's defaults for missing keys; parts of a wrong type stay, to be
-        refused later."""
+        """Return a scenario's document with this stack's defaults filled in for missing keys. Parts of a wrong type
+        stay as they are; a later check refuses them."""
         plans, model, engine = document.get("plans"), document.get("model"), document.get("engine", {})
         out = dict(document)
         if isinstance(engine, dict):
@@ -91,8 +97,8 @@ class Stack:
         return out
 
     def plan(self, table: Any, name: str = "") -> Any:
-        """Return a plan's table, or that of the plan on its data axes, with this stack's defaults; `name` is its family
-        if the table names none."""
+        """Return a plan's table with this stack's defaults, also in the nested table of the plan on its data axes;
+        `name` is the plan family if the table names none."""
         if isinstance(table, str):  # a family's name stands for its table
             return {"family": table, **self.plans[table]} if table in self.plans else table
         if not isinstance(table, dict):
@@ -101,7 +107,8 @@ class Stack:
         return {**own, "data": self.plan(own["data"])} if "data" in own else own
 
     def on(self, machine: Machine) -> Machine:
-        """Return the machine as this stack uses it, with the memory that it leaves to tensors."""
+        """Return the machine as this stack uses it: with the stack's kernels and host times, and without the device
+        memory that the stack reserves."""
         own, device, host = self.kernels, machine.device, machine.host
         changed = {key: number for key in ("kernel_gap_s", "misaligned") if (number := getattr(own, key)) is not None}
         device = replace(device, hbm_bytes=max(0.0, device.hbm_bytes - self.memory.reserved_bytes), **changed)
@@ -117,25 +124,25 @@ class Stack:
 
 
 def stacks() -> tuple[str, ...]:
-    """Return the names of the catalog."""
+    """Return the names of the stacks in the catalog."""
     return FILES.names()
 
 
 def usual_stack(family: str) -> Stack | None:
-    """Return the stack that plans of a family usually run with; None if unknown."""
+    """Return the name of the stack that plans of a family usually run with; None if unknown."""
     name = USUAL.get(family)
     return None if name is None else load_stack(name)
 
 
 @cache
 def stacks_of(family: str) -> tuple[str, ...]:
-    """Return the names of the catalog's stacks that plans of a family are run with."""
+    """Return the names of the catalog's stacks with which plans of a family run."""
     return tuple(name for name in stacks() if family in load_stack(name).families)
 
 
 def load_stack(name_or_path: str, others: tuple[str, ...] = ()) -> Stack:
-    """Return the stack of that name in the catalog, or of the TOML file at that path (anything with a "/" or ".toml").
-    `others`: further names that the error lists as allowed. Raises InputError."""
+    """Return a stack, given its name in the catalog or the path of a TOML file (any text with a "/" or ending in
+    ".toml"). `others`: further names that the error message lists as allowed. Raises InputError."""
     path = FILES.path(name_or_path, others)
     return _shipped(path) if path.parent == CATALOG else _read(path)
 

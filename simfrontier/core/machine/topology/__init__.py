@@ -1,5 +1,5 @@
-"""Import and export of topologies: the XML of a node, as NCCL and RCCL write and read it, to a machine file and from a
-machine; and the contents of Slurm's files of switches."""
+"""Import and export of topologies: from a node's topology XML, as NCCL and RCCL write and read it, to a machine file,
+and from a machine to such an XML; and reading of Slurm's topology.conf."""
 
 from simfrontier.core.machine.slurm_topology import SlurmLevels as SlurmLevels, slurm_levels as slurm_levels
 from simfrontier.core.machine.topology.device_arch import (

@@ -1,8 +1,10 @@
-"""Rings and chains over the devices of a node, derived from its links: an XML has none, NCCL and RCCL search for them.
+"""Rings and chains over the devices of a node, derived from its links: a topology XML has none, since NCCL and RCCL
+search for them.
 
-A ring visits every device once along links and returns to the first. The search is repeated, always along the links of
-which most are left, and takes one link of each pair that the ring passes (both directions: the ring and its reverse).
-This is simpler than the libraries' search, and gives the same for nodes whose links are all alike.
+A ring visits every device once along links and returns to the first device. The search for rings is repeated; each
+search prefers the pairs of devices with most links left, and the ring that it finds uses up one link of each pair that
+it passes (one link carries both directions: the ring and its reverse). This is simpler than the libraries' search, and
+finds the same rings in nodes whose links are all alike.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ MOST_STEPS: Final = 100_000  # of one search; nodes as they are built need less 
 
 
 def rings_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Order, ...]:
-    """Return rings and their reverses. Raises InputError if the links have none."""
+    """Return the rings that the links allow, each followed by its reverse. Raises InputError if there is no ring."""
     left = dict(links)
     found: list[Order] = []
     while (ring := _ring(left, num_devices)) is not None and undirected(ring) not in map(undirected, found):
@@ -32,16 +34,16 @@ def rings_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Order, ...]:
 
 
 def undirected(ring: Order) -> Order:
-    """Return a ring from its lowest device on, in the direction in which the second is lower: the same for its
-    reverse."""
+    """Return a ring in canonical form, equal for a ring and its reverse: it starts at the lowest device and goes first
+    to the lower of that device's two neighbours."""
     at = ring.index(min(ring))
     turned = (*ring[at:], *ring[:at])
     return min(turned, (turned[0], *turned[:0:-1]))
 
 
 def chains_of(rings: Sequence[Order], entries: Sequence[int]) -> tuple[Order, ...]:
-    """Return one chain for each NIC, and its reverse: a ring (of several one after the other), cut before the device
-    that the NIC is attached to."""
+    """Return one chain for each NIC, each followed by its reverse: a ring cut open so that the chain starts at the
+    device that the NIC is attached to. Several rings are used in turn."""
     forward = rings[::2]
     out: list[Order] = []
     for number, entry in enumerate(entries):
@@ -53,9 +55,12 @@ def chains_of(rings: Sequence[Order], entries: Sequence[int]) -> tuple[Order, ..
 
 
 def joins_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Pair, ...]:
-    """Return pairs of devices that close a ring where links alone do not: a path over each part of the node that links
-    join, with the last device of each joined to the first of the next. None if there is a ring. Raises InputError if a
-    part has no such path."""
+    """Return the pairs of devices that must be joined in addition to the links to close a ring; () if the links alone
+    close one.
+
+    Each part of the node that is connected by links gets a path over all its devices; the last device of each path is
+    joined to the first device of the next. Raises InputError if a part has no such path.
+    """
     parts = _parts(links, num_devices)
     if len(parts) == 1 and _ring(links, num_devices) is not None:
         return ()
@@ -65,7 +70,7 @@ def joins_of(links: Mapping[Pair, int], num_devices: int) -> tuple[Pair, ...]:
 
 
 def _parts(links: Mapping[Pair, int], num_devices: int) -> list[list[int]]:
-    """Return the devices that links join, part by part."""
+    """Return the connected components of the link graph, each as a sorted list of devices."""
     parts = [{device} for device in range(num_devices)]
     for pair, count in links.items():
         if count > 0:
@@ -84,7 +89,7 @@ def _path(links: Mapping[Pair, int], part: Sequence[int]) -> Order:
 
 
 def _ring(links: Mapping[Pair, int], num_devices: int) -> Order | None:
-    """Search for a ring along the pairs with most links left."""
+    """Search for a ring that prefers the pairs of devices with most links left; None if none is found."""
     devices = range(num_devices)
     if num_devices == 1:
         return None
@@ -96,8 +101,9 @@ def _ring(links: Mapping[Pair, int], num_devices: int) -> Order | None:
 
 
 def _search(links: Mapping[Pair, int], devices: Sequence[int], start: int, *, closed: bool, least: int) -> Order | None:
-    """Search for a path from `start` over the devices along pairs of at least `least` links, those with most first,
-    then to the lowest number; None if none is found."""
+    """Search for a path from `start` over all `devices` along pairs with at least `least` links; a `closed` path can
+    return to `start`. Pairs with more links are tried first, then lower device numbers. Return None if no path is
+    found."""
     weighed: dict[int, list[Pair]] = {device: [] for device in devices}
     for (a, b), count in links.items():
         if count >= least and a in weighed and b in weighed:
@@ -123,6 +129,6 @@ def _search(links: Mapping[Pair, int], devices: Sequence[int], start: int, *, cl
 
 
 def _steps(ring: Order) -> list[Pair]:
-    """Return the pairs that a ring passes; over two devices it passes their pair once."""
+    """Return the pairs of neighbouring devices in a ring; a ring of two devices passes their pair once."""
     steps = [(min(pair), max(pair)) for pair in zip(ring, ring[1:] + ring[:1], strict=True)]
     return list(dict.fromkeys(steps))

@@ -1,4 +1,5 @@
-"""Device architectures: their names in an XML (`sm` of NCCL, `gcn` of RCCL), link bandwidths, and machines."""
+"""Device architectures: their names in a topology XML (`sm` of NCCL, `gcn` of RCCL), link bandwidths, and the machines
+that have such devices."""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ Medium = Literal["nvlink", "xgmi"]  # the element of a link between two devices:
 class DeviceArch:
     """A device architecture.
 
-    `link_bytes_per_s` is the nominal bandwidth of one link in each direction (NCCL and RCCL assume less: 20 GB/s of an
-    A100's 25, 36 of an MI250X's 50, in src/graph/topo.h); None if the devices are unknown: then the narrowest links of
-    a machine count as one. `words`: further names in an XML. `machines`: machines of the catalog with such devices.
+    `link_bytes_per_s` is the nominal bandwidth of one link in each direction (NCCL and RCCL assume lower values in
+    src/graph/topo.h: 20 GB/s instead of 25 for an A100, 36 instead of 50 for an MI250X); None if the architecture is
+    unknown: then the narrowest links of a machine count as one link. `words`: further names in an XML. `machines`:
+    machines of the catalog with such devices.
     """
 
     name: str
@@ -78,7 +80,8 @@ def unknown_arch(medium: Medium) -> DeviceArch:
 
 
 def arch_named(name: str, medium: Medium | None = None) -> DeviceArch | None:
-    """Return the architecture of that name, or of that name in an XML; of that medium if not None."""
+    """Return the architecture of that name, which may also be one of its names in an XML; only one with links of that
+    `medium`, unless that is None."""
     for arch in ARCHES:
         if name in (arch.name, *arch.words) and medium in (None, arch.medium):
             return arch
@@ -86,9 +89,9 @@ def arch_named(name: str, medium: Medium | None = None) -> DeviceArch | None:
 
 
 def arch_of_sm(capability: int) -> DeviceArch:
-    """Return the architecture of NVIDIA's devices of that compute capability; those of one generation are alike except
-    for 8.6 (src/graph/topo.h of NCCL: `ncclTopoNVLinkBw`). Unknown: devices without NVLink, and devices newer than the
-    list."""
+    """Return the architecture of NVIDIA devices of a compute capability. Devices of one generation are alike except for
+    8.6 (src/graph/topo.h of NCCL: `ncclTopoNVLinkBw`). Devices without NVLink, and devices newer than the list, are of
+    unknown architecture."""
     if capability == 86:
         generation = 86
     else:
@@ -97,7 +100,7 @@ def arch_of_sm(capability: int) -> DeviceArch:
 
 
 def arch_of_gcn(word: str) -> DeviceArch:
-    """Return the architecture of AMD's devices by the name of their instruction set, or by its number in older files
+    """Return the architecture of AMD devices, given the name of their instruction set, or its number in older files
     (910 is gfx90a: RCCL's src/misc/archinfo.cc)."""
     return arch_named(word.partition(":")[0], "xgmi") or unknown_arch("xgmi")
 

@@ -1,4 +1,4 @@
-"""Assignment of NICs to packages and devices of a node, by the nearness of PCI paths."""
+"""Assignment of NICs to the packages and devices of a node, by their distance in the PCI tree."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ Nearness = tuple[int, int]  # the smaller, the nearer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedNics:
-    """`used[k]` is the NIC of package k, of `devices_per_package` devices; it hangs on `device[k]`, and `as_near[k]`
-    are others of the package that are as near to it. A machine has as many packages as NICs."""
+    """Assignment of one NIC to each package. `used[k]` is the NIC of package k, which has `devices_per_package`
+    devices; the NIC is attached to `device[k]`, and `as_near[k]` lists the other devices of the package that are
+    equally near to it."""
 
     devices_per_package: int
     used: tuple[TopologyNic, ...]
@@ -23,14 +24,15 @@ class PlacedNics:
 
 
 def nearness(a: PciPlace, b: PciPlace) -> Nearness:
-    """Return how near two PCI devices are: below one bridge (the more bridges they share, the nearer), under one CPU,
-    or neither. What NCCL calls PIX or PXB, PHB, SYS; it does not tell PXB paths apart by their length."""
+    """Return the distance class of two PCI devices: 0 below a common bridge (the more bridges they share, the nearer),
+    1 under one CPU, 2 otherwise; NCCL calls these PIX or PXB, PHB, and SYS. NCCL itself does not compare the lengths of
+    PXB paths."""
     shared = _shared(a, b)
     return (0 if shared else 1 if a.cpu == b.cpu else 2), -shared
 
 
 def way(a: PciPlace, b: PciPlace) -> str:
-    """Return NCCL's term for the path from one to the other (`PATH_...` in src/graph/topo.h)."""
+    """Return NCCL's term for the path between two PCI devices (`PATH_...` in src/graph/topo.h)."""
     shared = _shared(a, b)
     if shared:
         return "PIX" if len(a.bridges) + len(b.bridges) - 2 * shared == 0 else "PXB"
@@ -38,7 +40,7 @@ def way(a: PciPlace, b: PciPlace) -> str:
 
 
 def _shared(a: PciPlace, b: PciPlace) -> int:
-    """Return the number of bridges that both have in common, from the CPU down."""
+    """Return the number of PCI bridges that two PCI devices share, counted from the CPU down."""
     if a.cpu != b.cpu:
         return 0
     pairs = list(zip(a.bridges, b.bridges, strict=False))
@@ -46,10 +48,11 @@ def _shared(a: PciPlace, b: PciPlace) -> int:
 
 
 def placed_nics(topology: NodeTopology, preferred: Sequence[int] = ()) -> PlacedNics | None:
-    """Assign one NIC to each package, with packages as small as possible; None if the file has no NIC.
+    """Assign one NIC to each package, with packages as small as possible; None if the node has no NIC.
 
-    Only the fastest NICs are taken. A package may use a NIC that is among the nearest to one of its devices. A NIC
-    hangs on the device of its package that is nearest to it; of several alike on that of `preferred`, or the first.
+    Only the fastest NICs are used. A package may use a NIC that is among the nearest NICs of one of its devices. The
+    NIC is attached to the nearest device of its package; if several are equally near, to the one in `preferred`, or
+    else the first.
     """
     fastest = max((nic.mbit_per_s for nic in topology.nics), default=0)
     nics = [nic for nic in topology.nics if nic.mbit_per_s == fastest]
@@ -81,13 +84,14 @@ def placed_nics(topology: NodeTopology, preferred: Sequence[int] = ()) -> Placed
 
 
 def _nearest(near: Sequence[Nearness], package: range) -> list[int]:
-    """Return the devices of a package that are nearest to a NIC."""
+    """Return the devices of a package that are nearest to a NIC, given the distance from each device to it."""
     least = min(near[device] for device in package)
     return [device for device in package if near[device] == least]
 
 
 def _matched(wanted: Sequence[Sequence[int]]) -> list[int] | None:
-    """Match each package with one of its wanted NICs, no two with the same; None if there are too few."""
+    """Match each package with one of its acceptable NICs, a different one for each package; return the NIC of each
+    package, None if no such matching exists."""
     owner: dict[int, int] = {}
 
     def found(package: int, seen: set[int]) -> bool:

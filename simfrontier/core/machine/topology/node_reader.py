@@ -1,9 +1,9 @@
-"""Reading a topology XML as the node that it describes.
+"""Reader of a topology XML, which describes a node.
 
-Elements, attributes and what they mean: NCCL's src/graph/xml.cc, xml.h and topo.cc (version 1, `nvlink`), and RCCL's
-fork of them (version 2, at first 1, `xgmi`). Elements that these programs ignore are ignored here. Files for
-NCCL_TOPO_FILE that clouds ship have PCI devices alone, to which NCCL adds what the driver says: in these, devices and
-NICs are known by their PCI class.
+Elements, attributes and their meaning follow NCCL's src/graph/xml.cc, xml.h and topo.cc (version 1, `nvlink`), and
+RCCL's fork of them (version 2, at first 1, `xgmi`). Elements that these libraries ignore are ignored here. Files for
+NCCL_TOPO_FILE that cloud providers ship contain only PCI devices, to which NCCL adds what it learns from the driver; in
+these files, devices and NICs are recognised by their PCI class.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NIC_CLASSES: Final = ("0x02",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A device's or NIC's element, or that of a PCI device with neither inside, and where it hangs."""
+    """An XML element of a device or NIC, or of a PCI device that contains neither, and its position in the PCI tree."""
 
     element: Element
     pci: Element | None
@@ -52,7 +52,7 @@ class _Found:
 
 
 def read_node(path: Path) -> NodeTopology:
-    """Read a file. Raises InputError that names the element."""
+    """Read a topology XML file. Raises InputError that names the faulty element."""
     # NCCL and RCCL end a comment at the first `-->`; their own files have `--` inside, which XML does not allow.
     text = re.sub(r"<!--.*?-->", "", text_of(path, "topology XML"), flags=re.DOTALL)
     try:
@@ -117,8 +117,8 @@ def _node(root: Element) -> NodeTopology:
 
 
 def _below(parent: Element, pci: Element | None, place: PciPlace) -> Iterator[_Found]:
-    """Yield the devices, the NICs, and the PCI devices with neither directly inside, under a CPU or a PCI device, in
-    the order of the file. Only nesting of pci elements is followed: the depth of a file is limited."""
+    """Yield all devices, NICs, and PCI devices that directly contain neither, below a CPU or PCI element, in file
+    order. Only nested pci elements are followed: the depth of a file is limited."""
     for child in parent:
         if child.tag == "pci":
             speed = child.get("link_speed", "")
@@ -138,7 +138,7 @@ def _below(parent: Element, pci: Element | None, place: PciPlace) -> Iterator[_F
 
 
 def _of_class(everything: Sequence[_Found], classes: tuple[str, ...]) -> list[_Found]:
-    """Return the PCI devices whose class begins with one of `classes`, by bus id, which is how drivers number devices
+    """Return the PCI devices whose PCI class begins with one of `classes`, sorted by bus id, as drivers number devices
     of one kind."""
     pcis = [found for found in everything if found.element.tag == "pci"]
     chosen = [found for found in pcis if found.element.get("class", "").lower().startswith(classes)]
@@ -152,7 +152,8 @@ def _device(found: _Found, number: int) -> TopologyDevice:
 
 
 def _nic(found: _Found, number: int) -> TopologyNic:
-    """Return the NIC of a net element, or of a PCI device of a NIC's class, whose speed is not in the file."""
+    """Return the NIC of a net element, or of a PCI device whose class is that of NICs; the file has no speed for the
+    latter."""
     is_net = found.element.tag == "net"
     speed = _integer(found.element, "speed", -(1 << 63), 0)
     return TopologyNic(
@@ -165,7 +166,8 @@ def _nic(found: _Found, number: int) -> TopologyNic:
 
 
 def _medium(gpus: Sequence[_Found], version: str) -> Medium:
-    """Return the kind of links of the file. Version 1 was RCCL's, too, before it had its own."""
+    """Return the kind of links in the file (nvlink or xgmi). Version 1 may be either: RCCL used it before it had its
+    own version."""
     named = {child.tag for found in gpus for child in found.element}
     of_file: Medium = "xgmi" if version == "2" or ("xgmi" in named and "nvlink" not in named) else "nvlink"
     for found in gpus:
@@ -177,7 +179,7 @@ def _medium(gpus: Sequence[_Found], version: str) -> Medium:
 
 
 def _arch(gpus: Sequence[_Found], medium: Medium) -> DeviceArch:
-    """Return the architecture of the devices, which is the same for all."""
+    """Return the architecture of the devices, which must be the same for all devices."""
     arches = [
         arch_of_gcn(found.element.get("gcn", ""))
         if medium == "xgmi"
@@ -192,7 +194,7 @@ def _arch(gpus: Sequence[_Found], medium: Medium) -> DeviceArch:
 
 
 class _Links:
-    """Numbers of links as reported by each end."""
+    """Numbers of links between devices, as both ends of each link report them."""
 
     def __init__(self, busids: Sequence[str]) -> None:
         self._numbers = {busid: number for number, busid in enumerate(busids)}
@@ -225,7 +227,8 @@ class _Links:
             self._told[device, other] = told + count, link
 
     def both_ways(self) -> Mapping[Pair, int]:
-        """Return the number of links of each pair. Raises InputError unless both ends report the same."""
+        """Return the number of links of each pair of devices. Raises InputError unless both devices report the same
+        number."""
         names = {number: busid for busid, number in self._numbers.items()}
         for (a, b), (count, link) in self._told.items():
             back = self._told.get((b, a), (0, link))[0]
@@ -239,7 +242,7 @@ class _Links:
 
 
 def _fault(element: Element, what: str) -> InputError:
-    """Return the error about an element, which its first attributes tell apart from others."""
+    """Return an InputError about an XML element, which is identified by its first attributes."""
     first = "".join(f' {name}="{value}"' for name, value in list(element.attrib.items())[:2])
     return InputError(f"<{element.tag}{first}>: {what}")
 
@@ -252,7 +255,8 @@ def _text(element: Element, name: str) -> str:
 
 
 def _integer(element: Element, name: str, least: int, default: int | None = None) -> int:
-    """Return a whole number, also one written as 0x..; `default` if it is missing (None: required)."""
+    """Return an attribute as an integer, also one written as 0x..; `default` if the attribute is missing (None: it is
+    required)."""
     if default is not None and name not in element.attrib:
         return default
     text = _text(element, name)

@@ -1,4 +1,4 @@
-"""Topology of one node: devices, links between them by count, PCI paths, NICs."""
+"""Topology of one node: devices, numbers of links between them, PCI paths, NICs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WIDTH: Final = 16  # lanes of a device or NIC that is written here
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PciLink:
-    """A link up from a PCI device or bridge; `transfers` in GT/s is None where the file does not know it."""
+    """A PCI link from a PCI device or bridge towards the CPU; `transfers` in GT/s is None if the file has none."""
 
     transfers: float | None = None
     width: int = 0
@@ -42,7 +42,7 @@ class PciLink:
 
     @property
     def speed(self) -> str:
-        """Speed as Linux writes it in /sys (since 5.7)."""
+        """Link speed as text, in the format of Linux in /sys (since 5.7)."""
         return "Unknown" if self.transfers is None else f"{self.transfers:.1f} GT/s PCIe"
 
 
@@ -50,14 +50,14 @@ UNKNOWN: Final = PciLink(width=WIDTH)
 
 
 def pci_link(speed: str, width: int) -> PciLink:
-    """Parse the two attributes; NCCL takes a width of 0 as 16 lanes (`ncclTopoAddPci`)."""
+    """Parse the attributes link_speed and link_width; a width of 0 means 16 lanes, as in NCCL (`ncclTopoAddPci`)."""
     found = _SPEED.fullmatch(speed.strip())
     return PciLink(transfers=float(found[1]) if found else None, width=width or WIDTH)
 
 
 def nearest_pci(bytes_per_s: float) -> PciLink:
-    """Return the generation and width of that bandwidth, the widest up to 16 lanes; if there is none, the generation
-    whose 16 lanes are nearest to it, as a ratio."""
+    """Return the PCI link (generation and width) of that bandwidth, the widest one up to 16 lanes. If no link has this
+    bandwidth, return the 16-lane link of the generation nearest in bandwidth, by ratio."""
     for width in (each for each in reversed(WIDTHS) if each <= WIDTH):
         for transfers, lane in LANES.items():
             if abs(lane * width / bytes_per_s - 1) <= ROUNDED:
@@ -72,8 +72,8 @@ MOST_MBIT: Final = 10_000_000  # of a NIC, to be believed; plugins have written 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PciPlace:
-    """Place in the PCI tree: under which CPU (by `numaid`), below which PCI bridges (bus ids from the CPU down), and
-    the links of these bridges and, last, of itself."""
+    """Position of a PCI device in the PCI tree: its CPU (by `numaid`), the PCI bridges above it (bus ids from the CPU
+    down), and the upward links of these bridges, followed by the link of the device itself."""
 
     cpu: int
     bridges: tuple[str, ...] = ()
@@ -81,13 +81,13 @@ class PciPlace:
 
     @property
     def link(self) -> PciLink:
-        """The link up from the device itself."""
+        """The PCI link from the device itself towards the CPU."""
         return self.links[-1] if self.links else UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyDevice:
-    """A device: `dev` is the number that the driver gives it."""
+    """A device of the node; `dev` is its number by the driver."""
 
     dev: int
     busid: str
@@ -96,8 +96,8 @@ class TopologyDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyNic:
-    """A port of a NIC, `net` in the file: its number, name and nominal speed in Mbit/s as the file has it (0: it does
-    not say); `busid` is empty where the file has the NIC at a CPU, without a PCI device."""
+    """A port of a NIC (element `net`): its number, name and nominal speed in Mbit/s as in the file (0: unknown);
+    `busid` is empty if the file places the NIC directly below a CPU, without a PCI device."""
 
     dev: int
     name: str
@@ -107,20 +107,20 @@ class TopologyNic:
 
     @property
     def bytes_per_s(self) -> float | None:
-        """Bandwidth in each direction; None if the file has none, or one that no NIC has."""
+        """Nominal bandwidth in each direction; None if the file has none, or an implausibly high one."""
         return self.mbit_per_s * 1e6 / 8 if 0 < self.mbit_per_s <= MOST_MBIT else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTopology:
-    """A node. Devices have the numbers 0, 1 ... in the order of their `dev`.
+    """Topology of a node. Devices are numbered 0, 1 ... in the order of their `dev`.
 
-    links       between two devices: how many
-    to_switch   [device] how many go to switches of the node (NVSwitch)
-    to_cpu      [device] how many go to its CPU (POWER9)
-    unmatched   links that the file has to devices that are not in it
-    to_itself   links that the file has from a device to itself
-    links_known whether the file says which links there are: not where it has no gpu elements
+    links       number of links between two devices, by pair
+    to_switch   [device] number of links from each device to switches of the node (NVSwitch)
+    to_cpu      [device] number of links from each device to its CPU (POWER9)
+    unmatched   number of links in the file that lead to devices that are not in the file
+    to_itself   number of links in the file that lead from a device to itself
+    links_known False if the file has no gpu elements, so that the links between devices are unknown
     """
 
     version: int
@@ -138,12 +138,12 @@ class NodeTopology:
 
     @property
     def has_switch(self) -> bool:
-        """True if devices have links to a switch of the node."""
+        """True if any device has links to a switch of the node."""
         return any(self.to_switch)
 
 
 def mbit(bytes_per_s: float) -> int:
-    """Return a bandwidth as the `speed` of a net element."""
+    """Return a bandwidth in Mbit/s, as in the attribute `speed` of a net element."""
     return round(bytes_per_s * 8 / 1e6)
 
 
@@ -151,9 +151,10 @@ CLOSE = 1e-6  # relative: a nominal bandwidth is a whole number of links
 
 
 def links_per_class(machine: Machine, arch: DeviceArch) -> dict[str, int | None]:
-    """Return, for each link class that joins two devices, or a device and the node's switch, its bandwidth in links of
-    `arch`; None if that is no whole number, so that it is something else (a path through CPUs). Raises InputError for
-    unknown devices whose links are no whole numbers of the narrowest."""
+    """Return the number of links of architecture `arch` that each link class amounts to, by bandwidth, for the link
+    classes that join two devices, or a device and the node's switch. The number is None if the bandwidth is no whole
+    multiple of one link's: such a class is something else (a path through CPUs). Raises InputError if the architecture
+    is unknown and a bandwidth is no whole multiple of the narrowest one."""
     rates = {
         link.link_class: link.bytes_per_s
         for link in machine.node.links[: machine.node.num_inside]

@@ -1,8 +1,9 @@
-"""Machine file of a node that an XML describes: its links, NICs and rings on a machine of the catalog, from which the
-rest comes.
+"""Conversion of a node's topology XML to a machine file: links, NICs and rings come from the XML, everything else from
+a base machine.
 
-What the XML does not know (speeds of devices, shares of links, the network between nodes) is the base's. A number that
-the base has and that the XML would have too, in its coarser words, stays the base's with its source."""
+The base supplies what the XML lacks (speeds of devices, shares of links, the network between nodes). Where the XML only
+repeats a number of the base, in coarser units, the base's number and its source are kept.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +28,22 @@ MADE_RINGS = "derived from the links (simfrontier topology): each ring takes the
 
 
 def machine_text(document: Mapping[str, Any], remarks: Sequence[str]) -> str:
-    """Return the file; `remarks` are the comment at its beginning."""
+    """Return the text of the machine file; `remarks` become the comment at its beginning."""
     return f"{comment(chr(10).join(remarks))}\n\n{toml_document(document, width=100)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineDocument:
-    """A machine file's document, and the parts of the XML that it omits, in words."""
+    """Document of a machine file, and descriptions of the parts of the XML that the document omits."""
 
     document: Document
     left_out: tuple[str, ...]
 
 
 def machine_document(topology: NodeTopology, base: str, name: str, where: str) -> MachineDocument:
-    """Return the machine `name` whose node is that of the XML `where`, on a machine of the catalog or a user's own
-    file. Raises InputError if there is no such machine, or a machine file cannot express the node."""
+    """Return the machine file of a machine called `name`: the machine `base` (of the catalog, or a user's own file)
+    with the node of the XML file `where`. Raises InputError if there is no such machine, or a machine file cannot
+    express the node."""
     if not topology.links_known:
         text = "no gpu elements, so that links between devices are not known; allowed: a file of NCCL_TOPO_DUMP_FILE"
         raise InputError(text, where=where)
@@ -55,16 +57,16 @@ def machine_document(topology: NodeTopology, base: str, name: str, where: str) -
 
 
 def _on(base: str, below: Document, wanted: Document) -> Document:
-    """Return the differences from a base of the catalog; the whole document if something of the base must be absent,
-    and for a base that is a user's own file, which may move."""
+    """Return the document as differences from its base if possible. It is complete, without a base, if a part of the
+    base must be absent, or if the base is a user's own file, which may move."""
     head = {key: wanted[key] for key in ("name", "title")}
     differs = _difference(below, wanted) if base in catalog() else None
     return {**head, **wanted} if differs is None else {**head, "base": base, **differs}
 
 
 def _difference(below: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document | None:
-    """Return the keys that `io.on_base` needs in addition to the base; None if the base has keys that must be
-    absent."""
+    """Return the keys and values that `wanted` adds to, or changes in, the base document `below` (see `io.on_base`);
+    None if the base has keys that must be absent."""
     if not below.keys() <= wanted.keys():
         return None
     out: Document = {}
@@ -84,7 +86,7 @@ def _number(value: float, kind: str, source: str) -> Document:
 
 
 class _Made:
-    """Builder of the document, table by table."""
+    """Builder of a machine file's document, table by table."""
 
     def __init__(
         self, topology: NodeTopology, base: Machine, base_arch: DeviceArch | None, below: Document, where: str
@@ -106,7 +108,7 @@ class _Made:
             self._nics = None
 
     def nodes(self) -> None:
-        """Set the sizes."""
+        """Set the numbers of devices per node and package, and of nodes."""
         num_devices, base = len(self.topology.devices), self.base
         if num_devices < 2:
             raise InputError("got one device; a machine file describes links of two or more", where=self.where)
@@ -123,7 +125,7 @@ class _Made:
             self.document["num_nodes"] = _number(1, "inferred", f"{self.where}: no NIC to another node")
 
     def inside(self) -> None:
-        """Set the links, rings, or a switch."""
+        """Set the parts inside the node: its links and rings, or its switch."""
         topology = self.topology
         if topology.has_switch:
             if topology.links or len(set(topology.to_switch)) > 1:
@@ -148,14 +150,16 @@ class _Made:
         self._node["switch"] = {"kind": "quoted", "source": f"{self.where}: {count} links of each device to switches"}
 
     def _pci_switch(self) -> None:
-        """PCI alone joins the devices; that it holds nobody up is an assumption, and so is the share."""
+        """Model devices that only PCI joins as devices on one switch; that the switch is non-blocking, and the share of
+        bandwidth that copies achieve, are assumptions."""
         self._classes[PORT] = self._pci_class("", "no links between devices, and PCI of unknown speed")
         self._used.add(PORT)
         said = f"{self.where}: no links between devices; their PCI links, taken as if one switch joined them"
         self._node["switch"] = {"kind": "assumed", "source": said}
 
     def _pci_class(self, more: str, fault: str) -> Document:
-        """Links of the bandwidth of the narrowest PCI link of a device. Raises InputError where that is not known."""
+        """Return a link class with the bandwidth of the narrowest PCI link of any device. Raises InputError with the
+        text `fault` if a device's PCI bandwidth is unknown."""
         known = [rate for device in self.topology.devices if (rate := device.place.link.bytes_per_s) is not None]
         if len(known) < len(self.topology.devices):
             raise InputError(fault, where=self.where)
@@ -187,7 +191,8 @@ class _Made:
             self._node["rings"] = _orders(MADE_RINGS, rings)
 
     def _host_class(self) -> str:
-        """Links through CPUs: the base's, where it has such, or else of the bandwidth of a device's PCI link."""
+        """Return the name of the link class for paths through CPUs: that of the base, if it has one, or else a new
+        class with the bandwidth of a device's PCI link."""
         others = [name for name, count in self._counts.items() if count is None and name != PORT]
         if others:
             return others[0]
@@ -197,13 +202,14 @@ class _Made:
         return "host"
 
     def _new_name(self, count: int) -> str:
-        """Return the name of a class as in the catalog, unless the base uses it for another number of such links."""
+        """Return the name of a link class of `count` links, as in the catalog; with the architecture's name in front if
+        the base already uses that name."""
         name = f"{self.topology.medium}{count}"
         return name if name not in self.base.link_classes else f"{self.topology.arch.name}-{name}"
 
     def _new_class(self, count: int) -> Document:
-        """Return a link class of `count` links, with share and start-up of the base's link class nearest in
-        bandwidth."""
+        """Return a link class of `count` links, with the share and the start-up time of the base's link class that is
+        nearest in bandwidth."""
         arch = self.topology.arch
         one = arch.link_bytes_per_s
         if one is None and self._counts:
@@ -228,14 +234,14 @@ class _Made:
         return f"link class {name} of {self.base.name}"
 
     def _like(self, bytes_per_s: float) -> str:
-        """Return the base's link class of the nearest bandwidth, among those inside a node."""
+        """Return the name of the base's link class nearest in bandwidth, among those inside a node."""
         inside = {link.link_class for link in self.base.node.links[: self.base.node.num_inside]}
         classes = {name: each for name, each in self.base.link_classes.items() if name in inside}
         apart = {name: abs(math.log(each.bytes_per_s / bytes_per_s)) for name, each in classes.items()}
         return min(apart, key=lambda name: (apart[name], name))
 
     def outside(self) -> None:
-        """Set the NICs and chains, and the network above them."""
+        """Set the parts outside the node: its NICs and chains, and the network between nodes."""
         if self._nics is None:
             for table in ABOVE:
                 self.document.pop(table, None)
@@ -277,13 +283,13 @@ def _orders(source: str, orders: tuple[tuple[int, ...], ...]) -> Document:
 
 
 def _around(num_devices: int) -> list[list[int]]:
-    """Return rings over a switch, where any order is one."""
+    """Return a ring and its reverse over devices on a switch, where any order is a ring."""
     order = list(range(num_devices))
     return [order, order[::-1]]
 
 
 def _paired(rings: list[list[int]]) -> list[tuple[int, ...]]:
-    """Rings, each before its way back, which may be anywhere in a machine's file."""
+    """Return the rings of a machine file (where they come in any order), each followed directly by its reverse."""
     out: dict[tuple[int, ...], tuple[int, ...]] = {}
     for ring in map(tuple, rings):
         out.setdefault(undirected(ring), ring)

@@ -1,5 +1,5 @@
-"""A machine's node as a topology XML for NCCL_TOPO_FILE, with the attributes that NCCL's and RCCL's parsers need. Bus
-ids, CPUs and PCI bridges, which no machine file has, are made up."""
+"""Export of a machine's node as a topology XML for NCCL_TOPO_FILE, with the attributes that the parsers of NCCL and
+RCCL need. Bus ids, CPUs and PCI bridges, which a machine file does not have, are invented."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ MOST_CONNECTIONS: Final = "65536"
 
 
 def topology_of(machine: Machine, arch: DeviceArch) -> NodeTopology:
-    """Return the node, with devices of `arch`. Raises InputError if an XML cannot express what joins them."""
+    """Return the topology of a machine's node with devices of architecture `arch`. Raises InputError if an XML cannot
+    express the connections between the devices."""
     if machine.node.has_bus:
         raise InputError(f"devices of {machine.name} share a bus; allowed: machines whose nodes have links or a switch")
     counts = links_per_class(machine, arch)
@@ -63,8 +64,8 @@ def topology_of(machine: Machine, arch: DeviceArch) -> NodeTopology:
 
 
 def through_cpus(machine: Machine, topology: NodeTopology) -> tuple[Pair, ...]:
-    """Return the pairs of devices that the machine joins and the XML does not: paths through CPUs, which NCCL finds by
-    itself."""
+    """Return the pairs of devices that are joined in the machine but not in the XML: paths through CPUs, which NCCL
+    finds by itself."""
     return tuple(pair for pair in _pairs(machine) if pair not in topology.links)
 
 
@@ -77,8 +78,9 @@ def _pairs(machine: Machine) -> dict[Pair, str]:
 
 
 def _links(machine: Machine, counts: dict[str, int | None]) -> dict[Pair, int]:
-    """Counted links; others are left out where they are those that a reader of the XML adds by itself. Raises
-    InputError for others."""
+    """Return the number of links of each pair of devices. Pairs joined by something else than links of the architecture
+    are omitted if they are exactly the joins that a reader of the XML adds by itself; otherwise InputError is
+    raised."""
     pairs = _pairs(machine)
     links = {pair: count for pair, name in pairs.items() if (count := counts[name]) is not None}
     others = {pair: name for pair, name in pairs.items() if pair not in links}
@@ -91,8 +93,9 @@ def _links(machine: Machine, counts: dict[str, int | None]) -> dict[Pair, int]:
 
 
 def _pci(machine: Machine, counts: dict[str, int | None], arch: DeviceArch) -> tuple[PciLink, PciLink]:
-    """Return the PCI links of devices and of NICs. Where devices are joined by what is no links of theirs, that is PCI.
-    Raises InputError where that has no bandwidth of PCI."""
+    """Return the PCI link of devices and that of NICs. If a link class that joins the devices is not made of links of
+    the architecture, the devices' PCI link has its bandwidth. Raises InputError if devices on a switch have a bandwidth
+    that no PCI link has."""
     nic = nearest_pci(machine.link_classes[PCIE].bytes_per_s) if machine.node.nic_device else UNKNOWN
     joining = [machine.link_classes[name].bytes_per_s for name, count in counts.items() if count is None]
     if not joining:
@@ -107,7 +110,8 @@ def _pci(machine: Machine, counts: dict[str, int | None], arch: DeviceArch) -> t
 
 
 def _place(machine: Machine, device: int, pci: PciLink) -> PciPlace:
-    """Return the place of a device: with a NIC it shares a PCI bridge, and devices of a package share a CPU."""
+    """Return the PCI position of a device: a device with a NIC shares a PCI bridge with it, and the devices of a
+    package share a CPU."""
     cpu = device // machine.devices_per_package if machine.devices_per_package > 1 else 0
     if device not in machine.node.nic_device:
         return PciPlace(cpu=cpu, links=(pci,))
@@ -130,8 +134,8 @@ def _nic(machine: Machine, nic: int, places: list[PciPlace], pci: PciLink) -> To
 
 
 def xml_text(topology: NodeTopology, num_compute_units: int, remarks: Sequence[str] = ()) -> str:
-    """Return the file. `num_compute_units` of a device is what RCCL has for `sm`; `remarks` are comments at its
-    beginning."""
+    """Return the text of the XML. `num_compute_units` per device is the value of the attribute `sm` in RCCL's files;
+    `remarks` become comments at the beginning."""
     system = Element("system", {"version": str(topology.version)})
     cpus = {number: SubElement(system, "cpu", _cpu(number)) for number in topology.cpus}
     pcis: dict[str, Element] = {}
@@ -154,7 +158,8 @@ def _cpu(number: int) -> dict[str, str]:
 def _element(
     cpus: dict[int, Element], pcis: dict[str, Element], place: PciPlace, busid: str, own_class: str
 ) -> Element:
-    """Return the element of a PCI device, made with those of the bridges above it unless they are there."""
+    """Return the XML element of a PCI device; it and the elements of the bridges above it are created if they do not
+    exist."""
     above = cpus[place.cpu]
     classes = [BRIDGE] * len(place.bridges) + [own_class]
     for each, link, pci_class in zip((*place.bridges, busid), place.links, classes, strict=True):
