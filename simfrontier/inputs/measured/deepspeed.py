@@ -50,7 +50,8 @@ _GBPS: Final = 8.0 / 1e6  # bytes per millisecond in Gbit/s
 
 
 class PrintedSize(NamedTuple):
-    """Bytes, and their largest relative error: half of 0.01 of the unit; 0.0 for bytes themselves."""
+    """Message size in bytes, and its largest relative error: half of 0.01 of the printed unit; 0.0 if the size is
+    printed in bytes."""
 
     num_bytes: int
     off: float = 0.0
@@ -58,8 +59,8 @@ class PrintedSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
-    """A call as printed: `gbps` is factor x size / time, `bus_gbps` (n - 1) / n of that (all-reduce alike), n the
-    ranks of the job, which need not be those of the call's group."""
+    """A collective call as printed: `gbps` is factor x size / time, `bus_gbps` is (n - 1) / n of `gbps` (also for an
+    all-reduce), where n is the number of ranks of the job, which need not be that of the call's group."""
 
     kind: CallKind
     devices: int
@@ -69,8 +70,9 @@ class Printed:
     bus_gbps: float
 
     def seconds(self) -> float:
-        """Return the time that follows from size and rate if exactly one of the factors agrees with the printed time,
-        to half a unit of its last decimal, and the result is more exact; else the printed time, which may be 0."""
+        """Return the time computed from size and rate if exactly one of the possible factors agrees with the printed
+        time, to half a unit of its last decimal, and the computed time is more exact; else the printed time, which may
+        be 0."""
         if self.gbps > 0.0:
             off = self.size.off + _HALF / self.gbps  # largest relative error of the time that follows
             found = [factor * self.size.num_bytes * _GBPS / self.gbps for factor in self._factors()]
@@ -80,9 +82,10 @@ class Printed:
         return self.milliseconds / 1e3
 
     def _factors(self) -> Iterable[int]:
-        """Return the factors that calc_bw_log may have used. A reduce-scatter had the ranks, too, until 2025, and both
-        it and an all-gather had 2 in 2022 (the lines in DeepSpeed's tutorial on the logger). The ranks are known only
-        where the rates are those of just the devices: their ratio is (n - 1) / n."""
+        """Return the factors that calc_bw_log may have used. Until 2025 the factor of a reduce-scatter included the
+        number of ranks, and in 2022 the factor of both a reduce-scatter and an all-gather was 2 (the lines in
+        DeepSpeed's tutorial on the logger). The number of ranks is known only if the ratio of the two printed rates is
+        (n - 1) / n for the number n of devices."""
         bus_gbps = self.gbps * (self.devices - 1) / self.devices
         of_all = (self.devices,) if abs(self.bus_gbps - bus_gbps) <= 2.0 * _HALF else ()
         match self.kind:
@@ -97,8 +100,9 @@ class Printed:
 
 
 class _Record(NamedTuple):
-    """Calls of one operation and size: the mean of `num_calls`, or, `is_least`, the minimum over the ranks. `rates`:
-    (algbw, busbw) as printed of a single call, else None. `size` and `milliseconds` are None in a line cut short."""
+    """Calls of one operation and size: the mean over `num_calls` calls, or, with `is_least`, the minimum over the
+    ranks. `rates`: (algbw, busbw) as printed for a single call, else None. `size` and `milliseconds` are None if the
+    line is cut short."""
 
     key: Hashable
     op: str
@@ -110,8 +114,8 @@ class _Record(NamedTuple):
 
 
 def _add(calls: CallsOfRanks, record: _Record, devices: int, nodes: int | None) -> None:
-    """Add a record, or count why it is left out. Behind the name of an operation a logger in debug mode names the
-    function that called it. An all-gather is logged with the bytes of one rank."""
+    """Add a record to the calls, or count why it is left out. In debug mode the logger prints, after the name of an
+    operation, the function that called the operation. The size logged for an all-gather is that of one rank's part."""
     size, milliseconds = record.size, record.milliseconds
     rates = [_number(rate) for rate in record.rates or ()]
     if size is None or milliseconds is None or None in rates:
@@ -135,8 +139,8 @@ def _number(text: str) -> float | None:
 
 
 def read_deepspeed_log(files: Sequence[Path], setup: Setup) -> Reading:
-    """Read the calls of a log: of its lines, or, if it has none, of the last summary of each operation and size. The
-    devices come from the setup. Raises InputError."""
+    """Read the collective calls of a log: from its lines of calls, or, if it has none, from the last summary of each
+    operation and size. The number of devices comes from the setup. Raises InputError."""
     path = files[0]
     lines = log_text(path, "log of DeepSpeed's communication").splitlines()
     calls, devices = CallsOfRanks(), setup.devices_of(str(path))
@@ -147,7 +151,7 @@ def read_deepspeed_log(files: Sequence[Path], setup: Setup) -> Reading:
 
 
 def _record(line: str, number: int) -> _Record:
-    """Parse `comm op: NAME | time (ms): T | msg size: S | algbw (Gbps): A | busbw (Gbps): B`."""
+    """Parse a line `comm op: NAME | time (ms): T | msg size: S | algbw (Gbps): A | busbw (Gbps): B`."""
     parts = (part.partition(":") for part in line[line.index(_CALL) :].split(" | "))
     fields = {name.strip(): value.strip() for name, _, value in reversed(list(parts))}
     return _Record(
@@ -161,8 +165,8 @@ def _record(line: str, number: int) -> _Record:
 
 
 def _summary_records(lines: Sequence[str]) -> Iterator[_Record]:
-    """Yield the rows of all summaries: below a head, a line with an operation's name, and indented lines of its
-    sizes."""
+    """Yield the rows of all summary tables: below a table's header, each line with an operation's name is followed by
+    indented lines, one for each message size."""
     inside, least, op = False, False, ""
     for number, line in enumerate(lines):
         words = line.split()
@@ -186,7 +190,8 @@ def _summary_records(lines: Sequence[str]) -> Iterator[_Record]:
 
 
 def _last(records: Iterator[_Record]) -> list[_Record]:
-    """Return one record for each operation and size: of tables of stragglers, else with the most calls."""
+    """Return one record for each operation and size: that of the straggler table if there is one, else the record with
+    the most calls."""
     last: dict[tuple[str, PrintedSize | None], _Record] = {}
     for record in records:
         before = last.get((record.op, record.size))
@@ -196,7 +201,7 @@ def _last(records: Iterator[_Record]) -> list[_Record]:
 
 
 def _size(text: str) -> PrintedSize | None:
-    """Parse `512.0 MB` or `0B`; None for any other text."""
+    """Parse a size such as `512.0 MB` or `0B`; None for any other text."""
     match = _SIZE.fullmatch(text)
     if match is None:
         return None
@@ -209,7 +214,8 @@ def _size(text: str) -> PrintedSize | None:
 
 
 class _Calls(External):
-    """`milliseconds`: the mean, or, in `straggler_analysis`, the mean of the least over the ranks."""
+    """Calls of one size in the dictionary. `milliseconds` is the mean time, or, in `straggler_analysis`, the mean of
+    the minimum over the ranks."""
 
     count: Annotated[int, Ge(1)]
     msg_size_bytes: Annotated[int, Ge(0)]
@@ -234,8 +240,8 @@ class _Summary(External):
 
 
 def read_deepspeed_summary(files: Sequence[Path], setup: Setup) -> Reading:
-    """Read the calls of a dictionary; the devices come from the setup, else they are all ranks of the job. Raises
-    InputError."""
+    """Read the collective calls of a summary dictionary; the number of devices comes from the setup, by default all
+    ranks of the job. Raises InputError."""
     where = str(files[0])
     top = typed(read_json(files[0], "summary of DeepSpeed's communication"), _Summary, where)
     devices = top.metadata.world_size if setup.devices is None else setup.devices_of(where)

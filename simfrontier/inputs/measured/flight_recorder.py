@@ -1,9 +1,9 @@
-"""Dumps of PyTorch's flight recorder: for each rank a pickle, or the same as JSON, of its last collectives.
+"""Dumps of PyTorch's flight recorder: one pickle or JSON file per rank with the rank's last collective calls.
 
 Format: pytorch/pytorch, torch/csrc/distributed/c10d/FlightRecorder.hpp and FlightRecorderDetail.hpp, versions 2.x. A
-dump has an entry for each call, with the shapes of what goes in and out; `duration_ms` (a float of 32 bits) is there
-only where TORCH_NCCL_ENABLE_TIMING=1 was set, and of calls that the watchdog has seen to their end. Calls are numbered
-by process group (`collective_seq_id`, `op_id`). `pg_config` lists the ranks of the groups.
+dump has one entry per call, with the shapes of the call's inputs and outputs; `duration_ms` (32-bit float) is present
+only if TORCH_NCCL_ENABLE_TIMING=1 was set, and only for calls that the watchdog saw end. Calls are numbered by process
+group (`collective_seq_id`, `op_id`). `pg_config` lists the ranks of the groups.
 """
 
 from __future__ import annotations
@@ -71,12 +71,13 @@ class _Entry(External):
 
     @property
     def what(self) -> tuple[CallKind, str] | None:
-        """Kind of the call, and the side that is the whole message; None for what is no collective of ours."""
+        """Kind of the collective call, and the side (input or output) whose tensors are the whole message; None if the
+        entry is not a supported collective."""
         match = _NAME.fullmatch(self.profiling_name)
         return KINDS.get(match[1]) if match and not self.is_p2p else None
 
     def tensors(self, side: str) -> tuple[_Sizes, tuple[str, ...]]:
-        """Return shapes and types of the tensors of a side."""
+        """Return shapes and data types of the tensors of one side, `input` or `output`."""
         return (self.input_sizes, self.input_dtypes) if side == "input" else (self.output_sizes, self.output_dtypes)
 
 
@@ -87,8 +88,8 @@ class _Dump(External):
 
 
 def read_flight_recorder(files: Sequence[Path], setup: Setup) -> Reading:
-    """Read the dumps of some or all ranks; the size of a group that no dump lists comes from the setup. Raises
-    InputError."""
+    """Read the dumps of some or all ranks of a job; if no dump lists the ranks of a group, the group's size comes from
+    the setup. Raises InputError."""
     calls, untimed = CallsOfRanks(), 0
     for path in files:
         dump = typed(_document(path), _Dump, str(path))
@@ -105,7 +106,8 @@ def read_flight_recorder(files: Sequence[Path], setup: Setup) -> Reading:
 
 
 class _PlainValues(pickle.Unpickler):
-    """Unpickler of numbers, texts, lists, tuples and dicts: a pickle is a program, and this one may call nothing."""
+    """Unpickler for numbers, strings, lists, tuples and dicts only: a pickle is a program, and this unpickler lets it
+    call nothing."""
 
     def find_class(self, module: str, name: str) -> Never:
         """Refuse every class and function that the pickle names."""
@@ -113,7 +115,7 @@ class _PlainValues(pickle.Unpickler):
 
 
 def _document(path: Path) -> Any:
-    """Return the value of a dump, a pickle or JSON. Raises InputError."""
+    """Return the contents of a dump file, pickle or JSON. Raises InputError."""
     try:
         with reading(path, TITLE):
             data = FILE.read(path)
@@ -126,7 +128,7 @@ def _document(path: Path) -> Any:
 
 
 def _add(calls: CallsOfRanks, entry: _Entry, sizes: Mapping[str, int], setup: Setup) -> None:
-    """Add a call, or count why it is left out."""
+    """Add the call of an entry, or count why it is left out."""
     if entry.what is None:
         calls.leave_out("barriers, single messages and others of which no times are taken")
         return

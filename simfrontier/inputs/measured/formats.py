@@ -1,4 +1,4 @@
-"""Registry of the formats of measured times, and reading files of any of them."""
+"""Registry of the file formats of measured times, and reading of files in any of these formats."""
 
 from __future__ import annotations
 
@@ -38,19 +38,21 @@ FORMATS: Final[tuple[Format, ...]] = (
 
 
 def format_of(path: Path) -> Format | None:
-    """Return the format of a file by its content; None if unknown. Raises InputError if it cannot be read."""
+    """Return the format of a file, recognised from its content; None if unknown. Raises InputError if the file cannot
+    be read."""
     start = FileStart(path)
     return next((each for each in FORMATS if each.recognises(start)), None)
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a file is a CSV table of times of collectives. Raises InputError if it cannot be read."""
+    """Return whether a file is a CSV table of collective times. Raises InputError if the file cannot be read."""
     return format_of(path) is tables.FORMAT
 
 
 def readings(paths: Iterable[Path], setup: Setup) -> tuple[Reading, ...]:
-    """Read files, and all files of folders; `setup` supplies facts that they do not contain. The files of a job's ranks
-    become one reading. Files without usable times are left out if others have some. Raises InputError."""
+    """Return the readings of files, and of all files in folders; `setup` supplies facts that the files do not contain.
+    The files of the ranks of one job become one reading. Files without usable times are left out if other files have
+    some. Raises InputError."""
     done: list[Reading] = []
     unusable: list[Unusable] = []
     for form, files in _jobs(files_in(paths)):
@@ -66,7 +68,8 @@ def readings(paths: Iterable[Path], setup: Setup) -> tuple[Reading, ...]:
 
 
 def files_in(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Return files, each once, with folders replaced by the files in them that are not hidden. Raises InputError."""
+    """Return the files, without duplicates; each folder is replaced by its files that are not hidden. Raises
+    InputError."""
     files: dict[Path, None] = {}
     for path in paths:
         files |= dict.fromkeys(_of_folder(path) if path.is_dir() else [path])
@@ -82,7 +85,8 @@ def _of_folder(folder: Path) -> list[Path]:
 
 
 def _jobs(files: Sequence[Path]) -> Iterable[tuple[Format, list[Path]]]:
-    """Return the groups of files that are read together, with their format, in the order of the first of each."""
+    """Return the groups of files that are read together, each with its format, in the order of each group's first
+    file."""
     jobs: dict[tuple[str, Path | None], tuple[Format, list[Path]]] = {}
     for file in files:
         form = format_of(file)

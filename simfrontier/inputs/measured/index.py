@@ -1,4 +1,4 @@
-"""The shipped measured tables: their rows, their sources, and which rows are known faults."""
+"""The measured tables shipped with simfrontier: their rows, their sources, and the rows known to show a fault."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _EXACT: Final = ("machine", "collective", "library", "benchmark", "scope")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pathology:
-    """Selection of rows that show a fault of a machine or a library and not its law, with the evidence.
+    """Selection of rows that show a fault of a machine or library instead of its normal behaviour, with the evidence
+    for it.
 
-    A row is selected if it agrees with every criterion that is set: its fields by their names, the beginning of its
-    `source`, and bounds on its devices and bytes, both included.
+    A row is selected if it agrees with every criterion that is set: values of fields by name, the beginning of
+    `source`, and inclusive bounds on the number of devices and bytes.
     """
 
     reason: Text
@@ -37,7 +38,7 @@ class Pathology:
     bytes_to: int | None = None
 
     def is_of(self, row: Row) -> bool:
-        """Return whether the selection covers the row."""
+        """Return whether the selection contains this row."""
         exact = {name: value for name in _EXACT if (value := getattr(self, name)) is not None}
         return (
             all(getattr(row, name, None) == value for name, value in exact.items())
@@ -49,7 +50,8 @@ class Pathology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A measured table: its rows in the file's order, where they are published (`citation`), how they were measured."""
+    """A measured table: its rows in the order of the file, where they are published (`citation`), and how they were
+    measured."""
 
     name: Annotated[str, Derived("")]  # its key in the index
     file: Text
@@ -62,7 +64,8 @@ class Table:
     pathologies: tuple[Pathology, ...] = ()
 
     def pathology_of(self, row: Row) -> str | None:
-        """Return why a row of this table is a known fault and not the law of its machine; None if it is none."""
+        """Return the reason why a row of this table shows a known fault instead of the machine's normal behaviour; None
+        if it shows none."""
         return fault_of(row, self.pathologies)
 
 
@@ -72,22 +75,23 @@ class _IndexFile:
 
 
 def fault_of(row: Row, faults: Sequence[Pathology]) -> str | None:
-    """Return why a row is one of these faults; None if it is none."""
+    """Return the reason why a row shows one of these faults; None if it shows none of them."""
     return next((fault.reason for fault in faults if fault.is_of(row)), None)
 
 
 def load_tables(path: Path = INDEX) -> tuple[Table, ...]:
-    """Load all tables, in the order of the index, from the folder of the index. Raises InputError."""
+    """Load all tables that an index lists, in the order of the index; the table files are in the folder of the index.
+    Raises InputError."""
     return tuple(_read(path.parent, name, entry) for name, entry in _index(path).items())
 
 
 def call_faults() -> tuple[Pathology, ...]:
-    """Return the known faults of all shipped tables of calls. Raises InputError."""
+    """Return the known faults in all shipped tables of collective times. Raises InputError."""
     return tuple(fault for table in load_tables() if table.form == "calls" for fault in table.pathologies)
 
 
 def load_table(name: str, path: Path = INDEX) -> Table:
-    """Load the table of that name. Raises InputError."""
+    """Load the table with this name. Raises InputError."""
     tables = _index(path)
     if name not in tables:
         raise InputError(f'table "{name}" is not in {path.name}, {nearest(name, tables)}')
@@ -100,12 +104,13 @@ def _index(path: Path) -> Mapping[str, Table]:
 
 
 def _read(folder: Path, name: str, entry: Table) -> Table:
-    """Read the rows of a table; places name the file without its folder: they do not depend on where it is."""
+    """Read the rows of a table. The rows' places name the file without its folder, so that they do not depend on where
+    the file is."""
     return replace(entry, name=name, rows=tuple(READERS[entry.form](folder / entry.file, entry.file)))
 
 
 def _inside(value: int | None, low: int | None, high: int | None) -> bool:
-    """Return whether a value is within bounds. A missing value is so only if there are no bounds."""
+    """Return whether a value is within inclusive bounds. A missing value is within bounds only if no bound is set."""
     if low is None and high is None:
         return True
     return value is not None and (low or 0) <= value <= (value if high is None else high)

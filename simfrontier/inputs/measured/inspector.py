@@ -1,11 +1,11 @@
-"""Logs of NCCL's Inspector: for each rank a file of JSON lines, one for each collective that it has timed.
+"""Logs of the NCCL Inspector: one file of JSON lines per rank, with one line for each collective that it timed.
 
 Format: NVIDIA/nccl, plugins/profiler/inspector (before: ext-profiler/inspector), inspector_json.cc and inspector.cc,
-output format v4.0 to v4.3. `coll_exec_time_us` are whole microseconds: of the slowest channel of the kernel on this
-rank. `coll_msg_size_bytes` is the count that the call was given times the size of its type: one rank's part for an
-all-gather and a reduce-scatter (inspectorComputeOpBw multiplies both by the ranks), the vector for an all-reduce and a
-broadcast. `coll_sn` counts the calls of one kind on one communicator. Lines of `p2p_perf`, `dump_stats` and of proxies
-are no collectives.
+output format v4.0 to v4.3. `coll_exec_time_us` is the time of the kernel's slowest channel on this rank, in whole
+microseconds. `coll_msg_size_bytes` is the count argument of the call times the size of its data type: one rank's part
+for an all-gather and a reduce-scatter (inspectorComputeOpBw multiplies both by the number of ranks), the vector for an
+all-reduce and a broadcast. `coll_sn` counts the calls of one kind on one communicator. Lines of `p2p_perf`,
+`dump_stats` and of proxies are not collectives.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Line(External):
 
 
 def read_inspector(files: Sequence[Path], setup: Setup) -> Reading:
-    """Read the logs of some or all ranks. Raises InputError."""
+    """Read the logs of some or all ranks of a job. Raises InputError."""
     calls = CallsOfRanks()
     for path in files:
         with reading(path, TITLE), path.open("rb") as file:

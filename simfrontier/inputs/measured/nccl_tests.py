@@ -1,9 +1,10 @@
-"""Output of nccl-tests and rccl-tests: one table of times per run of a test in a log, or one run in a file of JSON.
+"""Output of nccl-tests and rccl-tests: a log with one table of times per run of a test, or a JSON file of one run.
 
 Format of a log: NVIDIA/nccl-tests and ROCm/rccl-tests, src/common.cu; of JSON (-J FILE, --json): NVIDIA/nccl-tests,
-src/util.cu, file versions 1 and 2. The size column is the larger of send and receive buffer, hence the whole message in
-our sense for all four tests (doc/PERFORMANCE.md); times are averages over iterations, in microseconds. Of each process
-JSON lists only the first rank under `config.devices`: it stands for all `nthreads` x `ngpus` ranks of the process.
+src/util.cu, file versions 1 and 2. The size column is the larger of send and receive buffer, and thus the whole message
+as `CallRow` defines it, for all four tests (doc/PERFORMANCE.md); times are averages over iterations, in microseconds.
+In JSON, `config.devices` lists only the first rank of each process: it stands for all `nthreads` x `ngpus` ranks of the
+process.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _TWO_JOBS: Final = "as in the output of two jobs at once"
 
 
 class Rank(NamedTuple):
-    """A rank of a run: its number, its group, and its host."""
+    """A rank of a test run: its number, its group, and its host."""
 
     number: int
     group: str
@@ -50,8 +51,8 @@ class Rank(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """Tables of a log, one per run of a test and size of group, the hosts that it names, sorted, and sentences about
-    the runs and lines that are left out."""
+    """Contents of a log: one table for each run of a test and group size, the sorted names of the hosts, and sentences
+    about the runs and lines that are left out."""
 
     tables: tuple[CallTable, ...]
     hosts: tuple[str, ...]
@@ -60,10 +61,11 @@ class Log:
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """One run while it is read: times are (bytes, seconds), `faults` those of lines.
+    """A test run while it is being read: `times` are (bytes, seconds) pairs, `faults` are those of lines without usable
+    times.
 
-    Of a printed table `columns` of a row belong to times, `words` are in a whole row; `num_heads` and `num_ends` count
-    lines above and below it.
+    In a printed table, the last `columns` columns of a row belong to the times, and a complete row has `words` words;
+    `num_heads` and `num_ends` count the lines printed above and below the table.
     """
 
     where: str
@@ -77,25 +79,27 @@ class _Run:
     num_ends: int = 0
 
     def add(self, num_bytes: int, microseconds: float) -> None:
-        """Add the time of a line, if it moved bytes and took any."""
+        """Add the time of a line, unless its bytes or its time are zero."""
         if num_bytes > 0 and microseconds > 0.0:
             self.times.append((num_bytes, microseconds / 1e6))
 
 
 def read_nccl_tests(files: Sequence[Path], setup: Setup) -> Reading:
-    """Read times and what is left out; machine and library come from the setup. Raises InputError."""
+    """Read the collective times of a file and what is left out; machine and library come from the setup. Raises
+    InputError."""
     path = files[0]
     log = read_log(path, setup)
     return Reading(files=(path,), rows=setup.rows_of(path, log.tables, path.name), said=log.left_out)
 
 
 def read_log(path: Path, setup: Setup) -> Log:
-    """Read the runs of a file. It does not say what packages its ranks are on: without those of the setup, as few of
-    its machine's as hold them, and one for each rank where it states no known machine.
+    """Read the test runs of a file. The file does not say on how many packages its ranks are. If the setup does not
+    either, the ranks are assumed on as few packages of the stated machine as hold them, or each on a package of its own
+    if no known machine is stated.
 
-    The test is taken from the last line before the run that names it (newer versions print it), or from the file's
-    name. Out-of-place times are taken. Runs of other tests, runs that two jobs print at once, and lines that are cut
-    short or of wrong results are left out. Raises InputError if nothing is left.
+    The name of the test comes from the last line before the run that has it (newer versions print it), or from the
+    file's name. Out-of-place times are used. Runs of other tests, runs whose output two jobs print at once, and lines
+    that are cut short or report wrong results are left out. Raises InputError if nothing is left.
     """
     text = log_text(path, "log")
     runs = [_json_run(path)] if text.lstrip().startswith("{") else list(_printed_runs(path, text))
@@ -119,8 +123,8 @@ def read_log(path: Path, setup: Setup) -> Log:
 
 
 def _table(path: Path, run: _Run, setup: Setup) -> CallTable:
-    """Return the table of a run; times of one size become their median. Raises Unusable, and InputError for packages
-    that its ranks cannot be on."""
+    """Return the table of a run; several times of one size are replaced by their median. Raises Unusable, and
+    InputError for a number of packages that cannot hold the ranks."""
     name = run.test or next((test for test in TESTS if test in path.name), None)
     if name is None:
         text = "does not say its test, allowed: a file called after it, e.g. all_gather_perf.log"
@@ -141,7 +145,8 @@ def _table(path: Path, run: _Run, setup: Setup) -> CallTable:
 
 
 def _shape(run: _Run) -> tuple[int, int]:
-    """Return ranks and hosts of each group. Raises Unusable if groups differ, or if the ranks are not of one job."""
+    """Return the number of ranks and of hosts of each group. Raises Unusable if the groups differ, or if the ranks
+    belong to several jobs."""
     for number, times in Counter(rank.number for rank in run.ranks).items():
         if times > 1:
             text = f"rank {number} is there {times} times, {_TWO_JOBS}, allowed: every rank once"
@@ -198,7 +203,8 @@ def _read_line(run: _Run, line: str, where: str) -> None:
 
 
 def _read_row(run: _Run, words: list[str], where: str) -> None:
-    """Parse `size count type [redop] [root] time algbw busbw #wrong time algbw busbw #wrong`, times in microseconds."""
+    """Parse a row `size count type [redop] [root] time algbw busbw #wrong time algbw busbw #wrong`, times in
+    microseconds."""
     run.words = run.words or len(words)
     try:
         size, micros = int(words[0]), float(words[-run.columns])
@@ -216,9 +222,9 @@ def _read_row(run: _Run, words: list[str], where: str) -> None:
 
 
 def _is_small(error: str) -> bool:
-    """Return whether the last column is an allowed error of the results: versions before 2.13 print the largest error
-    (1e-06) where later ones count wrong values. The limit is theirs for 16-bit numbers (1e-2: deltaMaxValue in
-    nccl-tests' src/common.cu)."""
+    """Return whether the last column of a row is an acceptable error of the results. Versions before 2.13 print the
+    largest error (1e-06) in the column in which later versions count wrong values. The limit is that of these versions
+    for 16-bit numbers (1e-2: deltaMaxValue in nccl-tests' src/common.cu)."""
     try:
         return "e" in error and float(error) <= 1e-2
     except ValueError:
@@ -261,7 +267,8 @@ class _File(External):
 
 
 def _json_run(path: Path) -> _Run:
-    """Return the run of a file; in-place times are taken where a line has no others. Raises InputError."""
+    """Return the run of a JSON file; the in-place time of a size is used if there is no out-of-place time. Raises
+    InputError."""
     file = typed(read_json(path, "JSON file of nccl-tests"), _File, str(path))
     named = _TEST.search(PurePosixPath(file.args[0]).name if file.args else "")
     run = _Run(where=str(path), test=named[1] if named else None)

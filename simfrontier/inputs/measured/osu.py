@@ -1,8 +1,9 @@
-"""Output of OSU micro-benchmarks of collectives: a header per benchmark, then a table of sizes and times.
+"""Output of the OSU micro-benchmarks of collectives: for each benchmark a header, then a table of sizes and times.
 
-Format and the meaning of sizes: osu-micro-benchmarks 3 to 7, c/util/osu_util.c (print_header, print_stats) and
-c/mpi/collective. Latencies are averages over ranks in microseconds. Sizes are bytes of one rank for an all-gather and
-of one rank for one other in an all-to-all; the whole input for the others.
+Format and meaning of sizes: osu-micro-benchmarks 3 to 7, c/util/osu_util.c (print_header, print_stats) and
+c/mpi/collective. Latencies are averages over ranks, in microseconds. The size is one rank's part in bytes for an
+all-gather, the part that one rank sends to one other rank for an all-to-all, and the whole input for the other
+collectives.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ _Entry = tuple[str, RowPlace, int, str]  # test, place, bytes, and the number be
 
 
 def read_osu(files: Sequence[Path], setup: Setup) -> Reading:
-    """Read times of collectives; lines of other tests and lines without a time are left out.
+    """Read collective times; lines of other tests and lines without a time are left out.
 
-    Machine, library and devices are not in the output and come from the setup. Sizes of 0 bytes move nothing and are no
-    rows. Raises InputError if nothing is left.
+    Machine, library and number of devices are not in the output and come from the setup. Sizes of 0 bytes move no data
+    and give no rows. Raises InputError if nothing is left.
     """
     path = files[0]
     rows: list[CallRow] = []
@@ -53,7 +54,7 @@ def read_osu(files: Sequence[Path], setup: Setup) -> Reading:
 
 
 def _row(entry: _Entry, path: Path, setup: Setup) -> CallRow:
-    """Raises Unusable for a line without a time of a collective."""
+    """Return the row of a line. Raises Unusable for a line without a time of a collective."""
     test, place, num_bytes, value = entry
     if test not in COLLECTIVES:
         raise Unusable(f"of {test}; {nearest(test, COLLECTIVES)}", where=str(place), why=f"of {test}")
@@ -65,7 +66,8 @@ def _row(entry: _Entry, path: Path, setup: Setup) -> CallRow:
 
 
 def _entries(path: Path) -> Iterator[_Entry]:
-    """Yield the lines of all tables. A table starts below `# Size` and ends with the first line that is no row."""
+    """Yield the lines of all tables. A table starts below `# Size` and ends before the first line that is not a table
+    row."""
     test, inside, has_rows = "", False, False
     for number, line in enumerate(log_text(path, "OSU output").splitlines(), 1):
         place = RowPlace(str(path), number)
@@ -87,7 +89,7 @@ def _entries(path: Path) -> Iterator[_Entry]:
 
 
 def _refuse_unit(columns: str, test: str, place: RowPlace) -> None:
-    """Raise InputError unless the first column after the size, which is the one that is read, is in microseconds."""
+    """Raise InputError unless the first column after the size, from which the time is read, is in microseconds."""
     if not test:
         raise InputError(f'{place}: a table below no "# OSU ... Test" line, allowed: the whole output')
     if test in COLLECTIVES and "(us)" not in columns.split("  ")[0]:

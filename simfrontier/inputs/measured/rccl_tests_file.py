@@ -1,9 +1,11 @@
-"""Files that rccl-tests write with -x FILE -Z json or csv: one line for each size, in and out of place.
+"""Files that rccl-tests write with -x FILE -Z json or csv: lines with message size and times, out of place and in
+place.
 
-Format: ROCm/rccl-tests, src/common.cpp (class Reporter); before 2025 src/common.cu, with a JSON object in each line
-instead of a list. Sizes are those of the printed table, times microseconds to six decimals. `nodes` and `ranksPerNode`
-are no nodes: the program fills in the processes of a communicator for the latter, and all processes over these for the
-former; where that is not 1, only the user knows the group. Rows of the CSV have a cell for `nodes`, and its head none.
+Format: ROCm/rccl-tests, src/common.cpp (class Reporter); before 2025 src/common.cu, with one JSON object per line
+instead of a list. Sizes are those of the printed table; times are in microseconds, with six decimals. `nodes` and
+`ranksPerNode` do not describe nodes: the program writes the number of processes of a communicator into `ranksPerNode`,
+and the number of all processes divided by it into `nodes`; if `nodes` is not 1, only the user knows the group. Rows of
+the CSV have a cell for `nodes`, but its header lacks this column.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class _Result(External):
 
 
 def read_rccl_tests(files: Sequence[Path], setup: Setup) -> Reading:
-    """Read the calls of a file: out of place, or in place if it has no others. Raises InputError."""
+    """Read the collective calls of a file: out-of-place times, or in-place times if there are no others. Raises
+    InputError."""
     path = files[0]
     text = text_of(path, TITLE).removeprefix("\ufeff")
     objects = _of_json(str(path), text) if text.lstrip()[:1] in ("{", "[") else _of_csv(str(path), text)
@@ -80,7 +83,7 @@ def _devices(where: str, result: _Result, setup: Setup) -> int:
 
 
 def _of_json(where: str, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the objects of a list, or of lines, with their places."""
+    """Yield the objects of a JSON list, or of JSON lines, with their places in the file."""
     if text.lstrip().startswith("["):
         for number, each in enumerate(json_of(text, where, TITLE)):
             yield f"{where}: [{number}]", each
@@ -92,7 +95,7 @@ def _of_json(where: str, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _of_csv(where: str, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the same objects of the lines below a head."""
+    """Yield the lines below a CSV header as objects like those of the JSON format, with their places in the file."""
     reader = csv.reader(text.splitlines(), skipinitialspace=True)
     names = [NAMES.get(cell.strip().lower(), cell.strip()) for cell in next(reader)]
     for cells in reader:
@@ -105,7 +108,7 @@ def _of_csv(where: str, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _value(name: str, cell: str) -> Any:
-    """Return a cell as the JSON would have it: a number where it is one, else a text."""
+    """Return the value of a CSV cell as JSON would have it: a number if the cell is one, else a string."""
     try:
         return cell if name in _TEXTS else json.loads(cell)
     except ValueError:

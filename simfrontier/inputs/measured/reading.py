@@ -1,4 +1,5 @@
-"""Files of measured calls: formats, the setup that the user states for files, and the resulting rows."""
+"""Reading of files with measured collective calls: file formats, facts that the user states (the setup), and the
+resulting rows."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ UNLIKE: Final = "ranks report different kinds or sizes"
 
 
 class Unusable(InputError):
-    """A line, a run or a file that can be read but has no usable times. `why` groups such faults when they are
-    counted."""
+    """A line, run or file that can be read but has no usable times. `why` is the reason by which such faults are
+    grouped when they are counted."""
 
     def __init__(self, what: str, *, where: str = "", key: Key = (), why: str = "") -> None:
         super().__init__(what, where=where, key=key)
@@ -32,32 +33,33 @@ class Unusable(InputError):
 
     @property
     def said(self) -> str:
-        """Sentence about a file that is left out because others have times."""
+        """Sentence that says that this file is left out, while other files have usable times."""
         return f"Left out: {self.where}: {self.why}."
 
 
 def counted_faults(faults: Iterable[Unusable], noun: str) -> tuple[str, ...]:
-    """Return sentences with the number of runs or lines that are left out, and the reasons."""
+    """Return sentences with the number of runs or lines (`noun`) that are left out, one for each reason."""
     return left_out(Counter(fault.why for fault in faults), noun)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Rows of a file, or of the files of all ranks of a job; `said`: sentences on the parts left out."""
+    """Rows of a file, or of the files of all ranks of a job; `said` are sentences about the parts that are left out."""
 
     files: tuple[Path, ...]
     rows: tuple[CallRow, ...]
     said: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise InputError for fewer rows than `LEAST_ROWS`, with what was left out."""
+        """Raise InputError if there are fewer than `LEAST_ROWS` rows; the message says what was left out."""
         if len(self.rows) < LEAST_ROWS:
             got = "1 measurement" if self.rows else "no measurements"
             sentences = [f"{self.name}: {got}, allowed: {LEAST_ROWS} or more.", *self.said]
             raise InputError(" ".join(sentences).removesuffix("."))
 
     def with_missing_ranks(self) -> Reading:
-        """Return the reading with a sentence if there are fewer files than the largest group has ranks."""
+        """Return the reading with a sentence on missing files if there are fewer files than ranks in the largest
+        group."""
         largest, number = max(row.devices for row in self.rows), len(self.files)
         if number >= largest:
             return self
@@ -72,18 +74,18 @@ class Reading:
 
     @property
     def name(self) -> str:
-        """The files, as messages name them."""
+        """Name of the files in messages."""
         return name_of(self.files)
 
 
 def name_of(files: Sequence[Path]) -> str:
-    """Return the name of files in messages: the first one, and the number of others."""
+    """Return the name of a group of files in messages: the first file, and the number of other files."""
     return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
 
 
 class Call(NamedTuple):
-    """Facts in which equal calls agree. `kind`: None of what is no collective of ours; `num_bytes`: the whole message;
-    `nodes`: None where nobody states them."""
+    """Facts that are equal for equal collective calls. `kind` is None if the call is not a supported collective;
+    `num_bytes` is the size of the whole message; `nodes` is None if unknown."""
 
     kind: CallKind | None
     devices: int
@@ -93,7 +95,8 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Facts that the user states; None where not stated. The contents of a file take precedence."""
+    """Facts about a measurement that the user states; None if not stated. The contents of a file take precedence over
+    them."""
 
     machine: str | None = None
     library: str | None = None
@@ -102,7 +105,8 @@ class Setup:
     packages: int | None = None
 
     def devices_of(self, name: str) -> int:
-        """Return the number of devices of a call from a file that does not contain it. Raises InputError."""
+        """Return the number of devices of a call, as stated by the user, for a file that does not contain it. Raises
+        InputError."""
         if self.devices is None:
             raise InputError(f"{name}: does not say among how many devices, allowed: --devices N beside it")
         if self.devices < 2:
@@ -110,9 +114,10 @@ class Setup:
         return self.devices
 
     def packages_of(self, devices: int, nodes: int | None) -> int | None:
-        """Return the number of packages of a group on `nodes` nodes; None if not stated and not derivable.
+        """Return the number of packages of a group on `nodes` nodes; None if it is neither stated nor derivable.
 
-        If only the nodes are stated, the devices of each node are on as few packages as the machine has for them.
+        If only the number of nodes is stated, the devices of each node are assumed on as few packages as the machine
+        allows.
         """
         if self.packages is not None or nodes is None or self.machine is None or not is_machine(self.machine):
             return self.packages
@@ -129,7 +134,8 @@ class Setup:
         library: str = "",
     ) -> CallRow:
         """Return a row of a file that does not name its machine; `source` (default: the file) and `library` (default:
-        as stated) are those of the file. Raises InputError where the machine or the library is not known."""
+        as stated by the user) are those that the file names. Raises InputError if the machine or the library is not
+        known."""
         if not self.machine:
             raise InputError(f"{file}: does not say on which machine, allowed: --machine NAME beside it")
         library = library or self.library or ""
@@ -150,7 +156,7 @@ class Setup:
         )
 
     def rows_of(self, path: Path, tables: Iterable[CallTable], source: str) -> tuple[CallRow, ...]:
-        """Return the points of tables of calls as rows. Raises InputError."""
+        """Return the points of tables of collective times as rows. Raises InputError."""
         return tuple(
             self.row(
                 str(path),
@@ -166,10 +172,12 @@ class Setup:
 
 
 class CallsOfRanks:
-    """Calls of one or many files, by a key that all ranks of a call share, with counts of what was left out.
+    """Collective calls from one or many files, by a key that all ranks of a call share, with counts of what is left
+    out.
 
-    A call takes the minimum over its ranks, a row the median over equal calls. A rank that arrives early waits in the
-    call for the others, and its time includes the waiting; the rank that arrives last waits for none.
+    The time of a call is the minimum over its ranks; the time of a row is the median over equal calls. A rank that
+    arrives early waits inside the call for the other ranks, and its time includes this wait; the last rank to arrive
+    does not wait.
     """
 
     def __init__(self) -> None:
@@ -178,8 +186,8 @@ class CallsOfRanks:
         self._left_out: Counter[str] = Counter()
 
     def add(self, key: Hashable, op: str, call: Call, seconds: float, count: int = 1) -> None:
-        """Add a rank's time of a call of the operation `op`, or of `count` calls together; those of other kinds, of one
-        rank, or without bytes or time are left out."""
+        """Add one rank's time for a call of the operation `op`, or for `count` calls together. Calls of unsupported
+        kinds, calls of a single rank, and calls without bytes or time are left out."""
         if call.kind is None:
             self.leave_out(f"{op}, of which no times are taken", count)
             return
@@ -193,12 +201,12 @@ class CallsOfRanks:
             self.calls[key] = call, min(least, seconds)
 
     def leave_out(self, why: str, count: int = 1) -> None:
-        """Count something that is no time of a call."""
+        """Count entries that have no usable time of a call, under the reason `why`."""
         self._left_out[why] += count
 
     def reading(self, files: Sequence[Path], setup: Setup) -> Reading:
-        """Return a row for each kind, group and size, and what was left out. Raises InputError if too little is
-        left."""
+        """Return one row for each kind of call, group and message size, and what was left out. Raises InputError if too
+        few rows are left."""
         alike: dict[Call, list[float]] = {}
         for key, (call, seconds) in self.calls.items():
             if key not in self._unlike:
@@ -222,7 +230,8 @@ class CallsOfRanks:
 
 
 class FileStart:
-    """The beginning of a file, and, of a log, the whole text. Raises InputError where the file cannot be read."""
+    """The beginning of a file, from which its format is recognised; of a log, also the whole text. Raises InputError if
+    the file cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -231,22 +240,23 @@ class FileStart:
 
     @cached_property
     def text(self) -> str:
-        """The first `HEAD_BYTES` as text."""
+        """The first `HEAD_BYTES` bytes of the file as text."""
         return self.head.decode("utf-8-sig", errors="replace").lstrip()
 
     @property
     def is_json(self) -> bool:
-        """True if the text starts as a JSON object, or as a list of objects; a log may begin with a bracket, too."""
+        """True if the text starts like a JSON object or a list of JSON objects; a bracket alone may also start a
+        log."""
         return self.text.startswith("{") or (self.text.startswith("[") and self.text[1:].lstrip().startswith("{"))
 
     @cached_property
     def log(self) -> str:
-        """The whole text of a log without launchers' prefixes; empty for JSON."""
+        """The whole text of a log without the line prefixes of job launchers; empty for JSON."""
         return "" if self.is_json else log_text(self.path, "file of measured times")
 
     @property
     def columns(self) -> set[str]:
-        """Cells of the first line, read as a CSV table."""
+        """Cells of the file's first line, read as a CSV table."""
         return {cell.strip().strip('"') for cell in self.text.partition("\n")[0].split(",")}
 
 
@@ -254,12 +264,12 @@ Recognises = Callable[[FileStart], bool]
 
 
 def json_with(pattern: str) -> Recognises:
-    """Recognise JSON whose beginning has this pattern."""
+    """Return a function that recognises JSON files whose beginning matches this pattern."""
     return lambda start: start.is_json and re.search(pattern, start.text) is not None
 
 
 def log_with(pattern: str) -> Recognises:
-    """Recognise a log that has this pattern in any of its lines."""
+    """Return a function that recognises logs in which any line matches this pattern."""
     return lambda start: re.search(pattern, start.log, re.MULTILINE) is not None
 
 

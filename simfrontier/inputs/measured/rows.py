@@ -1,6 +1,8 @@
-"""Measured rows: calls of collectives, copies between two devices, rates of products and of training, and kernels.
+"""Rows of measurements: times of collectives, copies between two devices, rates of matrix products and of training, and
+kernel times.
 
-The annotations define the allowed cells of a table; an alias names the column where that differs from the field.
+The type annotations define the allowed cells of a table; an alias gives the column's name where it differs from the
+field's name.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ _BYTES_PER_S: Final = {"GB/s": 1e9, "MB/s": 1e6}  # decimal, as OSU micro-benchm
 
 @dataclass(frozen=True, slots=True)
 class RowPlace:
-    """Place of a row: a line of a file (counted from 1), or a named `part` of a file that is no table."""
+    """Place of a row for messages: a line of a file (counted from 1), or a named `part` of a file that is not a
+    table."""
 
     file: str
     line: int | None = None
@@ -52,12 +55,13 @@ class RowPlace:
 
     @property
     def first(self) -> str:
-        """Words that name the first row in a message that counts rows; empty if the row has no line."""
+        """Text that names the place of the first row in a message that counts rows; empty if the row has no line."""
         return "" if self.line is None else f", the first in line {self.line}"
 
 
 def kind_of(spelling: str) -> CallKind | None:
-    """Return the kind of a call spelt `all_gather`, `allgather`, `All-Gather`, `bcast` …; None if it is none."""
+    """Return the kind of a collective from its name, spelt `all_gather`, `allgather`, `All-Gather`, `bcast` …; None if
+    unknown."""
     letters = "".join(letter for letter in spelling.lower() if letter not in "_- ")
     if letters == "bcast":
         return "broadcast"
@@ -72,14 +76,14 @@ def _call_kind(cell: str) -> CallKind:
 
 
 def _machine(cell: str) -> str:
-    """Return the name of a machine, or the path of a machine's file, which is read to check it."""
+    """Return the cell's text: the name of a machine, or the path of a machine's file, which is read to validate it."""
     if cell.endswith(".toml"):
         machine_named(cell)
     return cell
 
 
 def _groups(cell: str) -> Groups:
-    """Parse groups of devices, with `-` between the devices of one: `0-2 1-3`."""
+    """Parse groups of devices, separated by spaces, with `-` between the devices of a group: `0-2 1-3`."""
     try:
         groups = tuple(tuple(map(int, group.split("-"))) for group in cell.split())
     except ValueError:
@@ -100,11 +104,12 @@ Seconds = Annotated[Positive, Field(validation_alias="time_s")]
 class CallRow:
     """One measured time of a collective.
 
-    `num_bytes` is the whole message: the output of a rank for an all-gather, the input for a reduce-scatter or
-    all-to-all, the vector of an all-reduce or broadcast. `nodes` and `packages` are the numbers on which the devices
-    are, None if unknown: then devices fill one node after another. `groups`: the devices of one node by groups that
-    make the call at once, in rank order, if the row has them; its time is that of the first group, which has rank 0.
-    `read_off`: the key of a library's file whose number is this row's.
+    `num_bytes` is the size of the whole message: the output of a rank for an all-gather, the input of a rank for a
+    reduce-scatter or all-to-all, the vector of an all-reduce or broadcast. `nodes` and `packages` are the numbers of
+    nodes and packages that the devices occupy, None if unknown: then devices fill one node after another. `groups`, if
+    the row has them, are the groups of devices of one node that make the call at the same time, each in rank order; the
+    time is that of the first group, which contains rank 0. `read_off` is the key of the number in a library's file that
+    was set from this row.
     """
 
     machine: MachineName
@@ -123,9 +128,9 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRow:
-    """One measured copy from device to device: `value` in `unit`, as the benchmark prints it. `path_class` is the path
-    of the copy ("4 links", "2 links", "1 link", "routed" or words about NICs), `pair` the two devices ("" if unknown),
-    `scope` "intra-node" or "inter-node"."""
+    """One measured copy from device to device: `value` in `unit`, as the benchmark prints it. `path_class` describes
+    the path of the copy ("4 links", "2 links", "1 link", "routed", or a text about NICs), `pair` names the two devices
+    ("" if unknown), `scope` is "intra-node" or "inter-node"."""
 
     machine: MachineName
     path_class: Text
@@ -141,13 +146,14 @@ class CopyRow:
 
     @property
     def bytes_per_s(self) -> float:
-        """Rate of the copy, bytes/s; of osu_bibw both directions together."""
+        """Rate of the copy in bytes/s; for osu_bibw, the sum of both directions."""
         return self.num_bytes / (self.value / 1e6) if self.unit == "us" else self.value * _BYTES_PER_S[self.unit]
 
     @property
     def seconds(self) -> float:
-        """Time of one message: the one-way latency, or bytes over rate (osu_bw sends many messages in a row, so that is
-        a message's share of their time). osu_bibw counts the bytes of both directions, of which one message is half."""
+        """Time of one message in seconds: the one-way latency, or bytes divided by rate (osu_bw sends many messages in
+        a row, so the result is one message's share of their time). osu_bibw counts the bytes of both directions, of
+        which one message is half."""
         if self.unit == "us":
             return self.value / 1e6
         return (2 if self.benchmark == "osu_bibw" else 1) * self.num_bytes / self.bytes_per_s
@@ -157,9 +163,10 @@ class CopyRow:
 class RateRow:
     """One measured or published rate: of a matrix product m × n × k on one device, or of a training run.
 
-    `value` is a `quantity`: seconds or flops_per_s (of one device), machine_flops_per_s (of all devices), or a pure
-    number. `statistic` says which of several measurements (median, best, p01 …), `status` how well it is known
-    (measured, paper, secondary, inferred). Sizes and `devices` are None where they were not published.
+    `value` is in the unit that `quantity` names: seconds or flops_per_s (of one device), machine_flops_per_s (of all
+    devices), or a pure number. `statistic` says which of several measurements the value is (median, best, p01 …),
+    `status` how well it is known (measured, paper, secondary, inferred). Sizes and `devices` are None if they were not
+    published.
     """
 
     machine: MachineName
@@ -180,14 +187,14 @@ class RateRow:
 
     @property
     def flops(self) -> int | None:
-        """Operations of the matrix product, 2 m n k; None where its shape is not known."""
+        """Floating-point operations of the matrix product, 2 m n k; None if its shape is not known."""
         if self.m is None or self.n is None or self.k is None:
             return None
         return 2 * self.m * self.n * self.k
 
     @property
     def flops_per_s(self) -> float | None:
-        """Rate of one device; None for rows of other quantities (a share of a peak, a ratio)."""
+        """Rate of one device in FLOP/s; None for rows of other quantities (a share of a peak, a ratio)."""
         match self.quantity:
             case "flops_per_s":
                 return self.value
@@ -200,7 +207,7 @@ class RateRow:
 
     @property
     def seconds(self) -> float | None:
-        """Time of the matrix product; None for training, and where the shape is not known."""
+        """Time of the matrix product in seconds; None for training runs, and if the shape is not known."""
         if self.quantity == "seconds":
             return self.value
         return None if self.flops is None or self.flops_per_s is None else self.flops / self.flops_per_s
@@ -208,10 +215,11 @@ class RateRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRow:
-    """One measured time of a kernel without matrix products, or of fused attention, on one device.
+    """One measured time, on one device, of a kernel without matrix products, or of fused attention.
 
-    `shape` is that of its operand, for people (2048x6144). `num_bytes` is what it reads and writes at least, each
-    operand once; `flops` are those of attention's products, forward and backward together (None: no products).
+    `shape` is the operand's shape as text for readers (2048x6144). `num_bytes` is the smallest number of bytes that the
+    kernel reads and writes, each operand once; `flops` are the floating-point operations of the attention's matrix
+    products, forward and backward together (None for other kernels).
     """
 
     machine: MachineName

@@ -1,4 +1,4 @@
-"""Files that simfrontier writes itself as rows of times of calls: calibrations (TOML), and traces of real runs."""
+"""Readers of collective times in files that simfrontier writes: calibrations (TOML), and traces of real runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CALIBRATION_KEY: Final = re.compile(r"^(title\s*=|\[\[calls\]\])", re.MULTILINE
 
 
 def read_calibration(files: Sequence[Path], setup: Setup) -> Reading:
-    """Read the times of calls of a calibration; machine and library come from the setup. Raises InputError."""
+    """Read the collective times of a calibration file; machine and library come from the setup. Raises InputError."""
     calibration = load_calibration(files[0])
     return Reading(files=tuple(files), rows=setup.rows_of(files[0], calibration.calls, calibration.source))
 
@@ -30,12 +30,12 @@ def _is_calibration(start: FileStart) -> bool:
 
 
 def read_trace(files: Sequence[Path], setup: Setup) -> Reading:
-    """Read times of the collectives of a real run: for each kind, group and size the median over its calls and ranks,
-    from the moment when the last rank of the group was ready.
+    """Read the collective times of a trace of a real run: for each kind of collective, group and size, the median over
+    calls and ranks of the time from the moment when the last rank of the group was ready.
 
-    Other work of the same step goes on meanwhile, so these are times in a step, not of calls alone; a call with scales
-    counts their bytes too. The library is the noted backend, or "transfers" where the collectives were carried by
-    explicit transfers. Raises InputError, for a simulated trace too.
+    Other work of the same step goes on at the same time, so these are times within a step, not of isolated collectives;
+    for a call with scales, the bytes of the scales are counted, too. The library is the backend named in the trace, or
+    "transfers" if explicit transfers carried out the collectives. Raises InputError, also for a simulated trace.
     """
     path = files[0]
     trace = read_perfetto(path)
@@ -62,7 +62,8 @@ def _is_timed(span: Span) -> bool:
 
 
 def _mesh(path: Path, trace: Trace) -> Mapping[str, int]:
-    """Return the sizes of the axes in a trace's notes, which place the ranks of a group. Raises InputError."""
+    """Return the sizes of the mesh axes from the notes of a trace; they determine the nodes of a group's ranks. Raises
+    InputError."""
     sizes = axis_sizes(trace)
     if not sizes or not set(sizes) <= set(_AXES):
         text = f"got {trace.notes.get('mesh', '')!r}, allowed: sizes of {', '.join(_AXES)}, which place the ranks"

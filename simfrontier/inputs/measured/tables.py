@@ -1,4 +1,5 @@
-"""CSV tables of known columns: lines of cells, lines as rows whose types pydantic checks, and each form of rows."""
+"""Reading of CSV tables with known columns: lines as cells, lines as rows whose types pydantic checks, and a reader for
+each type of rows."""
 
 from __future__ import annotations
 
@@ -42,32 +43,33 @@ SLOW_BYTES_PER_S: Final = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of a table: its cells by column, its place, and what is wrong if it has not one cell for each column
-    (`uneven`)."""
+    """One line of a table: its cells by column, its place, and, if the number of cells differs from that of the
+    columns, a description of this fault (`uneven`)."""
 
     place: RowPlace
     cells: Mapping[str, str]
     uneven: str = ""
 
     def fault(self, column: str, allowed: str) -> InputError:
-        """Return the error about a cell."""
+        """Return the error for a wrong value in the cell of `column`."""
         return InputError(f"{column}: {wrong(self.cells[column], allowed)}", where=str(self.place))
 
     def text(self, column: str) -> str:
-        """Return a text that is not empty."""
+        """Return the text of a cell, which must not be empty."""
         if not self.cells[column]:
             raise self.fault(column, "some text")
         return self.cells[column]
 
     def integer(self, column: str, least: int = 1) -> int:
-        """Return a whole number of `least` or more."""
+        """Return the whole number in a cell, which must be at least `least`."""
         got = self.cells[column]
         if not got.isdecimal() or int(got) < least:
             raise self.fault(column, f"a whole number of {least} or more")
         return int(got)
 
     def above_zero(self, column: str, what: str) -> float:
-        """Return a number above 0; `what` it is, with its unit, is for the message."""
+        """Return the number in a cell, which must be above 0; `what` names the quantity and its unit in the error
+        message."""
         try:
             value = float(self.cells[column])
         except ValueError:
@@ -80,9 +82,9 @@ class Line:
 def read_lines(path: Path, columns: Sequence[str], called: str = "", uneven: bool = False) -> tuple[Line, ...]:
     """Read the lines of a CSV file that has at least these columns, in any order.
 
-    A machine's file that a cell names is looked up in the table's folder first, then in the working folder. `called`:
-    the file's name in messages, instead of its path; `uneven`: keep lines with more or fewer cells than columns, with a
-    description of the fault. Raises InputError.
+    If a cell names a machine's file, the file is searched in the folder of the table first, then in the working
+    directory. `called` is the name of the table in messages (default: its path). With `uneven`, lines with more or
+    fewer cells than columns are kept, with a description of the fault. Raises InputError.
     """
     name = called or str(path)
     rows = _cells(name, text_of(path, "table", "CSV table").removeprefix("\ufeff"))
@@ -95,7 +97,7 @@ def read_lines(path: Path, columns: Sequence[str], called: str = "", uneven: boo
 
 
 def _cells(name: str, text: str) -> Iterator[tuple[RowPlace, list[str]]]:
-    """Yield place and stripped cells of every line that is not empty."""
+    """Yield the place and the stripped cells of every line that is not empty."""
     reader = csv.reader(text.splitlines(keepends=True), strict=True)
     before = 0
     try:
@@ -136,10 +138,10 @@ def _line(place: RowPlace, cells: Sequence[str], header: Sequence[str], uneven: 
 def read_rows(
     path: Path, form: type[RowForm], columns: Sequence[str], called: str = "", known: Mapping[str, Any] | None = None
 ) -> tuple[RowForm, ...]:
-    """Read the lines of a CSV file as rows of the dataclass `form`, which has a field `place`, and whose annotations
-    define the allowed values; empty cells are missing values, and `known` are values that no column has.
+    """Read the lines of a CSV file as rows of the dataclass `form`, which has a field `place` and whose annotations
+    define the allowed values. Empty cells are missing values; `known` gives the values of fields that have no column.
 
-    A row that repeats another is refused: a point that is measured again has another value. Raises InputError.
+    A row equal to an earlier one is refused: a repeated measurement would have a different value. Raises InputError.
     """
     rows: dict[Any, Any] = {}
     for line in read_lines(path, columns, called):
@@ -163,20 +165,21 @@ def _row(place: RowPlace, form: Any, cells: Mapping[str, Any]) -> Any:
 
 @cache
 def _adapter(form: Any) -> TypeAdapter[Any]:
-    """Return the validator of a list of rows; columns that are not read are passed over."""
+    """Return the pydantic validator for a list of rows of the type `form`; columns without a field are ignored."""
     from pydantic import ConfigDict, TypeAdapter
 
     return TypeAdapter(list[form], config=ConfigDict(extra="ignore", allow_inf_nan=False))
 
 
 def columns_of(path: Path) -> set[str]:
-    """Return the cells of a file's first line, read as a CSV table; empty if it is no file. Raises InputError."""
+    """Return the cells of a file's first line, read as a CSV table; empty if the path is not a file. Raises
+    InputError."""
     return FileStart(path).columns if path.is_file() else set()
 
 
 def read_calls(path: Path, called: str = "") -> tuple[CallRow, ...]:
-    """Read times of collectives; columns `nodes`, `packages`, `groups` (of devices: 0-2 1-3) and `read_off` are
-    optional, and a row without a source has the file as its source. Raises InputError."""
+    """Read a table of collective times. The columns `nodes`, `packages`, `groups` (of devices: 0-2 1-3) and `read_off`
+    are optional, and the source of a row without a source is the file. Raises InputError."""
     rows = read_rows(path, CallRow, CALL_COLUMNS, called, {"source": called or str(path)})
     for row in rows:
         if row.groups and len(row.groups[0]) != row.devices:
@@ -188,7 +191,7 @@ def read_calls(path: Path, called: str = "") -> tuple[CallRow, ...]:
 
 
 def read_of_device(path: Path) -> Sequence[RateRow | KernelRow] | None:
-    """Read a table of matrix products or of kernels on one device; None if its columns are others. Raises
+    """Read a table of matrix products or of kernels on one device; None if the table has other columns. Raises
     InputError."""
     columns = columns_of(path)
     if columns >= {"m", "n", "k"}:
@@ -197,8 +200,8 @@ def read_of_device(path: Path) -> Sequence[RateRow | KernelRow] | None:
 
 
 def read_rates(path: Path, called: str = "") -> tuple[RateRow, ...]:
-    """Read rates: of training runs if the table has a column `model`, else of matrix products. m, n, k and devices are
-    empty where they are not known. Raises InputError."""
+    """Read a table of rates: of training runs if the table has a column `model`, else of matrix products. Cells of m,
+    n, k and devices are empty if these are not known. Raises InputError."""
     if "model" in columns_of(path):
         rows = read_rows(path, RateRow, TRAINING_COLUMNS, called, {"what": "training", "statistic": "published"})
         wrong_row = next((row for row in rows if row.quantity == "seconds"), None)
@@ -213,7 +216,8 @@ def read_rates(path: Path, called: str = "") -> tuple[RateRow, ...]:
 
 
 def read_kernels(path: Path, called: str = "") -> tuple[KernelRow, ...]:
-    """Read times of memory-bound kernels, whose `flops` are empty, and of fused attention. Raises InputError."""
+    """Read a table of times of memory-bound kernels, whose `flops` are empty, and of fused attention. Raises
+    InputError."""
     rows = read_rows(path, KernelRow, KERNEL_COLUMNS, called)
     for row in rows:
         if (row.kernel == "attention") != (row.flops is not None):
@@ -223,7 +227,8 @@ def read_kernels(path: Path, called: str = "") -> tuple[KernelRow, ...]:
 
 
 def read_copies(path: Path, called: str = "") -> tuple[CopyRow, ...]:
-    """Read copies as point-to-point benchmarks print them; `gcd_pair` may be empty. Raises InputError."""
+    """Read a table of copies, with values as point-to-point benchmarks print them; `gcd_pair` may be empty. Raises
+    InputError."""
     rows = read_rows(path, CopyRow, COPY_COLUMNS, called)
     for row in rows:
         if (row.benchmark == "osu_latency") != (row.unit == "us"):
