@@ -1,4 +1,5 @@
-"""Steps, checks, exports, searches, explanations and validation from Python."""
+"""Python functions that simulate steps, check and export schedules, search for plans, explain steps and validate
+models."""
 
 from __future__ import annotations
 
@@ -30,13 +31,14 @@ def simulate(
     fidelity: Fidelity | None = None,
     exact: bool = False,
 ) -> SimulatedStep:
-    """Build, check and simulate one step of a plan (default: the scenario's first) at a size (default: its largest).
+    """Build, check and simulate one training step of a plan (default: the scenario's first plan) on a number of devices
+    (default: the scenario's largest).
 
-    `scenario`: of `load` or `new_scenario`, or the path of a file. `fidelity`: analytic, flow or chunk (default: the
-    scenario's). `exact`: simulate every rank, without folding. `step_s` and `compute_s` of the
-    step are in seconds; the step is nominal: without variation between devices or errors of models. A plan that
-    leaves options open is searched first. Raises InputError for an invalid plan, size or fidelity, NothingFitsError
-    if no candidate of a search fits into memory, SimfrontierError if the check of the schedule fails.
+    `scenario`: a scenario returned by `load` or `new_scenario`, or the path of a scenario file. `fidelity`: analytic,
+    flow or chunk (default: the scenario's). `exact`: simulate every rank, without folding of equal ranks. The result
+    has `step_s` and `compute_s` in seconds. The step is nominal: no variation between devices, no model errors. A plan
+    that leaves options open is searched first. Raises InputError for an invalid plan, size or fidelity,
+    NothingFitsError if no candidate of a search fits into memory, SimfrontierError if the check of the schedule fails.
     """
     chosen = given.fidelity(fidelity)
     read = read_scenario(scenario)
@@ -84,13 +86,13 @@ def compare(
 
 
 def read_scenario(scenario: Scenario | str | Path) -> Scenario:
-    """Return the scenario, read where it is the path of a file."""
+    """Return the given scenario, or read it if a path is given."""
     return scenario if isinstance(scenario, Scenario) else load(scenario)
 
 
 def case_named(scenario: Scenario, plan: str | None, devices: int | None) -> tuple[str, int]:
-    """Return a plan and a size, by default the scenario's first and its largest. Raises InputError for a plan it has
-    not."""
+    """Return the name of a plan and a number of devices; the defaults are the scenario's first plan and its largest
+    size. Raises InputError if the scenario has no plan of that name."""
     name = given.name(plan) or next(iter(scenario.plans))
     size = given.size(devices)
     if name not in scenario.plans:
@@ -112,7 +114,8 @@ def _read(
 
 
 def _refuse_jobs(scenario: Scenario, jobs: int) -> None:
-    """Families that were made in this process are not known to others."""
+    """Raise InputError for several processes if the scenario uses plan families defined in this process only: worker
+    processes do not know them."""
     own = [name for name, options in scenario.plans.items() if options.family in own_families()]
     if jobs > 1 and own:
         raise InputError(f"jobs: got {jobs}, but plan {own[0]!r} is of a family of this process; allowed: 1")
@@ -121,9 +124,9 @@ def _refuse_jobs(scenario: Scenario, jobs: int) -> None:
 def check(
     scenario: Scenario | str | Path, plan: str | None = None, *, devices: int | None = None, memory: bool = True
 ) -> tuple[Finding, ...]:
-    """Return the findings of the check of a plan's schedule (default: the scenario's first plan and largest size):
-    placements, weight versions, sums, order, deadlock and, with `memory`, the peak against the machine's capacity.
-    Empty if the check passes."""
+    """Check the schedule of a plan (default: the scenario's first plan and largest size) and return the findings:
+    placements, weight versions, sums, order of operations, deadlock and, with `memory`, the peak memory against the
+    machine's capacity. Empty if the check passes."""
     read = read_scenario(scenario)
     name, size = case_named(read, plan, devices)
     capacity = int(read.of(name, size).machine.device.hbm_bytes) if memory else None
@@ -153,9 +156,9 @@ def tune(
     jobs: int = 1,
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> TuningOutcome:
-    """Search for the fastest plans for a scenario's machine, model and batch at a size (default: its largest). The
-    result has `.best`, `.why` and `.frame()`. Other arguments as for `simfrontier.answers.search.tune`, which can also
-    resume a stopped search."""
+    """Search for the fastest plans for a scenario's machine, model and batch on a number of devices (default: the
+    scenario's largest). The result has `.best`, `.why` and `.frame()`. The other arguments are those of
+    `simfrontier.answers.search.tune`, which can also resume an interrupted search."""
     if pins is not None and not isinstance(pins, Mapping):
         raise InputError(wrong(pins, 'a dict of dimensions, e.g. {"tensor": [4, 8]}'), where="pins")
     return search(
@@ -181,9 +184,9 @@ def explain(
     jobs: int = 1,
     progress: Callable[[str, int], None] = lambda *_: None,
 ) -> Explanation:
-    """Explain a plan's step time: `.frame()` has its parts, `.changes_frame()` the simulated improvements, `.against`
-    the comparison with the best of the others (or another plan); without a plan `.ranking` compares all. Other
-    arguments as for `simfrontier.answers.explain.explain`."""
+    """Explain a plan's step time. In the result, `.frame()` has the parts of the step, `.changes_frame()` the simulated
+    improvements, and `.against` the comparison with the best other plan (or with the plan `against`); without a plan
+    `.ranking` compares all plans. The other arguments are those of `simfrontier.answers.explain.explain`."""
     return explanation(
         read_scenario(scenario),
         given.name(plan),
@@ -199,13 +202,14 @@ def explain(
 def validate(
     *files: str | Path, machine: str | None = None, library: str | None = None, cross: bool = False, jobs: int = 1
 ) -> Validation:
-    """Compare the shipped models with measured times: the project's tables, or `files` of your own (CSV, output of
-    nccl-tests, rccl-tests or OSU, logs of NCCL's Inspector or DeepSpeed's communication, dumps of PyTorch's flight
-    recorder, Chrome traces of simfrontier-real; folders of these). `.frame()` has a row per measured time, in seconds.
+    """Compare the predictions of the shipped models with measured times: the project's tables, or your own `files`
+    (CSV, output of nccl-tests, rccl-tests or OSU, logs of NCCL's Inspector or of DeepSpeed's communication, dumps of
+    PyTorch's flight recorder, Chrome traces of simfrontier-real; folders of these). `.frame()` of the result has a row
+    per measured time, in seconds.
 
-    `machine` and `library` are those of logs that do not say. `cross`: fitted rows of the project's tables as fits
-    predict them that have not seen their number of devices (a minute; `jobs`: processes). Raises InputError for a file
-    that cannot be read, or of which nothing can be predicted.
+    `machine` and `library` apply to logs that do not name them. `cross`: also predict every row of the project's tables
+    with parameters fitted without the rows of the same number of devices (takes a minute; `jobs`: processes). Raises
+    InputError for a file that cannot be read, or that has no row that can be predicted.
     """
     if not files:
         if machine is not None or library is not None:

@@ -48,7 +48,8 @@ def _num_varied(scenario: Scenario) -> int:
 
 
 def _most_at_once(scenario: Scenario, vary: bool, trouble: bool) -> int:
-    """Return the largest number of simulations that do not depend on each other."""
+    """Return the largest number of simulations that can run at the same time because none needs the result of
+    another."""
     cases = len(scenario.plans) * len(scenario.file.run.devices)
     varied = _num_varied(scenario) if vary else 0
     return max(cases, varied, _num_slowdowns(scenario, trouble))
@@ -67,9 +68,10 @@ def view_of(
     progress: Callable[[str], None] = lambda _: None,
     trouble: bool = True,
 ) -> StudyView:
-    """Return all plans at all sizes, simulated; `vary`: also the scenario's variations of what is unknown, and what
-    other environments would change; `trouble`: also what the troubles of its table `slowdown` cost. `progress` is
-    called with a short text as each simulation ends. Raises as `api.simulate`."""
+    """Simulate all plans of a scenario at all sizes and return the results. `vary`: also simulate the scenario's
+    variations of unknown settings, and other environments; `trouble`: also simulate the degraded components of the
+    scenario's table `slowdown`. `progress` is called with a short text as each simulation ends. Raises as
+    `api.simulate`."""
     if vary:
         refuse_variations(scenario)
     sizes = scenario.file.run.devices
@@ -105,7 +107,7 @@ Kind = Literal["rate", "step_time", "efficiency", "breakdown", "traffic", "memor
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Every plan of a scenario at every size, simulated. `view`: the study with its variations, if any."""
+    """Results of every plan of a scenario at every size. `view`: the study with its variations, if any."""
 
     view: StudyView
 
@@ -121,12 +123,12 @@ class Comparison:
 
     @property
     def outcomes(self) -> tuple[PlanOutcome, ...]:
-        """Outcomes of all plans and sizes."""
+        """The outcome of each plan at each size."""
         return self.study.outcomes
 
     @cached_property
     def findings(self) -> Findings:
-        """Contents of the page as typed values, as in findings.json."""
+        """The values shown on the page, typed, as in findings.json."""
         return findings_of(self.view)
 
     @property
@@ -142,9 +144,9 @@ class Comparison:
     def figure(self, kind: Kind = "rate", plan: str | None = None) -> go.Figure:
         """Return one of the page's charts as a plotly figure.
 
-        rate (tokens per second and device), step_time and efficiency: lines against devices, with 90 % intervals;
-        breakdown and traffic: bars of the parts of a step (s) and of the bytes sent, at the largest size; memory and
-        timeline: of one `plan` (default: the fastest) at the largest size.
+        `kind`: "rate" (tokens per second and device), "step_time" and "efficiency" are lines against the number of
+        devices, with 90 % intervals; "breakdown" and "traffic" are bars of the parts of a step (s) and of the bytes
+        sent, at the largest size; "memory" and "timeline" show one `plan` (default: the fastest) at the largest size.
         """
         import plotly.graph_objects as go
 

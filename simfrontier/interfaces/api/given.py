@@ -1,4 +1,4 @@
-"""Validation of arguments of the Python API: one line that states what is allowed."""
+"""Validation of arguments of the Python API; an error is one line that states the allowed values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simfrontier.core.engine import Fidelity
 
 
 def _whole(value: Any) -> int:
-    """Return a whole number, also one of numpy's."""
+    """Return an integer as int; integers of numpy are accepted."""
     if isinstance(value, bool):
         raise ValueError("not a whole number")
     try:
@@ -37,7 +37,8 @@ NAMES: Final = TypeAdapter[tuple[str, ...]](tuple[str, ...])
 
 
 def argument(form: TypeAdapter[T], value: Any, where: str, allowed: str) -> T:
-    """Return an argument in its form, one of several also by itself. Raises InputError."""
+    """Validate an argument and convert it to the type of `form`; a single value is accepted where several are allowed.
+    Raises InputError with `where` (the argument's name) and the `allowed` values."""
     try:
         return form.validate_python(_several(value) if form in (SIZES, NAMES) else value, strict=True)
     except ValidationError:
@@ -45,22 +46,22 @@ def argument(form: TypeAdapter[T], value: Any, where: str, allowed: str) -> T:
 
 
 def _several(value: Any) -> Any:
-    """Return a single value, or those of any iterable, as a tuple."""
+    """Return the values of any iterable as a tuple; a single value is returned as it is."""
     return (value,) if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable) else tuple(value)
 
 
 def sizes(value: Any) -> tuple[int, ...]:
-    """Return numbers of devices, also a single one."""
+    """Return numbers of devices as a tuple; a single number is accepted."""
     return argument(SIZES, value, "devices", "numbers of devices, e.g. devices=[8, 64, 384]")
 
 
 def size(value: Any) -> int | None:
-    """Return a number of devices, or None."""
+    """Return a number of devices, or None. Raises InputError for any other value."""
     return argument(SIZE, value, "devices", "one number of devices, e.g. devices=64")
 
 
 def count(where: str, value: Any) -> int:
-    """Return a number of at least 1."""
+    """Return an integer of at least 1. Raises InputError for any other value."""
     return argument(COUNT, value, where, "a whole number of at least 1")
 
 
@@ -70,7 +71,7 @@ def jobs(value: Any) -> int:
 
 
 def names(value: Any) -> tuple[str, ...]:
-    """Return names of plans, also a single one, every one once."""
+    """Return plan names as a tuple without duplicates; a single name is accepted."""
     allowed = 'names of plans, every one once, e.g. plans=["zero3", "zero-topo"], or a dict of plans by name'
     found = argument(NAMES, value, "plans", allowed)
     if any("," in each for each in found) or len(set(found)) < len(found):
@@ -84,14 +85,14 @@ def name(value: Any, where: str = "plan") -> str | None:
 
 
 def settings(value: Any) -> Settings:
-    """Return values by dotted key."""
+    """Return settings as a mapping from dotted key to value."""
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return value
     raise InputError(wrong(value, 'a dict of dotted keys, e.g. {"training.grad_accum": 4}'), where="settings")
 
 
 def fidelity(value: Any) -> Fidelity | None:
-    """Return how closely is simulated, or None."""
+    """Return a fidelity of the simulation, or None. Raises InputError for any other value."""
     if value is not None and value not in get_args(Fidelity):
         raise InputError(f"got {value!r}; {nearest(str(value), get_args(Fidelity))}", where="fidelity")
     return value  # type: ignore[no-any-return]

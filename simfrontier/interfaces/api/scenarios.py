@@ -67,7 +67,7 @@ def new_scenario(
 
 
 def _refuse_swapped(machine: Any, model: Any) -> None:
-    """Raise InputError for what can be no machine or no model, and for the two in the other's place."""
+    """Raise InputError if the machine or the model is of a wrong type, or if the two arguments were swapped."""
     if not isinstance(machine, str):
         raise InputError(wrong(machine, 'the name of a machine, e.g. "frontier"'), where="machine")
     if not isinstance(model, str | Mapping):
@@ -90,7 +90,7 @@ def _tables(plans: Plans) -> dict[str, dict[str, Any]]:
 
 
 def _table(name: str, plan: OnePlan) -> dict[str, Any]:
-    """Return the table of a plan."""
+    """Return the keys and values of a plan, as in the plan's table of a scenario file."""
     match plan:
         case str():
             return {"family": plan}

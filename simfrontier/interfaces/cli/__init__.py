@@ -1,3 +1,3 @@
-"""The command line: `main` runs it; what a verb does is in the module of its name."""
+"""The command line: `main` runs it; each verb is implemented in the module of the same name."""
 
 from simfrontier.interfaces.cli.program import main as main

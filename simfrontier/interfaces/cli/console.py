@@ -1,4 +1,5 @@
-"""Output of the command line: tables, sentences, JSON and progress; names of the user are printed literally."""
+"""Output of the command line: tables, sentences, JSON and progress. Names from user input are printed literally,
+without markup."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ EVERY_S = 10.0  # seconds between two lines
 
 
 def console() -> Console:
-    """Return a console on standard output without markup, without highlighting of numbers, and with plain blanks."""
+    """Return a console on standard output without markup and number highlighting; unusual space characters become plain
+    ones."""
 
     class PlainConsole(Console):
         def render_str(self, text: str, *args: Any, **settings: Any) -> Text:
@@ -35,7 +37,7 @@ def console() -> Console:
 
 
 def tell(*lines: str | Table, style: str = "", least_width: int = 0) -> None:
-    """Print lines that are not wrapped, and tables."""
+    """Print text lines without wrapping, and tables."""
     screen = console()
     screen.width = max(screen.width, least_width)
     for line in lines:
@@ -55,7 +57,7 @@ def _drawn(table: Table) -> RichTable:
 
 
 def say(verb: str, name: str, *found: object, before: str = "", style: str = "", soft_wrap: bool = True) -> None:
-    """Print the sentences that a macro of the verb's templates renders from findings."""
+    """Print the sentences that the macro `name` of the verb's terminal templates renders from findings."""
     for sentence in said(verb, name, *found):
         console().print(before + sentence, style=style, soft_wrap=soft_wrap)
 
@@ -74,7 +76,7 @@ def write_page(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def print_json(document: object) -> None:
-    """Print a JSON document: null for NaN and infinity, plain blanks."""
+    """Print a JSON document: NaN and infinity become null, unusual space characters become plain ones."""
     typer.echo(json.dumps(_json_value(document), indent=1, allow_nan=False, ensure_ascii=False))
 
 
@@ -92,12 +94,12 @@ def _json_value(value: Any) -> Any:
 
 
 def plain(text: str) -> str:
-    """Replace unusual blanks by plain ones."""
+    """Replace unusual space characters (such as no-break spaces) by plain ones."""
     return text.replace("\u00a0", " ")
 
 
 class Report(Protocol):
-    """Report progress: one part more is done, or `done` parts of `total`."""
+    """Function that reports progress: without arguments one more part is done, otherwise `done` of `total` parts."""
 
     def __call__(self, stage: str, done: int | None = None, total: int | None = None) -> None: ...
 
@@ -116,8 +118,8 @@ def progress(stage: str, total: int | None = None, clock: Callable[[], float] = 
 
 
 def _bar(clock: Callable[[], float]) -> Progress:
-    """Return a bar with stage, count and elapsed time. If standard error is not a terminal: a line every ten seconds,
-    none for shorter work."""
+    """Return a progress bar with stage, count and elapsed time. If standard error is not a terminal, print a line every
+    ten seconds instead, and nothing for shorter work."""
 
     class ProgressLines(Progress):
         said = clock()

@@ -66,7 +66,8 @@ def cores() -> int:
 
 
 def place_of(jobs: int | None, scheduler: str | None, slurm: str | None, dashboard: bool, usual_jobs: int = 1) -> Place:
-    """Return the place of the workers that the options select. Raises InputError, also for two places at once."""
+    """Return where the worker processes run, as the options select: local processes, a Dask scheduler or Slurm jobs.
+    Raises InputError, also if the options select two of them."""
     chosen = {"--jobs": jobs, "--scheduler": scheduler, "--slurm": slurm}
     given = [option for option, value in chosen.items() if value is not None]
     if len(given) > 1:
@@ -86,14 +87,15 @@ def place_of(jobs: int | None, scheduler: str | None, slurm: str | None, dashboa
 def load(
     scenario: Path, settings: list[str] | None, plans: str | None, devices: str | int | None, laid_out: bool = True
 ) -> Scenario:
-    """Load a scenario with the settings of the command line; `laid_out` as in `scenario.load_scenario`. Raises
+    """Load a scenario and apply the settings of the command line; `laid_out` as in `scenario.load_scenario`. Raises
     InputError."""
     names = names_of("--plans", plans, "zero3,zero-topo")
     return load_scenario(scenario, dict(map(parse_setting, settings or ())), names, sizes_of(devices), laid_out)
 
 
 def refuse(given: Mapping[str, object], why: str) -> None:
-    """Raise InputError for options that select schedules of a scenario if the file is a schedule."""
+    """Raise InputError if options that select plans or sizes of a scenario are given although the file is a
+    schedule."""
     for option, value in given.items():
         if value not in (None, False, []):
             raise InputError(f"got {str(value) if isinstance(value, Path) else value!r} {why}", where=option)
@@ -114,7 +116,7 @@ def one_plan(option: str, name: str | None) -> str | None:
 
 
 def sizes_of(given: str | int | None) -> tuple[int, ...]:
-    """Return the sizes of --devices, empty by default."""
+    """Return the numbers of devices given by --devices; empty if the option is not set."""
     if given is None:
         return ()
     text = str(given)

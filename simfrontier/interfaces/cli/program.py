@@ -34,8 +34,8 @@ def main() -> None:
 
 
 def app_of(named: str | None = None) -> typer.Typer:
-    """Return the command line with only the named verb, or with all verbs, also those of extras, if there is none of
-    that name: importing all of them takes longer than starting Python."""
+    """Return the command line with only the named verb (importing all verbs takes longer than starting Python), or with
+    all verbs, those of extras included, if no verb has that name."""
     app = program("simfrontier", ABOUT)
     for verb in (named,) if named in OWN else OWN:
         name = f"{verb}_" if verb in OF_PYTHON else str(verb)
@@ -46,7 +46,7 @@ def app_of(named: str | None = None) -> typer.Typer:
 
 
 def let_sigterm_stop() -> None:
-    """Raise SIGTERM in this process as Ctrl-C is, the first one only: `timeout` sends two."""
+    """Make SIGTERM interrupt this process as Ctrl-C does. Only the first SIGTERM counts: `timeout` sends two."""
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # it is ignored
         return
 

@@ -1,1 +1,1 @@
-"""Files for other programs."""
+"""Export of simulated steps to file formats of other programs."""

@@ -1,3 +1,3 @@
-"""The live page: sliders and switches for what is unknown of a scenario, and every figure anew as they move."""
+"""The live page: sliders and switches for the unknown settings of a scenario; all charts are updated when they move."""
 
 from simfrontier.interfaces.live.server import serve as serve

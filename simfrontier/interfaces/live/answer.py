@@ -1,4 +1,5 @@
-"""Answers of the live page for a state: rates of all plans, and the step of one of them over time."""
+"""Computation of what the live page shows for a state of its controls: the rates of all plans, and the step of one plan
+over time."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ MOST_ANSWERS: Final = 60  # that are kept: of some half a megabyte each
 
 
 def step_view(machine: Machine, plan: str, step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, Any]:
-    """Return the step on the rank that ends last, as JSON has it; times in microseconds, shares of links of
-    `whole_link`."""
+    """Return the step on the rank that ends last as a JSON document: times in microseconds, link utilisation in parts
+    of `whole_link`."""
     spans, moved = spans_of(Walk(step=step, cls=step.critical)), traffic(step)
     use, loads = link_use(step, moved, "name", DRAWN_PARTS), node_links(step, moved)
     memory = fullest(step, peaks)
@@ -58,7 +59,7 @@ def step_view(machine: Machine, plan: str, step: SimulatedStep, peaks: Sequence[
 
 
 def _spans(spans: Sequence[Span]) -> dict[str, Any]:
-    """Return spans as columns: microseconds, and numbers of lanes, names and kinds."""
+    """Return spans as columns: times in microseconds, and indices of lanes, names and kinds."""
     lanes, kinds = lanes_of(spans), list(SPAN_COLOURS)
     names = {name: number for number, name in enumerate(dict.fromkeys(map(_name, spans)))}
     return {
@@ -80,7 +81,7 @@ def _name(span: Span) -> str:
 
 
 def _memory(held: MemoryTimeline, kinds: Sequence[str]) -> dict[str, Any]:
-    """Return what is held from each time (µs) to the next, by kind, as the memory of a step is drawn."""
+    """Return the memory of a step by kind as columns: each value holds from its time (µs) to the next."""
     times, values = drawn_memory(held)
     return {
         "times": np.round(1e6 * times, 2).tolist(),
@@ -91,7 +92,7 @@ def _memory(held: MemoryTimeline, kinds: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """A plan's case as it was simulated."""
+    """Result of the simulation of one plan at one state of the controls."""
 
     built: study.BuiltSchedule
     step: SimulatedStep
@@ -99,7 +100,7 @@ class Simulated:
 
 
 class Worker:
-    """Simulations of one scenario. Schedules that were built are kept, and of each plan what was simulated last."""
+    """Simulations of one scenario in a worker process. It caches built schedules, and the last result of each plan."""
 
     def __init__(self, base: Scenario) -> None:
         self.base, self.controls = base, controls_of(base)
@@ -108,7 +109,7 @@ class Worker:
         self._last: dict[str, tuple[LiveState, Simulated]] = {}
 
     def simulated(self, plan: str, state: LiveState) -> Simulated:
-        """Simulate a plan in a state. Raises SimfrontierError for a state that cannot be."""
+        """Simulate a plan in a state of the controls. Raises SimfrontierError for an impossible state."""
         if plan in self._last and self._last[plan][0].places == state.places:
             return self._last[plan][1]
         if len(self.schedules.known) > MOST_SCHEDULES:
@@ -127,7 +128,7 @@ class Worker:
         return found
 
     def scenario(self, plan: str, state: LiveState) -> Scenario:
-        """Return the scenario of a state, with what its plan searches for decided."""
+        """Return the scenario in a state of the controls, with the options that the plan's search has chosen."""
         if self._at is None or self._at[0].places != state.places:
             self._at = state, scenario_at(self.base, self.controls, state)
         scenario, size = self._at[1], self._at[1].file.run.devices[0]
@@ -140,19 +141,19 @@ Work = Callable[[PerProcess[Worker], str, LiveState], Any]  # `outcome` or `step
 
 
 def outcome(worker: PerProcess[Worker], plan: str, state: LiveState) -> study.PlanOutcome:
-    """Return the outcome of a plan."""
+    """Return the outcome of a plan in a state of the controls, computed in a worker process."""
     return worker.here.simulated(plan, state).outcome
 
 
 def step_of(worker: PerProcess[Worker], plan: str, state: LiveState) -> dict[str, Any]:
-    """Return the step of a plan as the page draws it."""
+    """Return the step of a plan in the form that the page draws."""
     found = worker.here.simulated(plan, state)
     return step_view(worker.here.base.machine, plan, found.step, found.built.peaks)
 
 
 class Answerer:
-    """Answers of one scenario, to be used with `with`. Plans are shared out to `jobs` workers (default: one for each
-    core, at most eight), each always to the same one, which keeps its schedules. Answers are kept."""
+    """Computes and caches the answers for one scenario; a context manager. Plans are distributed over `jobs` workers
+    (default: one per core, at most eight); a plan always goes to the same worker, which caches its schedules."""
 
     def __init__(self, scenario: Scenario, jobs: int | None = None) -> None:
         self.scenario = scenario
@@ -174,18 +175,18 @@ class Answerer:
         self.close()
 
     def close(self) -> None:
-        """End all workers, whatever they do; questions that wait get LostError."""
+        """Terminate all workers, even busy ones; requests that still wait get LostError."""
         if self._is_open:
             self._is_open = False
             self._workers.close()
 
     def state(self, query: Mapping[str, str]) -> LiveState:
-        """Parse the query of a link. Raises InputError."""
+        """Parse the query string of a link into a state of the controls. Raises InputError."""
         return state_of(query, self.controls, self.plans)
 
     def answer(self, state: LiveState) -> bytes:
-        """Return what the page shows, as JSON. Raises SimfrontierError for a state that cannot be, and LostError
-        at the end."""
+        """Return the page's content for a state, as JSON. Raises SimfrontierError for an impossible state, and
+        LostError if the workers were terminated."""
         key = (state.plan, *sorted(state.places.items()))
         if key not in self._known:
             try:
@@ -234,7 +235,8 @@ class Answerer:
 
 
 def _rates(view: StudyView, outcome: study.PlanOutcome) -> dict[str, Any]:
-    """Return the rate of a plan with its band, and the parts of its step; why it does not fit, where it does not."""
+    """Return the rate of a plan with its 90 % interval and the parts of its step, or the reason why the plan does not
+    fit."""
     row = result_row(outcome)
     made: dict[str, Any] = {"plan": outcome.plan, "colour": view.marks[outcome.plan].colour, "fits": row["fits"]}
     if not row["fits"]:

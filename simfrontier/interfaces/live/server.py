@@ -1,4 +1,4 @@
-"""The server of the live page: this machine's own address alone, one answer after another."""
+"""HTTP server of the live page: it listens on localhost only and handles one request after another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOST: Final = "127.0.0.1"  # other machines are not answered
 
 
 def app_of(answerer: Answerer) -> Starlette:
-    """Return the application: `/` is the page, `/answer` what it shows of a state (the query of its link),
+    """Return the web application: `/` is the page, `/answer` its content for a state (given by the query string),
     `/scenario.toml` the state as a scenario file."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -64,15 +64,15 @@ def app_of(answerer: Answerer) -> Starlette:
 
 
 def is_of_another_page(headers: Mapping[str, str]) -> bool:
-    """Return whether a request comes from a page that this server did not send, by what browsers say of that: an origin
-    other than the host that is asked or, where no origin is sent, `Sec-Fetch-Site`."""
+    """Return whether a request comes from a page of another server, by the headers that browsers set: an `Origin` other
+    than the requested host or, without an origin, `Sec-Fetch-Site`."""
     is_foreign = headers.get("origin", own := f"http://{headers.get('host')}") != own
     return is_foreign or headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
 
 
 def serve(scenario: Scenario, port: int, announce: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C. `port` 0: any that is free. `announce` is called with the address when it answers. Raises
-    InputError for a port that is taken."""
+    """Serve the live page until Ctrl-C. `port` 0 selects any free port. `announce` is called with the address when the
+    server is ready. Raises InputError if the port is in use."""
     import uvicorn
 
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -114,8 +114,8 @@ def _announce(server: Any, announce: Callable[[str], None], address: str) -> Non
 
 
 def live_page(scenario: Scenario, controls: Sequence[Any], moves: Mapping[str, Sequence[str]]) -> str:
-    """Return the page of a scenario, which loads nothing from anywhere. `controls`: `live.state.Control`; `moves`:
-    texts of a control's values in a link."""
+    """Return the live page of a scenario, which loads no external resources. `controls`: `live.state.Control`; `moves`:
+    by control, the texts of its values in a link."""
     return render(
         "pages/live.html.j2",
         title=scenario.file.title,

@@ -1,4 +1,5 @@
-"""Controls of the live page and their positions: as a link, as settings of a scenario, as a scenario file."""
+"""Controls of the live page and their positions, expressed as a link, as settings of a scenario, and as a scenario
+file."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ PLAN = "plan"  # in a link: the plan whose step is shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """A setting that can be moved. `values`: what it may be, in the order of the slider, with `words` for each; `at`:
-    the place of the scenario's own value, which is None where it is the library's, whichever that is."""
+    """A control of the page, for one setting. `values`: the possible values in the order of the slider, with a text for
+    each in `words`; `at`: the index of the scenario's own value, which is None if the library determines it."""
 
     key: str
     label: str
@@ -40,20 +41,20 @@ class Control:
     at: int
 
     def place(self, places: Mapping[str, int]) -> int:
-        """Return its position among these."""
+        """Return the index of this control's position, from the moved positions `places` or the scenario's own."""
         return places.get(self.key, self.at)
 
 
 def controls_of(scenario: Scenario) -> tuple[Control, ...]:
-    """Return the controls of a scenario, in the order of the page. Those that would change nothing are left out, and
-    those of settings that it has for each size by itself."""
+    """Return the controls of a scenario, in the order of the page. Controls without any effect are left out, and those
+    of settings that the scenario sets separately for each size."""
     by_size = list(scenario.document.get("at", {}).values())
     found = [control for control in _all(scenario) if len(control.values) > 1]
     return tuple(control for control in found if not any(has(table, path_of(control.key)) for table in by_size))
 
 
 def has(table: Any, path: Sequence[str]) -> bool:
-    """Return whether a table of a document says something at that path."""
+    """Return whether a table of a document has a value at that path of keys."""
     return not path or (isinstance(table, Mapping) and path[0] in table and has(table[path[0]], path[1:]))
 
 
@@ -108,8 +109,8 @@ def _control(key: str, label: str, kind: Kind, values: Sequence[Any], words: Seq
 
 
 def _stack_words(name: str, runs: Sequence[str], plans: Collection[str]) -> str:
-    """Return a stack, with the plans that it runs where these are not all; the others are simulated as if it did.
-    Empty: the scenario names none."""
+    """Return the name of a software stack, followed by the plans that it runs unless these are all; the other plans are
+    simulated as if it ran them. An empty name means that the scenario names no stack."""
     if not name:
         return "of each plan: what people run it with"
     if name == NONE:
@@ -118,7 +119,7 @@ def _stack_words(name: str, runs: Sequence[str], plans: Collection[str]) -> str:
 
 
 def own_words(scenario: Scenario) -> dict[str, str]:
-    """Return the library's own values in words, by the keys of the controls that begin with them."""
+    """Return the library's own values as text, by the leading part of the controls' keys."""
     known = {each.key: float(each.value) for each in scenario.library.provenance()}
     share, hop = known.get(SHARE.removeprefix(OVERRIDES)), known.get(HOP.removeprefix(OVERRIDES))
     words = {SHARE: None if share is None else f"{100 * share:.3g} %", HOP: None if hop is None else quantity(hop, "s")}
@@ -127,14 +128,16 @@ def own_words(scenario: Scenario) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
-    """The place of every control that was moved, by its key, and the plan that is shown (empty: the fastest)."""
+    """State of the page: the value index of every control that was moved, by its key, and the plan that is shown
+    (empty: the fastest)."""
 
     places: Mapping[str, int]
     plan: str = ""
 
 
 def state_of(query: Mapping[str, str], controls: Sequence[Control], plans: Sequence[str]) -> LiveState:
-    """Parse the query of a link: the words of a control's value by its key. Raises InputError."""
+    """Parse the query string of a link, which has the text of each moved control's value by its key. Raises
+    InputError."""
     known = {control.key: control for control in controls}
     places: dict[str, int] = {}
     for key, text in query.items():
@@ -159,7 +162,7 @@ def shown(value: Any) -> str:
 
 
 def scenario_at(base: Scenario, controls: Sequence[Control], state: LiveState) -> Scenario:
-    """Return the scenario with all controls that were moved, at one size. Raises InputError if it is invalid."""
+    """Return the scenario with the values of all moved controls, at one size. Raises InputError if it is invalid."""
     values = {control.key: control.values[state.places.get(control.key, control.at)] for control in controls}
     size = values.pop(DEVICES, max(base.file.run.devices))
     settings = {key: values[key] for key in state.places if key in values}
@@ -170,6 +173,7 @@ def scenario_at(base: Scenario, controls: Sequence[Control], state: LiveState) -
 
 
 def scenario_file(base: Scenario, controls: Sequence[Control], state: LiveState) -> str:
-    """Return the same as the text of a scenario file, which says where it comes from."""
+    """Return the scenario with the values of all moved controls as the text of a scenario file, with a comment on its
+    origin."""
     beside = comment(f"Saved by simfrontier serve from {base.where}; the files that it names are beside that one.")
     return f"{beside}\n{toml_document(scenario_at(base, controls, state).document)}"

@@ -44,7 +44,8 @@ def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matr
 
 
 def _where(by: Algorithm, kind: CollectiveKind) -> dict[str, str | bool]:
-    """Return the support by column; for libraries, the table of the file that enables it."""
+    """Return where an algorithm of a collective is supported, by column of the matrix; for a library, the table of its
+    file that enables the algorithm."""
     library = by.said_in if kind in by.in_libraries else False
     return dict(
         zip(COLUMNS, (library, by.in_plans, by.runs_as_loads(kind), by.runs_as_chunks(kind), True, True), strict=True)

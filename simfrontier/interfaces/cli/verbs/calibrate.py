@@ -1,4 +1,5 @@
-"""`simfrontier calibrate`: a calibration from measured times, as tables or as fitted parameters."""
+"""`simfrontier calibrate`: write a calibration from measured times of collectives, as tables or as fitted
+parameters."""
 
 from __future__ import annotations
 
@@ -143,7 +144,7 @@ def _fit(
 
 
 def _fitted(chosen: accuracy.FitRows, place: Place) -> accuracy.FitOutcome:
-    """Fit the chosen rows, and again without each device count."""
+    """Fit the chosen rows, and fit again with the rows of each device count left out (cross-validation)."""
     problem = accuracy.problem_of(chosen.library, chosen.rows)
     places = accuracy.places_of(problem)
     with progress(f"fit to {len(chosen.rows):,} points", 1 + len(places)) as report:
@@ -159,7 +160,7 @@ def _fitted(chosen: accuracy.FitRows, place: Place) -> accuracy.FitOutcome:
 
 
 def calibration_document(calibration: Calibration, out: Path) -> dict[str, object]:
-    """Return the texts and numbers of a calibration, and the shapes of its tables."""
+    """Return the sources and values of a calibration and the shapes of its tables, as a JSON document."""
     return {
         "file": str(out),
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
@@ -185,8 +186,8 @@ def calibration_document(calibration: Calibration, out: Path) -> dict[str, objec
 def fit_document(
     done: accuracy.FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the parameters, the errors, and every point with its prediction; `left_out`: entries of the files that are
-    not rows."""
+    """Return the fitted parameters, the errors, and every measured point with its prediction, as a JSON document;
+    `left_out`: entries of the input files that could not be used as rows."""
     return {
         "file": str(out),
         "page": str(page),
@@ -227,7 +228,7 @@ def fit_document(
 
 
 def print_calibration(calibration: Calibration, out: Path, lines: Sequence[str]) -> None:
-    """Print a line per table; `lines`: further sentences."""
+    """Print a line per table of a calibration, then the sentences in `lines`."""
     typer.echo(calibration.title)
     typer.echo(f"where: {calibration.where}")
     typer.echo(f"when: {calibration.when}")
@@ -253,8 +254,8 @@ def _call_cells(call: CallTable) -> tuple[str, ...]:
 def print_fit(
     done: accuracy.FitOutcome, calibration: Calibration, out: Path, page: Path, left_out: Sequence[str] = ()
 ) -> None:
-    """Print parameters, fitted and cross-validated errors, and the summary; `left_out`: entries of the files that are
-    not rows."""
+    """Print the fitted parameters, the fitted and cross-validated errors, and the summary; `left_out`: entries of the
+    input files that could not be used as rows."""
     tell(f"{calibration.title} ({calibration.when})")
     tell(parameters_table(done), errors_table(done), least_width=LEAST_WIDTH)
     tell("spread: standard deviation of log(predicted / measured); 0.1 is about 10 %", style="dim")

@@ -45,7 +45,8 @@ def check(
 
 
 def _cases(scenario: Scenario, capacity: float | None) -> list[Case]:
-    """Yield every plan at every size, by default with the memory of the machine."""
+    """Return a case (schedule and memory limit) for every plan at every size; the default limit is the machine's
+    memory."""
     scenario = GridSearcher().complete(scenario)
     return [
         (

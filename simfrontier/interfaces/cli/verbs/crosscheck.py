@@ -54,7 +54,7 @@ def crosscheck(
 
 
 def crosscheck_document(check: CrossCheck) -> dict[str, Any]:
-    """Return the results without the single operations."""
+    """Return the results of a cross-check as a JSON document, without the individual operations."""
     verdict, found = check.verdict, crosscheck_findings(check)
     return {
         "outcome": check.outcome,
@@ -90,7 +90,7 @@ def _plan_document(comparison: Comparison) -> dict[str, Any]:
 
 
 def print_check(check: CrossCheck, out: Path | None) -> None:
-    """Print tables and sentences."""
+    """Print the tables and sentences of a cross-check."""
     screen, found = console(), crosscheck_findings(check)
     for each in check.comparisons:
         tell(_calls(each))

@@ -79,7 +79,8 @@ def explain(
 
 
 def explanation_document(explanation: Explanation) -> dict[str, Any]:
-    """Return the whole explanation under the names of its fields; `links` are those of the critical path."""
+    """Return the whole explanation as a JSON document with the names of its fields; `links` are the links used on the
+    critical path."""
     plainly = ("title", "scenario", "plan", "devices", "fidelity", "machine", "step_s", "samples", "given", "kept")
     return {
         **{name: getattr(explanation, name) for name in plainly},
@@ -120,7 +121,7 @@ def _comparison(other: PlanComparison | None) -> dict[str, Any] | None:
 
 
 def print_explanation(it: Explanation, out: Path | None) -> None:
-    """Print tables and sentences."""
+    """Print the tables and sentences of an explanation."""
     say("explain", "headline", it, shares_of(it.time), before=f"{it.title} ({it.fidelity}). ")
     if it.kept:
         tell(f"Found by its search and kept in all changes: {set_options(it.kept)}")

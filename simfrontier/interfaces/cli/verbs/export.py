@@ -74,7 +74,8 @@ def export(
 
 
 def _format_of(name: str) -> ExportFormat | None:
-    """Return the format of that name, None for simfrontier's own. Raises InputError for an unknown one."""
+    """Return the export format of that name, or None for simfrontier's own format. Raises InputError for an unknown
+    name."""
     formats = {each.name: each for each in (KINETO, *added("export_formats", ExportFormat))}
     if name != OWN and name not in formats:
         raise InputError(f"got {shown(name)}; {nearest(name, (OWN, *formats))}", where="--format")
@@ -82,6 +83,6 @@ def _format_of(name: str) -> ExportFormat | None:
 
 
 def _ops(schedule: Schedule) -> str:
-    """Return the number of ops of a rank, or of the ranks of all roles together."""
+    """Return the number of ops of a rank as text; if ranks have several roles, of one rank of each role together."""
     count = sum(len(call.ops) for role in schedule.roles for call in role.calls)
     return f"{count:,} ops" + (f" of {len(schedule.roles)} roles" if len(schedule.roles) > 1 else "")

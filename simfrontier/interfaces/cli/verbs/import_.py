@@ -92,7 +92,8 @@ def import_(
 
 
 def _ranks(text: str | None) -> tuple[int, bool] | None:
-    """Parse a number of ranks, and whether it multiplies the job's own."""
+    """Parse the option for the number of ranks: a number, and whether it is a factor on the job's own number of
+    ranks."""
     if text is None:
         return None
     match = re.fullmatch(r"([1-9][0-9]{0,6})(x?)", text)
@@ -108,13 +109,14 @@ def _read(paths: Sequence[Path], step: int | None, stand_in: bool, devices_per_n
 
 
 def _refuse_among(out: Path, paths: Sequence[Path]) -> None:
-    """Raise InputError for the folder of the traces: files written there would be read as traces the next time."""
+    """Raise InputError if `out` is the folder of the traces: files written there would be read as traces in the next
+    run."""
     if os.path.realpath(out) in map(os.path.realpath, paths):
         raise InputError(f"got {str(out)!r}, where the traces are; allowed: another folder", where="--out")
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the file, or the traces in a folder. Raises InputError if there are none."""
+    """Return the given trace file, or all traces in the given folder. Raises InputError if there are none."""
     if not path.is_dir():
         return [path]
     found = sorted(each for each in path.iterdir() if each.name.endswith(SUFFIXES) and each.is_file())
@@ -126,7 +128,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _notes(job: Job, own: Platform, fidelity: str) -> list[str]:
-    """Return the notes on the job, on a device other than the machine's, and on averaged kernel times."""
+    """Return notes for the user: on the job, on a device that differs from the machine's, and on averaged kernel
+    times."""
     notes = list(job.notes)
     if others := [text for device in job.devices if (text := difference(own.machine, device))]:
         notes.append(f"the traces are of another device than {own.machine.name} has: {others[0]}")
@@ -152,7 +155,8 @@ def import_document(
     then: SimulatedStep | None,
     words: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the job, its replay on its own machine, and the prediction (`then`, described by `words`)."""
+    """Return the job, its replay on its own machine, and the predicted step (`then`, which `words` describe), as a JSON
+    document."""
     schedule = job.schedule
     ops = [op for role in schedule.roles for call in role.calls for op in call.ops]
     return {
@@ -175,7 +179,8 @@ def import_document(
 
 
 def _parts(step: SimulatedStep) -> dict[str, float]:
-    """Return the step and its parts, which sum to it: kernels of any stream, exposed communication, idle time."""
+    """Return the seconds of a step and of its parts, which sum to it: kernels on any stream, exposed communication,
+    idle time."""
     spent = exposure(step, KERNELS_FIRST)
     calls_s = spent.inter_node + spent.intra_node + spent.package
     kernels_s = spent.compute + spent.codec
@@ -183,7 +188,7 @@ def _parts(step: SimulatedStep) -> dict[str, float]:
 
 
 def print_import(document: dict[str, Any], times: Sequence[CallTimes], out: Path | None) -> None:
-    """Print a job, its replay and the prediction from the document of --json."""
+    """Print a job, its replay and the prediction from the JSON document."""
     mesh = " x ".join(f"{axis} {size}" for axis, size in document["mesh"].items())
     several = "" if document["programs"] == 1 else f"{document['programs']} programs, "
     typer.echo(

@@ -85,7 +85,7 @@ def _simulated(path: Path, schedule: Schedule, scenario: Scenario, fidelity: Fid
 
 
 def step_document(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str | int | float | bool]:
-    """Return the step, its parts and its memory, under the names of the columns of results.csv."""
+    """Return the results of a step, its parts and its memory, with the column names of results.csv."""
     spent, memory = exposure(step), fullest(step, peaks)
     return {
         "devices": step.schedule.mesh.num_ranks,
@@ -104,7 +104,8 @@ def step_document(step: SimulatedStep, peaks: Sequence[Peak]) -> dict[str, str |
 
 
 def print_step(path: Path, digested: str, step: SimulatedStep, peaks: Sequence[Peak], out: Path | None) -> None:
-    """Print a step, the parts of its critical rank, and the memory; `out`: the trace that was written."""
+    """Print a step, the parts of the step on its critical rank, and the memory; `out`: the trace file that was
+    written."""
     row, machine = step_document(step, peaks), step.pricing.machine
     typer.echo(f"{path}: passed (digest {digested[:SHOWN_DIGITS]})")
     typer.echo(
@@ -119,6 +120,6 @@ def print_step(path: Path, digested: str, step: SimulatedStep, peaks: Sequence[P
 
 
 def _spent(spent: Exposure, step_s: float) -> list[str]:
-    """Return lines for the non-zero parts of the critical rank's step."""
+    """Return a text line for each non-zero part of the step on the critical rank."""
     parts = [(name, float(getattr(spent, part))) for part, name in PARTS_IN_WORDS.items()]
     return [f"  {name + ':':<33}{written(s, 's'):>10} {100 * s / step_s:5.1f} %" for name, s in parts if s > 0]

@@ -65,7 +65,7 @@ def run_scenario(
     as_json: bool = False,
     yes_large: bool = False,
 ) -> None:
-    """Run everything, then write everything: a failed run leaves the folder unchanged."""
+    """Run all simulations of a scenario, then write all files: a failed run leaves the folder unchanged."""
     announce(forecast_run(scenario, fidelity, exact, vary, trouble), where, yes_large)
     folder = out or Path("reports") / scenario.name
     ensure_writable(folder)
@@ -84,7 +84,7 @@ def run_scenario(
 
 
 def print_run(found: results.Findings, view: StudyView, folder: Path, page: bool) -> None:
-    """Print the results of a run written to `folder`."""
+    """Print the results of a run whose files are in `folder`."""
     scenario, setup, varied, slowdown = view.scenario, found["setup"], found["sensitivity"], found["slowdown"]
     tell(_rates(found, view), verdict(found["headline"]))
     tell(*_setup(found, view), *_grids(found), *_bands(found, view))
@@ -129,14 +129,14 @@ def _setup(found: results.Findings, view: StudyView) -> Iterator[str]:
 
 
 def _grids(found: results.Findings) -> Iterator[str]:
-    """A line per search: the grid that it found, and among how many."""
+    """Yield a line per search for a plan's grid: the grid found, and the number of candidates."""
     for search in found["ranks"]["searches"] if found["ranks"] else ():
         grid = ", ".join(f"{name.lower()} {value}" for name, value in search["taken"].items())
         yield f"{search['plan']} on {search['devices']:,}: {grid} (best of {len(search['candidates']):,})"
 
 
 def _bands(found: results.Findings, view: StudyView) -> Iterator[str]:
-    """At the largest size, the median of each plan's rate, its 90 % interval and the nominal value; nothing without
+    """Yield for each plan at the largest size the median rate, its 90 % interval and the nominal rate; nothing without
     samples."""
     rate = "tokens_per_s_per_device"
     sampled = [row for row in view.rows_at(view.largest) if row[f"{rate}_p05"]]
@@ -160,7 +160,8 @@ def _misfits(view: StudyView) -> Iterator[str]:
 
 
 def _varied(found: Mapping[str, Any], at: Mapping[str, Any]) -> Table:
-    """Ratios of the compared plans to the first under every variation; rates where one plan is looked at."""
+    """Return a table with a row per variation of a setting: rates of the compared plans relative to the first plan, or
+    the rate itself if there is only one plan."""
     plans, is_one = found["plans"], len(found["plans"]) == 1
     title = "Tokens/s per device" if is_one else f"Relative to {plans[0]}"
 
@@ -185,7 +186,8 @@ def _print_slowdown(found: Mapping[str, Any], device: str) -> None:
 
 
 def _slowed(found: Mapping[str, Any], device: str) -> Table:
-    """Slowdown by plan: each case, then any one device, then any one link of each class, at its worst."""
+    """Return a table of the slowdown by plan: each case of degraded components, then the worst single device, then the
+    worst single link of each class."""
     plans = found["plans"]
     rows = [("a healthy step", *(phrases.quantity(found["healthy"][plan].step_s, "s") for plan in plans))]
     for row in found["cases"]:
@@ -198,7 +200,7 @@ def _slowed(found: Mapping[str, Any], device: str) -> Table:
 
 
 def _environments(found: Environment) -> Iterator[str]:
-    """Yield by plan the step time with other stacks and states of the library, relative to those assumed."""
+    """Yield for each plan the step time with other software stacks and library states, relative to the assumed ones."""
     where = f'With another stack, or library "{found.library}" in another state'
     yield f"{where}, step time on {found.devices:,} relative to the assumed one:"
     width = max(map(len, found.bands))
@@ -209,8 +211,8 @@ def _environments(found: Environment) -> Iterator[str]:
 
 
 def _between(found: Environment, key: str, plan: str) -> str:
-    """Return the range of the step time over the values of a key, and values with which the plan does not fit; empty if
-    there are none."""
+    """Return the range of a plan's step time over the values of an environment key, and the values with which the plan
+    does not fit into memory; empty if there are none."""
     tried = [(one.factors[plan], one.value) for one in found.alternatives if one.key == key and plan in one.factors]
     known = [(factor, value) for factor, value in tried if factor is not None]
     ends = dict.fromkeys((min(known), max(known))) if known else ()
@@ -222,7 +224,7 @@ def _between(found: Environment, key: str, plan: str) -> str:
 
 
 def _published(found: results.Findings, differ: bool) -> Iterator[str]:
-    """A line per published share of the peak and per ratio, with the prediction and its range."""
+    """Yield a line per published ratio and published share of peak performance, with the prediction and its range."""
     published = found["published"]
     if published is None or not published["judged"]:
         return

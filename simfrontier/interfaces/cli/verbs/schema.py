@@ -45,7 +45,7 @@ _OWN_FILE: Final = r"/|\.toml$"  # in a name: the path of a file of one's own
 
 
 class TomlSchema(GenerateJsonSchema):
-    """pydantic's generator, for TOML: there is no null, and a codec is written as text."""
+    """Generator of JSON Schema by pydantic, adapted to TOML: TOML has no null, and a codec is written as text."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -58,11 +58,12 @@ class TomlSchema(GenerateJsonSchema):
         return {"type": "string"} if schema["cls"] is Codec else super().is_instance_schema(schema)
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Return False: a title says no more than the key."""
+        """Return False, so that no titles are generated: a title would only repeat the key."""
         return False
 
     def encode_default(self, dft: Any) -> Any:
-        """Return a default as a file would write it. Raises PydanticSerializationError where it cannot."""
+        """Return a default value as it is written in a TOML file. Raises PydanticSerializationError if it has no TOML
+        form."""
         if isinstance(dft, Codec):
             return str(dft)
         if isinstance(dft, bool | int | str | list | tuple) or (isinstance(dft, float) and math.isfinite(dft)):
@@ -71,18 +72,18 @@ class TomlSchema(GenerateJsonSchema):
 
 
 def schema_text(name: str) -> str:
-    """Return the schema of that name as the text of a file. Raises InputError."""
+    """Return the schema of that name as JSON text. Raises InputError for an unknown name."""
     return json.dumps(json_schema(name), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def file_name(name: str) -> str:
-    """Return the name of a schema's file."""
+    """Return the file name of a schema."""
     return f"simfrontier-{name}.schema.json"
 
 
 def json_schema(name: str) -> Schema:
-    """Return the schema of that name: what files of that kind may hold, tables and plans of installed extras included.
-    Raises InputError."""
+    """Return the schema of a kind of file, with the tables and plans of installed extras. Raises InputError for an
+    unknown name."""
     if name not in _FORMS:
         raise InputError(unknown(name, _FORMS), where="schema")
     schema = _generated(_FORMS[name])
@@ -100,8 +101,8 @@ def _generated(form: Any) -> Schema:
 
 
 def _allow_base(schema: Schema, names: Iterable[str]) -> None:
-    """Let a file leave everything to its `base`: then no key is required, in no table that is merged with the base's
-    (a number with its source is taken as a whole)."""
+    """Make no key required, since a file may take every key from its `base`, in all tables that are merged with those
+    of the base (a number with its source is replaced as a whole)."""
     base = {**_name_or_file(names), "description": "the file of which this one says what differs"}
     forms = [schema] if "properties" in schema else list(map(schema["$defs"].get, ("Library", "TwoLevelFile")))
     tables = [*forms, *schema["$defs"].values()]
@@ -117,7 +118,7 @@ def _allow_base(schema: Schema, names: Iterable[str]) -> None:
 
 
 def _complete_scenario(schema: Schema) -> None:
-    """Add to the form of scenarios the names of the catalogs, the sentence of every key, and the plans' keys."""
+    """Add to the schema of scenarios the names in the catalogs, the description of every key, and the keys of plans."""
     names = {
         "machine.name": _name_or_file(catalog()),
         "library.name": _name_or_file(libraries()),
@@ -149,7 +150,8 @@ def _complete_scenario(schema: Schema) -> None:
 
 
 def _tables_of_plans(definitions: dict[str, Schema]) -> Iterator[tuple[str, Schema]]:
-    """Yield the table of each family of plans; the definitions that it refers to are added to `definitions`."""
+    """Yield each plan family's name and schema; the definitions that the schema refers to are added to
+    `definitions`."""
     sentences = {key.name.rpartition(".")[2]: key.sentence for key in scenario_keys() if key.families}
     for family, (form, _) in FAMILIES.items():
         table = _generated(form)
@@ -166,13 +168,14 @@ def _tables_of_plans(definitions: dict[str, Schema]) -> Iterator[tuple[str, Sche
 
 
 def _named_after(family: str) -> Schema:
-    """Return the schema of a plan that is called like a family, of which it is unless it names another."""
+    """Return the schema of a plan that has the name of a family: it belongs to this family unless its key `family`
+    names another."""
     own = _reference(family)
     return {"if": {"required": ["family"]}, "then": _reference("plan"), "else": own, **_offered(own)}
 
 
 def _property(schema: Schema, name: str) -> Schema:
-    """Return the node of a dotted key, whose tables are definitions."""
+    """Return the node of the schema at a dotted key; the tables on the way are definitions."""
     node = schema
     *tables, last = name.split(".")
     for table in tables:
@@ -187,13 +190,13 @@ def _reference(name: str) -> Schema:
 
 
 def _offered(schema: Schema) -> Schema:
-    """Return keywords that allow everything and show an editor what to offer: Taplo completes by what it finds in
-    `properties` and `anyOf`, not by `if`, `then` and `else`."""
+    """Return schema keywords that allow everything but make an editor suggest the values in `schema`: Taplo completes
+    from `properties` and `anyOf`, not from `if`, `then` and `else`."""
     return {"anyOf": [schema, True]}
 
 
 def _name_or_file(names: Iterable[str]) -> Schema:
-    """Return keywords of a text that is one of the names, or the path of a file of one's own."""
+    """Return schema keywords for a text that is one of the names or the path of the user's own file."""
     known = {"enum": list(names)}
     return {"type": "string", **_offered(known), "if": {"pattern": _OWN_FILE}, "else": known}
 

@@ -70,7 +70,7 @@ def show(
 
 
 def _of_file(path: Path, large: bool) -> Schedule:
-    """Return the schedule of a file, also of a `large` one. Raises InputError if it is inconsistent."""
+    """Read a schedule file, even a `large` one. Raises InputError if the schedule is inconsistent."""
     schedule = load(path, large)
     report = check(schedule)
     if report.peak is None:
@@ -85,7 +85,7 @@ def _show(schedule: Schedule, target: Path | None) -> None:
 
 
 def _volumes(scenario: Scenario, plan: str, size: int) -> Sequence[MoveBytes]:
-    """Return the bytes that each kind of move of a plan's step brings into a node."""
+    """Return the bytes that each kind of data movement of a plan's step brings into a node."""
     searcher = GridSearcher()
     scenario = searcher.resolved(scenario, (size,), (plan,))
     return moves_of(simulated(scenario.of(plan, size), searcher.schedule_cache.get(scenario, plan, size), "analytic"))
@@ -101,8 +101,8 @@ def _routes(scenario: Scenario, target: Path | None) -> RouteTable:
 
 
 def print_volumes(plan: str, devices: int, moves: Sequence[MoveBytes]) -> None:
-    """Print the bytes that each kind of move needs to bring into a node in a step, and those that the algorithm
-    brings."""
+    """Print for each kind of data movement in a step the minimum number of bytes into a node, and the number with the
+    chosen algorithm."""
     heads = ("move", "kind", "over", "codec", "by", "calls", "messages", "need", "link")
     rows = []
     for moved in moves:
@@ -117,7 +117,7 @@ def print_volumes(plan: str, devices: int, moves: Sequence[MoveBytes]) -> None:
 
 
 def print_links(machine: Machine) -> None:
-    """Print every link of a node by the name that `perturbation.links` takes."""
+    """Print every link of a node by its name in `perturbation.links`."""
     typer.echo(
         f"{machine.title}: directed links of one node; nominal bandwidth, and the share that a plain copy achieves"
     )

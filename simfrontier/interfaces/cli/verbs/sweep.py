@@ -65,8 +65,8 @@ def sweep(
 
 
 def _describe(study: sweeps.SweepStudy, place: Place, until: str | None, as_json: bool) -> None:
-    """Print the number of points of a study (the maximum for a search or with --until), its axes and the expected time;
-    simulate nothing."""
+    """Print the number of points of a study (an upper bound for a search or with --until), its axes and the expected
+    time, without simulating."""
     enough = None if until is None else sweeps.parse_until(until)
     if enough is not None:
         sweeps.refuse_until(study, enough)
@@ -86,7 +86,7 @@ def _describe(study: sweeps.SweepStudy, place: Place, until: str | None, as_json
 def _run(
     study: sweeps.SweepStudy, out: Path | None, place: Place, until: str | None, fresh: bool, as_json: bool
 ) -> bool:
-    """Run a study, print its results, and return whether any point was not refused. Raises as `run_sweep`."""
+    """Run a study, print its results, and return True unless all points were refused. Raises as `run_sweep`."""
     enough = None if until is None else sweeps.parse_until(until)
     study.refuse_many(lambda: f"; it would take {_time(sweeps.seconds_of(study), place)}")
     folder = out or Path("reports") / f"sweep-{study.name}"
@@ -116,7 +116,8 @@ def _run(
 
 
 def _has_page(folder: Path) -> bool:
-    """Write the page of the rows and return whether it succeeded; the rows stay, and a failure is reported."""
+    """Write the page of a sweep and return whether this succeeded; a failure is reported, and the simulated rows are
+    kept."""
     try:
         _write_page(folder)
     except InputError as error:
@@ -131,7 +132,7 @@ def _write_page(folder: Path) -> None:
 
 
 def _time(seconds: float, place: Place) -> str:
-    """Return the expected CPU time, and the wall time if the number of processes is known beforehand."""
+    """Return the expected CPU time as text, and the wall time if the number of processes is known beforehand."""
     match place:
         case Local(jobs=processes):
             pass
@@ -147,7 +148,7 @@ def _time(seconds: float, place: Place) -> str:
 
 
 def study_document(study: sweeps.SweepStudy, points: int, seconds: float) -> dict[str, Any]:
-    """Return the axes and points of a study that is not run, and the expected CPU time."""
+    """Return the axes and points of a study before it is run, and the expected CPU time, as a JSON document."""
     return {
         "study": study.name,
         "title": study.file.title,
@@ -160,7 +161,7 @@ def study_document(study: sweeps.SweepStudy, points: int, seconds: float) -> dic
 
 
 def sweep_document(outcome: sweeps.SweepOutcome, answer: sweeps.GoalAnswer | None) -> dict[str, Any]:
-    """Return counts, the best of each plan, and the answer to the goal."""
+    """Return the counts of points, the best row of each plan, and the answer to the goal, as a JSON document."""
     counts = outcome.counts
     return {
         "study": outcome.study.name,
@@ -182,7 +183,7 @@ def sweep_document(outcome: sweeps.SweepOutcome, answer: sweeps.GoalAnswer | Non
 def print_study(
     study: sweeps.SweepStudy, points: int, until: str | None, enough: sweeps.Until | None, time: str
 ) -> None:
-    """Print the number of points of a study (the maximum for a search or with --until), its axes, and the expected
+    """Print the number of points of a study (an upper bound for a search or with --until), its axes, and the expected
     time."""
     left = f", of {study.count:,} before its filters" if study.filters and points < study.count else ""
     most = "" if enough is None or (enough.points is None and not study.searched) else "at most "
@@ -199,7 +200,7 @@ def print_study(
 
 
 def print_sweep(outcome: sweeps.SweepOutcome, answer: sweeps.GoalAnswer | None, has_page: bool) -> None:
-    """Print the best of each plan, the number of points, and the answer to the goal."""
+    """Print the best row of each plan, the number of points, and the answer to the goal."""
     study, counts = outcome.study, outcome.counts
     best = sweeps.best_rows(outcome.folder)
     if best:
@@ -221,7 +222,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _settings(study: sweeps.SweepStudy, best: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the values of the axes at the points of the best rows, without those of other plans."""
+    """Yield the settings of the best rows as text, without the axes that belong to other plans."""
     plans: dict[int, list[str]] = {}
     rows: dict[int, Mapping[str, Any]] = {}
     for row in best:
@@ -249,7 +250,8 @@ def _sentences(outcome: sweeps.SweepOutcome) -> Iterator[str]:
 
 
 def _goal(study: sweeps.SweepStudy, answer: sweeps.GoalAnswer) -> Iterator[str | Table]:
-    """Yield the best point of a search, the mean over samples, or a table of the indices."""
+    """Yield the answer to the goal: the best point of a search, the mean over samples, or a table of sensitivity
+    indices."""
     if answer.best is None or answer.best_point is None or answer.mean is None or answer.sd is None:
         yield f"No point has the goal, {answer.words}."
         return

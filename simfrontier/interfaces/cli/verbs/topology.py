@@ -63,7 +63,7 @@ def topology(
 
 
 def _slurm(source: str, as_json: bool) -> None:
-    """Print the switches of Slurm's file."""
+    """Print the switches of a Slurm topology.conf."""
     levels = topologies.slurm_levels(Path(source))
     if as_json:
         print_json(slurm_document(levels))
@@ -72,7 +72,7 @@ def _slurm(source: str, as_json: bool) -> None:
 
 
 def _machine(source: str, arch: str | None, version: int | None, out: Path | None, as_json: bool) -> None:
-    """Print the node of a machine, and write its XML."""
+    """Print the node of a machine, and write its topology XML."""
     machine, chosen = load_machine(source), _arch(source, arch, version)
     node = topologies.topology_of(machine, chosen)
     text = topologies.xml_text(node, machine.device.num_compute_units, (f"The node of {machine.title}.", MADE_UP))
@@ -82,7 +82,7 @@ def _machine(source: str, arch: str | None, version: int | None, out: Path | Non
 
 
 def _xml(path: Path, out: Path | None, base: str | None, as_json: bool) -> None:
-    """Print the node of an XML, and write its machine file."""
+    """Print the node of a topology XML, and write it as a machine file."""
     node = topologies.read_node(path)
     if out is None:
         _show(node, str(path), (), (), None, "", as_json)
@@ -123,7 +123,8 @@ def _show(
 
 
 def _sort(source: str) -> Sort:
-    """Return the kind of source by its name, or by its first character."""
+    """Return the kind of the source (XML, topology.conf or machine), from the file name or from the first character of
+    the file."""
     path = Path(source)
     match path.suffix.lower():
         case ".xml":
@@ -142,7 +143,7 @@ def _sort(source: str) -> Sort:
 
 
 def _refuse_unused(source: str, sort: Sort, given: dict[str, object]) -> None:
-    """Raise InputError for options of another kind of source."""
+    """Raise InputError for options that apply only to another kind of source."""
     taken = {"xml": ("--out", "--base"), "machine": ("--out", "--arch", "--version"), "slurm": ()}[sort]
     called = {"xml": "a topology XML", "machine": "a machine", "slurm": "Slurm's file of switches"}[sort]
     unused = {option: value for option, value in given.items() if option not in taken}
@@ -152,8 +153,8 @@ def _refuse_unused(source: str, sort: Sort, given: dict[str, object]) -> None:
 
 
 def _arch(source: str, given: str | None, version: int | None) -> topologies.DeviceArch:
-    """Return what a machine's devices are, by the option or by the machine. Raises InputError, also for another
-    `version`."""
+    """Return the architecture of a machine's devices, from the option or from the machine. Raises InputError, also for
+    an unsupported `version`."""
     if given == topologies.NONE:
         if version is None:
             raise InputError("missing, needed because --arch is none; allowed: 1 (NCCL) or 2 (RCCL)", where="--version")
@@ -173,7 +174,8 @@ def _arch(source: str, given: str | None, version: int | None) -> topologies.Dev
 
 
 def _missing_base(arch: topologies.DeviceArch) -> str:
-    """Return the error for a missing base: the machines of the catalog with such devices, or all of them."""
+    """Return the error message for a missing --base: it lists the catalog's machines with such devices, or all
+    machines."""
     text = "missing: an XML has no speeds of devices, which come from a machine of the catalog"
     if not arch.machines and arch.name != topologies.NONE:
         text += f", of which none has such devices ({arch.name}): speeds of devices would be the base's"
@@ -182,7 +184,8 @@ def _missing_base(arch: topologies.DeviceArch) -> str:
 
 
 def node_lines(topology: topologies.NodeTopology, said: str, preferred: Sequence[int] = ()) -> Iterator[str]:
-    """Yield devices, links by their number, and NICs; `preferred`: devices that have a NIC among those equally near."""
+    """Yield text lines with the devices, the links with their counts, and the NICs of a node; `preferred`: for each NIC
+    the device to name if several are equally near."""
     arch = topology.arch
     kind = f"({arch.name})" if arch.link_bytes_per_s else "of unknown kind"
     devices, cpus = counted(len(topology.devices), "device"), counted(len(topology.cpus), "CPU")
@@ -284,7 +287,7 @@ def node_document(topology: topologies.NodeTopology, preferred: Sequence[int] = 
 
 
 def slurm_lines(levels: topologies.SlurmLevels, source: str) -> Iterator[str]:
-    """Yield the levels of switches, and the keys of a scenario that use them."""
+    """Yield text lines with the levels of switches, and the scenario keys that describe them."""
     yield f"{source}: {levels.num_nodes:,} nodes, {counted(len(levels.levels), 'level')}"
     for level in levels.levels:
         least, most = min(level.num_nodes), max(level.num_nodes)

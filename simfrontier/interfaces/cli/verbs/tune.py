@@ -136,8 +136,8 @@ def tune(
 
 
 def _grid_order(fidelity: str, of_a_search: Mapping[str, object]) -> GridOrder:
-    """Return the order of that name in which grids are listed. Raises InputError for an unknown name, or for options of
-    a search."""
+    """Return the grid order selected by --fidelity. Raises InputError for an unknown name, or if options of a search
+    are given too."""
     if fidelity not in grid_orders():
         raise InputError(f"got {fidelity!r}; {nearest(fidelity, (*SEARCHED, *grid_orders()))}", where="--fidelity")
     options.refuse(of_a_search, f"with --fidelity {fidelity}; allowed: only in the search")
@@ -145,7 +145,7 @@ def _grid_order(fidelity: str, of_a_search: Mapping[str, object]) -> GridOrder:
 
 
 def _pins(texts: Sequence[str]) -> dict[str, list[search.Value]]:
-    """Parse the values of `--pin`, merging those of a dimension that is named twice. Raises InputError."""
+    """Parse the values of `--pin`, merging the values of a dimension that is given twice. Raises InputError."""
     given: dict[str, list[search.Value]] = {}
     for text in texts:
         name, values = search.parse_pin(text)
@@ -158,7 +158,7 @@ def _pins(texts: Sequence[str]) -> dict[str, list[search.Value]]:
 
 
 def print_tuning(outcome: search.TuningOutcome, folder: Path, top: int, page: bool) -> None:
-    """Print the results, with `top` plans in the table."""
+    """Print the results of a search, with `top` plans in the table."""
     screen, found = console(), TuningFindings(outcome=outcome)
     say("tune", "searched", found)
     if outcome.pins.values or outcome.loss != search.LossyPolicy():
@@ -197,7 +197,7 @@ def print_tuning(outcome: search.TuningOutcome, folder: Path, top: int, page: bo
 
 
 def _stacks(shown: Sequence[search.TunedPlan]) -> str:
-    """Return the stacks of the plans: `deepspeed (1, 3), fsdp2 (2)`."""
+    """Return the software stacks of the plans with the plans' places in the table: `deepspeed (1, 3), fsdp2 (2)`."""
     places: dict[str, list[str]] = {}
     for place, plan in enumerate(shown, start=1):
         places.setdefault(plan.candidate.stack, []).append(str(place))

@@ -104,7 +104,7 @@ def _validated(
     cross: bool | None,
     place: Place,
 ) -> tuple[accuracy.Validation | None, accuracy.RunsValidation | None]:
-    """Compare the tables and training runs of the user's files, or all shipped ones."""
+    """Compare the tables and training runs in the user's files, or all shipped ones, with predictions."""
     if any(map(accuracy.is_of_runs, own)):
         _refuse_times(own, of_times)
         runs = [run for path in own for run in accuracy.read_runs(path)]
@@ -120,7 +120,8 @@ def _validated(
 
 
 def _refuse_options(own: Sequence[Path], of_files: Mapping[str, object], cross: bool | None) -> None:
-    """Raise InputError for options of files without files, or of the shipped tables with files."""
+    """Raise InputError for options that apply to files if no files are given, or that apply to the shipped tables if
+    files are given."""
     if not own:
         options.refuse(of_files, "without --data; allowed: only beside a file of your own")
     if cross is not None and own:
@@ -131,7 +132,8 @@ def _refuse_options(own: Sequence[Path], of_files: Mapping[str, object], cross: 
 
 
 def _refuse_times(own: Sequence[Path], of_times: Mapping[str, object]) -> None:
-    """Raise InputError for tables of times, or their options, together with tables of training runs."""
+    """Raise InputError if tables of collective times, or options for them, are combined with tables of training
+    runs."""
     for path in own:
         if not accuracy.is_of_runs(path):
             raise InputError(f"{path}: times beside a table of training runs; allowed: files of one sort")
@@ -142,7 +144,7 @@ def _refuse_times(own: Sequence[Path], of_times: Mapping[str, object]) -> None:
 
 
 def tables_document(done: accuracy.Validation) -> dict[str, Any]:
-    """Return every row with its prediction, the errors of every table, and the bounds."""
+    """Return every row with its prediction, the errors of every table, and the bounds, as a JSON document."""
     by_name = {summary.name: summary for summary in done.summaries}
     return {
         "holds": done.holds,
@@ -170,7 +172,8 @@ def tables_document(done: accuracy.Validation) -> dict[str, Any]:
 
 
 def runs_document(done: accuracy.RunsValidation) -> dict[str, Any]:
-    """Return every run with its prediction in its own unit, or the reason why there is none, and the errors."""
+    """Return every run with its prediction in the run's own unit (or the reason for a missing prediction), and the
+    errors."""
     return {
         "title": done.title,
         "num_rows": len(done.rows),
@@ -185,7 +188,7 @@ def runs_document(done: accuracy.RunsValidation) -> dict[str, Any]:
 
 
 def _measured_row(row: accuracy.Residual[Row]) -> dict[str, Any]:
-    """Return a row under the names of its file's columns, with its prediction."""
+    """Return a measured row with the column names of its file, and its prediction."""
     made = row.prediction
     return {
         "table": row.table,
@@ -298,7 +301,7 @@ def print_validation(done: accuracy.Validation, out: Path | None) -> None:
 
 
 def print_runs(done: accuracy.RunsValidation, out: Path | None) -> None:
-    """Print the tables of errors, the worst runs, and those without a prediction."""
+    """Print the tables of errors, the worst runs, and the runs without a prediction."""
     screen = console()
     if done.overall is not None:
         rows = [("all", *_run_cells(done.overall)), *_run_rows(done)]
@@ -336,7 +339,7 @@ def _cells(errors: accuracy.Errors | None) -> tuple[str, ...]:
 
 
 def _run_rows(done: accuracy.RunsValidation) -> Iterator[tuple[str, ...]]:
-    """Return the table of errors of all runs, and by machine, system and size if there are several."""
+    """Yield the rows of the table of errors: all runs, then by machine, system and size if there are several."""
     for what, group in (("machine", done.by("machine")), ("system", done.by("system")), ("size", done.by_size())):
         for place, (name, errors) in enumerate(group.items() if len(group) > 1 else ()):
             yield f"{name} ({what})" if place == 0 else name, *_run_cells(errors)

@@ -1,5 +1,5 @@
-"""A simulated step as the traces of its ranks, which tools for PyTorch's traces read, and all of them in one file, with
-arrows between the ranks of a call, for Perfetto."""
+"""Export of a simulated step as PyTorch profiler traces: a file per rank, and one file for Perfetto with all ranks, in
+which arrows connect the ranks of a collective call."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MOST_EVENTS: Final = (
 def write_kineto(
     scenario: Scenario, plan: str, step: SimulatedStep, folder: Path, most_events: int = MOST_EVENTS
 ) -> str:
-    """Write `PLAN-rank-N.json` of every rank, or, where these are too many, of the lowest rank of every class, and
-    `PLAN-ranks.perfetto` of the lowest ranks of all classes; returns what was written."""
+    """Write `PLAN-rank-N.json` for every rank (or, if there are too many events, for the lowest rank of each class of
+    equal ranks), and `PLAN-ranks.perfetto` with the lowest ranks of all classes; return a description of the files."""
     classes = step.pricing.folding.rank_class
     traces = [ClassTrace(walk) for walk in walks_of(step)]
     num_events = sum(trace.walk.num_ops * len(trace.walk.members) for trace in traces) * 3
@@ -58,7 +58,8 @@ def _device(step: SimulatedStep) -> dict[str, Any]:
 
 
 def _together(traces: Sequence[ClassTrace], groups: CommunicatorGroups) -> Iterator[str]:
-    """Yield the events of the lowest rank of each class, and arrows from the rank that was ready last to the others."""
+    """Yield the events of the lowest rank of each class of equal ranks, and arrows from the last rank that was ready
+    for a call to the other ranks."""
     for trace in traces:
         yield from texts(events_of(trace, trace.walk.members[0], groups, trace.walk.members[0]))
     placed = {

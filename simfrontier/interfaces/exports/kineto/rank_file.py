@@ -1,8 +1,9 @@
 """Trace of one rank of a simulated step, event by event, in the format of PyTorch's profiler.
 
-A kernel stands on the stream of its lane from its start to its end; that of a collective from when its rank is ready
-for it, as NCCL's does: it waits on the device for the others. The host launches in the order of the program, each op as
-late as it may without being late for any that follows."""
+A kernel is on the stream of its lane from its start to its end. The kernel of a collective begins when its rank is
+ready, as NCCL's does: it waits on the device for the other ranks. The host launches ops in program order, each op as
+late as possible without delaying it or any later op.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ from simfrontier.core.trace import kineto as form
 
 
 def facts_of(walk: Walk, op: Op) -> TracedCall:
-    """Return what the trace holds about an op on ranks of a class; a kernel is a call of no group."""
+    """Return the kernel name and arguments that the trace shows for an op on the ranks of a class; a compute kernel has
+    no group."""
     pricing = walk.step.pricing
     if not isinstance(op, Compute):
         return traced_call(op, pricing.schedule, walk.at)
@@ -50,7 +52,7 @@ _OTHERS_FROM: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """Op `index` of the program, put on a stream by the host's call of that correlation."""
+    """A host call with a correlation id that launches op `index` of the program on a stream."""
 
     index: int
     stream: int
@@ -59,7 +61,7 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An event recorded on a stream, behind all that was put on it before; by the host's call of that correlation."""
+    """A host call with a correlation id that records an event on a stream, after all work launched on it before."""
 
     stream: int
     correlation: int
@@ -67,7 +69,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """From here on a stream waits for the event that the call `record` records on another."""
+    """A wait of a stream, from here on, for the event that the host call `record` recorded on another stream."""
 
     stream: int
     on_stream: int
@@ -80,7 +82,7 @@ StreamCall = Launched | Recorded | Waited
 
 
 def streams_of(lanes: Sequence[str]) -> dict[int, int]:
-    """Return the stream of each lane, by the lane's number; none for the host's."""
+    """Return the stream number of each lane, by lane number; the host's lane has none."""
     out: dict[int, int] = {}
     for number, lane in enumerate(lanes):
         if lane != HOST:
@@ -89,7 +91,7 @@ def streams_of(lanes: Sequence[str]) -> dict[int, int]:
 
 
 def stream_calls(program: ExpandedProgram, takes_time: Sequence[bool]) -> Iterator[StreamCall]:
-    """Yield the host's calls, in the order of the program; an op that takes no time is only a wait of its stream."""
+    """Yield the host's calls in program order; an op of zero duration is only a wait of its stream."""
     streams = streams_of(program.lanes)
     targets = _targets(program, streams)
     records: dict[tuple[int, int], int] = {}
@@ -114,7 +116,7 @@ def stream_calls(program: ExpandedProgram, takes_time: Sequence[bool]) -> Iterat
 
 
 def _targets(program: ExpandedProgram, streams: dict[int, int]) -> set[tuple[int, int]]:
-    """(lane, number of its ops) that some op of another stream waits for."""
+    """Return the points that ops of other streams wait for, as (lane, number of ops on this lane before the point)."""
     return {
         wait
         for lane, waits in zip(program.lane, program.waits, strict=True)
@@ -132,18 +134,19 @@ STEP: Final = f"{form.STEP_PREFIX}0"
 
 @dataclass(eq=False)
 class ClassTrace:
-    """Common content of the traces of all ranks of a class: the calls of the host, and the details of each op."""
+    """Common content of the traces of all ranks of a class of equal ranks: the host's calls, and the details of each
+    op."""
 
     walk: Walk
 
     @cached_property
     def facts(self) -> list[TracedCall]:
-        """Kernel name and `args` of each op."""
+        """Kernel name and `args` of each op in the trace."""
         return self.walk.of_ops(partial(facts_of, self.walk))
 
     @cached_property
     def begin_end_us(self) -> tuple[list[float], list[float]]:
-        """Begin and end of each op's event; that of a call begins when its rank is ready for it."""
+        """Begin and end (µs) of the event of each op; the event of a collective begins when its rank is ready."""
         walk = self.walk
         calls = np.array([not isinstance(op, Compute) for op in walk.ops], bool)
         begin = np.where(calls, walk.ready_s, walk.start_s)
@@ -151,7 +154,7 @@ class ClassTrace:
 
     @cached_property
     def calls(self) -> list[StreamCall]:
-        """Calls of the host that put work on the device's streams, in order."""
+        """Host calls that submit work to the device's streams, in order."""
         begin, end = self.begin_end_us
         times = zip(self.walk.ops, begin, end, strict=True)
         takes_time = [not (isinstance(op, Compute) and op.kind == "hook") or e > b for op, b, e in times]
@@ -159,7 +162,7 @@ class ClassTrace:
 
     @cached_property
     def launch_us(self) -> list[float]:
-        """Time of each call of the host."""
+        """Time (µs) of each host call."""
         begin, latest = self.begin_end_us[0], np.inf
         out = []
         for call in reversed(self.calls):
@@ -171,28 +174,29 @@ class ClassTrace:
 
     @cached_property
     def thread(self) -> list[int]:
-        """Thread of the host that launches each op: autograd's for weights that are gathered for the backward."""
+        """Host thread that launches each op: autograd's thread for weights that are gathered for the backward pass."""
         schedule = self.walk.step.schedule
         return self.walk.of_ops(lambda op: _BACKWARD_THREAD if is_of_backward(op, schedule) else _FORWARD_THREAD)
 
 
 def is_of_backward(op: Op, schedule: Schedule) -> bool:
-    """Return whether an op belongs to the backward pass, as far as its tensors and names tell."""
+    """Return whether an op belongs to the backward pass, judged by its tensors and names."""
     if isinstance(op, Collective):
         return any(schedule.tensors[ref.name].stage in ("backward", "recompute") for ref in op.dst)
     return isinstance(op, Compute) and op.named.part is not None
 
 
 def groups_of(schedule: Schedule) -> CommunicatorGroups:
-    """Return the groups of all calls, in the order of the ops; the world is number 0, as in PyTorch."""
+    """Return the process groups of all collective calls, in the order of the ops; the world group is number 0, as in
+    PyTorch."""
     every = (op for op in schedule.ops if not isinstance(op, Compute))
     axes = (Communicator(op.comm, op.axes if isinstance(op, Collective) else (op.axis,)) for op in every)
     return CommunicatorGroups(schedule.mesh, list(dict.fromkeys(axes)))
 
 
 def head_of(rank: int, num_ranks: int, groups: CommunicatorGroups, machine: dict[str, Any], stands_for: str) -> str:
-    """Return the first keys of a rank's file, up to its events; with blanks between them, as some readers look for
-    them."""
+    """Return the first keys of a rank's file, before its events, with spaces after colons and commas, which some
+    readers require."""
     described = [_described(0, "default_pg", list(range(num_ranks)))]
     for communicator in groups.number_of:
         number = groups.of(communicator, rank)
@@ -221,7 +225,7 @@ def _described(number: int, what: str, ranks: list[int]) -> dict[str, Any]:
 
 
 def events_of(trace: ClassTrace, rank: int, groups: CommunicatorGroups, process: int) -> Iterator[dict[str, Any]]:
-    """Yield all events of a rank; `process`: number of the device's process."""
+    """Yield all events of a rank; `process`: the process id that stands for the device."""
     lanes, host = trace.walk.program.lanes, _CPU + process
     yield _named(process, 0, "process_name", f"rank {rank}")
     yield _named(host, 0, "process_name", f"rank {rank}: host")
@@ -307,6 +311,6 @@ def _named(pid: int, tid: int, what: str, name: str) -> dict[str, Any]:
 
 
 def texts(events: Iterator[dict[str, Any]]) -> Sequence[str]:
-    """Return events as JSON."""
+    """Return the events as JSON texts."""
     encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
     return [encode(event) for event in events]
