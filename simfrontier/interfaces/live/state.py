@@ -31,7 +31,7 @@ PLAN = "plan"  # in a link: the plan whose step is shown
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
     """A control of the page, for one setting. `values`: the possible values in the order of the slider, with a text for
-    each in `words`; `at`: the index of the scenario's own value, which is None if the library determines it."""
+    each in `words`; `at`: the index of the scenario's own value (the value None: the library's own)."""
 
     key: str
     label: str

@@ -25,12 +25,13 @@ _SEEN: Final = Fraction(1, 1000)  # of all bytes, below which a kind of them get
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompressedPlan:
-    """A plan whose messages may be compressed.
+    """A plan of the study and how its messages are compressed.
 
-    `message_type`: of its messages where they are not compressed. `codecs`: by parallel dimension; `relative_error`:
-    the largest that one may make, None where nothing is compressed. `baseline`: the plan that sends the same messages
-    uncompressed (its own name if it is one); `gain_devices`: the largest size at which both fit, where `gain` is its
-    rate over the baseline's, less 1; `published_gain`: the same, published.
+    `message_type`: element type of uncompressed messages. `codecs`: codec of the messages by parallel dimension;
+    `relative_error`: the largest relative error of these codecs, None if nothing is compressed. `baseline`: the plan
+    that sends the same messages uncompressed (the plan itself if it compresses nothing); `gain_devices`: the largest
+    size at which both plans fit; `gain`: the rate at this size relative to the baseline's, minus 1; `published_gain`:
+    the same ratio minus 1 from published rates.
     """
 
     plan: str
@@ -47,12 +48,12 @@ class CompressedPlan:
 
 
 def compression_of(view: StudyView) -> dict[str, Any] | None:
-    """Return the plans with tensor and pipeline parallelism at the largest size, and the bytes that they send; None
-    where no plan compresses or widens its messages.
+    """Return the compression findings for plans with tensor and pipeline parallelism at the largest size: gains and
+    bytes sent; None if no plan compresses or widens its messages.
 
-    `gains`: of plans with one type of messages over one baseline at one size; `least_bytes`: below which all of them
-    send messages as they are, None where they differ, or compress all; `sides`: the kinds of messages that are worth a
-    column; `sent`: by plan and kind, `sent_in_all` together.
+    `gains`: gains of plans with the same message type, baseline and size; `least_bytes`: message size below which all
+    these plans send uncompressed, None if the plans differ in it or compress every message; `sides`: the kinds of
+    messages that get a column; `sent`: bytes by plan and kind of message, `sent_in_all`: bytes by plan in total.
     """
     options = _options(view)
     if all(each.compressed is None for each in options.values()):
@@ -83,7 +84,7 @@ def compression_of(view: StudyView) -> dict[str, Any] | None:
 
 
 def compressed_plans(view: StudyView) -> tuple[CompressedPlan, ...]:
-    """Return the plans with tensor and pipeline parallelism that the study has, in the scenario's order."""
+    """Return the study's plans with tensor and pipeline parallelism, in the scenario's order."""
     options = _options(view)
     return tuple(_plan(view, plan, own, options) for plan, own in options.items())
 
@@ -123,8 +124,8 @@ def _type(view: StudyView, options: MegatronOptions) -> str:
 
 
 def _baseline(view: StudyView, options: MegatronOptions, plans: Mapping[str, MegatronOptions]) -> str | None:
-    """Return the plan with the same messages uncompressed; preferably the one that is the same in all else, if there is
-    one."""
+    """Return the plan that sends the same messages uncompressed; of several, preferably the one whose other options are
+    all equal."""
     plain = {
         plan: other
         for plan, other in plans.items()
@@ -139,7 +140,8 @@ def _but_for_codecs(options: MegatronOptions) -> MegatronOptions:
 
 
 def _gain(view: StudyView, plan: str, baseline: str | None) -> tuple[int | None, float | None]:
-    """(the largest size at which a plan and its baseline fit, how much faster it is there)."""
+    """Return the largest size at which a plan and its baseline fit, and the plan's relative gain in rate at this
+    size."""
     if baseline is not None:
         for row, base in reversed(list(zip(view.rows[plan], view.rows[baseline], strict=True))):
             if row["fits"] and base["fits"]:
@@ -148,12 +150,13 @@ def _gain(view: StudyView, plan: str, baseline: str | None) -> tuple[int | None,
 
 
 def _published(view: StudyView, plan: str, baseline: str | None) -> float | None:
-    """Return the published gain, if the figures are of this machine and have both plans."""
+    """Return the published gain, if the published figures are for this machine and contain both plans."""
     figures = comparable(view.scenario)
     ratios = {} if figures is None else figures.ratios
     return ratios[plan] / ratios[baseline] - 1 if plan != baseline and plan in ratios and baseline in ratios else None
 
 
 def _sent(sent: SentBytes) -> dict[str, float | None]:
-    """Return bytes that all ranks send in a step, and their share of the same messages in the model's own type."""
+    """Return the bytes that all ranks send in a step, and their ratio to the bytes of the same messages in the model's
+    own element type."""
     return {"num_bytes": float(sent.num_bytes), "share": None if sent.share is None else float(sent.share)}

@@ -1,4 +1,5 @@
-"""A cross-check as a page: orders of the plans, steps side by side, real against simulated calls, timelines."""
+"""The page of a cross-check of simulated and real traces: ranking of the plans, step times, collective times, and
+timelines."""
 
 from __future__ import annotations
 
@@ -44,9 +45,9 @@ MAX_BARS = 24_000  # on all timelines: more ranks are drawn while there are fewe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossCheckFindings:
-    """Findings of a cross-check. `num_operations`: compared, counted on every rank; `noisy`: plans whose real
-    steps vary too much to be judged; `uncalibrated`: machines of simulations that rest on no calibration; `sim_order`
-    and `real_order`: plans, the fastest first."""
+    """Findings of a cross-check. `num_operations`: compared operations, counted on every rank; `noisy`: plans whose
+    real steps vary too much to be judged; `uncalibrated`: machines that were simulated without a calibration;
+    `sim_order` and `real_order`: plans by simulated and by real step time, the fastest first."""
 
     check: CrossCheck
     num_operations: int
@@ -78,7 +79,7 @@ def crosscheck_findings(check: CrossCheck) -> CrossCheckFindings:
 
 
 def call_kind_of(span: Span) -> str:
-    """Return the key of an operation's colour."""
+    """Return the key of an operation's colour in the charts."""
     if span.axes:
         return span.kind.replace("_", "-") if span.kind in theme.COLLECTIVES else OTHER_CALLS
     if span.lane == "host":
@@ -134,7 +135,7 @@ def scatter_figure(check: CrossCheck, marks: Mapping[str, theme.PlanMark]) -> th
 
 
 def _calls(comparison: Comparison) -> dict[str, list[list[OpPair]]]:
-    """Return collectives by colour, then by op: the pairs of all ranks."""
+    """Return the (simulated, real) pairs of collectives by colour, then by op: each list has the pairs of all ranks."""
     out: dict[str, dict[int, list[OpPair]]] = {}
     for pair in comparison.pairs:
         if pair.sim.axes:
@@ -153,7 +154,7 @@ def _call(plan: str, sim_s: float, real_s: float, pairs: list[OpPair]) -> str:
 
 
 def _lines(low: float, high: float, tolerance: float) -> list[dict[str, Any]]:
-    """Return lines of equality and of the tolerance."""
+    """Return the line of equality and the lines of the tolerance."""
     wanted = [("real = simulated", 1.0, "solid"), (f"± {100 * tolerance:g} %", 1 + tolerance, "dot")]
     if tolerance < 1:
         wanted.append(("", 1 - tolerance, "dot"))
@@ -161,13 +162,13 @@ def _lines(low: float, high: float, tolerance: float) -> list[dict[str, Any]]:
 
 
 def _entry(name: str, colour: str, symbol: str, group: str = "") -> dict[str, Any]:
-    """Return an entry of the legend; with a group it is the entry of that group's points."""
+    """Return an entry of the legend; with a group, clicking it toggles the points of that group."""
     mark = {"color": colour, "line": {"color": colour}, "symbol": symbol, "size": 8}
     return theme.scatter(name, [None], [None], legendgroup=group or f"plan {name}", marker=mark)
 
 
 def timelines_figure(comparison: Comparison, rank: int) -> theme.Figure:
-    """Plot one rank's step, simulated above, real below, lanes as rows, on one axis of time."""
+    """Plot the step of one rank on a common time axis, the simulated step above the real one, with lanes as rows."""
     pairs = comparison.by_rank[rank]
     sim, real = [pair.sim for pair in pairs], [pair.real for pair in pairs]
     longest = max(span.end_s for span in (*sim, *real))
@@ -211,7 +212,7 @@ def crosscheck_page(check: CrossCheck) -> str:
 
 
 def _timelines(comparison: Comparison, max_bars: int) -> dict[str, theme.Figure]:
-    """Plot timelines by rank, the slowest first; as many ranks as there is room for, at least one."""
+    """Plot timelines by rank, the slowest ranks first: as many ranks as fit in `max_bars` bars, at least one."""
     slowest = comparison.slowest_rank
     ranks = [slowest, *(rank for rank in comparison.by_rank if rank != slowest)] if comparison.by_rank else []
     figures: dict[str, theme.Figure] = {}

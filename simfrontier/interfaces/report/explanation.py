@@ -1,4 +1,5 @@
-"""An explanation as a page: parts of a step, the critical path, waits, changes and the difference to another plan."""
+"""The page of an explanation: parts of a step, critical path, waits, tried changes, and the difference to another
+plan."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ PathKey = tuple[str, tuple[str, ...], PathLevel]
 
 
 class ShownPart(NamedTuple):
-    """A part of a step's time as it is shown; the last may be all that is left."""
+    """A displayed part of a step's time; the last displayed part may be the sum of all remaining ones."""
 
     words: str
     seconds: float
@@ -70,8 +71,8 @@ class ShownPart(NamedTuple):
 
 
 class ShownDifference(NamedTuple):
-    """Seconds of a part of a plan's step and of another's; the last may be all that is left. `is_equal`: but for
-    rounding."""
+    """Seconds of one part of the step of a plan and of another plan; the last displayed part may be the sum of all
+    remaining ones. `is_equal`: whether the two times are equal up to rounding."""
 
     words: str
     a_s: float
@@ -84,8 +85,8 @@ class ShownDifference(NamedTuple):
 
 
 class StepShares(NamedTuple):
-    """A step in short: the share of it in which kernels run, the exposed share (all else), and the largest exposed part
-    in words ("" where nothing is exposed) with its own share."""
+    """Summary of a step: the share of its time in which kernels run, the exposed share (all other time), and the
+    largest exposed part in words ("" if nothing is exposed) with its own share."""
 
     compute: float
     exposed: float
@@ -94,7 +95,7 @@ class StepShares(NamedTuple):
 
 
 def shares_of(time: TimeSpent) -> StepShares:
-    """Return a summary of a step."""
+    """Return the summary of a step's time."""
     largest = next((part for part in time.parts if part.spent != "compute"), None)
     compute = time.compute_s / time.step_s
     words, share = ("", 0.0) if largest is None else (_words(largest), largest.seconds / time.step_s)
@@ -102,7 +103,8 @@ def shares_of(time: TimeSpent) -> StepShares:
 
 
 def shown_parts(parts: Sequence[TimePart]) -> list[ShownPart]:
-    """Return the largest parts until 99 % of the step are listed, and the rest as one; the seconds sum to the step."""
+    """Return the largest parts that together make up 99 % of the step, and the remaining ones as one part; the seconds
+    sum to the step time."""
     num_listed = _num_listed([part.seconds for part in parts])
     shown = [ShownPart(_words(part), part.seconds, part.calls) for part in parts[:num_listed]]
     if rest := parts[num_listed:]:
@@ -111,8 +113,8 @@ def shown_parts(parts: Sequence[TimePart]) -> list[ShownPart]:
 
 
 def shown_differences(parts: Sequence[PartDifference]) -> list[ShownDifference]:
-    """Return the kinds of kernels that are equal, as one; the parts that differ most, until 99 % of all differences are
-    listed; and the rest as one."""
+    """Return the kinds of kernels that take equal time in both plans as one entry, then the parts that differ most
+    until 99 % of all differences are covered, and the remaining ones as one entry."""
     kernels = [part for part in parts if part.spent == "compute" and part.kind != SLOWED]
     equal = [part for part in kernels if is_equal(part)]
     rest = [part for part in parts if part not in equal]
@@ -129,7 +131,7 @@ def shown_differences(parts: Sequence[PartDifference]) -> list[ShownDifference]:
 
 
 def first_that_fits(changes: Sequence[TriedChange]) -> TriedChange | None:
-    """Return the change that saves most and fits into memory."""
+    """Return the change that saves the most time among those that fit into memory."""
     return next((change for change in changes if change.fits), None)
 
 
@@ -138,7 +140,8 @@ def _words(part: TimePart | PartDifference) -> str:
 
 
 def _num_listed(sizes: Sequence[float]) -> int:
-    """Return how many of these are listed: as many as make up 99 %, and never all but one."""
+    """Return how many of the sizes to list: as many as make up 99 % of the total; if only one would remain, all of
+    them."""
     total, given = sum(sizes), 0.0
     for place, size in enumerate(sizes):
         if given >= LISTED_SHARE * total and len(sizes) - place > 1:
@@ -148,7 +151,8 @@ def _num_listed(sizes: Sequence[float]) -> int:
 
 
 def colours_of(times: Sequence[TimeSpent]) -> dict[Key | None, str]:
-    """Return a colour for each of the largest parts of these steps, by level; of the rest together (None)."""
+    """Return a colour for each of the largest parts of the steps, by hardware level, and one for all other parts
+    together (key None)."""
     size: dict[Key, float] = {}
     for part in (part for time in times for part in time.parts):
         size[_key(part)] = max(size.get(_key(part), 0.0), part.seconds)
@@ -161,7 +165,8 @@ def _key(part: TimePart) -> Key:
 
 
 def _colours(parts: Sequence[tuple[str, PathLevel]]) -> list[str]:
-    """Return colours of kinds and levels, the largest first: by level, the darker the larger."""
+    """Return a colour for each (kind, level), the largest part first: the level determines the hue, and larger parts
+    are darker."""
     out, used = [], Counter[PathLevel]()
     for kind, level in parts:
         if kind in (WAIT, IDLE_TIME) or kind in _CODED:
@@ -173,7 +178,7 @@ def _colours(parts: Sequence[tuple[str, PathLevel]]) -> list[str]:
 
 
 def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[Key | None, str]) -> Figure:
-    """Plot a bar per plan, stacked by part, aligned at the start."""
+    """Plot a stacked bar of the parts of the step for each plan; all bars start at zero."""
     seconds = {name: Counter[Key | None]() for name in times}
     for name, time in times.items():
         for part in time.parts:
@@ -193,7 +198,7 @@ def parts_figure(times: Mapping[str, TimeSpent], colours: Mapping[Key | None, st
 
 
 def strip_figure(path: CriticalPath) -> Figure:
-    """Plot the parts of the critical path along the step's time: each bin's share of every part."""
+    """Plot the parts of the critical path over the time of the step: the share of each part in every time bin."""
     largest: list[PathKey] = [(part.kind, part.axes, part.level) for part in path.parts()][:MOST_PARTS]
     shades = _colours([(kind, level) for kind, _, level in largest])
     edges = np.linspace(0.0, path.step_s, NUM_BINS + 1)
@@ -212,7 +217,7 @@ def strip_figure(path: CriticalPath) -> Figure:
 
 
 def _in_bins(path: CriticalPath, key: PathKey | None, largest: Sequence[PathKey], edges: Floats) -> Floats:
-    """Return seconds of a part in each bin: differences of its total up to each edge."""
+    """Return the seconds of a part in each time bin, as differences of the cumulative time at the bin edges."""
     own = [(link.kind, link.axes, link.level) for link in path.links]
     is_own = np.array([(each if each in largest else None) == key for each in own], bool)
     lengths = np.array([link.seconds for link in path.links])
@@ -221,7 +226,8 @@ def _in_bins(path: CriticalPath, key: PathKey | None, largest: Sequence[PathKey]
 
 
 def changes_figure(explanation: Explanation) -> Figure:
-    """Plot a bar per change, the seconds that it saves; hollow if it does not fit into memory."""
+    """Plot for each change a bar of the seconds that it saves; the bar is hollow if the changed plan does not fit into
+    memory."""
     traces = []
     for kind, (name, colour) in _CHANGES.items():
         if changes := [change for change in explanation.changes if change.kind == kind]:
@@ -235,8 +241,8 @@ def changes_figure(explanation: Explanation) -> Figure:
 
 
 def waits_figure(waits: Waits) -> Figure:
-    """Plot a matrix of the pairs that waited longest: waiting ranks down, late ranks across, coloured by each rank's
-    seconds."""
+    """Plot a matrix of the rank pairs with the longest waits: waiting ranks as rows, late ranks as columns, coloured by
+    the seconds that a rank waits."""
     waiting = list(dict.fromkeys(pair.waiting for pair in waits.pairs))
     late = list(dict.fromkeys(pair.late for pair in waits.pairs))
     seconds = {(pair.waiting, pair.late): pair for pair in waits.pairs}
@@ -268,7 +274,7 @@ def _waited(pair: ShownWait) -> str:
 
 
 def waterfall_figure(explanation: Explanation, other: PlanComparison) -> Figure:
-    """Plot the way from the other plan's step to the explained one's, one difference after the other."""
+    """Plot a waterfall chart from the other plan's step time to the explained plan's, with one bar per difference."""
     falls = [each for each in shown_differences(other.differences) if not each.is_equal]
     names = [f"a step of {other.plan}", *(each.words for each in falls), f"a step of {explanation.plan}"]
     ends = [quantity(step_s, "s") for step_s in (other.step_s, explanation.step_s)]
@@ -301,7 +307,7 @@ def _hover(change: TriedChange) -> str:
 
 
 def parts_table(plan: str, time: TimeSpent) -> Table:
-    """Return the parts of a plan's step."""
+    """Return the table of the parts of a plan's step."""
     rows = [
         (
             part.words,
@@ -316,7 +322,7 @@ def parts_table(plan: str, time: TimeSpent) -> Table:
 
 
 def waits_table(waits: Waits) -> Table:
-    """Return the pairs of ranks that waited longest for each other."""
+    """Return the table of the pairs of ranks with the longest waits."""
     rows = []
     for each in waits.pairs:
         times = quantity(each.seconds, "s"), quantity(each.exposed_s, "s")
@@ -326,7 +332,7 @@ def waits_table(waits: Waits) -> Table:
 
 
 def differences_table(it: Explanation, other: PlanComparison) -> Table:
-    """Return where the steps of the explained plan and of another go."""
+    """Return the table of the times of each part in the explained plan's step and in another plan's step."""
     rows = []
     for each in shown_differences(other.differences):
         difference = EQUAL if each.is_equal else signed_seconds(each.seconds)
@@ -337,7 +343,7 @@ def differences_table(it: Explanation, other: PlanComparison) -> Table:
 
 
 def ranking_table(it: Explanation) -> Table:
-    """Return the steps of all plans, each against the next best."""
+    """Return the table of the step times of all plans, each compared with the next best plan."""
     rows = []
     for each in it.ranking:
         step_s, compute_s = each.time.step_s, each.time.compute_s

@@ -1,4 +1,5 @@
-"""Goodput against devices: tokens of useful steps a day, and where all time goes."""
+"""The page of goodput: tokens of useful steps per day against the number of devices, and the shares of the total
+time."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ NAMES: Final[Mapping[str, tuple[str, str]]] = {  # of shares: words, colours
 
 
 def tokens_figure(found: Goodput, marks: Mapping[str, theme.PlanMark], device: str) -> theme.Figure:
-    """Plot tokens per day against devices, a line per plan, with the best size marked; dotted: without any
-    interruption."""
+    """Plot tokens per day against the number of devices, a line per plan, with the best size marked; dotted lines:
+    without any interruption."""
     traces = []
     for plan in dict.fromkeys(each.plan for each in found.yields):
         mine, mark = found.of(plan), marks[plan]
@@ -46,7 +47,7 @@ def tokens_figure(found: Goodput, marks: Mapping[str, theme.PlanMark], device: s
 
 
 def shares_figure(found: Goodput) -> theme.Figure:
-    """Plot a bar per plan and size: the shares of all time, in per cent."""
+    """Plot a bar per plan and size with the shares of the total time, in per cent."""
     labels = [f"{each.plan} on {each.step.devices:,}" for each in found.yields]
     shares = {each.name: [getattr(one.shares, each.name) for one in found.yields] for each in fields(Shares)}
     traces = [theme.bars(NAMES[name][0], labels, values, NAMES[name][1], "%") for name, values in shares.items()]

@@ -18,7 +18,7 @@ SAME = 0.0005  # plans whose rates are nearer than this are called equal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """A value at median steps, within the 90 % interval of its samples."""
+    """A value from median step times, with the 90 % interval of its samples."""
 
     low: float
     median: float
@@ -26,8 +26,9 @@ class Sampled:
 
 
 def sampled_ratio(first: PlanOutcome, second: PlanOutcome, work: float) -> Sampled:
-    """Return the ratio of the first plan's rate to the second's, where it does `work` times as much in a step: of their
-    median steps, which is what their rates give, within the interval of paired samples (none: the ratio itself)."""
+    """Return the ratio of the first plan's rate to the second's, if the first does `work` times as much per step. The
+    value is the ratio of the median steps, the interval that of the paired samples (without samples: the ratio
+    itself)."""
     ratio = work * step_s(second) / step_s(first)
     if first.samples_s is None or second.samples_s is None:
         return Sampled(low=ratio, median=ratio, high=ratio)
@@ -36,22 +37,22 @@ def sampled_ratio(first: PlanOutcome, second: PlanOutcome, work: float) -> Sampl
 
 
 def too_close(ratio: float, faster_share: float | None) -> bool:
-    """Return whether a ratio of rates, whichever of the two is the faster one, is too near 1 to call: by less than the
-    model's own error of a step, whatever samples say that err in the same way for all plans, or with fewer than `SURE`
-    of the samples agreeing."""
+    """Return whether a ratio of two plans' rates is too near 1 to tell which plan is faster: it differs from 1 by less
+    than the model's own error of a step (which samples do not show if it affects all plans alike), or fewer than `SURE`
+    of the samples agree."""
     is_near = max(ratio, 1 / ratio) - 1 < mean_step_error()
     return is_near or (faster_share is not None and max(faster_share, 1 - faster_share) < SURE)
 
 
 def work_ratio(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> float:
-    """Return the ratio of the sequences of a step, of the first plan to the second."""
+    """Return the number of sequences per step of the first plan relative to the second plan."""
     return view.samples_of(first) / view.samples_of(second)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Comparison of two plans at one size: the ratio of their rates, the share of `num_samples`
-    paired samples in which it is faster (None: nothing was sampled), and whether that is `too_close` to call."""
+    """Comparison of two plans at one size: the ratio of their rates, the share of `num_samples` paired samples in which
+    the first plan is faster (None without samples), and whether the ratio is `too_close` to 1 to call."""
 
     devices: int
     plan: str
@@ -63,12 +64,12 @@ class Pair:
 
     @property
     def lead(self) -> float:
-        """Return the relative lead of the plan over the other (0.05: 5 % faster)."""
+        """Return the relative lead of the first plan over the second (0.05: 5 % faster)."""
         return self.ratio.median - 1.0
 
 
 def pair_of(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> Pair:
-    """Compare two plans that fit at one size."""
+    """Compare two plans that both fit into memory at one size."""
     work = work_ratio(view, first, second)
     share, count, ratio = None, 0, sampled_ratio(first, second, work)
     if first.samples_s is not None and second.samples_s is not None:
@@ -86,13 +87,14 @@ def pair_of(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """The comparison of a study's plans at its largest size.
+    """Comparison of a study's plans at its largest size.
 
-    `best`: the row of the fastest plan, None where nothing fits; `ahead`: that plan compared with each that it leaves
-    behind, the fastest first, `too_close` those of them that are too close to call, `equal` those that it does not
-    leave behind; `pairs`: all pairs of plans that fit, at every size, in the order of the scenario's plans; `limits`:
-    the rows of all other plans, with what costs them most (`with_limit`); `advice`: what to try with plans that fit,
-    by plan; `unequal_batches`: sequences of a step by plan, empty where all have as many.
+    `best`: the row of the fastest plan, None if no plan fits; `ahead`: comparisons of the fastest plan with each slower
+    plan, the fastest of these first, and `too_close` those among them that are too close to call; `equal`: the plans
+    that are as fast as the best; `pairs`: comparisons of all pairs of plans that fit, at every size, in the scenario's
+    order of plans; `limits`: the rows of all other plans, with the part that costs them most (`with_limit`); `advice`:
+    changes to try on plans that fit, by plan; `unequal_batches`: sequences per step by plan, empty if all plans have
+    the same number.
     """
 
     device_word: str
@@ -150,9 +152,13 @@ def with_limit(outcome: PlanOutcome) -> Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """`errors`: what is sampled. By number of devices: `ranked`, the plans that have samples, the fastest first, and
-    `pairs`: each of them against each other, by plan and other plan. `step_error`: the model's own error of a step.
-    `are_plain`: whether steps may be sampled: single ones, of a job by itself, on a machine that does not change."""
+    """Confidence in the ranking of plans.
+
+    `errors`: the sampled sources of error. By number of devices: `ranked`, the plans with samples, the fastest first,
+    and `pairs`, the comparison of each plan with each other, by plan and other plan. `step_error`: the model's own
+    error of a step. `are_plain`: whether steps can be sampled: single steps of a job that has the machine to itself, on
+    a machine that does not change during the step.
+    """
 
     errors: Spread
     num_samples: int
@@ -163,7 +169,7 @@ class Ranking:
 
 
 def ranking_of(view: StudyView) -> Ranking:
-    """Return the confidence in the ranking of a study's plans, at every size at which any has samples."""
+    """Return the confidence in the ranking of a study's plans, at every size at which a plan has samples."""
     sampled_at = {size: [o for o in view.at(size) if o.samples_s is not None] for size in view.sizes}
     known = {size: sorted(own, key=lambda o: -rate(o)) for size, own in sampled_at.items() if own}
     sampled = [outcome.samples_s for outcomes in known.values() for outcome in outcomes]

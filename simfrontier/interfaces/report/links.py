@@ -1,4 +1,5 @@
-"""Links of a node: a drawing coloured by utilisation, their use over a step, and their load by class."""
+"""Charts of the links of a node: a drawing coloured by utilisation, utilisation over a step, and load by class of
+link."""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ _ROW, _TITLE = 38, 24  # pixels of a row, and of its title above it
 
 
 def key(most: str) -> str:
-    """Return the SVG of the scale's legend; `most`: the utilisation at its dark end."""
+    """Return the SVG of the colour scale's legend; `most`: text for the utilisation at the dark end."""
     return render("drawings/key.svg.j2", stops=[(share, _rgb(value)) for share, value in STOPS], most=most)
 
 
 def colour(share: float) -> str:
-    """Return the colour of a share (0..1) of the scale, between its stops."""
+    """Return the colour of a utilisation (0 to 1), interpolated on the colour scale."""
     share = min(max(share, 0.0), 1.0)
     for (low, before), (high, after) in pairwise(STOPS):
         if share <= high:
@@ -47,7 +48,7 @@ def colour(share: float) -> str:
 
 
 def across(start: Point, end: Point, distance: float) -> Point:
-    """Return the vector of length `distance` to the right of the way from `start` to `end`."""
+    """Return a vector of length `distance` that points to the right of the direction from `start` to `end`."""
     length = math.dist(start, end) or 1.0
     return -(end[1] - start[1]) / length * distance, (end[0] - start[0]) / length * distance
 
@@ -58,9 +59,9 @@ def _rgb(value: Sequence[int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLayout:
-    """Positions of the devices and NICs of a node in the drawing, and the radius of a device. `packages`: their
-    devices, where they have several; `network`: the heights of its bars; `has_switch`: a switch of the node stands at
-    the centre."""
+    """Positions of the devices and NICs of a node in the drawing, and the radius of a device. `packages`: the devices
+    of each package, if packages have several; `network`: the vertical positions of the bars that stand for the network;
+    `has_switch`: whether a switch of the node is drawn at the centre."""
 
     devices: tuple[Point, ...]
     nics: tuple[Point, ...]
@@ -76,7 +77,7 @@ class NodeLayout:
     centre: tuple[int, int] = _CENTRE
 
     def line(self, a: str, b: str) -> tuple[Point, Point]:
-        """Return the ends of a link; the network is straight beyond the NIC."""
+        """Return the end points of a link in the drawing; a link to the network continues straight beyond its NIC."""
         if "net" not in (a, b):
             return self._at(a), self._at(b)
         nic = self._at(b if a == "net" else a)
@@ -89,9 +90,9 @@ class NodeLayout:
 
 
 def layout(machine: Machine) -> NodeLayout:
-    """Return packages around an ellipse, from the top left clockwise. Two devices of a package lie on its radius, the
-    first outside, where there are three packages or more and the middle is free, otherwise along the ellipse. NICs are
-    above or below."""
+    """Return a layout with the packages on an ellipse, clockwise from the top left. The two devices of a package are on
+    its radius, the first one outside, if there are at least three packages and the centre is free; otherwise they are
+    along the ellipse. NICs are above or below."""
     packages, per = machine.packages_per_node, machine.devices_per_package
     on_radius = packages > 2 and per == 2 and not machine.node.has_switch
     ring = 165.0 if packages > 1 else 0.0
@@ -130,7 +131,7 @@ def _nics(machine: Machine, points: list[Point]) -> tuple[Point, ...]:
 
 
 def node_drawing(machine: Machine, loads: NodeLinks, full: float, title: str) -> str:
-    """Return the SVG of one node. `full` is the utilisation at the dark end of the colour scale."""
+    """Return the drawing of one node as SVG. `full` is the utilisation at the dark end of the colour scale."""
     where, bus = layout(machine), dict[str, Any]()  # what all devices share: a box in the middle
     pairs: dict[tuple[str, str], list[LinkLoad]] = {}
     for load in loads.links:
@@ -159,8 +160,8 @@ def _look(load: LinkLoad, full: float) -> dict[str, str]:
 
 
 def _label(both: list[LinkLoad], start: Point, end: Point) -> dict[str, Any]:
-    """Return the label with the busier direction's utilisation; off the middle where lines cross: on diagonals, and on
-    long routes to a NIC."""
+    """Return the label of a link with the utilisation of its busier direction; on diagonals and on long routes to a
+    NIC, where lines cross, the label is off the middle."""
     to_nic = both[0].link_class == "pcie" and math.dist(start, end) > 100
     diagonal = abs(start[0] - end[0]) > 1 and abs(start[1] - end[1]) > 1 and math.dist(start, end) > 250
     share = 0.3 if diagonal or to_nic else 0.5
@@ -170,19 +171,21 @@ def _label(both: list[LinkLoad], start: Point, end: Point) -> dict[str, Any]:
 
 
 def _beyond(nic: Point) -> int:
-    """Return the height of the bar of the network that a NIC is next to."""
+    """Return the vertical position of the network bar nearest to a NIC."""
     return _NET_Y[0] if nic[1] < _CENTRE_Y else _NET_Y[1]
 
 
 def drawn_use(use: LinkUse, machine: Machine, num_nodes: int) -> dict[str, list[int]]:
-    """Return the share of its capacity that each link of an average node uses in each part of a step, 1 as WHOLE."""
+    """Return the utilisation of each link of an average node in each time interval of a step, as integers (full
+    capacity is WHOLE)."""
     shares = shares_of_node(use, machine, num_nodes)
     return {name: np.rint(WHOLE * share).astype(int).tolist() for name, share in shares.items()}
 
 
 def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]], full: float) -> Figure:
-    """Plot the share of its capacity that each class of links uses, a row with its own scale each. `node`: by link
-    (`drawn_use`), for the drawing, whose colour scale ends at `full` when it shows a part of the step."""
+    """Plot the utilisation of each class of links over a step, in one row per class with its own scale. `node`:
+    utilisation by link (`drawn_use`), shown by the node drawing for the selected time interval; its colour scale ends
+    at `full`."""
     step_s = len(use.times_s) * use.part_s
     classes = by_class(use, machine)
     height = max(1, len(classes.num_bytes)) * (_ROW + _TITLE)
@@ -210,5 +213,5 @@ def use_over_time(use: LinkUse, machine: Machine, node: Mapping[str, list[int]],
 
 
 def scale_end(highest: float) -> float:
-    """Return the end of a scale of shares that holds this one."""
+    """Return the end of an axis of shares that contains the `highest` one."""
     return next((end for end in _ENDS if highest <= end), max(highest, 1.0))

@@ -1,4 +1,4 @@
-"""Charts and pages that compare measured rows with their predictions: residuals, and series over size."""
+"""Charts and pages that compare measured rows with predictions: residuals, and times over message size."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SERIES_TICKS = 8
 
 
 def agreement_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
-    """Plot measured against predicted times of rows that have both, on two logarithmic axes of seconds."""
+    """Plot measured against predicted times of the rows that have both, on two logarithmic axes (seconds)."""
     known = [row for row in rows if row.measured and row.prediction]
     seconds = [s for row in known for s in (row.measured, row.prediction and row.prediction.value) if s]
     ends = min(seconds) / 1.5, max(seconds) * 1.5
@@ -52,7 +52,7 @@ def agreement_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
 
 
 def errors_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
-    """Plot a histogram of the errors of rows, stacked by whether the fits had seen them."""
+    """Plot a histogram of the errors of rows, stacked by whether the row was used in the fits."""
     traces = []
     for use, mark in USE_MARKS.items():
         errors = [clipped(row.error, FARTHEST) for row in rows if row.use == use and row.error is not None]
@@ -66,7 +66,7 @@ def errors_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
 
 
 def residual_figure(rows: Sequence[accuracy.Residual[CallRow]]) -> theme.Figure:
-    """Plot the error of every point over its bytes, on a logarithmic axis."""
+    """Plot the error of every measured point over its message size in bytes, on a logarithmic axis."""
     known = [row for row in rows if row.error is not None]
     sizes = [row.row.num_bytes for row in known]
     words = [f"{text(row_name(row.row))}: {signed(row.error)}" for row in known]
@@ -82,7 +82,7 @@ def residual_figure(rows: Sequence[accuracy.Residual[CallRow]]) -> theme.Figure:
 def _points_by_use(
     rows: Sequence[accuracy.Residual[Any]], x: Sequence[float | None], y: Sequence[float | None], words: Sequence[str]
 ) -> list[theme.PlotTrace]:
-    """Return points of rows, marked by whether the fits had seen them."""
+    """Return the points of rows, marked by whether the row was used in the fits."""
     look, traces = {"size": 7, "opacity": 0.75}, []
     for use, mark in USE_MARKS.items():
         if own := [place for place, row in enumerate(rows) if row.use == use]:
@@ -92,7 +92,7 @@ def _points_by_use(
 
 
 def runs_figure(rows: Sequence[accuracy.PredictedRun]) -> theme.Figure:
-    """Plot measured against predicted seconds of a step, each run with its 90 % interval, on two logarithmic axes."""
+    """Plot measured against predicted seconds per step, each run with its 90 % interval, on two logarithmic axes."""
     seconds = [s for row in rows for s in (row.step_s, row.step.measured_s)]
     ends = min(seconds) / 1.4, max(seconds) * 1.4
     traces = _level_lines(ends)
@@ -109,12 +109,12 @@ def runs_figure(rows: Sequence[accuracy.PredictedRun]) -> theme.Figure:
 
 
 def clipped(error: float | None, far: float) -> float | None:
-    """Return an error in per cent, at most `far` from zero."""
+    """Return an error in per cent, clipped to ±`far`."""
     return None if error is None else min(max(100 * error, -far), far)
 
 
 def hover(residual: accuracy.Residual[Row]) -> str:
-    """Return the hover text: the measured and the predicted value of a row."""
+    """Return the hover text of a row: its measured and its predicted value."""
     parts = [f"<b>{text(row_name(residual.row))}</b>"]
     if residual.measured is not None:
         parts.append(f"measured {quantity(residual.measured, 's')}")
@@ -130,7 +130,7 @@ def hover(residual: accuracy.Residual[Row]) -> str:
 
 
 def _level_lines(ends: tuple[float, float]) -> list[theme.PlotTrace]:
-    """Return lines of equal ratio of measured to predicted, between the ends of the axes."""
+    """Return lines of constant ratio of measured to predicted time, between the ends of the axes."""
     return [
         line(name, ends, [end * each for end in ends], dash, legendgroup=name, showlegend=place == 0)
         for factor, name, dash in LEVELS
@@ -152,7 +152,8 @@ def _run_hover(residual: accuracy.PredictedRun) -> str:
 
 
 def series_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
-    """Times of one chart's rows over size, a line per series with its 90 % band; below them the errors, if any."""
+    """Plot the times of one chart's rows over size, a line per series with its 90 % band; below them the errors, if
+    there are predictions."""
     lines, far = _lines(rows), _farthest(rows)
     looks = theme.marks(list(lines))
     traces = [trace for name, several in lines.items() for trace in _series(name, several, looks[name], far)]
@@ -168,7 +169,7 @@ def series_figure(rows: Sequence[accuracy.Residual[Row]]) -> theme.Figure:
 
 
 def _lines(rows: Sequence[accuracy.Residual[Row]]) -> dict[str, list[tuple[RowPosition, accuracy.Residual[Row]]]]:
-    """Return the series of a chart, each along its sizes."""
+    """Return the series of a chart by name, the rows of each in ascending order of size."""
     placed = [(standing(row.row), row) for row in rows]
     out: dict[str, list[tuple[RowPosition, accuracy.Residual[Row]]]] = {}
     for stands, row in sorted(placed, key=lambda each: (each[0].order, each[0].line, each[0].size)):
@@ -179,8 +180,8 @@ def _lines(rows: Sequence[accuracy.Residual[Row]]) -> dict[str, list[tuple[RowPo
 def _series(
     name: str, several: Sequence[tuple[RowPosition, accuracy.Residual[Row]]], mark: theme.PlanMark, far: float
 ) -> list[theme.PlotTrace]:
-    """Return a band, a line of predictions, points of measurements (open where known pathologies), and their errors,
-    those beyond `far` at the edge."""
+    """Return the plot traces of a series: the 90 % band, the line of predictions, the measured points (hollow for known
+    pathologies), and their errors; errors beyond `far` are drawn at the edge."""
     made = {stands.size: row.prediction for stands, row in several if row.prediction is not None}
     name = name if made else f"{name} (no model)"
     common: theme.PlotTrace = {"legendgroup": name, "showlegend": False}
@@ -200,8 +201,8 @@ def _series(
 
 
 def _predicted(name: str, made: Mapping[float, accuracy.Prediction], colour: str) -> list[theme.PlotTrace]:
-    """Return the line of predictions by size, above its band; of a single one a dash, with its interval as an error
-    bar."""
+    """Return the line of predictions over size with its 90 % band; a single prediction is a dash with its interval as
+    an error bar."""
     known = [(size, each) for size, each in made.items() if each.has_interval]
     sizes, values = [size for size, _ in known], [each.value for each in made.values()]
     if len(made) == 1:
@@ -218,7 +219,7 @@ def _predicted(name: str, made: Mapping[float, accuracy.Prediction], colour: str
 
 
 def _farthest(rows: Sequence[accuracy.Residual[Row]]) -> float:
-    """Return the reach of an axis of errors, per cent: as far as there are rows that count in averages."""
+    """Return the half-range of an error axis in per cent: the largest error of the rows that count in averages."""
     errors = [100 * abs(row.error) for row in rows if row.error is not None and row.is_averaged]
     return min(max(LEAST_ERROR, *errors, 0.0) * 1.1, MOST_ERROR)
 
@@ -272,7 +273,7 @@ def runs_page(done: accuracy.RunsValidation) -> str:
 
 
 def parameters_table(done: accuracy.FitOutcome) -> Table:
-    """Return the fitted parameters with their intervals."""
+    """Return the table of the fitted parameters with their intervals."""
 
     def cells(one: accuracy.Parameter) -> tuple[str, ...]:
         known = exactly(one.file_value, one.unit)
@@ -286,7 +287,7 @@ def parameters_table(done: accuracy.FitOutcome) -> Table:
 
 
 def errors_table(done: accuracy.FitOutcome) -> Table:
-    """Return the errors of a fit, by what was fitted and where."""
+    """Return the table of the errors of a fit, a row for each entry of its `lines`."""
     rows = []
     for one in done.lines:
         shares = (one.far.mean_abs_error, one.far.p90_abs_error, one.far.worst_abs_error)

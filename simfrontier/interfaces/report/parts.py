@@ -19,8 +19,8 @@ MOST_CHANGES: Final = 2000  # of what is held, that are drawn; it is more than t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPart:
-    """A part of a nominal step: its column in rows of results, its name in a legend, in a narrow column, and its
-    colour."""
+    """A part of a nominal step: its column in the result rows, its name in a legend and in a narrow table column, and
+    its colour."""
 
     column: str
     name: str
@@ -47,7 +47,8 @@ PARTS: dict[str, StepPart] = {  # by the fields of `answers.step.Exposure`
 
 
 def step_bars(rows: Sequence[Row]) -> theme.Figure:
-    """Plot stacked horizontal bars of rows of one size, the first on top, with a mark at the lower bound."""
+    """Plot stacked horizontal bars of the step's parts for rows of one size, the first row on top, with a mark at the
+    lower bound."""
     labels = theme.plan_labels(rows)
     traces = [
         theme.bars(part.name, labels, [row[part.column] for row in rows], part.colour, "s") for part in PARTS.values()
@@ -74,7 +75,7 @@ TRAFFIC_PARTS = {  # of columns bytes_PART, in the order of the stack: name and 
 
 
 def traffic_bars(rows: Sequence[Row], device: str) -> theme.Figure:
-    """Plot stacked horizontal bars of bytes per device, in the levels' colours, of rows of one size."""
+    """Plot stacked horizontal bars of the bytes sent per device for rows of one size, coloured by hardware level."""
     labels = theme.plan_labels(rows)
     traces = [
         theme.bars(name, labels, [row[f"bytes_{part}"] / row["devices"] for row in rows], colour, "B")
@@ -86,8 +87,8 @@ def traffic_bars(rows: Sequence[Row], device: str) -> theme.Figure:
 
 
 def drawn_memory(held: MemoryTimeline) -> tuple[Floats, Mapping[str, Floats]]:
-    """Return what is held from each time to the next, by kind; of more changes than are drawn, the one of each stretch
-    at which the most is held."""
+    """Return times and, by kind of tensor, the memory held from each time to the next. If there are more changes than
+    can be drawn, each stretch of time is represented by the change with the most memory."""
     if len(held.times) <= MOST_CHANGES:
         return held.times, held.held
     total = np.sum(list(held.held.values()), axis=0)
@@ -97,7 +98,8 @@ def drawn_memory(held: MemoryTimeline) -> tuple[Floats, Mapping[str, Floats]]:
 
 
 def areas(held: MemoryTimeline, capacity_bytes: float) -> theme.Figure:
-    """Plot stacked areas, the lasting kinds at the bottom; numbers are stored as packed 32-bit floats."""
+    """Plot memory over time as stacked areas, with the kinds that last longest at the bottom; numbers are stored as
+    packed 32-bit floats."""
     last = float(held.times[-1])
     drawn_s, by_kind = drawn_memory(held)
     times = theme.packed(drawn_s)

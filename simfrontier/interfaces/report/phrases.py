@@ -1,4 +1,4 @@
-"""Numbers, lists and degraded components as a page writes them: few digits, thousands separated, plain words."""
+"""Formatting of numbers, lists and degraded components for pages: few digits, thousands separators, plain words."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _DIFFERING = {"networks": "networks of nodes", "kernels": "calls of kernels", "c
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number with at least `digits` significant digits, whole above that, thousands separated: 80.8, 4,096,
-    0.0137."""
+    """Return a number as text with at least `digits` significant digits, rounded to an integer if larger, with
+    thousands separators: 80.8, 4,096, 0.0137."""
     if not math.isfinite(value):
         return NOTHING
     if value == 0:
@@ -31,7 +31,7 @@ def number(value: float, digits: int = 3) -> str:
 
 @lru_cache(maxsize=4096, typed=True)  # layers are alike: the same bytes and times come again and again
 def quantity(value: float, unit: str) -> str:
-    """Return a number with its unit, three digits: 4.74 s, 25.4 GB, 16.9 µs, 64 GB."""
+    """Return a number with its unit, in three digits: 4.74 s, 25.4 GB, 16.9 µs, 64 GB."""
     if not math.isfinite(value):
         return NOTHING
     if not has_multiples(unit):
@@ -42,27 +42,27 @@ def quantity(value: float, unit: str) -> str:
 
 
 def in_unit(value: float, unit: str) -> str:
-    """Return a result in its unit, three digits, whole above that: 4.74 s, 13.2 %, 593,370."""
+    """Return a result with its unit, in three digits, rounded to an integer if larger: 4.74 s, 13.2 %, 593,370."""
     if unit == "share":
         return percent(value)
     return quantity(value, unit) if has_multiples(unit) else number(value)
 
 
 def between(low: float, high: float, unit: str) -> str:
-    """Return a range of quantities, the unit once where it is the same: 3.44 to 3.62 s, 980 ms to 1.02 s."""
+    """Return a range of quantities, with the unit only once if both have the same: 3.44 to 3.62 s, 980 ms to 1.02 s."""
     if scaled(low, unit).unit != scaled(high, unit).unit:
         return f"{quantity(low, unit)} to {quantity(high, unit)}"
     return f"{_three_digits(scaled(low, unit).number)} to {quantity(high, unit)}"
 
 
 def _three_digits(value: float) -> str:
-    """Return a whole number as it is, any other with three digits, of the four that `exactly` shows."""
+    """Return a number with the four digits of `exactly` if these make an integer, otherwise with three digits."""
     shown = f"{value:.4g}"
     return number(float(shown)) if "." in shown else shown
 
 
 def binary(num_bytes: float) -> str:
-    """Return a size as powers of two: 64 KiB, 1 MiB; decimal where it is no whole number of KiB."""
+    """Return a size in binary units: 64 KiB, 1 MiB; in decimal units if it is not an integer number of KiB."""
     for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if num_bytes >= size and num_bytes % size == 0:
             return f"{num_bytes / size:,.0f}{_BLANK}{unit}"
@@ -70,12 +70,12 @@ def binary(num_bytes: float) -> str:
 
 
 def exactly(value: float, unit: str) -> str:
-    """Return a number with its unit as it was given, up to four digits: 1.638 TB/s, 191.5 Tflop/s."""
+    """Return a number with its unit as it was specified, up to four digits: 1.638 TB/s, 191.5 Tflop/s."""
     return written(value, unit).replace(" us", " µs").replace(" ", _BLANK)
 
 
 def percent(share: float | None) -> str:
-    """Return a share as per cent: 13.2 %; a dash where there is none."""
+    """Return a share as per cent: 13.2 %; a dash for None."""
     if share is None or not math.isfinite(share):
         return NOTHING
     return f"{_hundredths(share)}{_BLANK}%"
@@ -87,7 +87,7 @@ def percent_between(low: float, high: float) -> str:
 
 
 def short_percent(share: float) -> str:
-    """Return a finite share in per cent where there is little room: 13, 4.2, 0."""
+    """Return a finite share in per cent in few characters: 13, 4.2, 0."""
     value = 100 * share
     return f"{value:.0f}" if value >= 9.95 or value < 0.05 else f"{value:.1f}"
 
@@ -98,17 +98,17 @@ def _hundredths(share: float) -> str:
 
 
 def percent_up(share: float) -> str:
-    """Return a share as per cent, rounded up: never less than it is."""
+    """Return a share as per cent, rounded up, so that the text is never less than the value."""
     return percent(math.ceil(1e3 * share - 1e-9) / 1e3)
 
 
 def three_digits(value: float) -> str:
-    """Return a number of which no more than three digits are shown: 233,000, 80.8."""
+    """Return a number rounded to three significant digits: 233,000, 80.8."""
     return f"{float(f'{value:.3g}'):,.0f}" if value >= 100 else number(value)
 
 
 def signed(share: float | None) -> str:
-    """Return a change as per cent with its sign: +1.3 %, −0.2 %, 0.0 %; a dash where there is none."""
+    """Return a relative change as per cent with its sign: +1.3 %, −0.2 %, 0.0 %; a dash for None."""
     size = percent(None if share is None else abs(share))
     if share is None or not math.isfinite(share) or size == percent(0.0):
         return size
@@ -127,7 +127,7 @@ def options(settings: Sequence[str]) -> str:
 
 
 def distance(predicted: float, published: float) -> str:
-    """Return the distance of a prediction from a published number in words: 60 % below."""
+    """Return the difference of a prediction from a published number in words: 60 % below."""
     apart = predicted / published - 1
     if abs(apart) < 0.005:
         return f"equal within 0.5{_BLANK}%"
@@ -144,12 +144,13 @@ def in_words(count: float) -> str:
 
 
 def fitted_words(library: str, machines: Sequence[str], machine: str) -> str:
-    """Say that a library was fitted on other machines than this one; empty where it was fitted on none."""
+    """Return a phrase that names the machines on which a library was fitted, if this machine is none of them; empty if
+    it was fitted on none."""
     return f"{library} was fitted on {listed(machines)}; nothing holds it on {machine}" if machines else ""
 
 
 def setting(value: object) -> str:
-    """Return a value of a setting: yes, 1,024, zero1 (gradient_codec fp16), (a, b)."""
+    """Return the value of a setting as text: yes, 1,024, zero1 (gradient_codec fp16), (a, b)."""
     match value:
         case bool():
             return "yes" if value else "no"
@@ -166,8 +167,8 @@ def setting(value: object) -> str:
 
 
 def as_percent(share: float, num_samples: int) -> str:
-    """Return a share of samples: 97 %, rounded towards the half, so as never to claim too much. Where all of n agree,
-    it is only known to be above 1 - 1/n: > 99 % of 200."""
+    """Return a share of samples as per cent: 97 %, rounded towards 50 % so that the text never overstates it. If all n
+    samples agree, the share is only known to be above 1 - 1/n: > 99 % of 200."""
     most = 1.0 - 1.0 / num_samples
     inside = min(max(share, 1.0 - most), most)
     whole = math.floor(100 * inside + 1e-9) if share >= 0.5 else math.ceil(100 * inside - 1e-9)
@@ -182,7 +183,7 @@ def in_samples(share: float, num_samples: int) -> str:
 
 
 def troubles_in_short(wrong: Perturbation, device_word: str) -> str:
-    """Return all that is degraded at any time, of very many the first."""
+    """Return a short description of all degraded components; if there are very many, of the first ones."""
     spreads = [_spread(each, device_word) for each in map(Spread.resolved, wrong.spread)]
     each = [_trouble(trouble).replace("device ", f"{device_word} ") for _, trouble in wrong.troubles()]
     more = [f"{len(each) - MOST_LISTED:,} others"] if len(each) > MOST_LISTED else []
@@ -190,7 +191,7 @@ def troubles_in_short(wrong: Perturbation, device_word: str) -> str:
 
 
 def spread_sources(wrong: Perturbation) -> list[tuple[str, str]]:
-    """Return what differs, and the source of how it does, where that is stated."""
+    """Return the varying quantities (such as device speed) and the source of each variation, if one is stated."""
     spreads = map(Spread.resolved, wrong.spread)
     return [(f"{spread.thing} differ", f"source: {spread.source}") for spread in spreads if spread.source]
 

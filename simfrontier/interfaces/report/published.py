@@ -18,11 +18,11 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFigure:
-    """Published number of one plan and its prediction (None if there is none: `state`): the median of its samples, with
-    their 90 % interval (`sampled`). `unknown`: range of the prediction over the variations of what is unknown. A share
-    of the peak is 0 to 1. Ratios and shares are those of TFLOPS as they are published. `rate`: of a ratio or a share,
-    the plan's own rate in tokens per second and device; `first`: the size that an efficiency is relative to, None if
-    unknown."""
+    """Published number of a plan and its prediction (None if there is none: `state` says why): the median of its
+    samples, with their 90 % interval (`sampled`). `unknown`: range of the prediction over the variations of unknown
+    settings. A share of peak performance is 0 to 1. Ratios and shares refer to TFLOPS as published. `rate`: for a ratio
+    or a share, the plan's own rate in tokens per second and device; `first`: the size to which an efficiency is
+    relative, None if unknown."""
 
     plan: str
     devices: int
@@ -36,9 +36,9 @@ class PublishedFigure:
 
 
 def published_of(view: StudyView) -> dict[str, Any] | None:
-    """Return the predictions and the published figures of a study's scenario; None if it has no figures. `judged`:
-    whether they are of the simulated machine. `ratios`: of rates per device to that of the first of them, all at one
-    size. `varied`: the settings that are varied, without their units."""
+    """Return the published figures of a study's scenario with their predictions; None if the scenario has no figures.
+    `judged`: whether the figures were measured on the simulated machine. `ratios`: rates per device relative to the
+    first published plan, all at one size. `varied`: the varied settings, without their units."""
     figures = view.scenario.file.published
     if figures is None:
         return None
@@ -61,12 +61,12 @@ def published_of(view: StudyView) -> dict[str, Any] | None:
 
 
 def _state(outcome: PlanOutcome | None) -> str:
-    """Return why there is no prediction; empty if there is one."""
+    """Return the reason why there is no prediction; empty if there is one."""
     return NOT_RUN if outcome is None else "" if outcome.row["fits"] else TOO_BIG
 
 
 def _ratios(view: StudyView, figures: PublishedTable) -> list[PublishedFigure]:
-    """Return the published ratios of plans with their predictions, at the size of the variations, if there are any."""
+    """Return the published ratios of plans with their predictions, at the size of the variations if there are any."""
     if not figures.ratios:
         return []
     varied, first, made = view.sensitivity, next(iter(figures.ratios)), []
@@ -123,8 +123,8 @@ def _share(view: StudyView, plan: str, size: int, published: float) -> Published
 
 
 def share_over_unknown(view: StudyView, plan: str, size: int) -> Range | None:
-    """Return the lowest and the highest share of the peak of a plan at a size, at the defaults and under every
-    variation with which it fits; None where nothing is varied."""
+    """Return the lowest and the highest share of peak performance of a plan at a size, over the defaults and every
+    variation with which the plan fits; None if no setting is varied."""
     varied = view.sensitivity
     at_size = next((each for each in (varied, *varied.smaller) if each.devices == size), None) if varied else None
     if at_size is None or plan not in at_size.plans:
@@ -134,7 +134,8 @@ def share_over_unknown(view: StudyView, plan: str, size: int) -> Range | None:
 
 
 def ratio_over_unknown(view: StudyView, plan: str, first: str) -> Range | None:
-    """Return the lowest and the highest rate of a plan relative to the first plan, as `share_over_unknown`."""
+    """Return the lowest and the highest rate of a plan relative to the first plan, over the same variations as
+    `share_over_unknown`."""
     varied = view.sensitivity
     if varied is None or not {plan, first} <= set(varied.plans):
         return None

@@ -1,4 +1,4 @@
-"""Pages from templates: values in, HTML out, with the filters that write quantities."""
+"""Rendering of pages from templates: values in, HTML out, with template filters that format quantities."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CHARTS_LEVEL = 1  # of gzip: level 6 takes twice the time for a seventh of the 
 
 @cache
 def library() -> str:
-    """Return plotly.js of the installed package, compressed; the package itself is slow to import."""
+    """Return plotly.js from the installed package plotly, compressed, without the slow import of the package."""
     package = importlib.util.find_spec("plotly")
     if package is None or package.origin is None:
         raise SimfrontierError("the page needs the Python package plotly, which is not installed; pip install plotly")
@@ -40,36 +40,36 @@ def library() -> str:
 
 
 def packed(content: bytes, level: int) -> str:
-    """Return bytes compressed by gzip, as text for a page."""
+    """Return bytes compressed with gzip, as text that can be embedded in a page."""
     return b64encode(zlib.compress(content, level, _GZIP)).decode()
 
 
 def render(template: str, folder: Path | None = None, /, **values: Any) -> Markup:
-    """Return a template filled in, as HTML that later templates do not escape again. `folder`: of an extra's templates,
-    which may use those of this package."""
+    """Render a template to HTML, which other templates do not escape again. `folder`: the template folder of an extra,
+    whose templates may use those of this package."""
     return as_html(environment(folder).get_template(template).render(values))
 
 
 def page_of(verb: str, folder: Path | None = None, /, **values: Any) -> Markup:
-    """Return the page of a verb: `pages/VERB.html.j2` filled in, whose blocks are the sections."""
+    """Return the page of a verb: render `pages/VERB.html.j2`, whose blocks are the sections."""
     return render(f"pages/{verb}.html.j2", folder, library=library(), **values)
 
 
 def said(verb: str, name: str, /, *values: object, folder: Path | None = None) -> list[str]:
-    """Return the sentences, without markup, that the macro `name` of `terminal/VERB.txt.j2` renders from findings: the
-    blocks between blank lines, each on one line."""
+    """Return the sentences, without markup, that the macro `name` of `terminal/VERB.txt.j2` renders from the `values`:
+    paragraphs are separated by blank lines in the template, and each becomes one line."""
     module = environment(folder).get_template(f"terminal/{verb}.txt.j2").module
     pieces = re.split(r"\n[ \n]*\n", str(getattr(module, name)(*values)))
     return [line for piece in pieces if (line := re.sub(r"[ \n]+", " ", piece).strip())]
 
 
 def as_html(made: str) -> Markup:
-    """Return the text that is HTML already, which templates do not escape."""
+    """Mark a text as HTML, so that templates do not escape it."""
     return Markup(made)
 
 
 def coded(text: str) -> Markup:
-    """Return a text in which the parts between backticks are code."""
+    """Return a text as HTML in which the parts between backticks are code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:  # one of them has no other
         return Markup.escape(text)
@@ -78,7 +78,8 @@ def coded(text: str) -> Markup:
 
 @cache
 def environment(folder: Path | None) -> Environment:
-    """Templates of a folder and of this package: text in HTML is escaped, a name that is not given is an error."""
+    """Return the environment for templates of a folder and of this package: text in HTML is escaped, an undefined name
+    is an error."""
     from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
     made = Environment(
@@ -114,7 +115,7 @@ def environment(folder: Path | None) -> Environment:
 
 
 def packed_json(value: object) -> str:
-    """Return a value as JSON, nine digits of its numbers, compressed, as text for the script of the page."""
+    """Return a value as compressed JSON with nine digits per number, as text for the script of the page."""
     rounded = json.loads(json.dumps(value, allow_nan=False), parse_float=lambda number: float(f"{float(number):.9g}"))
     text = json.dumps(rounded, separators=(",", ":"), ensure_ascii=False)
     return packed(text.encode(), _CHARTS_LEVEL)

@@ -31,7 +31,7 @@ simulated; `rows`, the rows of results by plan; and what is worked out from them
 
 
 def rows_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Cell]]) -> str:
-    """Return rows as text with a heading: floats in full (`repr`), truth as true or false."""
+    """Return rows as CSV text with a header: floats in full precision (`repr`), booleans as true or false."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
@@ -47,9 +47,9 @@ def _text(cell: Cell) -> str:
 
 
 def manifest(study: Study) -> dict[str, Any]:
-    """Return what went into a study, as digests and versions, without times and absolute paths: the inputs (the
-    scenario's document with all settings, and the numbers of machine and library), the versions that computed with
-    them, and the digest of every schedule by plan and size."""
+    """Return the inputs of a study as digests and versions, without times and absolute paths: the scenario's document
+    with all settings, the numbers of machine and library, the versions of the software, and the digest of every
+    schedule by plan and size."""
     scenario = study.scenario
     schedules: dict[str, dict[str, str]] = {}
     for outcome in study.outcomes:
@@ -66,9 +66,10 @@ def manifest(study: Study) -> dict[str, Any]:
 
 
 def waiting_of(view: StudyView) -> dict[str, dict[str, Any]]:
-    """Return the waiting time in a step by plan, averaged over the samples, in seconds, at the largest size; empty if
-    devices are not known to differ. `in_step_s`: extra time of the step (90 % interval, with the median); `in_calls_s`:
-    mean time that a rank waits in calls of a name, overlapped with kernels or not, the longest first."""
+    """Return by plan the seconds that ranks wait in a step, averaged over the samples, at the largest size; empty if
+    devices do not vary in speed. `in_step_s`: extra time of the step (90 % interval, with the median); `in_calls_s`: by
+    name of a collective call, the mean time that a rank waits in it, overlapped with kernels or not, the longest
+    first."""
     found = {}
     for outcome in view.drawn:
         if outcome.waits is not None:
@@ -80,8 +81,9 @@ def waiting_of(view: StudyView) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkClassLoad:
-    """The directed links of one class in an average node: how many (0: the links between groups of nodes), their
-    nominal rate, bytes per step and utilisation (0 to 1) on average, idle links too, and the busiest."""
+    """Load of the directed links of one class in an average node: the number of links (0: the links between groups of
+    nodes), their nominal rate, the average bytes per step and utilisation (0 to 1), idle links included, and the
+    busiest link."""
 
     link_class: str
     num_links: int
@@ -92,7 +94,7 @@ class LinkClassLoad:
 
 
 def link_loads(view: StudyView) -> dict[str, tuple[LinkClassLoad, ...]]:
-    """Return the links of a node by class, of each plan that fits."""
+    """Return for each plan that fits the load of a node's links, by class of link."""
     machine = view.scenario.machine
     return {
         o.plan: tuple(each for name in machine.link_classes if (each := _load(machine, name, o.links)))
@@ -121,11 +123,12 @@ def _load(machine: Machine, name: str, loads: NodeLinks) -> LinkClassLoad | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section(Generic[Found]):
-    """A section of an extra, by its module `report_sections`.
+    """A section that an extra adds to the page, defined in the extra's module `report_sections`.
 
-    `name`: its anchor in the page, and its key in findings.json; `title`: in the contents; `after`: the name of the
-    section that it follows; `found`: what it says of a study, a dataclass of finite numbers, or None where that is
-    nothing; `html`: the section with these findings.
+    `name`: the section's anchor in the page and key in findings.json; `title`: its title in the table of contents;
+    `after`: the name of the section that it follows; `found`: function that returns the section's findings on a study,
+    a dataclass of finite numbers, or None if there is nothing to show; `html`: function that renders the section from
+    these findings.
     """
 
     name: str
@@ -136,13 +139,13 @@ class Section(Generic[Found]):
 
 
 def sections_found(view: StudyView) -> list[tuple[Section[Any], Any]]:
-    """Return the sections of extras that have something to say of a study, and what."""
+    """Return the sections of extras that have findings on a study, each with its findings."""
     found = [(section, section.found(view)) for section in added("report_sections", Section)]
     return [(section, what) for section, what in found if what is not None]
 
 
 def findings_of(view: StudyView) -> Findings:
-    """Return the findings of a study: the values that its page is made from."""
+    """Return the findings of a study: all values that its page shows."""
     return {
         "setup": setup_of(view),
         "rows": view.rows,
@@ -161,8 +164,8 @@ def findings_of(view: StudyView) -> Findings:
 
 
 def findings_json(found: Findings, view: StudyView) -> str:
-    """Return a study's findings as JSON, in the units that their names say, those of extras' sections by their names;
-    sizes that are keys are text there."""
+    """Return a study's findings as JSON, in the units that the key names state; findings of extras are under the names
+    of their sections, and sizes used as keys become text."""
     document = {**found, **{section.name: one for section, one in sections_found(view)}}
     if found["slowdown"] is None:  # of a scenario that does not ask for it there is no word
         del document["slowdown"]
@@ -170,8 +173,8 @@ def findings_json(found: Findings, view: StudyView) -> str:
 
 
 def write_study(found: Findings, view: StudyView, folder: Path) -> None:
-    """Write the traces, results.csv, slowdown.csv (where components were degraded), findings.json and manifest.json of
-    a study. Raises InputError where a file cannot be written."""
+    """Write the traces, results.csv, slowdown.csv (if components were degraded), findings.json and manifest.json of a
+    study. Raises InputError if a file cannot be written."""
     for outcome in view.study.outcomes:
         if outcome.trace is not None:
             write_perfetto(outcome.trace, folder / f"trace-{outcome.plan}-{outcome.devices}.json")

@@ -1,4 +1,5 @@
-"""The place of a measured row in the charts: chart and line of its table, size, and its name in words."""
+"""Position of a measured row in the charts: its chart, its line in the chart, its size on the axis, and its name in
+words."""
 
 from __future__ import annotations
 
@@ -22,10 +23,11 @@ MOVED = "read and written (bytes)"
 
 
 class RowPosition(NamedTuple):
-    """A row among the others of its table.
+    """Position of a row in the charts of its table.
 
-    `chart`: what is measured, on what; `line`: the series of sizes that it belongs to, lines standing in the `order`
-    of these numbers; `size`: its place along the line, on an axis of the title `size_title`; `size_words` for people.
+    `chart`: the measured quantity and where it was measured; `line`: the series of sizes to which the row belongs;
+    lines are sorted by `order`; `size`: the row's coordinate on the axis, whose title is `size_title`; `size_words`:
+    the size as text for readers.
     """
 
     chart: str
@@ -37,8 +39,8 @@ class RowPosition(NamedTuple):
 
 
 def standing(row: Row) -> RowPosition:
-    """Return the place of a row: a chart per collective (or benchmark, kernel), library, machine and type of numbers, a
-    line per number of devices, path or statistic. Of a rate size 0 where the shape was not told."""
+    """Return the position of a row: a chart per collective (or benchmark, kernel), library, machine and element type, a
+    line per number of devices, path or statistic. A rate without a known shape has size 0."""
     match row:
         case CallRow():
             is_known = bool(harnesses_of(row, shipped_harnesses()))  # of a program that adds to the time
@@ -74,6 +76,6 @@ def row_name(row: Row) -> str:
 
 
 def charts_of(rows: Sequence[Residual[Row]]) -> dict[str, list[Residual[Row]]]:
-    """Return the charts of a table: its rows with a time at a size, by chart, in the table's order."""
+    """Return the rows of a table that have a time and a size, by chart, in the table's order."""
     shown = (row for row in rows if row.measured is not None and standing(row.row).size > 0)
     return grouped(shown, lambda row: standing(row.row).chart)

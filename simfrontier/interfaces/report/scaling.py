@@ -1,4 +1,5 @@
-"""Lines of rate, step time and scaling efficiency against the number of devices, within the bands of samples."""
+"""Charts of rate, step time and scaling efficiency against the number of devices, with 90 % intervals of the
+samples."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _EFFICIENCY = "scaling_efficiency"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedPoint:
-    """A published rate or step of a plan at a size, in the unit of the chart, and what it is in words."""
+    """A published rate or step time of a plan at a size, in the unit of the chart, with its description in words."""
 
     plan: str
     devices: int
@@ -31,7 +32,7 @@ class PublishedPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Banded:
-    """A column that is drawn with its 90 % interval and its nominal value, in a unit: the columns of these."""
+    """A quantity that is drawn with its 90 % interval and its nominal value: the names of its columns, and its unit."""
 
     median: str
     low: str
@@ -41,28 +42,28 @@ class _Banded:
 
 
 def rates(view: StudyView, published: Sequence[PublishedPoint] = ()) -> theme.Figure:
-    """Plot rates against devices, one line per plan through the medians of its samples within their 90 % interval,
-    with a faint mark at the nominal value; `published` figures are stars, with their values in the legend."""
+    """Plot rates against the number of devices, one line per plan through the medians of its samples with their 90 %
+    interval, and a faint mark at the nominal value; `published` figures are stars, with their values in the legend."""
     unit = view.rate_unit.partition(" ")[0]
     shown = _Banded(median=RATE, low=f"{RATE}_p05", high=f"{RATE}_p95", nominal=f"{RATE}_nominal", unit=unit)
     return _banded(view, shown, _lines(view, RATE, view.rate_unit, f"%{{y:.4~g}} {unit}"), published)
 
 
 def step_times(view: StudyView) -> theme.Figure:
-    """Plot the seconds of a step against devices, as `rates`."""
+    """Plot step times in seconds against the number of devices, in the same way as `rates`."""
     names = {end: f"step_time_{column}_s" for end, column in (("low", "p05"), ("high", "p95"), ("nominal", "nominal"))}
     lines = _lines(view, "step_time_s", "step time (s)", "%{y:.4~g} s")
     return _banded(view, _Banded(median="step_time_s", unit="s", **names), lines)
 
 
 def efficiencies(view: StudyView) -> theme.Figure:
-    """Plot the scaling efficiency in per cent against devices, one line per plan."""
+    """Plot the scaling efficiency in per cent against the number of devices, one line per plan."""
     return _lines(view, _EFFICIENCY, "scaling efficiency (%)", "%{y:.1f} %", 100.0)
 
 
 def zoomed(rows: Rows) -> bool:
-    """Return whether the axes start near the smallest value: only where that is not far below the largest, in both
-    charts."""
+    """Return whether the vertical axes start near the smallest value: only if this is not far below the largest value
+    in both charts."""
     for column in (RATE, _EFFICIENCY):
         values = [row[column] for own in rows.values() for row in own if row["fits"]]
         if min(values) <= _ZOOM_FROM * max(values):
@@ -98,7 +99,7 @@ def _lines(view: StudyView, column: str, title: str, hover: str, scale: float = 
 def _banded(
     view: StudyView, shown: _Banded, lines: theme.Figure, published: Sequence[PublishedPoint] = ()
 ) -> theme.Figure:
-    """Plot the lines, each with what is hidden together with it: the band of its samples, a faint mark at the nominal
+    """Plot the lines; hiding a plan's line also hides the 90 % band of its samples, the faint mark at the nominal
     value, and its published values."""
     behind, before = [], []
     for plan, rows in view.rows.items():
@@ -118,7 +119,7 @@ def _banded(
 
 
 def _band(plan: str, rows: Sequence[Row], colour: str, shown: _Banded, is_one: bool) -> theme.PlotTrace:
-    """Return the 90 % interval: an area, or of one size a bar."""
+    """Return the 90 % interval of a plan: an area, or a bar if there is only one size."""
     sizes = [row["devices"] for row in rows]
     fixed: dict[str, Any] = {"legendgroup": plan, "showlegend": False, "hoverinfo": "skip"}
     if is_one:
@@ -131,8 +132,8 @@ def _band(plan: str, rows: Sequence[Row], colour: str, shown: _Banded, is_one: b
 
 
 def _nominal(plan: str, rows: Sequence[Row], mark: theme.PlanMark, device: str, shown: _Banded) -> theme.PlotTrace:
-    """Return the nominal value (no variation between devices, no errors of models): a small open mark, with the samples
-    in words."""
+    """Return the nominal values (no variation between devices, no model errors): small hollow marks, with the sampled
+    values in the hover text."""
     words = [
         f"<b>{escape(plan)}</b>, {row['devices']:,} {device}s<br>nominal: {number(row[shown.nominal])} {shown.unit}<br>"
         f"median: {number(row[shown.median])} (90 % interval {number(row[shown.low])} to {number(row[shown.high])}) "

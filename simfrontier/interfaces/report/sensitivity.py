@@ -1,4 +1,4 @@
-"""Sensitivity of the comparison of plans to unknown settings, one at a time and the same for all plans."""
+"""Sensitivity of the comparison of plans to unknown settings: one setting is changed at a time, for all plans alike."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PUBLISHED = "published"
 
 
 def variations_of(view: StudyView) -> dict[str, Any] | None:
-    """Return the variations of a study at each size, the largest first, and the values that published ratios would
-    need; None where nothing was varied. `compared`: the plans whose ratios to the first of `plans` are compared, or the
-    only plan."""
+    """Return the variations of a study at each size, the largest first, and the values of settings that would reproduce
+    published ratios; None if no setting was varied. `compared`: the plans whose ratios to the first of `plans` are
+    shown, or the only plan."""
     result = view.sensitivity
     if result is None:
         return None
@@ -37,7 +37,7 @@ def variations_of(view: StudyView) -> dict[str, Any] | None:
 
 
 def setting_of(one: VariedRates) -> tuple[str, str]:
-    """Return the varied setting and its value in the unit of the key, e.g. 342 µs for 0.000342."""
+    """Return the name of the varied setting and its value in the unit of the key, e.g. 342 µs for 0.000342."""
     unit = unit_of(one.key)
     try:
         return one.label.removesuffix(f", {unit}"), exactly(float(one.value), unit) if unit else one.value
@@ -46,8 +46,8 @@ def setting_of(one: VariedRates) -> tuple[str, str]:
 
 
 def _at_size(view: StudyView, result: Sensitivity) -> dict[str, Any]:
-    """Return the variations at one size, those at the defaults apart. `published`: what is compared, as published;
-    `strongest` names the setting that moves it most."""
+    """Return the variations at one size, with the defaults separately. `published`: the published values of the
+    compared ratios; `strongest`: the setting that changes them most."""
     return {
         "devices": result.devices,
         "default": _varied(result.default, result.plans),
@@ -58,9 +58,9 @@ def _at_size(view: StudyView, result: Sensitivity) -> dict[str, Any]:
 
 
 def _varied(one: VariedRates, plans: tuple[str, ...]) -> dict[str, Any]:
-    """Return one setting at one value (both empty: the defaults). By plan: `rates`, tokens per second and device;
-    `tflops`, per device as they are published; `compared`: its rate over the first plan's, or of the only plan its
-    rate. None where a plan does not fit."""
+    """Return the results with one setting at one value (both empty for the defaults). By plan: `rates`, tokens per
+    second and device; `tflops`, TFLOPS per device as published; `compared`, the rate relative to the first plan's, or
+    the rate itself if there is only one plan. None if a plan does not fit."""
     setting, value = setting_of(one) if one.key else ("", "")
     first = 1.0 if len(plans) == 1 else one.rates[plans[0]]
     return {
@@ -73,8 +73,8 @@ def _varied(one: VariedRates, plans: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _published(view: StudyView, result: Sensitivity) -> dict[str, float]:
-    """Return the published values of what is compared, by plan: of the only plan the rate that its share of the peak
-    is."""
+    """Return the published values of the compared ratios by plan; for a single plan the rate that corresponds to its
+    published share of peak performance."""
     figures = comparable(view.scenario)
     if figures is None:
         return {}
@@ -89,7 +89,8 @@ def _published(view: StudyView, result: Sensitivity) -> dict[str, float]:
 
 
 def dots(found: Mapping[str, Any], at_size: Mapping[str, Any], marks: Mapping[str, PlanMark], unit: str) -> Figure:
-    """Plot a row per variation: a dot per plan, a dotted line at the plan's default, a star at its published value."""
+    """Plot a row per variation: a dot per plan, a dotted line at the plan's default value, and a star at its published
+    value."""
     published, first, is_one = at_size["published"], found["plans"][0], len(found["plans"]) == 1
     default = at_size["default"]["compared"]
     varied = sorted(at_size["varied"], key=lambda one: -_moved(found["compared"], default, one["compared"]))
@@ -128,5 +129,5 @@ def _moved(plans: tuple[str, ...], default: Mapping[str, float | None], one: Map
 
 
 def _wrapped(one: Mapping[str, Any]) -> str:
-    """Return a setting and its value broken into lines, for the side of a chart."""
+    """Return a setting and its value broken into lines, as a label next to a chart."""
     return "<br>".join(map(escape, wrap(f"{one['setting']} = {one['value']}", _WRAP)))

@@ -1,4 +1,4 @@
-"""Setup of a study: machine, models, work of a step, ranks and the numbers that it rests on."""
+"""Setup of a study: machine, models, work per step, rank grids, and the numbers that the study assumes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ DATA = "data"
 
 
 def assumptions_of(view: StudyView) -> dict[str, Any]:
-    """Return the numbers of a study's machine and library, the settings of the engine, what plans with an engine of
-    their own have instead (by key and plan), and the options of each plan at the largest size, without those that are
-    not set."""
+    """Return the assumed numbers of a study's machine and library, the settings of the engine, the differing settings
+    of plans that have their own engine (by key and plan), and the options of each plan at the largest size, without
+    options that are not set."""
     scenario, engine = view.scenario, asdict(view.scenario.file.engine)
     cases = {plan: view.cases[plan, view.largest] for plan in scenario.plans}
     return {
@@ -38,15 +38,15 @@ def assumptions_of(view: StudyView) -> dict[str, Any]:
 
 
 def numbers_of(scenario: Scenario) -> list[tuple[str, Provenance]]:
-    """Return every number of a scenario's machine and library, each with the part that it belongs to, the least certain
-    first."""
+    """Return every number of a scenario's machine and library with the part that it belongs to, the least certain
+    numbers first."""
     parts = {"machine": scenario.machine.provenance(), "library": scenario.library.provenance()}
     known = [(part, number) for part, numbers in parts.items() for number in numbers]
     return sorted(known, key=lambda entry: [*KINDS, entry[1].kind].index(entry[1].kind))
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a plan's options as plain values of JSON, without options that are not set."""
+    """Return the value of a plan option as plain JSON values, without nested options that are not set."""
     match value:
         case Options() | HopOptions():
             return {key: _plain(given) for key, given in value if given is not None}
@@ -60,9 +60,10 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesOfJob:
-    """Placement of a job's nodes. `in_groups`: by number of devices, how many nodes are in each group (dragonfly) or
-    under each leaf (fat tree) that has any, in the order of the groups; empty on a machine that has none. `listed`: by
-    number of devices, the nodes by name or number, where the scenario lists them; `seed`: where they are random."""
+    """Placement of a job's nodes. `in_groups`: by number of devices, the number of nodes in each group (dragonfly) or
+    under each leaf switch (fat tree) that has any, in the order of the groups; empty if the machine has no groups.
+    `listed`: by number of devices, the nodes by name or number, if the scenario lists them; `seed`: the seed of a
+    random placement."""
 
     placement: str
     group_word: str
@@ -72,11 +73,12 @@ class NodesOfJob:
 
     @property
     def is_usual(self) -> bool:
-        """Return whether it goes without saying: the first nodes of the machine, all in one group."""
+        """True if the placement needs no mention: the first nodes of the machine, all in one group."""
         return self.placement == "contiguous" and all(len(counts) <= 1 for counts in self.in_groups.values())
 
     def words(self, devices: int) -> str:
-        """At one size, for a reader: `random (seed 1), 48 nodes in 12 groups, 1 to 7 in each`."""
+        """Return a description of the placement at one size: `random (seed 1), 48 nodes in 12 groups, 1 to 7 in
+        each`."""
         seed = "" if self.seed is None else f" (seed {self.seed})"
         text = f"{self.listed.get(devices, self.placement)}{seed}"
         counts = self.in_groups.get(devices, ())
@@ -89,7 +91,7 @@ class NodesOfJob:
 
 
 def nodes_of_job(machine: Machine, sizes: Sequence[int]) -> NodesOfJob:
-    """Return the placement of the nodes at these numbers of devices."""
+    """Return the placement of a job's nodes for each number of devices."""
     job, has_groups = machine.job_nodes, machine.dragonfly is not None or machine.fat_tree is not None
     names = job.names or tuple(map(str, job.listed))
     in_groups, listed = {}, {}
@@ -112,12 +114,13 @@ def nodes_of_job(machine: Machine, sizes: Sequence[int]) -> NodesOfJob:
 def setup_of(view: StudyView) -> dict[str, Any]:
     """Return the machine, models, batches and settings of a study.
 
-    By number of devices: `models` with `num_parameters`, one (of the largest) where all are alike, and `samples`,
-    sequences of a step, empty where plans of one size differ. `micro_batch` and `grad_accum`: by plan, ascending;
-    `per_device`: micro-batches are of a device, not of a data-parallel rank; `same_work`: a device has as many samples
-    at every size; `fitted_on`: the machines that the library was fitted on, where this is none of them; `nodes`: where
-    they lie in the network; `stacks`: what each plan runs by; `batch_by_default`: the batch is not the scenario's own,
-    but one that all plans can have.
+    By number of devices: `models` with `num_parameters`, only one entry (for the largest size) if all are alike, and
+    `samples`, sequences per step, empty if plans of one size differ. `micro_batch` and `grad_accum`: the values by
+    plan, ascending; `per_device`: whether micro-batches are per device instead of per data-parallel rank; `same_work`:
+    whether a device has equally many samples at every size; `fitted_on`: the machines on which the library was fitted,
+    if this machine is none of them; `nodes`: the placement of nodes in the network; `stacks`: the software stack of
+    each plan; `batch_by_default`: whether the batch was chosen so that all plans can have it, instead of set by the
+    scenario.
     """
     scenario, cases = view.scenario, view.cases
     samples = {size: {case.samples for (_, at), case in cases.items() if at == size} for size in view.sizes}
@@ -150,16 +153,17 @@ def setup_of(view: StudyView) -> dict[str, Any]:
 
 
 def fitted_elsewhere(scenario: Scenario) -> tuple[str, ...]:
-    """Return the machines that the library was fitted on, where this is none of them. Nothing with a calibration, which
-    is of a machine of its own, nor on toys, which cannot be measured."""
+    """Return the machines on which the library was fitted, if this machine is none of them. Empty with a calibration,
+    which is specific to a machine, and on toy machines, which cannot be measured."""
     library, machine = scenario.library, scenario.machine.name
     held = machine in library.machines or machine.startswith("toy-") or scenario.file.library.calibration is not None
     return () if held else tuple(library.machines)
 
 
 def rank_grids(view: StudyView) -> dict[str, Any] | None:
-    """Return the grids of all plans at all sizes, and the searches that found them; None if no plan has a grid. `axes`:
-    parts of the grid that any plan has in addition to data; stages only if there is more than one."""
+    """Return the rank grids of all plans at all sizes, and the searches that found them; None if no plan has a grid.
+    `axes`: the dimensions that any plan's grid has in addition to data parallelism; pipeline stages only if there is
+    more than one."""
     if not view.searches and not any(isinstance(case.options, TensorOptions) for case in view.cases.values()):
         return None
     grids = [_grid(view, plan, case) for (plan, _), case in view.cases.items()]
@@ -172,7 +176,8 @@ def rank_grids(view: StudyView) -> dict[str, Any] | None:
 
 
 def ranks_along(case: Case) -> dict[str, int]:
-    """Return ranks along each part that a case's grid has, by its name; all that is not model-parallel is data."""
+    """Return the number of ranks along each dimension of a case's grid, by name; all ranks that are not model-parallel
+    are data-parallel."""
     mesh, options = dict(case.mesh.axes), case.options
     own = {axis for axis, _ in options.inside} | {"stage"} if isinstance(options, TensorOptions) else set()
     counts = {name: mesh.get(axis, 1) for axis, name in AXES.items() if axis in own}
@@ -180,8 +185,9 @@ def ranks_along(case: Case) -> dict[str, int]:
 
 
 def _grid(view: StudyView, plan: str, case: Case) -> dict[str, Any]:
-    """Return one plan at one size. `ranks`: along each part of its grid; `samples`: sequences of a step;
-    `num_candidates`: of the search that found it, None where none was run here."""
+    """Return the grid of one plan at one size. `ranks`: number of ranks along each dimension of the grid; `samples`:
+    sequences per step; `num_candidates`: number of candidates of the search that found the grid, None without a
+    search."""
     tried = view.searches.get((plan, case.devices))
     return {
         "plan": plan,
@@ -198,9 +204,9 @@ def _grid(view: StudyView, plan: str, case: Case) -> dict[str, Any]:
 
 
 def _search(view: StudyView, plan: str, size: int, tried: Sequence[TriedGrid]) -> dict[str, Any]:
-    """Return a search: the grid that it took, and all that it tried, the best first and those without a rate last, by
-    what they differ in: sequences per second at fidelity `analytic`, or why there is no rate. `by`: the model of
-    communication that proposed them, or empty where every combination was tried."""
+    """Return a search: the chosen grid, and all tried grids by the options in which they differ, the best first and
+    those without a rate last, with their rate in sequences per second at fidelity `analytic`, or the reason for a
+    missing rate. `by`: the model of communication that proposed the grids, or empty if every combination was tried."""
     tables = [_table(one.options) for one in tried]
     differing = [key for key in tables[0] if any(table[key] != tables[0][key] for table in tables)]
     best_first = sorted(tried, key=lambda one: -one.rate if one.rate is not None else 1.0)
@@ -221,8 +227,8 @@ def _table(options: Options) -> Mapping[str, object]:
 
 
 def _columns(options: Options, size: int, differing: Sequence[str]) -> dict[str, str | int | None]:
-    """Return the grid of a candidate on `size` devices by the names of its parts (data is None if they do not divide
-    the devices), then all other options in which candidates differ."""
+    """Return the grid of a candidate on `size` devices by dimension (data is None if the other dimensions do not divide
+    the devices), then all other options in which the candidates differ."""
     made: dict[str, str | int | None] = {}
     if isinstance(options, TensorOptions):
         counts = {AXES[axis]: count for axis, count in reversed(options.inside)} | {AXES["stage"]: options.pipeline}
@@ -239,7 +245,7 @@ def _columns(options: Options, size: int, differing: Sequence[str]) -> dict[str,
 
 
 def _left(devices: int, counts: Iterable[int]) -> int:
-    """Return the replicas of a grid, 0 where it does not divide the devices."""
+    """Return the number of data-parallel replicas of a grid, 0 if the grid does not divide the devices."""
     for count in counts:
         devices = devices // count if devices % count == 0 else 0
     return devices

@@ -1,4 +1,5 @@
-"""Slowdown by degraded components, by plan: in each case, with any one device lagging, and with any one link."""
+"""Slowdown of plans by degraded components: in each case of the scenario, with any one device slowed, and with any one
+link slowed."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ _LEAST: Final = 0.01  # that the scale of colours spans
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowedKind:
-    """Devices or links of a class that are alike for a plan: one of them (`example`), how many they are, and the
-    slowdown with one of them lagging, whichever (None: not simulated)."""
+    """A kind of devices or links whose members have the same role in a plan: one of them (`example`), their number, and
+    the slowdown if any one of them is slowed (None: not simulated)."""
 
     link_class: str
     example: str
@@ -40,9 +41,9 @@ class SlowedKind:
 
 
 def slowdown_of(result: Slowdown | None) -> dict[str, Any] | None:
-    """Return the slowdowns that were simulated. `plans`: those that fit; `devices` and `links`: the kinds of each plan;
-    `table`: by label and plan the slowdown in words, of all cases and then at worst with any one device or link
-    lagging. `left_out`: how many kinds were not simulated, as there are too many."""
+    """Return the simulated slowdowns. `plans`: the plans that fit; `devices` and `links`: the kinds of components of
+    each plan; `table`: by label and plan the slowdown as text, for all cases, then for the worst single device and
+    link. `left_out`: the number of kinds that were not simulated because there are too many."""
     if result is None:
         return None
     fitting = {one.plan: one for one in result.plans if one.healthy is not None}
@@ -74,8 +75,8 @@ def slowdown_of(result: Slowdown | None) -> dict[str, Any] | None:
 
 
 def worst_rows(found: Mapping[str, Any], device: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the slowdown in words by plan with any one device lagging, and any one link of each class: its range, where
-    kinds of a plan differ."""
+    """Yield by plan the slowdown as text with any one device slowed, then with any one link of each class slowed; a
+    range if the kinds of a plan differ."""
     if found["devices"]:
         of_plan = {plan: _range(kinds) for plan, kinds in found["devices"].items()}
         yield f"any one {device} at {found['device_factor']:g}", of_plan
@@ -86,8 +87,8 @@ def worst_rows(found: Mapping[str, Any], device: str) -> Iterator[tuple[str, dic
 
 
 def slowdown_rows(result: Slowdown) -> Iterator[dict[str, Cell]]:
-    """Yield the rows of slowdown.csv: of each plan that fits the cases, then its kinds of devices, then its kinds of
-    links; empty where there is no number."""
+    """Yield the rows of slowdown.csv: for each plan that fits the cases, then the kinds of devices, then the kinds of
+    links; a cell without a number is empty."""
     for one in result.plans:
         if one.healthy is None:
             continue
@@ -124,7 +125,7 @@ def _devices(one: SlowedPlan) -> Iterator[SlowedKind]:
 
 
 def _links(one: SlowedPlan) -> Iterator[SlowedKind]:
-    """Yield kinds of links, those of a class of the machine together."""
+    """Yield the kinds of links of a plan, sorted by the machine's link classes."""
     classes = list(dict.fromkeys(each.link_class for each in one.links))
     for each in sorted(one.links, key=lambda each: classes.index(each.link_class)):
         slowdown = finite(each.slowdown)
@@ -132,14 +133,14 @@ def _links(one: SlowedPlan) -> Iterator[SlowedKind]:
 
 
 def _range(kinds: Sequence[SlowedKind]) -> str:
-    """Return the mildest and the worst slowdown of kinds: ×1.16, ×1.000 to ×1.07."""
+    """Return the smallest and the largest slowdown of the kinds as text: ×1.16, ×1.000 to ×1.07."""
     known = [each.slowdown for each in kinds if each.slowdown is not None]
     low, high = times(min(known)), times(max(known))
     return high if low == high else f"{low} to {high}"
 
 
 def case_bars(found: Mapping[str, Any], marks: Mapping[str, PlanMark]) -> Figure:
-    """Plot a row per case, a bar per plan: the extra time of the step relative to the healthy step."""
+    """Plot a row per case and a bar per plan: the extra time relative to the healthy step."""
     cases, plans = found["cases"], found["plans"]
     traces = []
     for plan in plans:
@@ -156,8 +157,8 @@ def case_bars(found: Mapping[str, Any], marks: Mapping[str, PlanMark]) -> Figure
 
 
 def device_grids(result: Slowdown, device: str) -> dict[str, Figure]:
-    """Return a chart per plan: nodes across, positions in a node down, coloured by the slowdown when that device
-    lags."""
+    """Return a chart per plan with nodes as columns and positions in a node as rows, coloured by the slowdown if that
+    device is slowed."""
     lagging = {one.plan: one.devices for one in result.plans if one.devices is not None}
     highest = max(float(np.nanmax(each.slowdown)) for each in lagging.values())
     return {plan: _grid(plan, each, highest, result, device) for plan, each in lagging.items()}

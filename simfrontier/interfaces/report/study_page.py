@@ -1,4 +1,4 @@
-"""index.html: the whole study on one page that needs no network, section by section."""
+"""The page of a study, index.html, which needs no network, section by section."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ def headline(found: Findings, view: StudyView) -> Values:
 
 
 def _starred(published: Mapping[str, Any]) -> str:
-    """Return the words for the published points."""
+    """Return the legend text for the published points."""
     ratios = published["ratios"]
     of = f"ratios, times the predicted rate of {ratios[0].plan}" if ratios else ""
     return " and ".join(filter(None, [of, "shares of the peak" if published["shares"] else ""]))
 
 
 def published_points(found: Findings) -> list[PublishedPoint]:
-    """Published ratios as rates, from the predicted one of their first plan, and published shares of the peak."""
+    """Return published figures as rates: ratios times the predicted rate of their first plan, and shares of peak
+    performance."""
     known = found["published"]
     if known is None or not known["judged"]:
         return []
@@ -227,8 +228,8 @@ SECTIONS: Mapping[str, tuple[str, SectionValues]] = {
 
 
 def study_page(found: Findings, view: StudyView) -> str:
-    """Return the page of a study's findings, each section of an extra behind the one that it follows; the same study
-    gives the same text."""
+    """Return the page of a study's findings, with the sections of extras after the sections that they follow; the same
+    study gives the same text."""
     made = {name: (title, section(name, found, view)) for name, (title, _) in SECTIONS.items()}
     for each, what in sections_found(view):
         place = list(made).index(each.after) + 1
@@ -240,11 +241,12 @@ def study_page(found: Findings, view: StudyView) -> str:
 
 
 def section(name: str, found: Findings, view: StudyView) -> str:
-    """Return a section as HTML, empty where the study has none.
+    """Return a section as HTML, empty if the study has no such section.
 
-    Every template is given the study's `view`, `setup` and `rows` (those of the largest size as `largest`), the word
-    for a device, the sizes and the largest of them, the fastest plan (`shown`), whether devices differ in speed, the
-    unit of rates, and the colours of the plans."""
+    Every template gets the study's `view`, `setup` and `rows` (the rows of the largest size as `largest`), the word for
+    a device, the sizes and the largest size, the fastest plan (`shown`), whether devices differ in speed, the unit of
+    rates, and the colours of the plans.
+    """
     title, values = SECTIONS[name]
     known = values(found, view)
     if not known:

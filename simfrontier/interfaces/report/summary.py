@@ -1,4 +1,4 @@
-"""A study in a few lines: the sentence that answers, and the rates by plan and size."""
+"""Summary of a study in a few lines: one sentence with the result, and the rates by plan and size."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _LABEL_HEIGHT = 15.0
 
 
 def verdict(found: Headline) -> str:
-    """Return one sentence: the fastest plan at the largest size, its lead, and whether that is sure."""
+    """Return one sentence: the fastest plan at the largest size, its lead, and whether the lead is certain."""
     return said("run", "verdict", found)[0]
 
 
 def assumed(setup: Mapping[str, Any]) -> str:
-    """Batch, stacks and library of a study: what it assumes where its scenario does not say it."""
+    """Return a sentence on the batch, software stacks and library of a study, as far as the scenario does not set
+    them."""
     return said("run", "assumed", setup)[0]
 
 
@@ -51,7 +52,8 @@ def summary_text(found: Headline, view: StudyView) -> str:
 
 
 def summary_html(found: Headline, view: StudyView) -> str:
-    """Return the same with a chart, as HTML for a cell of a notebook; it needs neither script nor network."""
+    """Return the rates and the verdict with a chart, as HTML for a notebook cell; it needs neither scripts nor
+    network."""
     return render(
         "summary.html.j2",
         title=view.scenario.file.title,
@@ -65,7 +67,8 @@ def summary_html(found: Headline, view: StudyView) -> str:
 
 
 def chart(view: StudyView, kind: str, outcome: PlanOutcome) -> Figure:
-    """Return a chart of the page by its kind (`api.Comparison.figure`); that of one plan shows `outcome`."""
+    """Return a chart of the page by its kind (see `api.Comparison.figure`); a chart of a single plan shows
+    `outcome`."""
     rows = view.rows_at(view.largest)
     made: dict[str, Callable[[], Figure]] = {
         "rate": lambda: scaling.rates(view),
@@ -85,9 +88,9 @@ def _kept(drawn: Drawn | None) -> Drawn:
 
 
 def scaling_drawing(rows: Rows, marks: Mapping[str, PlanMark], device: str, unit: str, paper: str = "") -> str:
-    """Return rates (in `unit`) against devices (logarithmic), a line per plan through the medians of its samples within
-    their band; empty where nothing fits. Colours of text and axes are those of what is around it, or black on
-    `paper`."""
+    """Return an SVG of rates (in `unit`) against the number of devices (logarithmic), a line per plan through the
+    medians of its samples with the 90 % band; empty if no plan fits. Text and axes take the colour of the surrounding
+    page, or are black on a background of colour `paper`."""
     known = {plan: [row for row in own if row["fits"]] for plan, own in rows.items()}
     fitting = {plan: own for plan, own in known.items() if own}
     if not fitting:
@@ -132,7 +135,7 @@ def scaling_drawing(rows: Rows, marks: Mapping[str, PlanMark], device: str, unit
 
 
 def _apart(heights: Mapping[str, float]) -> dict[str, float]:
-    """Return heights of labels close to the desired ones, so that no label covers another."""
+    """Return heights of labels close to the desired ones, but without overlap between labels."""
     out: dict[str, float] = {}
     last = -_LABEL_HEIGHT
     for plan in sorted(heights, key=lambda plan: heights[plan]):

@@ -160,7 +160,7 @@ def _fitted(chosen: accuracy.FitRows, place: Place) -> accuracy.FitOutcome:
 
 
 def calibration_document(calibration: Calibration, out: Path) -> dict[str, object]:
-    """Return the sources and values of a calibration and the shapes of its tables, as a JSON document."""
+    """Return the texts and numbers of a calibration and the shapes of its tables, as a JSON document."""
     return {
         "file": str(out),
         **{key: getattr(calibration, key) for key in ("title", "where", "when", "how")},
