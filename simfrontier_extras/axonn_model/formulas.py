@@ -28,7 +28,8 @@ Rate = Annotated[float, Gt(0)]
 
 
 class Row(Strict):
-    """`inner`: ranks of all dimensions inside this one; `size`: of this dimension."""
+    """Bandwidth of a group of `size` ranks whose neighbours are `inner` ranks apart. `inner`: number of ranks of all
+    dimensions inside this one; `size`: number of ranks of this dimension."""
 
     inner: Ranks
     size: Annotated[int, Ge(2)]
@@ -44,7 +45,7 @@ class InNode(Strict):
 
 
 class BetweenNodes(Strict):
-    """gib_per_s / min(shared_by_at_most, inner): the bandwidth of every group that has no row."""
+    """Bandwidth of every group without a row: gib_per_s / min(shared_by_at_most, inner)."""
 
     kind: Kind
     source: Text
@@ -53,7 +54,8 @@ class BetweenNodes(Strict):
 
 
 class MachineBandwidths(Strict):
-    """`also_of`: machines that differ in nothing that a bandwidth rests on."""
+    """Bandwidths of a machine. `also_of`: machines with the same bandwidths, as they differ in nothing that affects
+    them."""
 
     also_of: tuple[Text, ...] = ()
     latency_s_per_rank: Annotated[NotNegative, SOURCED]
@@ -62,15 +64,15 @@ class MachineBandwidths(Strict):
 
 
 class Tables(Strict):
-    """The file of a version, by machine."""
+    """Content of the bandwidth file of a version, by machine."""
 
     machines: Annotated[Mapping[str, MachineBandwidths], Len(1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidths:
-    """Bandwidths of a version on one machine, by the name of its table. The authors write GB/s, but divide GiB (bytes /
-    1024³) by it."""
+    """Bandwidths of one version of the model on one machine, by the name of its table. The authors write GB/s, but
+    divide GiB (bytes / 1024³) by it."""
 
     version: VersionName
     machine: str
@@ -81,15 +83,15 @@ class Bandwidths:
         return self.table.in_node.source
 
     def gib_per_s(self, inner: int, size: int) -> float:
-        """The bandwidth of a group of `size` ranks with `inner` ranks of other dimensions inside it."""
+        """Return the bandwidth (GiB/s) of a group of `size` ranks with `inner` ranks of other dimensions inside it."""
         row = next((row for row in self.table.in_node.rows if (row.inner, row.size) == (inner, size)), None)
         between = self.table.between_nodes
         return between.gib_per_s / min(between.shared_by_at_most, inner) if row is None else row.gib_per_s
 
 
 def load_bandwidths(version: VersionName, machine: str) -> Bandwidths:
-    """Read the version's bandwidths on a machine, of VERSION.toml. Raises InputError, for a machine without a table
-    with the names of those that have one."""
+    """Read a version's bandwidths on a machine from VERSION.toml. Raises InputError for a machine without a table; the
+    message lists the machines that have one."""
     path = CATALOG / f"{version}.toml"
     machines = typed(read_toml(path, "table of bandwidths"), Tables, path.name).machines
     names = {name: table for table, entry in machines.items() for name in (table, *entry.also_of)}
@@ -122,8 +124,8 @@ class Grid:
 
 
 def grids(num_devices: int) -> Iterator[Grid]:
-    """All grids of powers of two whose product is the number of devices, in the order of (x, y, z, data); none where
-    that is no power of two itself."""
+    """Yield all grids of powers of two whose product is the number of devices, in the order of (x, y, z, data); none if
+    the number of devices is not a power of two."""
     if num_devices.bit_count() != 1:
         return
     powers = [1 << power for power in range(num_devices.bit_length())]
@@ -134,8 +136,8 @@ def grids(num_devices: int) -> Iterator[Grid]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """A linear layer with weights [out, in]: a normal one has its input cut over X and its output over Y, a transposed
-    one the other way round. `times`: layers of this shape in a block."""
+    """A linear layer with weights [out, in]: a normal layer has its input split over X and its output over Y, a
+    transposed layer vice versa. `times`: number of layers of this shape in a block."""
 
     num_in: int
     num_out: int
@@ -145,8 +147,8 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transformer:
-    """Sizes of a decoder; `gqa` query heads share a key and a value, with `swiglu` two layers lead up to
-    `intermediate` features."""
+    """Dimensions of a decoder-only transformer; `gqa`: query heads that share a key and a value; `swiglu`: whether two
+    layers instead of one produce the `intermediate` features."""
 
     num_layers: int
     hidden: int
@@ -158,8 +160,9 @@ class Transformer:
     swiglu: bool = False
 
     def layers(self, quirk: bool) -> tuple[Layer, ...]:
-        """qkv, attention projection, up, down, of one block. With the `quirk` of both versions' code the layer down,
-        which is transposed, has the widths of the layer up: (h, f) where it is (f, h)."""
+        """Return the linear layers of one block: qkv, attention projection, up and down projection. With the `quirk` of
+        both versions' code, the down projection, which is transposed, has the dimensions of the up projection: (h, f)
+        instead of (f, h)."""
         h, f = self.hidden, self.intermediate
         down = (h, f) if quirk else (f, h)
         return (
@@ -170,8 +173,8 @@ class Transformer:
         )
 
     def refuse_what_lacks(self, version: VersionName) -> None:
-        """Raise InputError where Version A has no formula: it is for GPTs, whose layers are 3 h, h, 4 h and 4 h
-        wide."""
+        """Raise InputError if Version A has no formula for this transformer: its formulas are for GPTs, whose layers
+        have widths 3 h, h, 4 h and 4 h."""
         if version != "axonn-a":
             return
         wanted = {"swiglu": False, "gqa": 1, "intermediate": 4 * self.hidden}
@@ -184,10 +187,10 @@ class Transformer:
                 )
 
     def obstacle(self, grid: Grid) -> str:
-        """Return why a grid cannot cut this transformer, or "": hidden features are cut over X, heads, feed-forward
-        features and vocabulary over Y, the blocks of weights that leaves over Z.
+        """Return the reason why a grid cannot split this transformer, or "". Hidden features are split over X; heads,
+        feed-forward features and vocabulary over Y; the resulting blocks of weights over Z.
 
-        The authors' search does not look at this; AxoNN's layers refuse such a grid, and so does a plan.
+        The authors' search does not check this; AxoNN's layers refuse such a grid, and so does a plan.
         """
         cuts = (
             ("hidden", self.hidden, "X", grid.x),
@@ -208,8 +211,8 @@ class Transformer:
 def transformer_of(
     shape: GptShape, *, intermediate: int | None = None, gqa: int = 1, swiglu: bool = False
 ) -> Transformer:
-    """Return the sizes of a GPT's shape; arguments that are set replace the shape's own feed-forward features, query
-    heads per key, and gate."""
+    """Return the dimensions of a GPT as a Transformer; arguments that are set replace the shape's own feed-forward
+    features, query heads per key, and gate."""
     return Transformer(
         num_layers=shape.num_layers,
         hidden=shape.hidden,
@@ -249,12 +252,13 @@ def comm_times(
     quirk: bool = True,
     accumulation: int = 1,
 ) -> CommTimes:
-    """Seconds of communication in a step of `batch` sequences over all devices, in all layers, by the version that
-    the bandwidths are of.
+    """Return the seconds of communication in a step of `batch` sequences over all devices, in all layers, by the
+    version of the model to which the bandwidths belong.
 
-    `quirk`: with the widths of the layer down as the authors' code has them (see Transformer.layers). `accumulation`:
-    micro-batches of a step, each of which gathers and scatters the weights; Version A alone has it. Both files divide
-    bytes by 1024³ and take the tabulated GB/s as they are. Raises InputError for what a version has no formula for.
+    `quirk`: use the down projection's dimensions as in the authors' code (see Transformer.layers). `accumulation`:
+    micro-batches per step, each of which gathers and scatters the weights; only in Version A. Both versions divide
+    bytes by 1024³ and use the tabulated GB/s unchanged. Raises InputError for a transformer for which the version has
+    no formula.
     """
     transformer.refuse_what_lacks(bandwidths.version)
     if accumulation != 1 and bandwidths.version != "axonn-a":

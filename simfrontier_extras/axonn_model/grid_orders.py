@@ -1,4 +1,4 @@
-"""The orders of AxoNN's grids by the two versions of its authors' model."""
+"""The rankings of AxoNN's grids by both versions of its authors' model, registered for `simfrontier tune`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""All grids of a number of devices by their predicted communication, as AxoNN's authors search them; their list, as
-`simfrontier tune --fidelity axonn-a` (or axonn-b) prints it."""
+"""Ranking of all grids of a number of devices by their predicted communication, as in the search of AxoNN's authors;
+and the list that `simfrontier tune --fidelity axonn-a` (or axonn-b) prints."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def ranked(
     quirk: bool = True,
     accumulation: int = 1,
 ) -> tuple[Ranked, ...]:
-    """Every grid that the authors' search allows, the fastest first, equally fast ones by (x, y, z, data).
+    """Return every grid that the authors' search allows, the fastest first, equally fast ones by (x, y, z, data).
 
-    The search takes powers of two with the product `num_devices`, x y z of at least `min_tensor` (what memory needs)
-    and a `batch` (sequences of a step over all devices) that data z divides. Whether the model can be cut like that it
-    does not ask; the launcher leaves such grids out afterwards. So they keep their place in the order, with the
-    obstacle: places are those of the authors' list, and who wants one to run takes the first that `runs`.
-    Raises SimfrontierError where no grid is allowed, naming the condition; InputError as comm_times.
+    The search takes powers of two whose product is `num_devices`, with x y z of at least `min_tensor` (to fit into
+    memory), where data z divides `batch` (sequences per step over all devices). It does not check whether the grid can
+    split the model; the authors' launcher drops such grids afterwards. Here they keep their rank in the list, with the
+    obstacle, so that ranks equal those in the authors' list; to get a grid that can run, take the first one that
+    `runs`. Raises SimfrontierError if no grid is allowed, with the reason; InputError as comm_times.
     """
     allowed = [grid for grid in grids(num_devices) if grid.tensor >= min_tensor and not batch % (grid.data * grid.z)]
     if not allowed:
@@ -85,8 +85,8 @@ def _uneven(grid: Grid, batch: int, accumulation: int) -> str:
 
 
 def _no_grid(num_devices: int, min_tensor: int) -> str:
-    """Return the reason why no grid is allowed. There are only these two: the grid with X = `num_devices` divides every
-    batch and shares the weights furthest."""
+    """Return the reason why no grid is allowed. There are only two possible reasons: the grid with X = `num_devices`
+    divides every batch and has the most ranks sharing the weights."""
     total = sum(1 for _ in grids(num_devices))
     if total:
         return (
@@ -102,10 +102,10 @@ def _no_grid(num_devices: int, min_tensor: int) -> str:
 
 
 def rank_grids(scenario: GridJob, version: VersionName, devices: int) -> tuple[Ranked, ...]:
-    """The grids of a scenario's model on that many devices, by predicted communication, best first.
+    """Return the grids of a scenario's model on a number of devices, by predicted communication, best first.
 
-    Raises InputError where the model is no GPT, the version has no formula for it or no table for the machine;
-    SimfrontierError where no grid is allowed. One line each, with the scenario's file.
+    Raises InputError if the model is no GPT, or the version has no formula for it or no table for the machine;
+    SimfrontierError if no grid is allowed. Each error is one line with the scenario's file.
     """
     table, shape = _keys(scenario), scenario.shape
     try:
@@ -130,7 +130,7 @@ def _keys(scenario: GridJob) -> AxonnKeys:
 
 
 def _batch(scenario: GridJob, devices: int) -> int:
-    """Sequences of a step over all devices."""
+    """Return the number of sequences per step over all devices."""
     training = scenario.file.training
     return training.batch or training.micro_batch * training.grad_accum * devices
 

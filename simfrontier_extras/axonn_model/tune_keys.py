@@ -12,11 +12,12 @@ Size = Annotated[int, Field(ge=1, le=2**20)]
 
 
 class AxonnKeys(Strict):
-    """`min_tensor`, ranks that must at least share the weights (X·Y·Z; the authors' floor for memory); `quirk`, the
-    layer down with the widths of the authors' code, or with its own; `accumulation`, micro-batches of a step that each
-    gather and scatter the weights (axonn-a); `bandwidth`, the machine whose table of bandwidths is taken (default: the
-    scenario's); `swiglu`, `gqa` (query heads that share a key) and `intermediate` (feed-forward features, default four
-    times hidden), what a model is that is no plain GPT (axonn-b)."""
+    """Keys of a scenario's table `tune`. `min_tensor`: minimum number of ranks that share the weights (X·Y·Z; the
+    authors' limit for memory); `quirk`: use the dimensions of the down projection as in the authors' code, instead of
+    the correct ones; `accumulation`: micro-batches per step, each of which gathers and scatters the weights (axonn-a);
+    `bandwidth`: the machine whose table of bandwidths is used (default: the scenario's); `swiglu`, `gqa` (query heads
+    that share a key) and `intermediate` (feed-forward features, default four times hidden): properties of a model that
+    is not a plain GPT (axonn-b)."""
 
     min_tensor: Size = 1
     quirk: bool = True

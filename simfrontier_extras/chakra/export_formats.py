@@ -29,9 +29,10 @@ MOST_GROUPS: Final = 499  # that ASTRA-sim keeps apart by the tags of their mess
 def write_traces(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> str:
     """Write chakra-PLAN.RANK.et for every rank and groups-PLAN.json; return a description of the files.
 
-    Ranks that run the same nodes for as long share a template: only names of groups and ends of messages are put in
-    for each rank. Ranks whose traces have the same bytes share one file by hard links, where the file system has them.
-    Raises InputError where an op needs something that is dead in the machine's state that lasts longest in the step.
+    Ranks that run the same nodes with the same durations share a template; only the names of groups and the peers of
+    messages are filled in for each rank. Ranks whose traces have the same bytes share one file by hard links, if the
+    file system supports them. Raises InputError if an op needs a component that is dead in the machine state that lasts
+    longest in the step.
     """
     groups = groups_of(step)
     metadata = _metadata(scenario, plan, step)
@@ -52,7 +53,7 @@ def write_traces(scenario: Scenario, plan: str, step: SimulatedStep, folder: Pat
 
 
 def _templates(step: SimulatedStep) -> Iterator[tuple[Template, list[int]]]:
-    """Yield each template with its ranks, one after another: those of ranks that run the same role for as long."""
+    """Yield each template with its ranks, which run the same role with the same durations."""
     comms = comms_of(step.schedule)
     alike: dict[tuple[int, bytes], tuple[Walk, list[int]]] = {}
     for cls in range(step.pricing.folding.num_rank_classes):
@@ -64,7 +65,7 @@ def _templates(step: SimulatedStep) -> Iterator[tuple[Template, list[int]]]:
 
 
 def groups_of(step: SimulatedStep) -> CommunicatorGroups:
-    """The groups of all collectives whose ranks make calls in them."""
+    """Return the groups of all collectives and the ranks in them."""
     schedule, pricing = step.schedule, step.pricing
     callers: dict[Communicator, NDArray[np.bool_]] = {}
     for op in schedule.ops:
@@ -78,7 +79,7 @@ def groups_of(step: SimulatedStep) -> CommunicatorGroups:
 
 
 def _metadata(scenario: Scenario, plan: str, step: SimulatedStep) -> bytes:
-    """The message that a trace begins with."""
+    """Return the metadata message at the beginning of a trace."""
     metadata = message_class("GlobalMetadata")(version=SCHEMA_VERSION)
     facts = {
         "producer": "simfrontier",
@@ -93,7 +94,7 @@ def _metadata(scenario: Scenario, plan: str, step: SimulatedStep) -> bytes:
 
 
 def _own_bytes(own: Own, rank: int, groups: CommunicatorGroups) -> bytes:
-    """Attributes of a rank's node that other ranks have with other values."""
+    """Return the attributes of a node whose values differ between ranks, as bytes."""
     match own:
         case Communicator():
             return attribute_bytes((("pg_name", "string_val", str(groups.of(own, rank))),))
@@ -110,7 +111,7 @@ def _write(path: Path, parts: Iterable[bytes]) -> int:
 
 
 def _linked(first: Path, path: Path) -> bool:
-    """Make `path` another name of the file `first`; return False where the file system cannot."""
+    """Create `path` as a hard link to the file `first`; return False if the file system does not support it."""
     with suppress(OSError):
         os.link(first, path)
         return True

@@ -43,7 +43,7 @@ COMM_TYPES: Final[dict[CollectiveKind, int]] = {  # the schema's enum Collective
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The other end of a message: the rank that lies `offset` away; `receives`: whether the message comes from it."""
+    """The peer of a message: the rank at distance `offset`; `receives`: whether the message comes from this peer."""
 
     offset: int
     receives: bool
@@ -51,8 +51,8 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A node apart from its place in a program: its type, its attributes as (name, field, value), and the part that
-    differs between ranks: the group's name, or the ranks between which a message goes."""
+    """A node without its position in a program: its type, its attributes as (name, field, value), and the attribute
+    that differs between ranks: the group's name, or the two ranks of a message."""
 
     type: NodeType
     attributes: tuple[Attribute, ...]
@@ -60,8 +60,8 @@ class Kind:
 
 
 def kinds_of(op: Op, schedule: Schedule, at: tuple[str, int] | None) -> tuple[Kind, ...]:
-    """The nodes of an op: one, but of an exchange one for each message that the role at that place sends or receives.
-    Sizes are bytes, num_ops floating-point operations of one rank."""
+    """Return the nodes of an op: one node, except for an exchange, which has one node for each message that the role at
+    that position sends or receives. Sizes are in bytes, num_ops is in floating-point operations of one rank."""
     match op:
         case Compute():
             return (_compute(op, schedule),)
@@ -102,11 +102,11 @@ def communicator_of(op: Collective, schedule: Schedule) -> Communicator:
 
 
 def brought_to(op: Collective, schedule: Schedule) -> int:
-    """Return the bytes that a rank brings to a collective, data and scales: for an all-gather its piece, for all others
-    the whole message.
+    """Return the input bytes of a rank in a collective, data and scales: for an all-gather the rank's own piece, for
+    all other collectives the whole message.
 
-    That is `comm_size` as ASTRA-sim has it: native_collectives/collective_algorithm/Ring.cc (commit 7c77518) sends
-    messages of data_size in an all-gather, and of data_size / nodes_in_ring in the others.
+    This is `comm_size` in ASTRA-sim's sense: native_collectives/collective_algorithm/Ring.cc (commit 7c77518) sends
+    messages of data_size in an all-gather, and of data_size / nodes_in_ring in the other collectives.
     """
     whole = message_bytes(op, schedule.tensors, schedule.mesh)
     if op.wire_kind != "all_gather":
@@ -140,8 +140,9 @@ def name_of(op: Op, call: Call) -> str:
 
 
 def tags_of(program: ExpandedProgram, comms: dict[str, int]) -> dict[int, int]:
-    """Return the tag of each exchange of a program, by its index. The k-th call of a communicator between two ends is
-    the same call in both programs. `comms`: numbers of communicators, as `comms_of` gives them."""
+    """Return the tag of each exchange of a program, by its op index. The k-th exchange of a communicator between two
+    peers is the same exchange in both peers' programs. `comms`: numbers of communicators, as `comms_of` returns
+    them."""
     count: Counter[CallSequence] = Counter()
     out = {}
     for index, op in enumerate(program.ops):
@@ -154,13 +155,13 @@ def tags_of(program: ExpandedProgram, comms: dict[str, int]) -> dict[int, int]:
 
 
 def comms_of(schedule: Schedule) -> dict[str, int]:
-    """A number for each communicator of exchanges, in the order in which the schedule has them first."""
+    """Return a number for each communicator of exchanges, in the order of first appearance in the schedule."""
     names = dict.fromkeys(op.comm for op in schedule.ops if isinstance(op, Exchange))
     return {name: number for number, name in enumerate(names)}
 
 
 def offset_of(op: Exchange, at: tuple[str, int] | None, mesh: Mesh) -> int:
-    """Return the distance to the other end, in ranks, for those whose role is at that place."""
+    """Return the distance (in ranks) from a rank to its peer, for the ranks whose role is at that position."""
     assert at is not None, f"{op.name}: an exchange in a role at no place"
     here, there = op.ends if at[1] == op.ends[0] else reversed(op.ends)
     return (there - here) * mesh.size(mesh.names[mesh.names.index(op.axis) + 1 :])

@@ -63,8 +63,8 @@ def ensure_protobuf() -> None:
 
 @cache
 def message_class(name: str) -> Any:
-    """Return the class of a message of the schema: GlobalMetadata, Node or AttributeProto. The library makes it while
-    the program runs, so that no type checker knows its fields."""
+    """Return the class of a message of the schema: GlobalMetadata, Node or AttributeProto. protobuf creates the class
+    at run time, so that type checkers do not know its fields."""
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message_factory import GetMessageClass
 
@@ -74,7 +74,7 @@ def message_class(name: str) -> Any:
 
 
 def _file() -> FileDescriptorProto:
-    """The schema as the library's own description of a .proto file."""
+    """Return the schema as protobuf's description of a .proto file."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     file = FileDescriptorProto(name="simfrontier/chakra.proto", package=PACKAGE, syntax="proto3")
@@ -109,14 +109,16 @@ Attribute = tuple[str, str, Value]  # name, field, value
 
 
 def head_bytes(number: int, name: str, kind: NodeType, waits_for: list[int], micros: int) -> bytes:
-    """The fields of a node without attributes. `waits_for`: numbers of nodes whose ends it waits for."""
+    """Return the bytes of a node's fields other than attributes. `waits_for`: numbers of the nodes that must end before
+    this node begins."""
     node = message_class("Node")(id=number, name=name, type=int(kind), data_deps=waits_for, duration_micros=micros)
     out: bytes = node.SerializeToString(deterministic=True)
     return out
 
 
 def attribute_bytes(attributes: Iterable[Attribute]) -> bytes:
-    """Attributes of a node. Messages whose bytes follow each other are one message with the fields of all."""
+    """Return attributes of a node as bytes. The concatenated bytes of several messages are one message with all their
+    fields."""
     node = message_class("Node")()
     for name, field, value in attributes:
         setattr(node.attr.add(name=name), field, value)
@@ -125,13 +127,14 @@ def attribute_bytes(attributes: Iterable[Attribute]) -> bytes:
 
 
 def framed(message: bytes) -> bytes:
-    """A message with its length before it, as a varint: so they follow each other in a file (mlcommons/chakra,
+    """Return a message preceded by its length as a varint, the framing of messages in a file (mlcommons/chakra,
     src/third_party/utils/protolib.py)."""
     return length_bytes(len(message)) + message
 
 
 def length_bytes(length: int) -> bytes:
-    """A number below 2^32 as a varint: seven bits a byte, the lowest first; the top bit says that more follow."""
+    """Return a number below 2^32 as a varint: seven bits per byte, the lowest first; the top bit says that more bytes
+    follow."""
     out = bytearray()
     while length > 0x7F:
         out.append(0x80 | (length & 0x7F))

@@ -1,4 +1,4 @@
-"""The trace shared by ranks that are alike: the bytes of its nodes, and the places at which ranks differ."""
+"""The trace shared by equal ranks: the bytes of its nodes, and the parts in which ranks differ."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Own = Communicator | Peer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """Template of a trace: bytes in the order of a file, each with the part that follows from the rank. Without it the
-    bytes are whole messages; with it one message without its length, and the rank's attributes go at its end. `owns`:
-    the parts that differ between ranks."""
+    """Template of a trace: pieces of bytes in file order, each with its rank-dependent part, if any. Without such a
+    part the bytes are whole messages; with one they are a single message without its length, to which the rank's
+    attributes are appended. `owns`: the rank-dependent parts."""
 
     pieces: tuple[tuple[bytes, Own | None], ...]
     owns: tuple[Own, ...]
     num_nodes: int
 
     def written(self, own_bytes: Mapping[Own, bytes]) -> Iterator[bytes]:
-        """Yield the bytes of one rank's trace, from those of its own parts."""
+        """Yield the bytes of one rank's trace, given the bytes of its rank-dependent parts."""
         for body, own in self.pieces:
             if own is None:
                 yield body
@@ -36,10 +36,10 @@ class Template:
 
 
 def template_of(walk: Walk, seconds: Sequence[float], comms: dict[str, int]) -> Template:
-    """Return the trace of ranks whose ops take `seconds` alone (without contention).
+    """Return the trace of ranks whose ops take `seconds` without contention.
 
-    An op waits for the ends of those that `program.before` names, so that every node waits for nodes before it only.
-    Messages that are the same for all ranks become one run of bytes.
+    An op waits for the ends of the ops in `program.before`, so that every node waits only for nodes before it. Adjacent
+    messages that are the same for all ranks are joined into one piece of bytes.
     """
     program = walk.program
     tags, micros = tags_of(program, comms), _micros(program, seconds)
@@ -71,8 +71,8 @@ def template_of(walk: Walk, seconds: Sequence[float], comms: dict[str, int]) -> 
 
 
 def _micros(program: ExpandedProgram, seconds: Sequence[float]) -> list[int]:
-    """Return the whole microseconds of each op, as a node has them: rounded so that the sum over the first k ops of a
-    lane is within half a microsecond of the time that these take, for every k."""
+    """Return the duration of each op in integer microseconds: rounded such that, for every k, the sum over the first k
+    ops of a lane is within half a microsecond of their exact total."""
     total, written = [0.0] * len(program.lanes), [0] * len(program.lanes)
     out = []
     for lane, took in zip(program.lane, seconds, strict=True):

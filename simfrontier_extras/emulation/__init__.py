@@ -1,5 +1,5 @@
-"""Emulation of a machine on one computer at a fraction of its rates, to execute what is simulated: `simfrontier
-emulate`."""
+"""Emulation of a machine on one computer at a fraction of its rates, to execute simulated schedules for real:
+`simfrontier emulate`."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""Comparison of an emulated run with its simulation: the files next to the traces."""
+"""Comparison of an emulated run with its simulation, from the files written next to the traces."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _said = partial(said, "emulated", folder=TEMPLATES)
 class EmulatedCheck(AddedCheck):
     """Results of an emulated run in addition to the comparison of its operations; all empty for any other run.
 
-    `links` are the plans whose bytes per link are known on both sides, `only_counted` those whose bytes are only
-    counted; `sweep` are collectives measured alone, `slowed` the effects of a slowed link.
+    `links`: plans whose bytes per link are known for simulation and run; `only_counted`: plans whose bytes are only
+    known for the run; `sweep`: collectives measured alone; `slowed`: effects of a slowed link.
     """
 
     operations: CrossCheck
@@ -66,7 +66,7 @@ class EmulatedCheck(AddedCheck):
 
     @cached_property
     def limits_told(self) -> tuple[AgreementLimit, ...]:
-        """The limits that are shown: none where collectives were not measured alone, as in another run."""
+        """The limits to display: none if no collectives were measured alone, as in a run without emulation."""
         return self.limits if self.sweep else ()
 
     @property
@@ -144,7 +144,8 @@ def _beside(trace: Path, plan: str) -> Path:
 
 
 def _links(comparison: Comparison, sim: Path, real: Path) -> LinkCheck | None:
-    """Return the comparison of a plan's bytes per link; None unless both sides have them next to their traces."""
+    """Return the comparison of a plan's bytes per link; None unless both traces have a file of bytes per link next to
+    them."""
     sim_links, real_links = (_beside(trace, comparison.plan) for trace in (sim, real))
     if not (sim_links.exists() and real_links.exists()):
         return None

@@ -1,4 +1,4 @@
-"""`simfrontier emulate`: a scenario's plans simulated, and run for real in the emulated machine, side by side."""
+"""`simfrontier emulate`: simulate a scenario's plans, run them for real in the emulated machine, and compare both."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ from simfrontier_extras.emulation.sections import limits_words
 
 
 def emulate(scenario: Scenario, settings: EmulateSettings, out: Path, as_json: bool) -> bool:
-    """Simulate, run and compare; return whether all limits hold. Raises InputError where the scenario has no table
-    `emulation`, and SimfrontierError where the run failed."""
+    """Simulate the plans, run them and compare; return whether all limits hold. Raises InputError if the scenario has
+    no table `emulation`, and SimfrontierError if the run failed."""
     if table_of(scenario.file) is None:
         keys = "{ scale, packet_bytes, burst_bytes }"
         example = "simfrontier_extras/emulation/scenarios/emulate.toml"
@@ -89,7 +89,7 @@ def _refuse_changes(scenario: Scenario) -> None:
 
 
 def _run(jobs: Path) -> None:
-    """Run the real half, which reports its own errors and ends with this process."""
+    """Run the emulation process, which reports its own errors and ends with this process."""
     command = [sys.executable, "-m", "simfrontier_real", "emulate", str(jobs)]
     done = subprocess.run(command, check=False, env={**os.environ, "SIMFRONTIER_STARTED_BY": str(os.getpid())})
     if done.returncode >= 128:  # stopped by a signal, which is no answer
@@ -149,9 +149,9 @@ def _sweep(out: Path, job: str) -> Comparison:
 
 
 def _whole(comparison: Comparison) -> dict[str, tuple[float, float]]:
-    """Return the times of every collective over all ranks, simulated and real: from the moment at which the last rank
-    was ready to the end on the last one. A slowed link lets ranks end one after the other, so that their median means
-    little."""
+    """Return the simulated and real time of every collective over all ranks: from the time at which the last rank is
+    ready to the time at which the last rank ends. With a slowed link ranks end at different times, so that the median
+    over ranks is not meaningful."""
     out: dict[str, tuple[float, float]] = {}
     for pair in comparison.pairs:
         before = out.get(pair.sim.name, (0.0, 0.0))
@@ -182,7 +182,7 @@ def _group(delta: Delta) -> str:
 
 
 def _effects(out: Path, link: str) -> list[SlowLinkEffect]:
-    """Effects on the plan whose step was run with the slowed link, and on collectives."""
+    """Return the effects of the slowed link on the plan's step and on collectives."""
     usual, slowed = _sweep(out, LOWERED), _sweep(out, SLOW)
     effects = _step_effects(out, link, SLOW)
     before_s, after_s = _whole(usual), _whole(slowed)
@@ -193,7 +193,7 @@ def _effects(out: Path, link: str) -> list[SlowLinkEffect]:
 
 
 def _step_effects(out: Path, link: str, job: str) -> list[SlowLinkEffect]:
-    """Effects on the plans whose steps were run with the slowed link."""
+    """Return the effects of the slowed link on the plans whose steps were run with it."""
     effects = []
     for trace in sorted((out / job / "sim").glob("trace-*.json")):
         plan = trace.stem.removeprefix("trace-")
@@ -207,7 +207,7 @@ def _step_effects(out: Path, link: str, job: str) -> list[SlowLinkEffect]:
 
 
 def _dip_effects(out: Path, link: str) -> list[SlowLinkEffect]:
-    """Effects on the plan whose step was run with the link slowed for its middle third."""
+    """Return the effects on the plan whose step was run with the link slowed during its middle third."""
     return [
         each.model_copy(update={"factor": DIP_FACTOR, "begin_s": each.sim_s / 3, "end_s": 2 * each.sim_s / 3})
         for each in _step_effects(out, link, DIP)
@@ -215,7 +215,7 @@ def _dip_effects(out: Path, link: str) -> list[SlowLinkEffect]:
 
 
 def _effect(what: str, link: str, usual_s: tuple[float, float], slowed_s: tuple[float, float]) -> SlowLinkEffect:
-    """The effect by times (simulated, real)."""
+    """Return the effect of a slowed link, given (simulated, real) times in seconds without and with the slowdown."""
     return SlowLinkEffect(
         what=what,
         link=link,

@@ -1,4 +1,4 @@
-"""The line of `simfrontier doctor` on an emulated fabric."""
+"""The line of `simfrontier doctor` on emulated fabrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from simfrontier.base.extras import Check
 
 
 def tried() -> tuple[str, bool, str]:
-    """Try to build a fabric; the real half does it, in namespaces that end with the trial."""
+    """Return the result of trying to build a fabric; simfrontier-real tries it in temporary network namespaces."""
     import subprocess
     import sys
 

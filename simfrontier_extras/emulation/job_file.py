@@ -1,4 +1,5 @@
-"""Files between both halves of an emulated run: the jobs of the real half, and the changes of rates that it made."""
+"""Files exchanged by the simulating and the running process of an emulation: the jobs to run, and the rate changes that
+were applied."""
 
 from __future__ import annotations
 
@@ -13,16 +14,17 @@ CHANGED: Final = "changes.json"  # beside the real traces
 
 
 class RateChange(Strict):
-    """`at_s` seconds after a step began, cables get these parts of the rates of the wiring."""
+    """A change of cable rates `at_s` seconds after the begin of a step, as factors on the rates of the wiring."""
 
     at_s: float
     rates: Mapping[str, float]
 
 
 class ReplayJob(Strict):
-    """Schedules to replay with compute replaced by the waits of the traces in `waits`, into the folder `out`: so many
-    timed iterations after `warmup` others (a job before it may have warmed up the same connections); `rates` are
-    factors on the rates of cables while the job runs, `changes` those within each of its steps, in order."""
+    """Schedules to replay, with compute replaced by waits from the traces in `waits`, with results in the folder `out`:
+    a number of timed iterations after `warmup` untimed ones (a previous job may have warmed up the same connections
+    already). `rates`: factors on the rates of cables during the job; `changes`: rate changes within each of its steps,
+    in order."""
 
     out: str
     schedules: tuple[str, ...]
@@ -35,20 +37,20 @@ class ReplayJob(Strict):
 
 
 class JobFile(Strict):
-    """The wiring's file and the jobs; all places count from the folder of the file."""
+    """The file of the wiring, and the jobs; all paths are relative to the folder of the job file."""
 
     wiring: str
     jobs: tuple[ReplayJob, ...]
 
 
 def load_jobs(path: Path) -> JobFile:
-    """Read a file of jobs. Raises InputError: file, place, fault."""
+    """Read a file of jobs. Raises InputError with the file, the position in it and the fault."""
     return typed(read_json(path, "file of jobs"), JobFile, str(path))
 
 
 class MadeChange(Strict):
-    """A change that was planned for `planned_s` seconds after the step began, and had been made at `made_s`; `step`
-    counts all, from 0, those to warm up too."""
+    """A rate change that was planned for `planned_s` seconds after the begin of a step, and was complete at `made_s`;
+    `step`: number of the step from 0, warm-up steps included."""
 
     step: int
     planned_s: float
@@ -61,10 +63,10 @@ class _Changes(Strict):
 
 
 def save_changes(changes: Sequence[MadeChange], path: Path) -> None:
-    """Write the changes as JSON. Raises InputError where they cannot be written."""
+    """Write the applied rate changes as JSON. Raises InputError if they cannot be written."""
     write_json({"changes": [change.model_dump() for change in changes]}, path)
 
 
 def load_changes(path: Path) -> tuple[MadeChange, ...]:
-    """Read the changes of a file. Raises InputError: file, place, fault."""
+    """Read the applied rate changes from a file. Raises InputError with the file, the position in it and the fault."""
     return typed(read_json(path, "file of changes"), _Changes, str(path)).changes

@@ -1,4 +1,4 @@
-"""The work of `simfrontier emulate`: the simulated side, written, and the jobs of the real side as a file."""
+"""Preparation of `simfrontier emulate`: simulate the steps, write the results, and write the jobs to run as a file."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ SWEEPS = 3  # short collectives among few ranks: one that is disturbed must not 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulateSettings:
-    """The size of a run: iterations of the plans, after one to warm up; message sizes of the sweeps in bytes; and the
-    wire of node 0 that is slowed to half for a job, and to a tenth for the middle third of the steps of the last."""
+    """Parameters of an emulated run: timed iterations of the plans, after one warm-up iteration; message sizes of the
+    sweeps in bytes; and the wire of node 0 that is slowed to half its rate for one job, and to a tenth during the
+    middle third of the steps of the last job."""
 
     iterations: int
     sizes: tuple[int, ...]
@@ -38,8 +39,8 @@ class EmulateSettings:
 
 
 def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
-    """Simulate everything that will be run, and write into `out` a folder per job, the wiring and the jobs. Raises
-    InputError where the wire to slow carries nothing."""
+    """Simulate all steps of the run, and write into `out` a folder per job, the wiring and the jobs. Raises InputError
+    if the wire to slow carries no traffic."""
     size, schedule_cache = max(scenario.file.run.devices), ScheduleCache()
     native = scenario_of(scenario.document, scenario.where, {"library.name": NATIVE_LIBRARY})
     slow = _with_slow_wire(scenario, settings.slow_wire)
@@ -72,8 +73,8 @@ def prepare(scenario: Scenario, settings: EmulateSettings, out: Path) -> None:
 def _with_slow_wire(
     scenario: Scenario, wire: str, factor: float = SLOW_FACTOR, during: tuple[float, float] | None = None
 ) -> Scenario:
-    """The scenario with a wire of node 0 slower than it is there, always or for a while, in seconds after the step
-    began; what else is wrong with the machine stays."""
+    """Return the scenario with a wire of node 0 slowed, always or `during` an interval (seconds after the begin of the
+    step); other degraded components of the scenario remain."""
     links = {(each.node, each.link): each.factor for each in scenario.file.perturbation.links}
     own = links.pop((0, wire), 1.0)
     listed = [{"node": node, "link": link, "factor": each} for (node, link), each in links.items()]
@@ -89,7 +90,7 @@ def _with_slow_wire(
 
 
 def _changes(steps: Mapping[str, SimulatedStep]) -> Iterator[RateChange]:
-    """Yield changes within each of the steps, as parts of the rates at their beginning."""
+    """Yield the rate changes within each of the steps, as factors on the rates at the begin of the step."""
     first, *later = next(iter(steps.values())).states
     before = first.pricing.fabric.capacity
     names = {link: first.pricing.fabric.describe(link) for link in joining_links(first.pricing.fabric)}
@@ -102,7 +103,8 @@ def _changes(steps: Mapping[str, SimulatedStep]) -> Iterator[RateChange]:
 
 
 def _refuse_idle(wire: str, plans: Mapping[str, SimulatedStep]) -> None:
-    """A wire that carries nothing shows nothing when it is slowed, such as a NIC's where there is one node."""
+    """Raise InputError if the wire to slow carries no traffic, such as a NIC's wire with a single node: slowing it
+    would have no effect."""
     fabric = next(iter(plans.values())).pricing.fabric
     names = [each.name for each in fabric.machine.node.links]
     loads = [step.link_bytes for step in plans.values() if step.link_bytes is not None]
@@ -118,7 +120,8 @@ def _refuse_idle(wire: str, plans: Mapping[str, SimulatedStep]) -> None:
 def _swept(
     scenario: Scenario, num_devices: int, sizes: tuple[int, ...], groups: Mapping[str, tuple[str, ...]]
 ) -> dict[str, SimulatedStep]:
-    """Every kind over every group that has more than one rank, by size."""
+    """Return the simulated collectives by name: every kind over every group that has more than one rank, for every
+    message size."""
     mesh = scenario.mesh(num_devices)
     live = dict.fromkeys(axes for axes in map(mesh.live, groups.values()) if axes)
     probes = [SweepCall(kind=kind, axes=axes, num_bytes=size) for axes in live for size in sizes for kind in KINDS]
@@ -136,8 +139,8 @@ def _job(
     out: Path,
     rates: Mapping[str, float] | None = None,
 ) -> ReplayJob:
-    """Write the simulated steps of a job into its folder, and remove the results of an earlier run; return the job for
-    the real side, with paths from `out`. `repeats`: iterations to warm up, and timed ones."""
+    """Write the simulated steps of a job into its folder, and remove the results of an earlier run; return the job to
+    run, with paths relative to `out`. `repeats`: numbers of warm-up and of timed iterations."""
     for kind in ("trace-*", "links-*", "emulated", "changes"):
         for old in (out / name / "real").glob(f"{kind}.json"):
             old.unlink()

@@ -1,4 +1,4 @@
-"""Bytes of links and measured points of an emulated run, and the limits on their distance from simulation."""
+"""Bytes per link and measured times of an emulated run, and the limits on their difference from the simulation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EMULATED: Final = "emulated.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkPair:
-    """One direction of a link: its simulated bytes in a step, and those that were counted."""
+    """One direction of a link: its simulated bytes in a step, and its counted bytes."""
 
     name: str
     link_class: str
@@ -40,19 +40,20 @@ class LinkPair:
 
     @property
     def ratio(self) -> float:
-        """Counted over simulated; infinite where only counted, NaN where neither."""
+        """Counted over simulated bytes; infinite if no bytes were simulated, NaN if there are neither simulated nor
+        counted bytes."""
         if self.sim_bytes:
             return self.real_bytes / self.sim_bytes
         return math.inf if self.real_bytes else math.nan
 
     @property
     def apart(self) -> float:
-        """|counted / simulated - 1|; 0 of a link that is idle on both sides."""
+        """|counted / simulated - 1|; 0 for a link that is idle in both."""
         return abs(self.ratio - 1.0) if self.sim_bytes or self.real_bytes else 0.0
 
     @property
     def is_judged(self) -> bool:
-        """True if the link carries enough on either side."""
+        """True if the link carries enough bytes in the simulation or in the run."""
         return max(self.sim_bytes, self.real_bytes) > JUDGED_BYTES
 
     @property
@@ -63,7 +64,7 @@ class LinkPair:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkCheck:
-    """A plan's two tables joined by name, in the order of the simulated one."""
+    """A plan's simulated and counted bytes per link, joined by link name in the order of the simulated table."""
 
     plan: str
     sim_title: str
@@ -72,7 +73,7 @@ class LinkCheck:
 
     @cached_property
     def judged(self) -> tuple[LinkPair, ...]:
-        """The links that are judged, the one with the largest difference first."""
+        """The judged links, the one with the largest difference first."""
         return tuple(sorted((pair for pair in self.pairs if pair.is_judged), key=lambda pair: -pair.apart))
 
     @property
@@ -89,7 +90,7 @@ class LinkCheck:
 
 
 def compare_links(plan: str, sim: LinkTable, real: LinkTable) -> LinkCheck:
-    """Join two tables of one schedule; a link that one of them does not list carries nothing there."""
+    """Join two tables of one schedule by link name; a link missing in one of them counts as 0 bytes there."""
     simulated, counted = ({link.name: link for link in table.links} for table in (sim, real))
     pairs = [
         LinkPair(
@@ -106,8 +107,8 @@ def compare_links(plan: str, sim: LinkTable, real: LinkTable) -> LinkCheck:
 
 
 class LinksFound(NamedTuple):
-    """Link directions of all plans that carry more than `least_bytes` and so are judged, how many are more than
-    `within` off, and the worst with its plan."""
+    """Findings on the bytes of links: number of judged link directions of all plans (those that carry more than
+    `least_bytes`), number of those whose difference exceeds `within`, and the worst one with its plan."""
 
     num_plans: int
     num_judged: int
@@ -129,9 +130,9 @@ def links_found(checks: Sequence[LinkCheck]) -> LinksFound:
 
 
 class SweepPoint(Strict):
-    """One collective of one size: as explicit transfers (`lowered`) or the library's own (`native`).
+    """Times of one collective at one message size, run as explicit transfers (`lowered`) or by the library (`native`).
 
-    `group`: the ranks, e.g. "world (16)". `real_s` is a median over iterations.
+    `group`: the ranks, e.g. "world (16)". `real_s`: the median over iterations.
     """
 
     collectives: Implementation
@@ -149,8 +150,8 @@ class SweepPoint(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepMedian:
-    """A kind of collective over one group by one implementation: the medians over its judged sizes of measured over
-    simulated (`ratio`), and of |measured / simulated - 1| (`apart`)."""
+    """Medians for one kind of collective over one group by one implementation, over the judged message sizes: measured
+    over simulated time (`ratio`), and |measured / simulated - 1| (`apart`)."""
 
     collectives: Implementation
     kind: str
@@ -165,8 +166,7 @@ class SweepMedian:
 
 
 def sweep_medians(points: Sequence[SweepPoint]) -> tuple[SweepMedian, ...]:
-    """The medians by implementation, kind and group, in the order in which these appear; none where no size is
-    judged."""
+    """Return the medians by implementation, kind and group, in order of appearance; none if no size is judged."""
     alike: dict[tuple[Implementation, str, str], list[float]] = {}
     for point in points:
         if point.message_bytes >= LEAST_JUDGED_BYTES:
@@ -185,8 +185,8 @@ def sweep_medians(points: Sequence[SweepPoint]) -> tuple[SweepMedian, ...]:
 
 
 class SweptWay(NamedTuple):
-    """Collectives that were measured alone by one implementation: kinds and groups with messages of `least_bytes` or
-    more, how many are near enough, and the one that is farthest."""
+    """Findings on collectives measured alone by one implementation: number of (kind, group) with messages of at least
+    `least_bytes`, number of those within the limit, and the one with the largest difference."""
 
     collectives: Implementation
     allowed: float
@@ -211,8 +211,8 @@ def swept_ways(points: Sequence[SweepPoint]) -> tuple[SweptWay, ...]:
 
 
 class SlowLinkEffect(Strict):
-    """`what` (a step, or one collective) with all links as they should be, and with `link` at `factor` of its rate:
-    always, or from `begin_s` to `end_s`, seconds after the step began."""
+    """Times of `what` (a step, or one collective) with all links healthy, and with `link` at `factor` of its rate:
+    always, or from `begin_s` to `end_s`, in seconds after the begin of the step."""
 
     what: str
     link: str
@@ -226,25 +226,25 @@ class SlowLinkEffect(Strict):
 
     @property
     def condition(self) -> str:
-        """The link and its part of its rate, in words."""
+        """Description of the slowed link and the fraction of its rate."""
         when = "" if self.begin_s is None else f" from {self.begin_s:.3g} to {self.end_s:.3g} s"
         return f"{self.link} at {self.factor:g} of its rate{when}"
 
     @property
     def apart(self) -> float:
-        """Relative difference of real and simulated: of slowed times where the link was slowed for a while, else of the
-        effects."""
+        """Relative difference of real and simulated: of the slowed times if the link was slowed temporarily, otherwise
+        of the effects."""
         ratio = self.real_effect / self.sim_effect if self.begin_s is None else self.real_slowed_s / self.sim_slowed_s
         return abs(ratio - 1.0)
 
     @property
     def sim_effect(self) -> float:
-        """Simulated time relative to that of a healthy link."""
+        """Simulated time with the slowed link relative to that with a healthy link."""
         return self.sim_slowed_s / self.sim_s
 
     @property
     def real_effect(self) -> float:
-        """Measured time relative to that of a healthy link."""
+        """Measured time with the slowed link relative to that with a healthy link."""
         return self.real_slowed_s / self.real_s
 
 
@@ -270,7 +270,8 @@ def load_run(path: Path) -> EmulatedRun:
 
 @dataclass(frozen=True, slots=True)
 class AgreementLimit:
-    """One limit; `seen` and `allowed` are relative differences (None where it is a yes or no)."""
+    """A limit on the agreement of run and simulation; `seen` and `allowed` are relative differences (None for a yes/no
+    check)."""
 
     what: str
     allowed: float | None
@@ -281,11 +282,11 @@ class AgreementLimit:
 def limits_of(
     check: CrossCheck, links: Sequence[LinkCheck], sweep: Sequence[SweepPoint], slowed: Sequence[SlowLinkEffect]
 ) -> Iterator[AgreementLimit]:
-    """Yield the limits of an emulated run: that both sides did the same, bytes of links, collectives alone, steps and
-    their order, and what a slowed link does.
+    """Yield the limits of an emulated run: same operations in run and simulation, bytes of links, times of collectives
+    measured alone, step times and the ranking of plans, and the effect of a slowed link.
 
-    Both sides must be slower by more than steps may be apart, and by factors that are as near as steps must be; a step
-    in which a link was slowed for a while must take the time that was simulated.
+    A slowed link must slow both the run and the simulation by more than the tolerance of step times, and by factors
+    that agree within this tolerance; a step with a temporarily slowed link must take the simulated time.
     """
     same = check.verdict.is_exact and not check.only_sim and not check.only_real
     yield AgreementLimit("the same operations ran in both", None, None, same)

@@ -1,4 +1,5 @@
-"""Findings of a sweep: its columns in words, the best row of each plan and size, the Pareto front, the goal."""
+"""Findings of a sweep for its page: descriptions of columns, the best row of each plan and size, the Pareto front, the
+goal."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ QUANTITIES: Final[Mapping[str, Column]] = {
 
 
 def axis_quantities(keys: Iterable[str], kinds: Mapping[str, Unit]) -> dict[str, Column]:
-    """Return axes in words, by key: the end of the key, or all of it where two axes end alike. `kinds`: of axes that
-    are no numbers, text or truth."""
+    """Return the description of each axis by key; its title is the last part of the key, or the whole key if two axes
+    have the same last part. `kinds`: units of axes whose values are not numbers: text or booleans."""
     keys = list(keys)
     short = [_words(next((key.removeprefix(head) for head in _GENERAL if key.startswith(head)), key)) for key in keys]
     titles = [words if short.count(words) == 1 else _words(key) for key, words in zip(keys, short, strict=True)]
@@ -59,7 +60,8 @@ def axis_quantities(keys: Iterable[str], kinds: Mapping[str, Unit]) -> dict[str,
 
 
 def _meaning(key: str) -> str:
-    """Return the meaning of a key of a scenario, or of a number of a machine or library; empty if it is unknown."""
+    """Return the description of a scenario's key, or of a number of a machine or library; empty if the key is
+    unknown."""
     parts = key.split(".")
     if parts[0] == "at" and len(parts) > 2:
         parts = parts[2:]
@@ -78,7 +80,7 @@ def _forms() -> Mapping[str, ScenarioKey]:
 
 
 def _words(key: str) -> str:
-    """Return a key in words without its unit: `host.hook_s` is "host hook"."""
+    """Return a key as words without its unit: `host.hook_s` becomes "host hook"."""
     dotted = key.replace("_", ".")
     end = next((end for end in _UNITS if dotted.endswith(end) and dotted != end[1:]), "")
     return key[: len(key) - len(end)].replace("plans.", "").replace(".", " ").replace("_", " ")
@@ -90,8 +92,9 @@ def _unit(key: str) -> Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptGoal:
-    """`answer`: what goal.json holds, or None where it is left out, and then `left_out` says why. `title` and `unit`:
-    of its values; `words`: what the goal is; `names`: of unknowns by their keys."""
+    """The goal of a sweep and its answer. `answer`: the content of goal.json, or None if it cannot be shown; then
+    `left_out` is the reason. `title` and `unit`: title and unit of the goal's values; `words`: description of the goal;
+    `names`: titles of the unknowns by key."""
 
     answer: sweeps.GoalAnswer | None
     title: str = ""
@@ -101,7 +104,7 @@ class SweptGoal:
     left_out: str = ""
 
     def in_words(self, value: float) -> str:
-        """Return a value of the goal in words."""
+        """Return a value of the goal as text."""
         return in_unit(value, self.unit)
 
     @property
@@ -117,8 +120,8 @@ class SweptGoal:
 def swept_goal(
     folder: Path, manifest: Mapping[str, Any], num_points: int, axes: Mapping[str, Column]
 ) -> SweptGoal | None:
-    """Return the goal of the data set in a folder; None where it has none. `axes`: what its axes are, by key. One that
-    cannot be read, or is of other points, is left out: the same sweep makes it anew."""
+    """Return the goal of the data set in a folder; None if it has none. `axes`: description of each axis by key. A goal
+    file that cannot be read, or that belongs to other points, is left out; running the same sweep again rewrites it."""
     try:
         answer = sweeps.read_goal(folder)
     except InputError as error:
@@ -148,14 +151,15 @@ def _without(why: str) -> SweptGoal:
 
 
 def _names(keys: Sequence[str], axes: Mapping[str, Column]) -> dict[str, str]:
-    """Return the titles of unknowns; their keys where two have the same title."""
+    """Return the titles of the unknowns by key; the title is the key itself if two unknowns have the same title."""
     words = {key: axes[key].title for key in keys}
     return words if len(set(words.values())) == len(words) else {key: key for key in keys}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptAxis:
-    """An axis of the study: its key in a scenario, what it is, and the different values of its points, ascending."""
+    """An axis of the study: its key in a scenario, its description, and the distinct values of its points,
+    ascending."""
 
     key: str
     quantity: Column
@@ -166,7 +170,7 @@ class SweptAxis:
         return sweeps.AXIS + self.key
 
     def in_words(self, value: Any) -> str:
-        """Return one of its values in words: 25 GB/s, 4,096, yes."""
+        """Return a value of the axis as text: 25 GB/s, 4,096, yes."""
         if value != value:  # NaN: a row that has none
             return NOTHING
         if has_multiples(self.quantity.unit):
@@ -178,11 +182,12 @@ class SweptAxis:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SweepFindings:
-    """A sweep as its page shows it. `settings`: of every point; `rows`: all rows, of which `ran` have a rate.
+    """A sweep as its page shows it. `settings`: settings of every point; `rows`: all rows; `ran`: the rows that have a
+    rate.
 
-    `best`: of each scenario, plan and size the row with the highest rate, by size, the best first. `fronts`: the Pareto
-    front of memory and rate by scenario and size, the least memory first. `refused`: by reason, how many rows
-    (`num_rows`) and the numbers of their `points`.
+    `best`: for each scenario, plan and size the row with the highest rate, by size, the best first. `fronts`: the
+    Pareto front of memory and rate by scenario and size, the least memory first. `refused`: for each reason the number
+    of refused rows (`num_rows`) and the numbers of their `points`.
     """
 
     title: str
@@ -218,17 +223,17 @@ class SweepFindings:
         return int(self.rows["fidelity"].eq(REPLAY).sum())
 
     def values_of(self, column: str) -> list[Any]:
-        """Return the different values of a column in the order of the rows that ran."""
+        """Return the distinct values of a column in the order of the rows that ran."""
         return list(self.ran[column].unique().tolist())
 
     def size_name(self, size: tuple[str, int]) -> str:
-        """Return a scenario and its number of devices in words; the scenario where there are several."""
+        """Return the number of devices as text, with the name of the scenario if there are several scenarios."""
         scenario, devices = size
         return f"{scenario}, {devices:,} devices" if len(self.values_of("scenario")) > 1 else f"{devices:,} devices"
 
     def rows_to_draw(self, most: int = SWEEP_DRAWN) -> pd.DataFrame:
-        """Return rows that charts show: the best, those on a front, and `most` of all at random, the same every
-        time."""
+        """Return the rows for the charts: the best rows, the rows on a Pareto front, and `most` random rows, the same
+        in each call."""
         some = self.ran.sample(most, random_state=0) if len(self.ran) > most else self.ran
         kept = some.index.union(self.best.index)
         for front in self.fronts.values():
@@ -236,19 +241,19 @@ class SweepFindings:
         return self.ran.loc[kept]
 
     def settings_of(self, row: Row, plan: str | None = None) -> list[str]:
-        """Return the settings of a row's point, of axes on which points differ: `micro batch 4`. `plan`: without
-        settings of other plans."""
+        """Return the settings of a row's point, for the axes that vary: `micro batch 4`. `plan`: leave out the settings
+        of other plans."""
         axes = [axis for axis in self.varied if plan is None or sweeps.is_of_plan(axis.key, plan)]
         return [f"{axis.quantity.title} {axis.in_words(row[axis.column])}" for axis in axes]
 
     def settings_at(self, point: int) -> list[str]:
-        """Return the settings of a point, of axes on which points differ."""
+        """Return the settings of a point, for the axes that vary."""
         rows = self.rows[self.rows["point"] == point].head(1).to_dict("records")
         return self.settings_of(rows[0]) if rows else []
 
 
 def sweep_findings(folder: Path) -> SweepFindings:
-    """Return what is found in the folder of a sweep. Raises InputError where its rows cannot be read."""
+    """Return the findings from the folder of a sweep. Raises InputError if its rows cannot be read."""
     manifest, rows = sweeps.manifest_of(folder), _swept_rows(folder)
     axes = _axes(rows)
     ran = rows[rows["fits"].eq(True) & rows[RATE].notna()].astype({"devices": int})
@@ -268,8 +273,8 @@ def sweep_findings(folder: Path) -> SweepFindings:
 
 
 def pareto_front(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows than which no other needs less memory or has a higher rate, and is no worse in the other; of
-    equal rows the first. The least memory comes first."""
+    """Return the Pareto front: the rows for which no other row has both at most their memory and at least their rate,
+    with one of the two better; of equal rows the first. The least memory comes first."""
     ordered = rows.sort_values([MEMORY, RATE], ascending=[True, False], kind="stable")
     best_before = ordered[RATE].cummax().shift()
     return ordered[best_before.isna() | (ordered[RATE] > best_before)]
@@ -291,7 +296,7 @@ def _axes(rows: pd.DataFrame) -> tuple[SweptAxis, ...]:
 
 
 def _refused(rows: pd.DataFrame) -> tuple[Row, ...]:
-    """Return refused rows by reason, the most frequent first."""
+    """Return the refused rows grouped by reason, the most frequent reason first."""
     made = [
         {"reason": str(reason), "num_rows": len(own), "points": tuple(own["point"].unique().tolist())}
         for reason, own in rows.groupby(ERROR)
@@ -300,9 +305,8 @@ def _refused(rows: pd.DataFrame) -> tuple[Row, ...]:
 
 
 def _swept_rows(folder: Path) -> pd.DataFrame:
-    """Return the rows of a data set in the order of its points: their point and plan, a column for each axis, and
-    `RESULTS_SHOWN`; NaN or None where a row has no value. Raises InputError where there are none, or they cannot be
-    read."""
+    """Return the rows of a data set in the order of its points: point number and plan, a column for each axis, and
+    `RESULTS_SHOWN`; NaN or None for missing values. Raises InputError if there are no rows, or they cannot be read."""
     import numpy as np
 
     rows = sweeps.read_rows(folder, (*_OF_ROW, STEP, RATE, TFLOPS, _EXPOSED, MEMORY)).to_pandas()

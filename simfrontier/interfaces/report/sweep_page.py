@@ -1,4 +1,4 @@
-"""The page of a sweep and its charts, made from its folder alone: the data set is read, and nothing is run."""
+"""The page of a sweep and its charts, rendered from the data set in the sweep's folder without any simulation."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ FEW_NUMBERS, FEW_TEXTS = 6, 12  # values of an axis that are all listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Coordinate:
-    """A vertical axis of parallel coordinates: its title, the places of rows on it, and its labelled ticks, if it has
-    other than plotly's."""
+    """A vertical axis of parallel coordinates: its title, the coordinates of the rows on it, and its labelled ticks, if
+    they differ from plotly's."""
 
     title: str
     places: Sequence[float]
     ticks: Mapping[float, str]
 
     def dimension(self) -> dict[str, Any]:
-        """Return the coordinate as plotly draws it, its title below the number at its end."""
+        """Return the axis in plotly's format, with its title below the number at its end."""
         low, high = min(self.places), max(self.places)
         room = 0.5 if low == high else 0.0
         label = f"\u00a0<br>{_lines(self.title, 16)}"
         return {"label": label, "values": list(self.places), "range": [low - room, high + room]} | _ticks(self.ticks)
 
     def colours(self, scale: str | list[list[Any]], **ends: float) -> dict[str, Any]:
-        """Return colours of the lines by this coordinate, and the bar that names them."""
+        """Return the attributes that colour the lines by this coordinate, with a colour bar."""
         bar = _bar(self.title) | _ticks(self.ticks)
         return {"color": list(self.places), "colorscale": scale, "showscale": True, "colorbar": bar, **ends}
 
 
 def parallel_coordinates(found: sweep.SweepFindings, rows: pd.DataFrame, marks: Marks) -> dict[str, theme.Figure]:
-    """Plot parallel coordinates of the axes that vary and the results, a line for each row: coloured by rate, and by
-    plan where there are several. Columns in which a row has no value are left out."""
+    """Plot parallel coordinates of the varying axes and the results, a line for each row: one chart coloured by rate,
+    and one by plan if there are several plans. Columns in which a row has no value are left out."""
     if rows.empty:
         return {}
     several = [name for name in ("scenario", "plan", "devices") if len(found.values_of(name)) > 1]
@@ -100,8 +100,8 @@ def _coordinate(found: sweep.SweepFindings, column: pd.Series) -> _Coordinate:
 
 
 def heat_maps(found: sweep.SweepFindings) -> dict[str, theme.Figure]:
-    """Plot heat maps of the best rate over two axes by scenario and size: the first two axes of which every pair of
-    values was run; none if there are no such axes."""
+    """Plot heat maps of the best rate over two axes, by scenario and size: the first two axes for which every pair of
+    values was simulated; no chart if there are no such axes."""
     pairs = (pair for pair in combinations(found.varied, 2) if _is_full(found.rows, *pair))
     pair = next(pairs, None)
     if pair is None:
@@ -137,7 +137,7 @@ def _heat_map(rows: pd.DataFrame, across: sweep.SweptAxis, up: sweep.SweptAxis) 
 
 
 def _steps(of: sweep.SweptAxis) -> dict[str, Any]:
-    """Return a side of a heat map: the values of an axis at even distances."""
+    """Return an axis of a heat map with the values at equal distances."""
     ticks = {float(at): escape(of.in_words(value)) for at, value in enumerate(of.values)}
     return axis(escape(of.quantity.title), showgrid=False, **_ticks(ticks))
 
@@ -151,7 +151,7 @@ def _words_of_cell(row: sweep.Row | None, across: sweep.SweptAxis, up: sweep.Swe
 
 
 def front_charts(found: sweep.SweepFindings, rows: pd.DataFrame, marks: Marks) -> dict[str, theme.Figure]:
-    """Plot memory and rate by scenario and size, with the Pareto front."""
+    """Plot rate against memory with the Pareto front, by scenario and size."""
     known = rows.dropna(subset=[sweep.MEMORY])
     return {
         found.size_name(size): _front_chart(found, own, found.fronts[size], marks)
@@ -191,7 +191,7 @@ def _words_of_row(found: sweep.SweepFindings, row: sweep.Row) -> str:
 
 
 def _bar(title: str) -> dict[str, Any]:
-    """Return a colour bar, to the side of a chart."""
+    """Return a colour bar next to a chart."""
     return {"title": {"text": _lines(title, 14), "side": "top"}, "thickness": 14, "outlinewidth": 0}
 
 
@@ -200,12 +200,13 @@ def _ticks(ticks: Mapping[float, str]) -> dict[str, Any]:
 
 
 def _lines(text: str, width: int) -> str:
-    """Return a title on several short lines."""
+    """Return a title broken into several short lines."""
     return "<br>".join(map(escape, wrap(text, width)))
 
 
 def shares_figure(found: Indices, names: Mapping[str, str]) -> theme.Figure:
-    """Plot two bars for each unknown, in per cent of the variance, with the 90 % intervals of both."""
+    """Plot two bars for each unknown (its sensitivity indices), in per cent of the variance, with their 90 %
+    intervals."""
     labels = [names[each.key] for each in found.unknowns]
     firsts = [(*each.first_interval, each.first) for each in found.unknowns]
     totals = [(*each.total_interval, each.total) for each in found.unknowns]
@@ -226,7 +227,8 @@ def shares_figure(found: Indices, names: Mapping[str, str]) -> theme.Figure:
 
 
 def search_figure(goal: sweep.SweptGoal, answer: GoalAnswer) -> theme.Figure:
-    """Plot the values of points in the order in which they were tried, and the best so far as steps."""
+    """Plot the values of the points in the order in which a search tried them, and the best value so far as a step
+    line."""
     known = [(point, value) for point, value in enumerate(answer.values) if value is not None]
     every = -(-len(known) // sweep.SWEEP_DRAWN) if known else 1
     shown = [(point, value) for point, value in known if point % every == 0 or point == answer.best_point]
@@ -256,7 +258,7 @@ def search_figure(goal: sweep.SweptGoal, answer: GoalAnswer) -> theme.Figure:
 
 
 def _best_so_far(steps: Sequence[tuple[int, float]]) -> theme.PlotTrace:
-    """Return the best so far: a point for each that was better, and the last."""
+    """Return the line of the best value so far: a point for each improvement, and the last point."""
     turns = [each for at, each in enumerate(steps) if at in (0, len(steps) - 1) or each[1] != steps[at - 1][1]]
     look = {"color": theme.COMPUTE, "width": 2.5, "shape": "hv"}
     x, y = [point for point, _ in turns], [value for _, value in turns]
@@ -264,7 +266,7 @@ def _best_so_far(steps: Sequence[tuple[int, float]]) -> theme.PlotTrace:
 
 
 def samples_figure(goal: sweep.SweptGoal, answer: GoalAnswer) -> theme.Figure:
-    """Plot a histogram of the samples, with their mean and the standard deviation about it."""
+    """Plot a histogram of the samples, with their mean and standard deviation."""
     drawn: theme.PlotTrace = {
         "type": "histogram",
         "name": "samples",
@@ -289,9 +291,8 @@ def samples_figure(goal: sweep.SweptGoal, answer: GoalAnswer) -> theme.Figure:
 
 
 def write_sweep_page(folder: Path) -> str:
-    """Write index.html into the folder of a sweep, from the rows that are there. Returns what is left out of it, in a
-    line; empty: nothing. Raises InputError where the folder holds no data set that can be read, or the page cannot be
-    written."""
+    """Write index.html into the folder of a sweep, from the rows in this folder. Return a line on what the page leaves
+    out; empty if nothing. Raises InputError if the folder holds no readable data set, or the page cannot be written."""
     found = sweep.sweep_findings(folder)
     write_whole(folder / PAGE, sweep_page(found))
     left_out = found.goal.left_out if found.goal else ""
@@ -323,7 +324,8 @@ def sweep_page(found: sweep.SweepFindings) -> str:
 
 
 def axis_values(axis: sweep.SweptAxis) -> str:
-    """Return the values of an axis in words: all of a few, the first of many texts, the ends of many numbers."""
+    """Return the values of an axis as text: all values if they are few, the first ones of many texts, the range of many
+    numbers."""
     count = len(axis.values)
     if axis.quantity.is_number and count > FEW_NUMBERS:
         return f"{axis.in_words(axis.values[0])} to {axis.in_words(axis.values[-1])}: {count:,} values"
@@ -332,7 +334,7 @@ def axis_values(axis: sweep.SweptAxis) -> str:
 
 
 def goal_figure(goal: sweep.SweptGoal | None) -> theme.Figure | None:
-    """Return the chart of the goal; None where it has none, or nothing to draw."""
+    """Return the chart of the goal; None if the sweep has no goal, or there is nothing to plot."""
     if goal is None or goal.answer is None or goal.answer.best is None:
         return None
     answer = goal.answer

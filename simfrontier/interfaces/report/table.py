@@ -1,4 +1,5 @@
-"""Tables as they are described once, for the terminal (`cli.console.tell`) and for pages (the macro `table`)."""
+"""Tables that are described once and shown both in the terminal (`cli.console.tell`) and on pages (the macro
+`table`)."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ Cells = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of texts with a row for each entry, whose first cell names it.
+    """A table of texts with a row for each entry, whose first cell names the entry.
 
-    Columns with `heads` in `words` are aligned left and may wrap, those in `left` are only aligned left; all others are
-    numbers. `styles` of the first rows: bold, dim or none ("").
+    `heads`: the column titles. Columns in `words` are aligned left and may wrap; columns in `left` are aligned left;
+    all other columns contain numbers. `styles`: styles of the first rows: bold, dim or none ("").
     """
 
     title: str | None
@@ -27,10 +28,10 @@ class Table:
 
     @property
     def styled(self) -> Iterator[tuple[Cells, str]]:
-        """The rows with their styles."""
+        """Yield each row with its style."""
         return zip(self.rows, chain(self.styles, repeat("")), strict=False)
 
 
 def with_total(rows: Sequence[Cells], total: Cells, title: str, heads: Sequence[str]) -> Table:
-    """Return a table whose last row, in bold, is the total of the others."""
+    """Return a table whose last row, in bold, is the total of the other rows."""
     return Table(title, heads, [*rows, total], words=heads[:1], styles=[*[""] * len(rows), "bold"])

@@ -59,7 +59,8 @@ class PlanMark:
 
 
 def marks(plans: Sequence[str]) -> dict[str, PlanMark]:
-    """Return a mark for each plan, by its place in the scenario. Plans that share a colour differ in their symbol."""
+    """Return a mark for each plan, by its position in the scenario. Plans that share a colour differ in their
+    symbol."""
     return {
         plan: PlanMark(colour=_PLANS[i % len(_PLANS)], symbol=_SYMBOLS[(i + i // len(_PLANS)) % len(_SYMBOLS)])
         for i, plan in enumerate(plans)
@@ -73,17 +74,17 @@ def faint(colour: str, opacity: float) -> str:
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
-    """Return an axis with a title; it makes room for its labels by itself."""
+    """Return an axis with a title; its margin adapts to its labels."""
     return {"title": {"text": title, "standoff": 8}, "automargin": True, "zeroline": False, **more}
 
 
 def plan_labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the plans of rows of results as labels of bars; a plan that does not fit is marked as such."""
+    """Return the plan names of result rows as labels of bars; plans that do not fit are marked as such."""
     return [row["plan"] if row["fits"] else f"{row['plan']}<br>(does not fit)" for row in rows]
 
 
 def rows(labels: Sequence[str]) -> dict[str, Any]:
-    """Return a vertical axis of names, the first on top."""
+    """Return a vertical axis of names, the first name on top."""
     return {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": list(labels)}
 
 
@@ -96,14 +97,14 @@ def bar(name: str, labels: Sequence[Any], values: Sequence[float | None], colour
 def spans(
     name: str, rows: Sequence[int], starts: Sequence[float], ends: Sequence[float], colour: str, **more: Any
 ) -> PlotTrace:
-    """Return horizontal bars from a start to an end, in rows of these numbers."""
+    """Return horizontal bars from `starts` to `ends`, in the rows with the given numbers."""
     lengths = [end - start for start, end in zip(starts, ends, strict=True)]
     look = {"marker": {"color": colour, "line": {"width": 0}}}
     return bar(name, rows, lengths, colour, base=list(starts)) | look | more
 
 
 def bars(name: str, labels: Sequence[str], values: Sequence[float | None], colour: str, unit: str) -> PlotTrace:
-    """Return horizontal bars with their value (`unit`: s, B, or % of shares) as hover text."""
+    """Return horizontal bars with their values as hover text (`unit`: s, B, or % for shares)."""
     value = "%{x:.2%}" if unit == "%" else f"%{{x:.4~s}}{unit}"
     return bar(name, labels, values, colour, hovertemplate=f"<b>%{{y}}</b><br>{name}: {value}<extra></extra>")
 
@@ -116,7 +117,7 @@ def told_bars(
 
 
 def scatter(name: str, x: Sequence[Any], y: Sequence[Any], mode: str = "markers", **more: Any) -> PlotTrace:
-    """Return marks, lines or words in a plane, with further plotly attributes."""
+    """Return markers, lines or texts in a plane, with further plotly attributes."""
     return {"type": "scatter", "mode": mode, "name": name, "x": list(x), "y": list(y), **more}
 
 
@@ -130,14 +131,14 @@ def points(
     marker: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> PlotTrace:
-    """Return marks, each with its own hover text; `marker` adds to their style."""
+    """Return markers, each with its own hover text; `marker` adds to their style."""
     look = {"color": colour, "symbol": symbol, "size": 8, **(marker or {})}
     told = {"hovertext": list(hover), "hovertemplate": f"%{{hovertext}}<extra>{name}</extra>"}
     return scatter(name, x, y, marker=look) | told | more
 
 
 def line(name: str, x: Sequence[float], y: Sequence[float], dash: str = "solid", **more: Any) -> PlotTrace:
-    """Return a grey reference line, without hover text; in the legend if it has a name."""
+    """Return a grey reference line without hover text; it appears in the legend if it has a name."""
     look = {"color": LINE, "width": 1.4, "dash": dash}
     return scatter(name, x, y, "lines", showlegend=bool(name), line=look, hoverinfo="skip") | more
 
@@ -148,19 +149,19 @@ def packed(values: Floats) -> dict[str, str]:
 
 
 def capacity(x: Sequence[Any], value: float) -> PlotTrace:
-    """Return a dashed line at the memory of a device."""
+    """Return a dashed line at the memory capacity of a device."""
     look = {"dash": "dash", "width": 2, "color": CAPACITY}
     return scatter("capacity", x, [value] * len(x), "lines", line=look, hoverinfo="skip")
 
 
 def error_bars(bands: Sequence[tuple[float, float, float]], **more: Any) -> dict[str, Any]:
-    """Return the error bars from the middle of each (low, middle, high) to its ends."""
+    """Return error bars from the middle of each (low, middle, high) to its low and high ends."""
     above, below = [high - middle for _, middle, high in bands], [middle - low for low, middle, _ in bands]
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, **more}
 
 
 def lanes_axis(title: str, lanes: Sequence[object], **more: Any) -> dict[str, Any]:
-    """Return a vertical axis of rows numbered from 0 on top, with their names."""
+    """Return a vertical axis for rows numbered from 0 at the top, labelled with the names of the lanes."""
     names = {"tickvals": list(range(len(lanes))), "ticktext": list(lanes)}
     return axis(title, **names, range=[len(lanes) - 0.5, -0.5], fixedrange=True, **more)
 
@@ -173,14 +174,15 @@ def unit_ticks(unit: str) -> dict[str, Any]:
 
 
 def nice_ticks(highest: float) -> list[float]:
-    """Return four to eight round ticks of an axis from 0 to the first tick that is at least `highest`."""
+    """Return four to eight round ticks of an axis, from 0 to the first tick that is at least `highest`."""
     power = 10.0 ** floor(log10(highest))
     step = next(step * power for step in (0.2, 0.5, 1.0, 2.0) if highest / (step * power) <= 7.0)
     return [step * number for number in range(ceil(highest / step) + 1)]
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Return ticks of a logarithmic axis: decades, and more ticks between them the fewer decades there are."""
+    """Return ticks of a logarithmic axis: the powers of ten, and the more intermediate ticks the fewer decades there
+    are."""
     steps = (1,) if high / low > 1e3 else (1, 2, 5) if high / low > 10 else (1, 1.5, 2, 3, 4, 5, 7)
     powers = range(floor(log10(low)), ceil(log10(high)) + 1)
     return [tick for power in powers for step in steps if low <= (tick := float(f"{step}e{power}")) <= high]
@@ -193,7 +195,7 @@ def powers_of_two(low: float, high: float, most: int) -> list[float]:
 
 
 def figure(traces: list[PlotTrace], x: dict[str, Any], y: dict[str, Any], height: int, **more: Any) -> Figure:
-    """Return a chart of the page: transparent, its legend above, clickable."""
+    """Return a chart of the page: transparent background, clickable legend above."""
     layout = {
         "height": height,
         "margin": {"l": 10, "r": 14, "t": 10, "b": 10},

@@ -1,4 +1,4 @@
-"""The timeline of a step: of one rank by lane, and of a pipeline by stage."""
+"""Timelines of a step: of one rank, with a row per lane, and of a pipeline, with a row per stage."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BAR, _BESIDE = (0.84, -0.42), (0.16, 0.26)  # width and offset in a lane; excha
 
 
 def kind_of(span: Span) -> str:
-    """Return the key of an operation's colour."""
+    """Return the key of an operation's colour in the charts."""
     if span.level:
         return f"communication {theme.LEVEL_NAMES[span.level]}"
     if span.lane == "host":
@@ -51,7 +51,8 @@ def kind_of(span: Span) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnBar:
-    """An operation, a wait, or several joined ones of one kind; `until_s`: where the last of these ends."""
+    """A bar that stands for one operation, one wait, or several joined ones of the same kind; `until_s`: end of the
+    last of them."""
 
     spans: tuple[Span, ...]
     kind: str
@@ -61,7 +62,7 @@ class DrawnBar:
 
     @property
     def words(self) -> str:
-        """Return the text at the pointer."""
+        """Return the hover text of the bar."""
         if len(self.spans) == 1:
             return describe(self.spans[0], self.start_s, self.end_s)
         took = f"{quantity(self.end_s - self.start_s, 's')} in all"
@@ -70,8 +71,9 @@ class DrawnBar:
 
 
 def bars(file: TraceFile) -> theme.Figure:
-    """Plot the first rank's spans, one trace per colour: a bar from start to end in its lane, and one for each wait.
-    Of more than MOST, those that are too short to be seen are joined. A line across all lanes for each mark."""
+    """Plot the first rank's spans, one trace per colour: a bar in its lane for each span and for each wait. If there
+    are more than MOST bars, those that are too short to be visible are joined. Each mark is a vertical line across all
+    lanes."""
     ops = file.first.spans[0]
     longest = max((span.end_s for span in ops), default=0.0)
     lanes, drawn = lanes_of(ops), bars_of(ops, kind_of)
@@ -88,7 +90,7 @@ def bars(file: TraceFile) -> theme.Figure:
 
 
 def _marks(marks: Sequence[Mark]) -> dict[str, Any]:
-    """Return vertical lines at the times of marks, with their texts next to them, one below the other."""
+    """Return vertical lines at the times of the marks, with their texts next to them at different heights."""
     times = [mark.time_s for mark in marks]
     return {
         "shapes": [
@@ -104,8 +106,9 @@ def _marks(marks: Sequence[Mark]) -> dict[str, Any]:
 
 
 def joined(drawn: Sequence[DrawnBar], short_s: float) -> list[DrawnBar]:
-    """Return the bars of a lane, in which those shorter than `short_s` that begin within `short_s` of the first are
-    joined by kind: each has the total duration of its kind, and they follow each other from where the first begins."""
+    """Return the bars of a lane in which short neighbours are joined: bars shorter than `short_s` that begin within
+    `short_s` of the first one become one bar per kind with the total duration of this kind; these bars follow each
+    other from the begin of the first."""
     out: list[DrawnBar] = []
     short: list[DrawnBar] = []
     for each in sorted(drawn, key=lambda each: each.start_s):
@@ -133,7 +136,7 @@ def _by_kind(short: Sequence[DrawnBar]) -> Iterator[DrawnBar]:
 
 
 def lanes_of(ops: Iterable[Span]) -> list[str]:
-    """Return the lanes that ops are on, in the order in which they are drawn."""
+    """Return the lanes of the operations, in drawing order."""
     there = {span.lane for span in ops}
     lanes = [lane for lane in _LANES if lane in there]
     return lanes + sorted(there - set(lanes))
@@ -156,7 +159,7 @@ def bars_of(ops: Iterable[Span], kind: Callable[[Span], str]) -> list[DrawnBar]:
 def lane_bars(
     drawn: Iterable[DrawnBar], lanes: Sequence[str], colours: Mapping[str, str]
 ) -> dict[str, theme.PlotTrace]:
-    """Return bars from start to end in rows of lanes, by colour."""
+    """Return bars from start to end in the rows of their lanes, by colour."""
     parts: dict[str, list[DrawnBar]] = {name: [] for name in colours}
     for each in drawn:
         parts[each.kind].append(each)
@@ -181,12 +184,12 @@ def lane_bars(
 
 
 def op_name(span: Span) -> str:
-    """Return an operation's kind and name."""
+    """Return the kind and name of an operation."""
     return span.name if span.name.startswith(span.kind) else f"{span.kind} {span.name}"
 
 
 def describe(span: Span, start_s: float, end_s: float) -> str:
-    """Return the text of an operation at the pointer: name, call, layer, micro-batch, time and bytes."""
+    """Return the hover text of an operation: name, collective call, layer, micro-batch, time and bytes."""
     axes = f" over {span.axes}" if span.axes else ""
     return (
         f"<b>{escape(op_name(span))}</b>{axes}<br>{span.call}, layer {span.layer}, micro-batch {span.micro}"
@@ -195,7 +198,8 @@ def describe(span: Span, start_s: float, end_s: float) -> str:
 
 
 def lanes(stages: Stages) -> theme.Figure:
-    """Plot a row per stage, one trace per colour; behind them the pipeline's time, grey where nothing covers it."""
+    """Plot a row per pipeline stage, one trace per colour; behind the bars the pipeline's total time, which shows as
+    grey where a stage is idle."""
     rows = [stage.stage for stage in stages.stages]
     whole = _trace(IDLE_NAME, theme.IDLE, _BAR, rows, [0.0] * len(rows), [stages.pipeline_s] * len(rows))
     traces = [whole | {"hoverinfo": "skip"}, *_stage_bars(stages)]
@@ -233,7 +237,7 @@ def _trace(
     starts: Sequence[float],
     ends: Sequence[float],
 ) -> theme.PlotTrace:
-    """Return the trace of bars of stages."""
+    """Return one trace of bars of stages, in one colour."""
     look = {"insidetextanchor": "middle", "textangle": 0, "textfont": {"color": "#ffffff", "size": 11}}
     return spans(name, rows, starts, ends, colour, width=place[0], offset=place[1], **look)
 
@@ -248,8 +252,8 @@ def _stage_words(stage: int, span: StageSpan) -> str:
 
 
 def memory_bars(stages: Stages, capacity_bytes: float) -> theme.Figure:
-    """Plot a bar per stage, stacked by kind; memory that belongs to no layer is on top, below the line of the
-    capacity."""
+    """Plot a bar of memory per stage, stacked by kind; memory that belongs to no layer is on top, below the line of the
+    device's capacity."""
     most = max(stage.peak_bytes for stage in stages.stages)
     labels = [f"{stage.stage}" for stage in stages.stages]
     colours = {**theme.MEMORY_COLOURS, OUTSIDE: _OUTSIDE_COLOUR}

@@ -1,4 +1,4 @@
-"""A search: what became of all plans, its page, and its files."""
+"""Findings of a search for plans: the fate of each plan, and the files of the search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TUNING_FILES = ("results.csv", BEST, "index.html", MANIFEST)
 
 @dataclass(frozen=True, kw_only=True)
 class TuningFindings:
-    """A search and what follows from it."""
+    """A search outcome and the values derived from it."""
 
     outcome: TuningOutcome
 
@@ -50,12 +50,12 @@ class TuningFindings:
 
     @property
     def counts_tokens(self) -> bool:
-        """Return whether rates are in tokens: samples of the model are sequences."""
+        """Return whether rates are in tokens, which is the case if samples of the model are sequences."""
         return self.outcome.scenario.at(self.outcome.devices).sequence != 1
 
     @property
     def tokens_per_s(self) -> float:
-        """Rate of the best plan over all devices; samples of a model without a sequence."""
+        """Rate of the best plan over all devices in tokens/s; in samples/s for a model without sequences."""
         sequence = self.outcome.scenario.at(self.outcome.devices).sequence
         return self.outcome.batch * sequence / self.outcome.best.step_s
 
@@ -66,14 +66,14 @@ class TuningFindings:
 
     @cached_property
     def lead(self) -> float | None:
-        """Return by what share the best is faster than the next simulated plan; None where there is none."""
+        """Return the relative lead of the best plan over the next simulated plan; None if there is none."""
         best, *others = self.outcome.simulated
         return others[0].step_s / best.step_s - 1.0 if others else None
 
     @cached_property
     def fates(self) -> dict[str, int]:
-        """Count the plans of the space that do not fit into memory, the library cannot run, cannot be faster than the
-        best, were only estimated, and were simulated; they sum to all."""
+        """Count the plans of the space by fate: does not fit into memory, cannot be run by the library, cannot be
+        faster than the best, only estimated, simulated; the counts sum to the size of the space."""
         it = self.outcome
         counts = {"too_big": it.too_big + len(it.misfits), "faulty": it.faulty, "ruled_out": it.ruled_out}
         left = it.total - sum(counts.values()) - len(it.simulated)
@@ -81,12 +81,13 @@ class TuningFindings:
 
     @property
     def step_errors(self) -> Range:
-        """The least and the most by which simulated steps are above their estimates, as shares (-0.1: 10 % below)."""
+        """Return the smallest and the largest relative difference of simulated step times from their estimates (-0.1:
+        10 % below)."""
         return _ends(one.nominal_s / plan.estimate.step_s for plan, one in self._both)
 
     @property
     def peak_errors(self) -> Range:
-        """Return the same for memory."""
+        """Return the smallest and the largest relative difference of simulated peak memory from its estimates."""
         return _ends(one.peak_bytes / plan.estimate.peak_bytes for plan, one in self._both)
 
     @property
@@ -95,37 +96,38 @@ class TuningFindings:
 
     @property
     def num_open(self) -> int:
-        """Number of plans that were not simulated and that no lower bound rules out."""
+        """Number of plans that were not simulated although no lower bound rules them out."""
         return sum(plan.estimate.floor_s <= self.outcome.best.nominal_s for plan in self.outcome.estimated)
 
     @property
     def faster_own(self) -> list[OwnPlan]:
-        """Plans of the scenario that are faster than the best."""
+        """Plans of the scenario that are faster than the best plan found."""
         return [own for own in self.outcome.own if own.fits and (self.behind(own) or 0.0) < 0.0]
 
     @property
     def chance(self) -> float | None:
-        """The share of the samples in which the best is the fastest of the simulated plans; None without samples."""
+        """Share of the samples in which the best plan is the fastest of the simulated plans; None without samples."""
         return self.outcome.chances[0]
 
     @property
     def step_error(self) -> float:
-        """The model's own error of a step (0.05: 5 %): a lead below it is too close to call."""
+        """The model's own relative error of a step time (0.05: 5 %): a smaller lead is too close to call."""
         return mean_step_error()
 
     @property
     def is_sure(self) -> bool:
-        """Return whether the best is the fastest by more than is too close to call."""
+        """Return whether the lead of the best plan is large enough to be certain."""
         return self.lead is not None and not too_close(1.0 + self.lead, self.chance)
 
     @property
     def leads(self) -> bool:
-        """Return whether the best is faster than the next by more than what counts as equal."""
+        """Return whether the best plan is faster than the next one by more than the margin within which plans count as
+        equal."""
         return self.lead is not None and self.lead >= CLOSE
 
     def behind(self, own: OwnPlan) -> float | None:
-        """Return by what share a plan of the scenario takes longer than the best (negative: shorter); 0 where they are
-        as fast, None where it was not simulated."""
+        """Return the relative extra time of a plan of the scenario over the best plan (negative: it is faster); 0 if
+        they count as equal, None if the plan was not simulated."""
         if own.simulated is None:
             return None
         apart = own.simulated.step_s / self.outcome.best.step_s - 1.0
@@ -149,7 +151,7 @@ def _ends(ratios: Iterable[float]) -> Range:
 
 
 def _asked(outcome: TuningOutcome) -> dict[str, Any]:
-    """Return the arguments of a search."""
+    """Return the arguments of a search as a JSON document."""
     return {
         "devices": outcome.devices,
         "batch": outcome.batch,
@@ -161,7 +163,7 @@ def _asked(outcome: TuningOutcome) -> dict[str, Any]:
 
 
 def tuning_manifest(outcome: TuningOutcome) -> dict[str, Any]:
-    """Return the inputs of a search as digests, what was asked of it, and the versions that answered; no times, and no
+    """Return the inputs of a search as digests, its arguments, and the versions of the software, without times and
     absolute paths."""
     scenario = outcome.scenario
     return {
@@ -176,8 +178,8 @@ def tuning_manifest(outcome: TuningOutcome) -> dict[str, Any]:
 
 
 def tuning_document(outcome: TuningOutcome, top: int | None) -> dict[str, Any]:
-    """Return the outcome for a program: what was searched, the counts, the best `top` rows of results.csv (all
-    without), and the scenario's own plans."""
+    """Return the outcome as a JSON document: the search space, the counts, the best `top` rows of results.csv (all if
+    None), and the scenario's own plans."""
     found = TuningFindings(outcome=outcome)
     plans = [{key: None if cell == "" else cell for key, cell in row.items()} for row in rows(outcome)]
     return {

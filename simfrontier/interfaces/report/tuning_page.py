@@ -1,4 +1,5 @@
-"""The page of a search and its charts: memory against time, order, estimates against simulations, parts."""
+"""The page of a search and its charts: memory against step time, ranking, simulated against estimated step times,
+parts."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ Place = tuple[float, float]  # seconds, and bytes on the fullest device
 
 
 def front_figure(found: TuningFindings) -> theme.Figure:
-    """Plot every plan that fits by its step and its memory, with the Pareto front, the scenario's own plans and the
-    capacity."""
+    """Plot every plan that fits by its step time and memory, with the Pareto front, the scenario's own plans and the
+    memory capacity."""
     outcome = found.outcome
     own = [(each, each.simulated) for each in outcome.own if each.simulated is not None]
     front, slowest = outcome.front(), max(plan.step_s for plan in outcome.plans)
@@ -62,7 +63,7 @@ def front_figure(found: TuningFindings) -> theme.Figure:
 
 
 def _places(steps: Iterable[Place]) -> tuple[list[float], list[float]]:
-    """Return steps as numbers of the two axes."""
+    """Return the coordinates of plans on the two axes, step time and memory."""
     seconds, peaks = zip(*steps, strict=True)
     return list(seconds), list(peaks)
 
@@ -85,7 +86,7 @@ def _cloud(plans: Sequence[search.TunedPlan], kind: str, is_simulated: bool) -> 
 
 
 def _spreads(known: Sequence[tuple[search.TunedPlan, Band]]) -> theme.PlotTrace:
-    """Return 90 % intervals of the samples, as bars about the medians."""
+    """Return 90 % intervals of the sampled step times, as bars around the medians."""
     middles, peaks = _places((band[1], plan.peak_bytes) for plan, band in known)
     bars = {"color": "rgba(127,127,127,0.75)", "thickness": 1.2, "width": 3}
     marker = {"symbol": "line-ns-open", "size": 7, "color": "rgba(127,127,127,0.9)"}
@@ -94,7 +95,7 @@ def _spreads(known: Sequence[tuple[search.TunedPlan, Band]]) -> theme.PlotTrace:
 
 
 def _stars(own: Sequence[tuple[search.OwnPlan, search.SimulatedPlan]]) -> theme.PlotTrace:
-    """Return the scenario's own plans with their names."""
+    """Return markers for the scenario's own plans, with their names."""
     return theme.points(
         "the scenario's own",
         *_places((one.step_s, one.peak_bytes) for _, one in own),
@@ -114,7 +115,7 @@ def _stars(own: Sequence[tuple[search.OwnPlan, search.SimulatedPlan]]) -> theme.
 
 
 def _capacity(capacity_bytes: float, is_far: bool) -> dict[str, Any]:
-    """Return a line at the memory of a device; where all plans take far less, the words alone."""
+    """Return a line at the memory capacity of a device, or only its label if all plans need far less."""
     words = f"memory of a device: {quantity(capacity_bytes, 'bytes')}{', far above' if is_far else ''}"
     place = {"yref": "paper", "y": 1, "yanchor": "top"} if is_far else {"y": capacity_bytes, "yanchor": "bottom"}
     label = {"xref": "paper", "x": 1, "xanchor": "right", **place, "text": words, "showarrow": False}
@@ -125,7 +126,7 @@ def _capacity(capacity_bytes: float, is_far: bool) -> dict[str, Any]:
 
 
 def order(found: TuningFindings) -> theme.Figure:
-    """Plot the simulated plans, the fastest on top: the nominal step, and median and 90 % interval of the samples."""
+    """Plot the simulated plans, the fastest on top: nominal step time, and median and 90 % interval of the samples."""
     plans, labels = found.outcome.simulated, _labels(found.outcome.simulated)
     named = {plan.candidate: label for plan, label in zip(plans, labels, strict=True)}
     bands = [(named[plan.candidate], band) for plan, band in _bands(plans)]
@@ -166,7 +167,7 @@ def _medians(bands: Sequence[tuple[str, Band]]) -> theme.PlotTrace:
 
 
 def against_estimates(found: TuningFindings) -> theme.Figure:
-    """Plot nominal simulated steps against estimated ones, with the diagonal."""
+    """Plot nominal simulated step times against estimated ones, with the diagonal."""
     all_plans = found.outcome.simulated
     values = [value for plan in all_plans for value in (plan.nominal_s, plan.estimate.step_s)]
     margin = 0.06 * ((max(values) - min(values)) or max(values))
@@ -209,12 +210,12 @@ def hover(plan: search.TunedPlan) -> str:
 
 
 def _bands(plans: Sequence[search.TunedPlan]) -> list[tuple[search.TunedPlan, Band]]:
-    """Return plans with the 90 % intervals of their steps."""
+    """Return the plans that have samples, with the 90 % intervals of their step times."""
     return [(plan, plan.simulated.band_s) for plan in plans if plan.simulated and plan.simulated.band_s]
 
 
 def _labels(plans: Sequence[search.TunedPlan]) -> list[str]:
-    """Return plans as labels of rows, on two lines."""
+    """Return labels of rows for plans, each in two lines."""
     named = enumerate((plan.candidate for plan in plans), start=1)
     return [f"{place}. {text(one.layout)}<br>{text(one.of_the_batch)}" for place, one in named]
 
@@ -256,8 +257,8 @@ def tuning_page(outcome: search.TuningOutcome) -> str:
 
 
 def write_tuning(outcome: search.TuningOutcome, new: Path, folder: Path, page: bool) -> None:
-    """Write everything into `new`, of which the files will go into `folder`. Raises InputError where that cannot be
-    done."""
+    """Write all files of a search into `new`, whose files will be moved to `folder`. Raises InputError if they cannot
+    be written."""
     write_whole(new / "results.csv", rows_csv(search.COLUMNS, search.rows(outcome)))
     write_whole(new / BEST, search.best_toml(outcome, folder))
     text = json.dumps(tuning_manifest(outcome), indent=1, default=str, ensure_ascii=False)

@@ -1,4 +1,5 @@
-"""A study as the page's sections use it: the largest size, what fits there, marks and words for devices."""
+"""View of a study for the sections of its page: the largest size, the plans that fit, plan markers, and words for
+devices."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ HARMLESS = ("run.devices = ", "uncertainty.")  # settings that leave every rate 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyView:
-    """A study and what was simulated besides: variations of what is unknown, other environments, degraded components,
+    """A study with its additional simulations: variations of unknown settings, other environments, degraded components,
     and the candidates of its searches by plan and size."""
 
     study: Study
@@ -59,16 +60,16 @@ class StudyView:
 
     @cached_property
     def device(self) -> str:
-        """ "GCD" or "device"."""
+        """The machine's word for a device: "GCD" or "device"."""
         return self.scenario.machine.device_word
 
     def at(self, size: int) -> list[PlanOutcome]:
-        """Return outcomes of all plans at a size, in the scenario's order."""
+        """Return the outcomes of all plans at a size, in the scenario's order."""
         return [outcome for outcome in self.study.outcomes if outcome.devices == size]
 
     @cached_property
     def rows(self) -> Rows:
-        """The rows of results of each plan at every size."""
+        """The result rows of each plan, one per size."""
         outcomes = sorted(self.study.outcomes, key=lambda outcome: outcome.devices)
         return {plan: [result_row(each) for each in outcomes if each.plan == plan] for plan in self.plans}
 
@@ -78,7 +79,7 @@ class StudyView:
         return any(row["fits"] for rows in self.rows.values() for row in rows)
 
     def rows_at(self, size: int) -> list[Row]:
-        """Return the rows of all plans at a size, in the scenario's order."""
+        """Return the result rows of all plans at a size, in the scenario's order."""
         return [row for rows in self.rows.values() for row in rows if row["devices"] == size]
 
     @cached_property
@@ -88,17 +89,17 @@ class StudyView:
 
     @cached_property
     def shapes(self) -> Mapping[int, Shape]:
-        """The model at each size."""
+        """The model's shape at each size."""
         return {size: self.scenario.at(size).shape for size in self.sizes}
 
     @property
     def piped(self) -> list[PlanOutcome]:
-        """Outcomes at the largest size that are pipelines."""
+        """Outcomes of pipeline-parallel plans at the largest size."""
         return [outcome for outcome in self.drawn if outcome.stages is not None]
 
     @cached_property
     def drawn(self) -> list[PlanOutcome]:
-        """Outcomes at the largest size."""
+        """Outcomes of all plans at the largest size."""
         return self.at(self.largest)
 
     @property
@@ -108,31 +109,31 @@ class StudyView:
 
     @cached_property
     def ranked(self) -> list[PlanOutcome]:
-        """Outcomes at the largest size that fit, the fastest first."""
+        """Outcomes of the plans that fit at the largest size, the fastest first."""
         fitting = [outcome for outcome in self.drawn if outcome.row["fits"]]
         return sorted(fitting, key=lambda outcome: -rate(outcome))
 
     def samples_of(self, outcome: PlanOutcome) -> int:
-        """Return sequences of a step over all devices."""
+        """Return the number of sequences per step over all devices."""
         return self.cases[outcome.plan, outcome.devices].samples
 
     def capacity_bytes(self, outcome: PlanOutcome) -> float:
-        """Memory of a device for tensors, as the outcome's plan has it."""
+        """Return the memory of a device that is available for tensors under the outcome's plan, in bytes."""
         return self.scenario.of(outcome.plan, outcome.devices).machine.device.hbm_bytes
 
     @cached_property
     def counts_tokens(self) -> bool:
-        """Return whether rates are in tokens: samples of the model are sequences."""
+        """Return whether rates are in tokens, which is the case if samples of the model are sequences."""
         return self.shapes[self.largest].sequence != 1
 
     @property
     def rate_unit(self) -> str:
-        """Unit of the study's rates, for titles: tokens/s per GCD."""
+        """Unit of the study's rates, for titles: `tokens/s per GCD`."""
         return f"{'tokens' if self.counts_tokens else 'samples'}/s per {self.device}"
 
     @cached_property
     def changed_settings(self) -> tuple[str, ...]:
-        """Settings of the command line that change results."""
+        """Settings given on the command line that change results."""
         settings = [setting for setting in self.scenario.settings if not setting.startswith(HARMLESS)]
         if self.study.fidelity != self.scenario.file.run.fidelity:
             settings.append(f"fidelity = {self.study.fidelity}")
@@ -140,15 +141,15 @@ class StudyView:
 
 
 def comparable(scenario: Scenario) -> PublishedTable | None:
-    """Return the published figures, if they are of the machine that is simulated: no other one was set on the command
-    line."""
+    """Return the published figures if they were measured on the simulated machine, that is, unless the command line
+    sets another machine."""
     was_set = any(setting.startswith("machine.name = ") for setting in scenario.settings)
     return None if was_set else scenario.file.published
 
 
 def result_row(outcome: PlanOutcome) -> Row:
-    """Return the row of an outcome with its rate (`RATE`) at the nominal step and at the ends of the 90 % interval of
-    its samples (columns `_nominal`, `_p05` and `_p95`), None where there is none."""
+    """Return the row of an outcome with its rate (`RATE`) at the nominal step, and at both ends of the 90 % interval of
+    its samples (columns `_nominal`, `_p05` and `_p95`); None for missing values."""
     row = {column: None if cell == "" else cell for column, cell in outcome.row.items()}
     steps = {"nominal": "step_time_nominal_s", "p05": "step_time_p95_s", "p95": "step_time_p05_s"}
     for name, column in steps.items():
@@ -158,22 +159,23 @@ def result_row(outcome: PlanOutcome) -> Row:
 
 
 def rate(outcome: PlanOutcome) -> float:
-    """Return tokens per second and device of an outcome that fits, at its median step (samples, where a model has no
-    tokens)."""
+    """Return the rate of an outcome that fits, at its median step: tokens per second and device (samples for a model
+    without tokens)."""
     return float(outcome.row[RATE])
 
 
 def step_s(outcome: PlanOutcome) -> float:
-    """Return seconds of the median step of an outcome that fits."""
+    """Return the median step time in seconds of an outcome that fits."""
     return float(outcome.row[STEP])
 
 
 def published_tflops(outcome: PlanOutcome) -> float:
-    """TFLOPS per device as published rates of GPTs count them (GPT-NeoX's metric); of other models their own."""
+    """Return TFLOPS per device as published rates count them: for GPTs by GPT-NeoX's metric, for other models by the
+    model's own count."""
     published = outcome.row["neox_tflops_per_device"]
     return float(outcome.row["tflops_per_device"] if published == "" else published)
 
 
 def finite(value: float) -> float | None:
-    """Return a number that JSON has; None for NaN and infinity."""
+    """Return a number that JSON can represent; None for NaN and infinity."""
     return value if math.isfinite(value) else None

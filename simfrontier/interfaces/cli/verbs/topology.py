@@ -184,7 +184,8 @@ def _missing_base(arch: topologies.DeviceArch) -> str:
 
 
 def node_lines(topology: topologies.NodeTopology, said: str, preferred: Sequence[int] = ()) -> Iterator[str]:
-    """Yield text lines with the devices, the links with their counts, and the NICs of a node; `preferred`: devices to prefer where several are equally near to a NIC."""
+    """Yield text lines with the devices, the links with their counts, and the NICs of a node; `preferred`: devices to
+    prefer where several are equally near to a NIC."""
     arch = topology.arch
     kind = f"({arch.name})" if arch.link_bytes_per_s else "of unknown kind"
     devices, cpus = counted(len(topology.devices), "device"), counted(len(topology.cpus), "CPU")
