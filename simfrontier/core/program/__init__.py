@@ -1,4 +1,5 @@
-"""The schedule: the program of every rank for one step, without durations; checked, stored and rendered as text."""
+"""Schedules: the programs of all ranks for one training step, without durations, and code to check, store and print
+them."""
 
 from simfrontier.core.program.as_text import render as render
 from simfrontier.core.program.checker import check as check, check_calls as check_calls, check_sizes as check_sizes

@@ -152,9 +152,10 @@ class StepBytes:
 
 
 def step_bytes(of: Operands) -> StepBytes:
-    """Return the bytes of DeepSpeed's optimizer step (0.16.5, runtime/zero/stage3.py `step` and stage_1_and_2.py
-    `step`), with g bytes per number of the model's type, w of the master's, and two moments of w bytes each (16 bits: g
-    = 2, w = 4):
+    """Return the operand sizes in bytes from which the memory traffic of DeepSpeed's optimizer step follows (0.16.5,
+    runtime/zero/stage3.py `step` and stage_1_and_2.py `step`). Traffic per parameter, with g bytes per number of the
+    model's data type, w bytes per number of the master's, and two moments of w bytes each (right column: 16-bit model,
+    g = 2 and w = 4):
 
         gradients side by side in one buffer (`flatten`)                  2 g            4
         cast to the master's type (`to`), if different                    g + w          6
@@ -164,9 +165,9 @@ def step_bytes(of: Operands) -> StepBytes:
         new weights in the model's type (`copy_`)                         w + g          6
                                                                                         52 bytes per parameter
 
-    Megatron-LM's step lacks the first line (48). LAMB's two passes (csrc/lamb/fused_lamb_cuda_kernel.cu) write the
-    update instead of the master, computing the norms in the same pass, and read both again to write the master: 3 w
-    more, 64 bytes.
+    Megatron-LM's step lacks the first line (48 bytes). LAMB's two passes (csrc/lamb/fused_lamb_cuda_kernel.cu) write
+    the update instead of the master, computing the norms in the same pass; then they read update and master again to
+    write the master. This adds 3 w (64 bytes).
     """
     op = of.op
     gradients, masters = of.bytes(op.reads, *GRADIENT_ROLES), of.bytes(op.reads, "master")

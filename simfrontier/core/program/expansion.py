@@ -1,7 +1,8 @@
-"""Expansion: a role's calls as one list of ops with absolute references, and the dependencies of each op.
+"""Expansion of a role's program: all its calls as one flat list of ops with absolute tensor references, and the
+dependencies of each op.
 
-Dependencies are derived from reads, writes and accumulates, never written by hand. As every lane is a FIFO, the
-dependencies of an op are a number of finished ops per lane.
+Dependencies are derived from reads, writes and accumulates, never written by hand. As every lane is a FIFO queue, the
+dependencies of an op are stored as the number of ops of each lane that must be done.
 """
 
 from __future__ import annotations

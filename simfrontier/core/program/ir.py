@@ -236,7 +236,8 @@ class Collective:
 
     @property
     def wire_kind(self) -> CollectiveKind:
-        """Kind of collective on the wire: an encoded reduction is sent as an all-to-all and summed by the receivers."""
+        """Kind of the collective that is sent over the network: a reduction of encoded numbers is sent as an all-to-all
+        and summed by the receivers."""
         return "all_to_all" if self.is_added_later else self.kind
 
     @property

@@ -1,4 +1,4 @@
-"""The registry of op kinds: one value for each kind, by name. No other place lists kinds."""
+"""The registry of op kinds, by name. It is the only list of op kinds besides those that extras add."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ MAX_NAMED: Final = 6  # of ops that a finding lists
 
 
 def check_gradients(schedule: Schedule, findings: Findings) -> None:
-    """Check every op of the model that computes gradients."""
+    """Check every op of the model that computes gradients: its operands, their order, and their layers and
+    micro-batches."""
     works = [op for op in schedule.ops if isinstance(op, Compute) and is_work(op)]
     kinds = {op.name: op.kind for op in works}
     graph = _Graph([_named(op, schedule.tensors) for op in works], schedule.tensors)
@@ -221,7 +222,7 @@ class _Graph:
         return parts
 
     def faults(self, op: _Op) -> Iterator[Fault]:
-        """Yield the faults of an op that computes gradients."""
+        """Yield the faults of an op that computes gradients of a forward op."""
         source = self.forward[op.source]
         kind = op.kind
         if kind.name not in (source.kind.name, source.kind.gradient) and not kind.sums:
