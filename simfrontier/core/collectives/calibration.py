@@ -1,8 +1,8 @@
-"""Measured times of collective calls, and measured or fitted numbers of machine and library, in one TOML file of a
-user's own.
+"""Calibrations: measured times of collective calls, and measured or fitted numbers of a machine and a library, in one
+TOML file of the user.
 
-A scenario names it as library.calibration. The file says where and when the numbers were measured, and gives the
-intervals of fitted ones; measured times take precedence over the library's own law for their groups.
+A scenario names the file as library.calibration. The file states where and when the numbers were measured, and gives
+the intervals of fitted numbers. In groups with measured times, these take precedence over the library's time law.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class MeasuredPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTable:
-    """Times of one kind of call in groups of one shape, all groups of that shape at once; points by ascending bytes.
+    """Measured times of one kind of collective call in groups of one shape, with all groups calling at the same time;
+    points by ascending bytes.
 
     `residual` is the median relative difference from a second measurement of the same points.
     """
@@ -58,13 +59,13 @@ class CallTable:
 
     @property
     def group(self) -> Group:
-        """Kind of call and shape of the groups: a calibration has one table for each."""
+        """Kind of call and shape of the groups; a calibration has at most one table for each such pair."""
         return self.kind, self.ranks, self.nodes, self.packages
 
     @property
     def seconds_per_byte(self) -> float:
-        """Slope beyond the last point: that of the last two, or, where it is not positive (noise) or there is only
-        one point, the last point's time over its bytes."""
+        """Slope of the time beyond the last point: the slope between the last two points, or, if that is not positive
+        (noise) or there is only one point, the time of the last point divided by its bytes."""
         last = self.points[-1]
         if len(self.points) > 1:
             before = self.points[-2]
@@ -75,16 +76,16 @@ class CallTable:
 
     @property
     def fastest_bytes_per_s(self) -> float:
-        """Largest rate of message bytes that the table asks for at any size.
+        """Highest rate of message bytes per second that the table implies at any message size.
 
-        Between two points, and before the first, bytes over seconds is largest at a point; beyond the last the slope
-        is the limit.
+        Between two points, and before the first point, bytes / seconds has its maximum at a point; beyond the last
+        point the inverse of the slope is the limit.
         """
         return max(1.0 / self.seconds_per_byte, *(point.bytes / point.seconds for point in self.points))
 
     def seconds(self, num_bytes: float) -> float:
-        """Return the time of a call alone, in seconds: the first point's for smaller messages, linear between two
-        points, and with the slope `seconds_per_byte` beyond the last."""
+        """Return the time, in seconds, of a call while nothing else runs: the time of the first point for smaller
+        messages, linear interpolation between two points, and the slope `seconds_per_byte` beyond the last point."""
         sizes = [point.bytes for point in self.points]
         after = bisect_left(sizes, num_bytes)
         if after == 0:
@@ -111,9 +112,10 @@ class ErrorSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutDevices:
-    """Errors at the points on one number of a machine's devices, predicted by a fit without them.
+    """Prediction errors at the points with one number of devices, for a fit without these points.
 
-    `kept`: parameters that the other points do not determine, so that they kept their values in the library's file.
+    `kept`: parameters that the remaining points do not determine, and which therefore kept their values in the
+    library's file.
     """
 
     machine: Text
@@ -126,9 +128,9 @@ class LeftOutDevices:
 class FitRecord:
     """Record of a fit: the library, the machines, the number of free parameters, and the errors.
 
-    `left_out`: errors of every point predicted by a fit without its number of devices, None if there is only one such
-    number; `places`: the same by number of devices. `unseen`: free parameters that no point determines; they are not in
-    the calibration.
+    `left_out`: errors over all points, each predicted by a fit without the points with the same number of devices; None
+    if all points have the same number. `places`: these errors for each number of devices. `unseen`: free parameters
+    that no point determines; they are not in the calibration.
     """
 
     library: Text
@@ -141,17 +143,18 @@ class FitRecord:
 
     @property
     def model_sd(self) -> float:
-        """Standard deviation of log(predicted / measured) to assume: the larger of that of fitted and of left-out
-        points."""
+        """Standard deviation of log(predicted / measured) to assume: the larger of those for fitted points and for
+        left-out points."""
         return max(far.residual_sd for far in (self.fitted, self.left_out) if far is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Measured numbers, by dotted key in the machine's and in the library's file, and measured tables of calls.
+    """Measured numbers, by their dotted keys in the machine's and in the library's file, and measured times of
+    collective calls.
 
-    For a fit also the 90 % `intervals` of its numbers and its record (`fit`); `harness`: times that measuring programs
-    added (NAME.NUMBER), which no simulation uses.
+    A fitted calibration also has the 90 % `intervals` of its numbers and a record of the fit (`fit`). `harness`:
+    overheads added by the measuring programs (NAME.NUMBER), which no simulation uses.
     """
 
     title: Text
@@ -167,12 +170,12 @@ class Calibration:
 
     @property
     def source(self) -> str:
-        """Source of every number of the calibration."""
+        """Source of all numbers of the calibration, as text."""
         return f"{self.title}: {self.where}, {self.when}"
 
     @property
     def tables(self) -> dict[Group, CallTable]:
-        """Tables by kind of call and shape of the groups."""
+        """Tables of measured times by kind of call and shape of the groups."""
         return {table.group: table for table in self.calls}
 
     def kind_of(self, key: str) -> Literal["fitted", "measured"]:
@@ -180,14 +183,14 @@ class Calibration:
         return "fitted" if key in self.intervals or (self.fit is not None and key == RESIDUAL) else "measured"
 
     def source_of(self, key: str) -> str:
-        """Return the source of a number of the library, with the interval of a fitted one."""
+        """Return the source of a number of the library, with the 90 % interval if the number was fitted."""
         if key not in self.intervals:
             return self.source
         low, high = (written(end, unit_of(key)) for end in self.intervals[key])
         return f"{self.source}; 90 % interval {low} to {high}"
 
     def refuse_other_library(self, name: str) -> None:
-        """Raise InputError if the numbers were fitted to another library, where they mean something else."""
+        """Raise InputError if the numbers were fitted to another library, for which they have another meaning."""
         if self.fit is not None and self.fit.library != name:
             raise InputError(
                 f"library {name}: the calibration was fitted to {self.fit.library}, allowed: a fit to {name}, "
@@ -195,7 +198,8 @@ class Calibration:
             )
 
     def provenance(self) -> tuple[Provenance, ...]:
-        """Return every time of a call with its source; numbers of machine and library are listed with these."""
+        """Return the sources of all measured call times; the sources of numbers of the machine and the library are
+        listed with those numbers."""
         return tuple(
             Provenance(
                 key=f"calls.{table.kind}.ranks_{table.ranks}_nodes_{table.nodes}_packages_{table.packages}"
@@ -211,14 +215,14 @@ class Calibration:
 
 
 def load_calibration(path: str | Path) -> Calibration:
-    """Read a calibration. Raises InputError: one line that names the file, the key, what was got and what is
-    allowed."""
+    """Read a calibration file. Raises InputError, in one line that names the file, the key, the value found and the
+    allowed values."""
     return calibration_of(read_toml(Path(path), "calibration file"), str(path))
 
 
 def calibration_of(document: Mapping[str, Any], where: str) -> Calibration:
-    """Return the calibration of a document that was read from the file `where`; raises InputError as
-    `load_calibration`."""
+    """Return the calibration of a parsed TOML document that was read from the file `where`. Raises InputError as
+    `load_calibration` does."""
     calibration = typed(document, Calibration, where)
     known: set[Group] = set()
     for place, call in enumerate(calibration.calls):
@@ -231,7 +235,7 @@ def calibration_of(document: Mapping[str, Any], where: str) -> Calibration:
 
 
 def _refuse_intervals(calibration: Calibration, where: str) -> None:
-    """Raise InputError unless every interval belongs to a number of the file and contains it."""
+    """Raise InputError unless every interval belongs to a number of the calibration and contains that number."""
     numbers = {**calibration.library, **{HARNESS + key: value for key, value in calibration.harness.items()}}
     for key, (low, high) in calibration.intervals.items():
         if key not in numbers:
@@ -241,7 +245,8 @@ def _refuse_intervals(calibration: Calibration, where: str) -> None:
 
 
 def _fault(call: CallTable, known: Collection[Group]) -> str:
-    """Return the first error of a table beyond its form, "" if none; `known`: the groups of the tables before it."""
+    """Return the first error in the contents of a table, "" if there is none; `known`: the groups of the preceding
+    tables."""
     sizes = [point.bytes for point in call.points]
     for place, (low, high) in enumerate(pairwise(sizes), 1):
         if low >= high:
@@ -257,9 +262,10 @@ def _fault(call: CallTable, known: Collection[Group]) -> str:
 
 
 def write_calibration(calibration: Calibration, path: str | Path) -> None:
-    """Write a calibration as TOML, whole or not at all; reading it gives an equal value.
+    """Write a calibration as TOML, atomically; reading the file gives an equal value.
 
-    Raises InputError where it cannot be written, or could not be read again (a time of 0, sizes that do not ascend).
+    Raises InputError if the file cannot be written or could not be read again (a time of 0, message sizes that do not
+    ascend).
     """
     path = Path(path)
     made = to_toml(calibration)
@@ -268,7 +274,7 @@ def write_calibration(calibration: Calibration, path: str | Path) -> None:
 
 
 def to_toml(calibration: Calibration) -> str:
-    """Return the text of a calibration's file."""
+    """Return a calibration as TOML text."""
     lines = [
         "# A calibration: a scenario names it as library.calibration. Its numbers win over those of the machine's",
         "# and the library's file; its times of calls win over the library's own law, for the groups that they are of.",
@@ -309,7 +315,7 @@ def _numbers(table: str, remark: str, numbers: Mapping[str, object]) -> list[str
 
 
 def record_lines(record: FitRecord) -> Iterator[str]:
-    """Yield the lines of TOML of a record."""
+    """Yield the lines of TOML for the record of a fit."""
     yield "[fit]  # errors are | predicted / measured - 1 |; residual_sd is of log(predicted / measured)"
     yield f"library = {toml_value(record.library)}"
     yield f"machines = {toml_value(record.machines)}"
@@ -327,10 +333,11 @@ def record_lines(record: FitRecord) -> Iterator[str]:
 
 
 def merged(tables: Iterable[CallTable]) -> tuple[CallTable, ...]:
-    """Return one table per group, in order of first appearance, with every size of any of them.
+    """Return one table per kind of call and group shape, in order of first appearance, with all message sizes of the
+    given tables.
 
-    A size measured several times gets the median; the residual is then the median over such sizes of their range over
-    their median. A size measured once is kept as it is.
+    A message size that was measured several times gets the median of its times; the residual is then the median, over
+    such sizes, of the relative range (range / median). A size that was measured once is kept as it is.
     """
     groups: dict[Group, list[CallTable]] = {}
     for table in tables:

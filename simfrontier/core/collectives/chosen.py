@@ -1,4 +1,4 @@
-"""Algorithms that may carry a library's calls, and those that a scenario chooses in their place."""
+"""Candidate algorithms for a library's collective calls, and algorithms that a scenario selects instead."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from simfrontier.core.program import DIRECT, LIBRARY, TREE, CollectiveKind
 
 
 def carriers(kind: CollectiveKind) -> tuple[str, ...]:
-    """Return the names of the algorithms by which some library carries a kind of call."""
+    """Return the names of the algorithms that some library may use for this kind of collective."""
     return tuple(each.name for each in all_algorithms() if kind in each.in_libraries)
 
 
 def allowed_algorithms(library: Library, kind: CollectiveKind, added_later: bool, via: str) -> tuple[str, ...]:
-    """Return the algorithms that may carry a collective: the library's choices, unless the schedule prescribes `via`,
-    or encoded data cannot be summed on the way. Raises InputError for a `via` that does not support the collective or
-    is not allowed in plans, and if the library has no numbers of it."""
+    """Return the candidate algorithms of a collective: the library's choices, unless the schedule prescribes `via`, or
+    the data is encoded and cannot be summed on the way (`added_later`). Raises InputError for a `via` that does not
+    support the collective or is not allowed in plans, and if the library lacks the parameters of an algorithm."""
     if kind == "all_to_all" or (kind == "reduce_scatter" and added_later):
         return (DIRECT,)
     if via == LIBRARY:
@@ -37,8 +37,8 @@ def allowed_algorithms(library: Library, kind: CollectiveKind, added_later: bool
 def candidate_algorithms(
     library: Library, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
 ) -> tuple[str, ...]:
-    """Return the algorithms that may carry a call with its largest message, without those that the library's own rule
-    for trees excludes; the fastest of them is used. Raises InputError as `allowed_algorithms`."""
+    """Return the candidate algorithms of a call, given its largest message, without those that the library's own rule
+    for trees excludes; the fastest candidate is used. Raises InputError as `allowed_algorithms` does."""
     left = algorithms_left(library, kind, added_later, via, message_bytes, group)
     return tuple([name for name, is_left in left.items() if is_left])
 
@@ -46,8 +46,8 @@ def candidate_algorithms(
 def algorithms_left(
     library: Library, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
 ) -> dict[str, bool]:
-    """Return for each algorithm that may carry the call whether the library's own rule for trees allows it; as an array
-    for a library whose numbers vary. Raises InputError as `allowed_algorithms`."""
+    """Return for each candidate algorithm of a call whether the library's own rule for trees allows it; the values are
+    arrays for a library whose parameters are arrays. Raises InputError as `allowed_algorithms` does."""
     options = allowed_algorithms(library, kind, added_later, via)
     if library.tuning is None or TREE not in options or set(options) == {TREE}:
         return dict.fromkeys(options, True)
@@ -56,12 +56,12 @@ def algorithms_left(
 
 
 def with_algorithms(library: Library, chosen: Mapping[CollectiveKind, tuple[str, ...]]) -> Library:
-    """Return the library with other `choices`: of several algorithms the one that is fastest alone is used, and trees
-    among others only where the library's own rule uses them.
+    """Return the library with other algorithms as `choices`: if there are several for a kind of collective, the one
+    that is fastest while nothing else runs is used, and trees only if the library's own rule uses them.
 
-    A plan's `via` takes precedence, and messages that cannot be summed on their way go directly all the same. Raises
-    InputError, under the kind of call, if the library has no numbers of an algorithm, or no schedule can be simulated
-    with it.
+    A plan's `via` takes precedence, and encoded data that cannot be summed on the way is sent by direct messages in any
+    case. Raises InputError, with the kind of collective as its key, if the library lacks the parameters of an
+    algorithm, or if no schedule can be simulated with it.
     """
     for kind, names in chosen.items():
         for name in names:
@@ -72,7 +72,7 @@ def with_algorithms(library: Library, chosen: Mapping[CollectiveKind, tuple[str,
 
 
 def _fault(library: Library, kind: CollectiveKind, name: str) -> str:
-    """Return the reason why the library cannot carry a kind of call by an algorithm, "" if it can."""
+    """Return the reason why the library cannot use an algorithm for a kind of collective, "" if it can."""
     by = algorithm(name)
     if lacked := by.lacks(library, kind):
         return f"library {library.name} has no {lacked}"

@@ -1,4 +1,4 @@
-"""Time laws of collectives: rings (protocols Simple and LL), double binary trees."""
+"""Time laws of collective algorithms: rings (protocols Simple and LL) and double binary trees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Slices = Annotated[int, Ge(1), Le(SLICES), SOURCED]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupShape:
-    """Shape of a group: the numbers of its ranks, of their nodes (equally many ranks on each), and of their
+    """Shape of a group: the number of its ranks, of its nodes (with equally many ranks on each), and of its
     packages."""
 
     size: int
@@ -30,26 +30,29 @@ class GroupShape:
 
     @property
     def ring_edges(self) -> tuple[int, int]:
-        """Edges of the closed ring, (inside nodes, between nodes): n in all, one between nodes for each of k nodes."""
+        """Number of edges of the closed ring (inside nodes, between nodes): n edges in total, one edge between nodes
+        for each of k nodes."""
         between = self.num_nodes if self.num_nodes > 1 else 0
         return self.size - between, between
 
     @property
     def tree_depth(self) -> int:
-        """Edges from the root to the farthest leaf of a binary tree over the nodes, as `double_tree` lays it."""
+        """Number of edges from the root to the farthest leaf of the binary trees over the nodes that `double_tree`
+        returns."""
         return (self.num_nodes - 1).bit_length()
 
     def ring_mean(self, inside: float, between: float) -> float:
-        """Return the mean over the edges of the closed ring."""
+        """Return the mean over the edges of the closed ring, given the values for an edge inside a node and between
+        nodes."""
         near, far = self.ring_edges
         return (near * inside + far * between) / self.size
 
     def ring_crossed_s(self, inside_s: float, mean_s: float, rounds: int) -> float:
-        """Return the time of an edge between nodes at which a closed ring's slowest block takes `mean_s` on average
-        over its rounds * (n - 1) hops, if an edge inside a node takes `inside_s`.
+        """Return the time of an edge between nodes for which the slowest block of a closed ring takes `mean_s` on
+        average over its rounds * (n - 1) hops, if an edge inside a node takes `inside_s`.
 
-        The slowest block crosses between nodes most often: k times in every full circle, and of the r edges left over
-        on one in every n/k, rounded up.
+        The slowest block is the one that crosses between nodes most often: k times per full circle, and on one in every
+        n/k of the r remaining edges, rounded up.
         """
         hops = rounds * (self.size - 1)
         circles, left = divmod(hops, self.size)
@@ -61,7 +64,7 @@ class GroupShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HopTimes:
-    """Start-up time of an algorithm and of its hops, in seconds."""
+    """Start-up times of an algorithm: once per call, and per hop; in seconds."""
 
     base_s: Annotated[NotNegative, SOURCED]
     hop_in_node_s: Annotated[NotNegative, SOURCED]
@@ -70,11 +73,12 @@ class HopTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingTimes(HopTimes):
-    """Parameters of rings: `forwarded_share` of a block has to arrive before the next edge starts.
+    """Parameters of rings. `forwarded_share`: fraction of a block that must arrive at a rank before it starts to
+    forward the block.
 
-    `sharpness`: channels, links and nodes are not alike, so the longer of two times is a smooth maximum: (x^p +
-    y^p)^(1/p). Infinite: the maximum. `slices`: parts into which a channel cuts a block, each of at least
-    `least_elements`.
+    `sharpness`: exponent p of the smooth maximum (x^p + y^p)^(1/p) of two times, as channels, links and nodes differ
+    from each other; with infinite p it is the maximum. `slices`: number of parts into which a channel cuts a block,
+    each of at least `least_elements` elements.
     """
 
     forwarded_share: Annotated[Part, SOURCED]
@@ -91,12 +95,12 @@ class RingTimes(HopTimes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeTimes(HopTimes):
-    """Parameters of trees, which run at `bandwidth_ratio` of a ring's rate.
+    """Parameters of trees, whose rate is `bandwidth_ratio` times the rate of a ring.
 
-    `slices`: successive parts into which a channel cuts 1 MiB; over several nodes a part has at least
-    `least_slice_bytes`. `chunk_bytes`: bytes of a channel that a hop between nodes waits for. `fill_share`: over
-    several nodes, the time of a part on a hop inside a node before the next hop has it, as a share of its time at the
-    tree's rate.
+    `slices`: number of successive parts into which a channel cuts 1 MiB; over several nodes a part has at least
+    `least_slice_bytes`. `chunk_bytes`: bytes per channel that must arrive before a hop between nodes ends.
+    `fill_share`: over several nodes, the time that a part takes on a hop inside a node before the next hop starts, as a
+    fraction of its transfer time at the tree's rate.
     """
 
     bandwidth_ratio: Annotated[Share, SOURCED]
@@ -108,10 +112,11 @@ class TreeTimes(HopTimes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowLatency(HopTimes):
-    """The LL protocol: every 8 bytes carry a flag, so blocks flow at `rate_share` of a ring's rate.
+    """Parameters of the LL protocol: every 8 bytes carry a flag, so the rate is `rate_share` of a ring's rate.
 
-    It uses one channel for every `bytes_per_channel` of a block, at most `num_channels`, and each channel's message
-    adds `channel_s` to a hop between nodes, since one thread of the host hands all of them to the network.
+    The protocol uses one channel for every `bytes_per_channel` of a block, at most `num_channels`. Each channel's
+    message adds `channel_s` to a hop between nodes, since one host thread submits the messages of all channels to the
+    network.
     """
 
     rate_share: Annotated[Share, SOURCED]
@@ -127,10 +132,11 @@ class LowLatency(HopTimes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingStep:
-    """One step of a ring, in which each rank forwards a block: its time beyond block / rate.
+    """Timing of one step of a ring, in which each rank forwards a block: the time in addition to block / rate.
 
-    `extra_s` is for the closed ring, on which the n blocks go around together, `inside_s` for an edge inside a node.
-    `share` of a block has to arrive, at `bytes_per_s`, before the next edge starts.
+    `extra_s` is this time for the closed ring, around which all n blocks move at the same time; `inside_s` is this time
+    for an edge inside a node. The fraction `share` of a block must arrive, at `bytes_per_s`, before the next edge
+    starts.
     """
 
     base_s: float
@@ -144,7 +150,8 @@ Times = TypeVar("Times", HopTimes, RingStep)
 
 
 def either(condition: bool, one: Times, other: Times, form: type[Times]) -> Times:
-    """Return `one` where the condition holds and `other` elsewhere; field by field, as a `form`, if it is an array."""
+    """Return `one` where the condition holds and `other` elsewhere; if the condition is an array, field by field as an
+    object of the class `form`."""
     if isinstance(condition, bool):
         return one if condition else other
     names = [each.name for each in fields(form)]
@@ -152,11 +159,12 @@ def either(condition: bool, one: Times, other: Times, form: type[Times]) -> Time
 
 
 def simple_step(ring: RingTimes, block_bytes: float, group: GroupShape, rate: float) -> RingStep:
-    """Return a step with the Simple protocol: max(c/B, a + f c/B), with its corner rounded off.
+    """Return the timing of a ring step with the Simple protocol: max(c/B, a + f c/B) as a smooth maximum, with block
+    size c, rate B, start-up time a and forwarded share f.
 
-    A ring of n ranks carries n blocks around: a step takes as long as its slowest link needs for a block, c/B, or as
-    long as a block needs for an edge on average, start-up and the part f of it that has to come before the next edge
-    starts, whichever is longer: latency and bandwidth hide each other.
+    A ring of n ranks moves n blocks around at the same time. A step takes the longer of two times: the time of a block
+    on the slowest link, c/B, and the mean time of a block per edge, which is the start-up plus the transfer of the
+    fraction f that must arrive before the next edge starts. So latency and bandwidth hide each other.
     """
     block_s, hidden = block_bytes / rate, (1.0 - ring.forwarded_share) * block_bytes / rate
     mean_s = group.ring_mean(ring.hop_in_node_s, ring.hop_between_nodes_s)
@@ -171,7 +179,8 @@ def simple_step(ring: RingTimes, block_bytes: float, group: GroupShape, rate: fl
 
 
 def low_latency_step(low: LowLatency, block_bytes: float, group: GroupShape, rate: float) -> RingStep:
-    """Return a step with LL: a + h channels + c / (share * B), never less than c/B."""
+    """Return the timing of a ring step with the LL protocol: a + h channels + c / (share * B), and never less than c/B,
+    with block size c, rate B, start-up time a and time h per channel."""
     between_s = low.hop_of_block_s(block_bytes)
     slower_s = block_bytes / rate * (1.0 / low.rate_share - 1.0)
     return RingStep(
@@ -184,15 +193,17 @@ def low_latency_step(low: LowLatency, block_bytes: float, group: GroupShape, rat
 
 
 def tree_passage_s(depth: int, hop_s: float, volume_s: float) -> float:
-    """Return the time from the first byte sent to the last one received, for trees `depth` hops between nodes high.
+    """Return the time from the first byte sent to the last byte received, for trees with a height of `depth` hops
+    between nodes (d; `hop_s`: a).
 
-    `volume_s`: time of the busiest link for all bytes that it carries, of which one half goes up and the other down.
+    `volume_s`: time V that the busiest link takes for all its bytes, of which one half goes up and the other half goes
+    down.
 
-    While hops take long, links lie idle between the two halves: the last part waits for the first half to be sent, and
-    then goes up and down, 2 d hops. While the halves take long, the busiest link never rests: it begins when the first
-    part has come up to it, and what it sends last still has its own height to go down. The busiest node of a tree is
-    one with two children and a parent, d - 2 hops above the lowest such node, so that d - 2 hops come before and d - 1
-    after; of a tree of one or two hops it is next to the leaves.
+    If hops dominate, links are idle between the two halves: the last part waits until the first half is sent, and then
+    goes up and down, 2 d hops. If the halves dominate, the busiest link is never idle: it begins when the first part
+    has come up to it, and the last part that it sends still has to move down from there. The busiest node of a tree has
+    two children and a parent, and is d - 2 hops above the lowest such node, so that d - 2 hops come before and d - 1
+    after; in a tree of one or two hops the busiest node is next to the leaves.
 
         T = max(2 d a + V/2, max(1, 2 d - 3) a + V)
     """
@@ -200,17 +211,18 @@ def tree_passage_s(depth: int, hop_s: float, volume_s: float) -> float:
 
 
 def tree_waits_s(depth: int, hop_s: float) -> float:
-    """Return the time of the hops that even a continuously busy link cannot hide."""
+    """Return the time of the hops that not even a continuously busy link can hide."""
     return max(1, 2 * depth - 3) * hop_s if depth else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepLaw:
-    """Time of a single message of a lowered call in addition to its links (fidelity `chunk`).
+    """Time law of the single messages of a lowered collective, in addition to the time on links (fidelity `chunk`).
 
     A call starts after `base_s`. A message of c bytes arrives at the earliest max(c/B, a + f c/B) after it was sent,
-    with a the hop's start-up inside a node or between nodes, f `forwarded_share`, B `bytes_per_s` (infinite if messages
-    are as fast as their links); and never before its links have carried it, plus a if `is_added`.
+    where a is the start-up time of a hop inside a node or between nodes, f is `forwarded_share`, and B is `bytes_per_s`
+    (infinite if messages are as fast as their links). It never arrives before its links have carried it, plus a if
+    `is_added`.
     """
 
     base_s: float
@@ -222,7 +234,8 @@ class StepLaw:
 
 
 def added(hops: HopTimes) -> StepLaw:
-    """Return the law of messages that are as fast as their links, each with its start-up added."""
+    """Return the time law of messages that are as fast as their links, with the start-up time of a hop added to each
+    message."""
     return StepLaw(
         base_s=hops.base_s,
         hop_in_node_s=hops.hop_in_node_s,
@@ -235,8 +248,8 @@ def added(hops: HopTimes) -> StepLaw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelRates:
-    """Rates, in bytes/s, at which a rank sends in each of the two calls while nothing else runs; between nodes with all
-    of a node's ranks at once."""
+    """Rates, in bytes/s, at which a rank sends in each of the two calls while nothing else runs; between nodes all
+    ranks of a node send at the same time."""
 
     between: float
     inside: float

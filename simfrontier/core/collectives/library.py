@@ -1,6 +1,6 @@
-"""Collective libraries as numbers: the algorithms of each, their latencies and rates, and measured times.
+"""Models of collective libraries: the algorithms of each library, their latencies and rates, and measured times.
 
-`Library` and `TwoLevelFile` have the keys of a library's file."""
+The fields of `Library` and `TwoLevelFile` are the keys of a library's file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ CapName = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlgorithmsTable:
-    """Algorithms that a library may use for each kind of call; of several the one that is fastest alone is used."""
+    """Algorithms that a library may use for each kind of collective; of several, the one that is fastest while nothing
+    else runs is used."""
 
     kind: Kind
     source: Text
@@ -52,11 +53,12 @@ class AlgorithmsTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Residual:
-    """Deviations of measurements from a library's law, as standard deviations of log time.
+    """Deviations of measured times from a library's time laws, as standard deviations of log time.
 
-    `model_sd`: of kinds of calls, from measurements left out of the fit. Over several nodes that of the kind itself if
-    it is in `of_kind`, and at least `small_sd` for messages below `small_bytes`. `common_share` of the variance is
-    common to all message sizes of one kind in one group. `run_sd`: of single calls, from one run to the next.
+    `model_sd`: deviation for any kind of collective, from measurements left out of the fit. Over several nodes a kind
+    in `of_kind` has its own value, and the deviation of any kind is at least `small_sd` for messages below
+    `small_bytes`. `common_share` of the variance is common to all message sizes of one kind in one group. `run_sd`:
+    deviation of single calls from one run to the next.
     """
 
     model_sd: Annotated[Deviation, SOURCED]
@@ -71,7 +73,8 @@ class Residual:
 
     @property
     def of_kind(self) -> dict[CollectiveKind, float]:
-        """Standard deviations that replace `model_sd` over several nodes, by kind of call, as far as known."""
+        """Standard deviations that replace `model_sd` over several nodes, for those kinds of collectives for which they
+        are known."""
         own: dict[CollectiveKind, float | None] = {
             "all_gather": self.all_gather_sd,
             "reduce_scatter": self.reduce_scatter_sd,
@@ -81,8 +84,8 @@ class Residual:
         return {kind: sd for kind, sd in own.items() if sd is not None}
 
     def sd(self, kind: CollectiveKind, num_bytes: float, num_nodes: int) -> float:
-        """Return the standard deviation of log time for a kind of call with messages of that size in a group on
-        `num_nodes`."""
+        """Return the standard deviation of log time for one kind of collective with a message of `num_bytes` in a group
+        on `num_nodes` nodes."""
         if num_nodes == 1:
             return self.model_sd
         own = self.of_kind.get(kind, self.model_sd)
@@ -91,8 +94,9 @@ class Residual:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
-    """Two levels of one kind of call: the call by `between` among the ranks with the same place on each node, and the
-    time in addition to both calls, base_s and a pass over all S bytes that reorders them."""
+    """Parameters of a two-level call of one kind: the library `between` for the call among the ranks with the same
+    position on each node, and the time in addition to both calls, which is base_s and one pass over all S bytes that
+    reorders them."""
 
     between: Library
     base_s: float
@@ -101,12 +105,13 @@ class Levels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoLevel:
-    """An all-gather of S bytes over k nodes of p ranks gathers S/p between the nodes, by p groups at once, and then S
-    inside each; a reduce-scatter goes the other way. An all-reduce is the second and then the first. Inside by rings;
-    between nodes by `between_by`, rings or recursive halving in log2 k rounds, in each of which a node's ranks exchange
-    with those of one other node.
+    """Parameters of a two-level library. An all-gather of S bytes over k nodes of p ranks gathers S/p bytes between the
+    nodes, in p groups at once, and then S bytes inside each node; a reduce-scatter runs in the reverse order. An
+    all-reduce is a reduce-scatter and then an all-gather. Calls inside nodes use rings; calls between nodes use
+    `between_by`: rings, or recursive halving in log2 k rounds, in each of which the ranks of a node exchange data with
+    the ranks of one other node.
 
-    `rates`: by shape of the group; they depend on the machine, which the library does not know
+    `rates`: rates of both calls by shape of the group; they depend on the machine, which is not part of the library
     (`algorithms.two_level.with_rates`).
     """
 
@@ -118,31 +123,35 @@ class TwoLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """A collective library: its algorithms' latencies, its channels, the share of each link class that it reaches, and
-    the bus bandwidth that its rings inside a node do not exceed, by group size (`ring_caps`).
+    """Model of a collective library: the latencies of its algorithms, its channels, the share of nominal bandwidth that
+    it achieves on each link class, and the maximum bus bandwidth of its rings inside a node, by group size
+    (`ring_caps`).
 
-    A ring passes blocks of c = S/n bytes through n - 1 hops; `Ring.step` says how long a step takes with the Simple
-    protocol and with LL. `tuning` says which of the two a call takes, and whether an all-reduce goes by tree, as the
-    library decides it; a library without one takes what is faster. `ring_ll` and `tree_ll` are None in a library
-    without LL, `tree` in one without trees. `residual`: measured errors of these laws (None: not known).
+    A ring passes blocks of c = S/n bytes through n - 1 hops; `Ring.step` gives the time of a step with the Simple
+    protocol and with LL. `tuning` decides, as the library does, which of the two protocols a call uses, and whether an
+    all-reduce uses trees; a library without `tuning` uses the faster option. `ring_ll` and `tree_ll` are None in a
+    library without LL, `tree` in one without trees. `residual`: measured errors of these laws (None: not known).
 
-    `algorithms`: names of those allowed for each kind of call (`collectives.algorithms`); without the table rings, for
-    all-reduces also trees, and direct messages for all-to-alls. `choices`: those in use. `tables`: measured
-    times of calls, which take precedence over the law above.
+    `algorithms`: names of the allowed algorithms for each kind of collective (`collectives.algorithms`); by default
+    rings, for all-reduces also trees, and direct messages for all-to-alls. `choices`: the algorithms in use. `tables`:
+    measured times of calls, which take precedence over the time laws.
 
-    `ring_shares`: the share of link classes that rings reach, where it was measured apart from `shares`.
+    `ring_shares`: the share of nominal bandwidth that rings achieve, for link classes where it was measured separately
+    from `shares`.
 
-    `least_bytes`: message size from which on the law was fitted; for smaller ones it is a guess.
-    `machines`: those whose measurements it was fitted to; none where the library's file does not say it.
-    `environment_of`: the library of which this is a state that a job may find without knowing (None: no such state).
+    `least_bytes`: smallest message size to which the time laws were fitted; for smaller messages they are a guess.
+    `machines`: the machines to whose measurements the laws were fitted; empty if the library's file does not list them.
+    `environment_of`: the library of which this model is a variant, a state of the system that a job may find without
+    knowing (None: not a variant).
 
-    `ring_order`: rings follow the orders that the machine's links suggest, or the ranks' own in one channel. `paced`: a
-    rank hands blocks on at the pace of its ring's slowest link, not as fast as its own links would; only single
-    messages feel that, and that its channels have connections of their own. `in_flight`: how many messages may be under
-    way on one connection (None: any number). `reduces_backwards`: rings that sum go against the order, from each rank
-    to the one before it (only single messages know it: fluid loads are of the mirrored ring).
+    `ring_order`: rings follow the orders that the machine's links suggest ("links"), or the rank order in one channel
+    ("ranks"). `paced`: a rank forwards blocks at the rate of its ring's slowest link, not as fast as its own links
+    allow, and its channels have separate connections; this affects single messages only. `in_flight`: maximum number of
+    messages in flight on one connection (None: unlimited). `reduces_backwards`: rings that sum move data against the
+    order, from each rank to the preceding rank (this affects single messages only: fluid loads are those of the
+    mirrored ring).
 
-    `two_level`: the two libraries behind a call in two levels.
+    `two_level`: the two libraries that carry out a two-level call (None: no two-level calls).
     """
 
     name: Text
@@ -173,19 +182,19 @@ class Library:
     two_level: Annotated[TwoLevel | None, Derived(None)] = None
 
     def provenance(self) -> tuple[Provenance, ...]:
-        """Return every number of the library with its source."""
+        """Return the sources of all numbers of the library."""
         return self.sources
 
     def table(self, call: CollectiveKind | None, group: GroupShape) -> CallTable | None:
-        """Return the measured times of a call in a group of that shape, None if there are none or it is no call of the
-        library (None)."""
+        """Return the measured times of a kind of collective in a group of this shape; None if there are none, or if
+        `call` is None because the op is not a call of the library."""
         if call is None:
             return None
         return self.tables.get((call, group.size, group.num_nodes, group.num_packages))
 
     def ring_cap(self, group: GroupShape) -> float:
-        """Return the highest rate, in bytes/s, at which a rank sends around rings; infinite where it is not known, as
-        over several nodes."""
+        """Return the highest rate, in bytes/s, at which a rank can send around rings; infinite if it is not known, as
+        for groups on several nodes."""
         if group.num_nodes > 1:
             return math.inf
         return self.ring_caps.get(f"ranks_{group.size}_packages_{group.num_packages}_bytes_per_s", math.inf)
@@ -196,8 +205,8 @@ class Library:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenLibrary:
-    """Library between nodes, and whether its calls use `ring` or `halving` (recursive halving and doubling, in rounds
-    of its direct messages); `low_latency`: whether its rings use the protocol for small blocks."""
+    """Library of the calls between nodes. Its calls use `ring` or `halving` (recursive halving and doubling, in rounds
+    of direct messages); `low_latency`: whether its rings use the LL protocol for small blocks."""
 
     kind: Kind
     source: Text
@@ -208,7 +217,7 @@ class BetweenLibrary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsideLibrary:
-    """Library inside nodes."""
+    """Library of the calls inside nodes."""
 
     kind: Kind
     source: Text
@@ -217,7 +226,8 @@ class InsideLibrary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsOfCall:
-    """Time of a kind of call in addition to its two calls; `hop_between_nodes_s`: None for the library's own."""
+    """Time of a two-level call of one kind in addition to its two calls; `hop_between_nodes_s`: start-up time of a hop
+    between nodes (None: as in the library between nodes)."""
 
     base_s: Annotated[NotNegative, SOURCED]
     reorder_bytes_per_s: Annotated[Positive, SOURCED]
@@ -226,9 +236,9 @@ class LevelsOfCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsTable:
-    """Differences from the library's own numbers between nodes while all devices of a node call at once, and the kinds
-    of calls that use two levels; the others use the library inside. `rate_share`: factor on the library's shares of
-    links; `forwarded_share`: None for the library's own."""
+    """Kinds of collectives that use two levels, and changes to the parameters of the library between nodes for the case
+    that all devices of a node call at the same time; other kinds use the library inside nodes. `rate_share`: factor on
+    the library's achieved shares of links; `forwarded_share`: None for the library's own value."""
 
     between: BetweenLibrary
     inside: InsideLibrary
@@ -240,7 +250,7 @@ class LevelsTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoLevelFile:
-    """File of a two-level library; `machines` and `residual` as in `Library`."""
+    """File of a two-level library; `machines` and `residual` are those of `Library`."""
 
     name: Text
     title: Text

@@ -1,4 +1,4 @@
-"""Loading of a library model from the catalog or from a user's own TOML file; every number carries its source."""
+"""Loading of library models from the catalog or from a TOML file of the user; every number has a source."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ AS_RCCL: Mapping[CollectiveKind, tuple[str, ...]] = {
 
 
 def libraries() -> tuple[str, ...]:
-    """Return the names of the library models of the catalog."""
+    """Return the names of the library models in the catalog."""
     return FILES.names()
 
 
 @cache
 def environments_of(name: str) -> tuple[str, ...]:
-    """Return the names of the library models that are states in which a job may find the named library without
-    knowing."""
+    """Return the names of the variants of a library model: states of the system that a job may find without knowing."""
     files = ((each, read_toml(CATALOG / f"{each}.toml", "library file")) for each in libraries())
     return tuple(each for each, document in files if document.get("environment_of") == name)
 
@@ -44,8 +43,8 @@ def environments_of(name: str) -> tuple[str, ...]:
 def load_library(
     name_or_path: str, overrides: Mapping[str, float] | None = None, calibration: Calibration | None = None
 ) -> Library:
-    """Return the library model of that name, or of the TOML file at that path. `overrides`: dotted key of a number →
-    new value; they take precedence over a calibration.
+    """Return the library model with this name in the catalog, or from the TOML file at this path. `overrides`: dotted
+    key of a number → new value; overrides take precedence over a calibration.
 
     Raises InputError.
     """
@@ -86,7 +85,7 @@ def _library(document: dict[str, Any], where: str) -> Library:
 
 
 def _refuse_half_tuning(tuning: TuningModel, where: str) -> None:
-    """Raise InputError if a way is missing that the tuning model compares others with."""
+    """Raise InputError if the tuning model lacks an algorithm and protocol with which it compares the others."""
     for way, other, why in (
         ("ring_simple", None, "other ways are weighed against it"),
         ("tree_simple", "tree_ll", "tree_ll is weighed against it"),
@@ -101,8 +100,8 @@ LEVELLED: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter")
 
 
 def _two_level_library(document: dict[str, Any], where: str) -> Library:
-    """Return the library of a document with `levels`: the library inside, its calls replaced by those of two levels;
-    its sources are those of both levels' libraries. Raises InputError."""
+    """Return the library of a document with the table `levels`: the library inside nodes, with two-level calls for the
+    kinds listed there; its sources include those of both levels' libraries. Raises InputError."""
     file = typed(document, TwoLevelFile, where)
     known: dict[CollectiveKind, LevelsOfCall] = {
         kind: part for kind in LEVELLED if (part := getattr(file.levels, kind)) is not None
@@ -129,8 +128,8 @@ def _two_level_library(document: dict[str, Any], where: str) -> Library:
 
 
 def _levels(between: Library, levels: LevelsTable, call: LevelsOfCall) -> Levels:
-    """Return the levels of a call, with the library between nodes as it runs while all devices of a node call at
-    once."""
+    """Return the parameters of a two-level call, with the library between nodes adjusted to all devices of a node
+    calling at the same time."""
     if levels.rate_share is not None:
         slower = {name: share * levels.rate_share for name, share in between.shares.items()}
         between = replace(between, shares=slower)
@@ -146,8 +145,8 @@ def _levels(between: Library, levels: LevelsTable, call: LevelsOfCall) -> Levels
 
 
 def _level(what: str, name: str, known: Mapping[CollectiveKind, LevelsOfCall]) -> Library:
-    """Return a library that is a level of another one, and carries the kinds of calls in `known` by rings. It may have
-    no levels itself, or loading might never end. Raises InputError."""
+    """Return the library of one level of a two-level library; it must use rings for all kinds of collectives in
+    `known`. It cannot be a two-level library itself, as loading might then never end. Raises InputError."""
     try:
         path = FILES.path(name)
         document = FILES.document(path)
@@ -165,7 +164,7 @@ def _level(what: str, name: str, known: Mapping[CollectiveKind, LevelsOfCall]) -
 
 
 def _named(library: Library) -> tuple[Provenance, ...]:
-    """Return a library's numbers, with its name before their keys."""
+    """Return the sources of a library's numbers, with the name of the library before each key."""
     return tuple(replace(number, key=f"{library.name}.{number.key}") for number in library.sources)
 
 
@@ -175,12 +174,12 @@ BUS_RATE = "link_classes.bus.bytes_per_s"
 
 
 def machine_numbers(calibration: Calibration, machine: Machine, library: Library) -> MeasuredNumbers:
-    """Return the numbers of the machine's file that the calibration replaces.
+    """Return the numbers with which the calibration replaces those of the machine's file.
 
-    On a machine with a bus, all groups of a table share it, and each takes its time alone; so the bus carries at least
-    the largest total rate over all tables. It is set to that rate unless the calibration gives one. Calls that have a
-    table keep the whole bus while they run, so the rate matters to groups without one. Raises InputError if the
-    calibration gives a lower rate.
+    On a machine with a bus, all groups of a table share the bus at the measured times, so the rate of the bus is at
+    least the largest total rate over all tables. The rate is set to that value unless the calibration gives one. Calls
+    with a measured table occupy the whole bus while they run, so the rate matters only for groups without a table.
+    Raises InputError if the calibration gives a lower rate.
     """
     numbers = dict(calibration.machine)
     rates = {table.group: total_bytes_per_s(table, machine, library) for table in calibration.calls if table.nodes == 1}
@@ -196,8 +195,8 @@ def machine_numbers(calibration: Calibration, machine: Machine, library: Library
 
 
 def total_bytes_per_s(table: CallTable, machine: Machine, library: Library) -> float:
-    """Return the total rate, in bytes/s, at which the ranks of a node send at the fastest point of a table: its groups
-    fill the node."""
+    """Return the total rate, in bytes/s, at which the ranks of a node send at the fastest point of a table, whose
+    groups fill the node."""
     name = library.choices[table.kind][0]
     sent = float(sent_part(table.kind, name, table.ranks))
     return machine.devices_per_node * sent * table.fastest_bytes_per_s

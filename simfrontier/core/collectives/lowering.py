@@ -1,5 +1,5 @@
-"""Lowering of a recipe to the transfers of one group, proved against the meaning of its collective; the recipes of all
-collectives of a schedule, and their file."""
+"""Lowering of a recipe to the transfers of one group, which are proved to have the effect of the collective; and the
+recipes of all collectives of a schedule, with their file format."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 @lru_cache(maxsize=256)
 def lower(kind: CollectiveKind, recipe: Recipe) -> Lowered:
-    """Return the transfers of a collective. Raises InputError if the algorithm does not carry the kind, the recipe is
-    inconsistent, or there are too many transfers."""
+    """Return the transfers of a collective. Raises InputError if the algorithm does not support the kind of collective,
+    the recipe is inconsistent, or there are too many transfers."""
     if text := recipe.fault():
         raise InputError(f"recipe {recipe.algorithm}: {text}")
     by = algorithm(recipe.algorithm)
@@ -46,8 +46,8 @@ def lower(kind: CollectiveKind, recipe: Recipe) -> Lowered:
 class LoweredSchedule:
     """Recipes of the collectives of one schedule.
 
-    `digest` is the schedule's. `recipes[i][g]`: the i-th distinct collective of the schedule, in order of appearance,
-    and its g-th group, as `schedule.mesh.groups(op.axes)` numbers them.
+    `digest`: digest of the schedule. `recipes[i][g]`: recipe of the i-th distinct collective of the schedule, in order
+    of appearance, in its g-th group, as numbered by `schedule.mesh.groups(op.axes)`.
     """
 
     digest: str
@@ -58,18 +58,19 @@ class LoweredSchedule:
 
 
 def prove(lowered: Lowered) -> list[str]:
-    """Return the errors of a lowered collective, in words; empty if it does exactly what its kind means.
+    """Return the errors of a lowered collective, as text; empty if its transfers have exactly the effect of its kind of
+    collective.
 
-    A place in a line is empty or holds a sum over ranks of one chunk; tracking the ranks alone would accept a right sum
-    of the wrong chunk. The transfers run one after the other; that any order allowed by `after` gives the same follows
-    from `after` itself, which orders any two transfers of which one writes what the other reads or writes, except for
-    two additions.
+    Each chunk of a rank's buffer is tracked as empty or as the sum of one message chunk over a set of ranks; tracking
+    the set of ranks alone would accept a right sum of the wrong chunk. The proof runs the transfers one after the
+    other. Any order allowed by `after` gives the same result, since `after` orders any two transfers of which one
+    writes what the other reads or writes, except for two additions.
     """
     return list(_Proof(lowered).findings())
 
 
 class _Proof(Interpreter[int]):
-    """Content of every chunk of every member's line; the numbers of chunks continue from line to line."""
+    """Contents of every chunk of every rank's buffer; chunks are numbered consecutively from buffer to buffer."""
 
     def __init__(self, lowered: Lowered) -> None:
         super().__init__()
@@ -82,7 +83,8 @@ class _Proof(Interpreter[int]):
             )
 
     def findings(self) -> Iterator[str]:
-        """Run the transfers, compare the members' outputs with the meaning of the kind, and yield the errors."""
+        """Run the transfers, compare the outputs of the ranks with the effect of the kind of collective, and yield the
+        errors."""
         for number, transfer in enumerate(self.lowered.transfers):
             if text := self._misfit(transfer) or self._move(transfer):
                 yield f"transfer {number} ({_transfer_text(transfer)}) {text}"
@@ -117,7 +119,7 @@ class _Proof(Interpreter[int]):
         return None
 
     def _move(self, t: Transfer) -> str:
-        """Run the transfer, as far as it makes sense; return its first fault."""
+        """Run a transfer, as far as it is valid; return its first error, "" if there is none."""
         self.fault = ""
         sources = self._places(t.src, range(t.chunk, t.chunk + t.count))
         targets = self._places(t.dst, range(t.to, t.to + t.count))
@@ -129,8 +131,8 @@ class _Proof(Interpreter[int]):
 
 
 def _widths(lowered: Lowered) -> list[int]:
-    """Return a number per place of the line; places with the same number have the same width for any number of
-    elements."""
+    """Return a number for each chunk of a rank's buffer; chunks with the same number have the same size for any number
+    of elements."""
     if lowered.kind == "all_reduce":
         widths = list(range(lowered.num_message_chunks))
     else:
@@ -167,12 +169,12 @@ class _File:
 
 
 def save_lowered(lowered: LoweredSchedule, path: Path) -> None:
-    """Write the JSON (and a newline); the file is there as a whole or not at all. Raises InputError."""
+    """Write the lowered schedule as JSON (and a newline), atomically. Raises InputError."""
     write_whole(path, to_json(lowered) + "\n")
 
 
 def load_lowered(path: Path) -> LoweredSchedule:
-    """Return the lowered schedule of a file; raises InputError with the file and the place in it."""
+    """Return the lowered schedule of a file. Raises InputError with the file and the key of the error."""
     where, what = str(path), "lowered schedule"
     form = typed(headed(read_json(path, what), what, FORMAT, VERSION, where), _File, where)
     for number, recipe in enumerate(form.recipes):
@@ -188,8 +190,8 @@ def load_lowered(path: Path) -> LoweredSchedule:
 
 
 def to_json(lowered: LoweredSchedule) -> str:
-    """Return canonical JSON: keys sorted; every recipe once, in the order in which the collectives' groups first use
-    it."""
+    """Return the lowered schedule as canonical JSON: keys sorted, and every recipe once, in the order of its first
+    use."""
     number: dict[Recipe, int] = {}
     collectives = [[number.setdefault(recipe, len(number)) for recipe in groups] for groups in lowered.recipes]
     recipes = [asdict(recipe) for recipe in number]

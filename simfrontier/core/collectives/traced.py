@@ -1,5 +1,5 @@
-"""Events of calls in a trace of PyTorch's profiler: Kineto's keys, and a key of our own for the data that only a
-schedule has."""
+"""Trace events of collective calls, in the format of PyTorch's profiler: Kineto's keys, and one key of this project for
+the data that only a schedule has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from simfrontier.core.trace import kineto
 
 
 class TracedCall(NamedTuple):
-    """Name of a call's kernel, `args` of its event except for its group, axes of its groups, and its communicator."""
+    """Trace data of a call: the kernel's name, the `args` of its event except for its group, the mesh axes of its
+    groups, and the name of its communicator."""
 
     kernel: str
     args: dict[str, Any]
@@ -21,7 +22,8 @@ class TracedCall(NamedTuple):
 
 
 def traced_call(op: Collective | Exchange, schedule: Schedule, at: tuple[str, int] | None) -> TracedCall:
-    """Return the traced form of a call on ranks that run their program at the place `at`."""
+    """Return the trace data of a call. `at`: the axis and the coordinate on it of the ranks that run the op, None if
+    their program belongs to no coordinate."""
     if isinstance(op, Collective):
         return _collective(op, schedule)
     return _exchange(op, schedule, at)
@@ -49,8 +51,8 @@ def _collective(op: Collective, schedule: Schedule) -> TracedCall:
 
 
 def _coded(op: Collective, schedule: Schedule) -> dict[str, Any]:
-    """Return the elements of the whole tensors that the call moves, as its codec gets them, and the dtype of the
-    first."""
+    """Return the number of elements of each tensor that the call moves, as input to the codec, and the dtype of the
+    first tensor."""
     tensors = [schedule.tensors[ref.name] for ref in (op.dst if op.kind == "all_gather" else op.src)]
     share = [1 if op.piece is None else op.piece.share_of(tensor) for tensor in tensors]
     elements = [tensor.local_elements(schedule.mesh) // parts for tensor, parts in zip(tensors, share, strict=True)]

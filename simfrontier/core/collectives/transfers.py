@@ -1,4 +1,5 @@
-"""Lowered collectives: explicit transfers, each with both ends and whether it overwrites or adds; they know no sizes.
+"""Lowered collectives: explicit transfers, each with a source, a target and a flag whether it overwrites or adds; they
+are independent of the message size.
 
 A recipe names the algorithm by which a group carries a collective, the orders of its members and the number of slices;
 the algorithm turns it into transfers (`lower`).
@@ -24,7 +25,7 @@ TRANSFERS: Final = Limit(most=1_000_000, what="transfers")  # 300 bytes each; a 
 class Meaning:
     """Effect of a collective of `size` ranks on a message of `num_chunks` chunks.
 
-    Except for an all-reduce the message is `size` equal pieces, one after the other.
+    Except in an all-reduce, the message consists of `size` equal pieces, one after the other.
     """
 
     kind: CollectiveKind
@@ -32,19 +33,21 @@ class Meaning:
     num_chunks: int
 
     def input(self, rank: int) -> range:
-        """Return the part of a message that is a rank's input: its piece in an all-gather, else all."""
+        """Return the chunks of the message that are a rank's input: its piece in an all-gather, else the whole
+        message."""
         return self._piece(rank) if self.kind == "all_gather" else range(self.num_chunks)
 
     def output(self, rank: int) -> range:
-        """Return the part of a message that is a rank's output: its piece in a reduce-scatter, else all."""
+        """Return the chunks of the message that are a rank's output: its piece in a reduce-scatter, else the whole
+        message."""
         return self._piece(rank) if self.kind == "reduce_scatter" else range(self.num_chunks)
 
     def before(self, rank: int) -> Iterator[ChunkSum]:
-        """Yield the contents of the chunks of a rank's input."""
+        """Yield the contents of the chunks of a rank's input, before the collective."""
         return (ChunkSum(chunk, 1 << rank) for chunk in self.input(rank))
 
     def after(self, rank: int) -> Iterator[ChunkSum]:
-        """Yield the contents of the chunks of a rank's output."""
+        """Yield the contents of the chunks of a rank's output, after the collective."""
         match self.kind:
             case "all_gather":
                 return (ChunkSum(chunk, 1 << owner) for owner in range(self.size) for chunk in self._piece(owner))
@@ -60,11 +63,11 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Transfer of `count` chunks from `chunk` on of member `src`'s line to the chunks from `to` on of member `dst`'s
-    line.
+    """Transfer of `count` chunks from the buffer of rank `src` (from chunk `chunk` on) to the buffer of rank `dst`
+    (from chunk `to` on); ranks are numbered within the group.
 
-    They replace the chunks there, or are added to them (`add`). src == dst is a copy within a member. `channel` numbers
-    the ring, tree or stage that the transfer belongs to.
+    The chunks replace those of the target buffer, or are added to them (`add`). src == dst is a copy within a rank.
+    `channel` numbers the ring, tree or stage that the transfer belongs to.
     """
 
     src: int
@@ -78,10 +81,11 @@ class Transfer:
 
 @dataclass(frozen=True, kw_only=True)
 class Lowered:
-    """Transfers between the members of a group for one message of a collective.
+    """Transfers between the ranks of a group for one message of a collective. Below, member m is the m-th rank of the
+    group.
 
-    Every member has a line of `num_chunks` chunks. The first `size * parts` are the message, of which piece m is the
-    `parts` chunks from m * parts on:
+    Every member has a buffer of `num_chunks` chunks. The first `size * parts` chunks are the message, in which piece m
+    is the `parts` chunks from m * parts on:
 
     all_gather      member m begins with piece m, all end with all pieces
     reduce_scatter  members begin with all pieces, member m ends with piece m summed over the members
@@ -89,9 +93,10 @@ class Lowered:
     all_to_all      members begin with all pieces; the result is as many chunks more, after the message's: its piece s
                     ends as piece m of member s's message, on member m
 
-    Chunks beyond are staging room; `like[i]` is the message's chunk that has the size of the i-th of them. Other
-    contents may be lost at the end: the message, the other pieces of a reduce-scatter. `transfers` are in an order in
-    which they may run one after the other; `after` has the actual dependencies of each.
+    The remaining chunks are a staging area, of which the i-th chunk has the size of chunk `like[i]` of the message.
+    Contents that are not part of the output may be lost: the message of an all-to-all, the other pieces of a
+    reduce-scatter. `transfers` are in an order in which they may run one after the other; `after` has the actual
+    dependencies of each transfer.
     """
 
     kind: CollectiveKind
@@ -107,20 +112,20 @@ class Lowered:
 
     @property
     def meaning(self) -> Meaning:
-        """Effect of the collective."""
+        """Effect of the collective on its message."""
         return Meaning(self.kind, self.size, self.num_message_chunks)
 
     @property
     def result_chunk(self) -> int:
-        """First chunk of the result."""
+        """Index of the first chunk of the result in a rank's buffer."""
         return self.num_message_chunks if self.kind == "all_to_all" else 0
 
     def input(self, member: int) -> range:
-        """Return the chunks of a member's line that are its input."""
+        """Return the chunks of a rank's buffer that are its input."""
         return self.meaning.input(member)
 
     def output(self, member: int) -> range:
-        """Return the chunks of a member's line that are its output."""
+        """Return the chunks of a rank's buffer that are its output."""
         chunks = self.meaning.output(member)
         return range(chunks.start + self.result_chunk, chunks.stop + self.result_chunk)
 
@@ -130,10 +135,11 @@ class Lowered:
 
     @cached_property
     def after(self) -> tuple[tuple[int, ...], ...]:
-        """For each transfer the earlier ones that must have arrived before it may start: those that wrote what it
-        reads, and those that wrote or read what it writes, except for those that one of the others waits for anyway.
+        """Indices, for each transfer, of the earlier transfers that must have arrived before it may start: those that
+        wrote what it reads, and those that wrote or read what it writes, except for those that are implied by another
+        dependency.
 
-        Additions to the same place do not wait for each other. An executor adds floating-point numbers in the order of
+        Additions to the same chunk do not wait for each other. An executor adds floating-point numbers in the order of
         the list as they arrive, so that sums are reproducible.
         """
         block, num_blocks = self._blocks()
@@ -152,8 +158,8 @@ class Lowered:
         return tuple(out)
 
     def _blocks(self) -> tuple[dict[int, int], int]:
-        """Return the block number of each chunk at which a transfer begins or ends, where a block begins; and the
-        number of blocks.
+        """Return the block number of each chunk at which a block begins, which is where some transfer begins or ends;
+        and the number of blocks.
 
         Chunks that always move together count as one block, so that `after` does not depend on their number.
         """
@@ -163,11 +169,11 @@ class Lowered:
         return {chunk: number for number, chunk in enumerate(sorted(ends))}, len(ends) - 1
 
     def offsets(self, elements: int) -> list[int]:
-        """Return the begin of each chunk of a line and, last, the end of the line, in elements.
+        """Return the offset of each chunk of a rank's buffer and, last, the end of the buffer, in elements.
 
-        `elements`: of one piece; for an all-reduce of the whole message. Pieces, and the parts of a piece, are as even
-        as possible: of e elements in p parts the first e mod p hold one more. A piece with fewer than `least_elements`
-        for every part has fewer parts; the remaining chunks are empty.
+        `elements`: number of elements of one piece; for an all-reduce, of the whole message. Pieces, and the parts of a
+        piece, are as even as possible: of e elements in p parts, each of the first e mod p parts has one element more.
+        A piece with fewer than `least_elements` per part has fewer parts; the remaining chunks are empty.
         """
         pieces = _even(elements, self.size) if self.kind == "all_reduce" else [elements] * self.size
         widths = [width for piece in pieces for width in self._parted(piece)]
@@ -184,7 +190,7 @@ class Lowered:
 
 
 class _Place:
-    """Writes and reads of one block of a line, by the numbers of the transfers."""
+    """Writes and reads of one block of a buffer, by the indices of the transfers."""
 
     __slots__ = ("base", "readers", "writers")
 
@@ -194,14 +200,14 @@ class _Place:
         self.readers: list[int] = []  # transfers that have read it
 
     def replaced(self, index: int) -> list[int]:
-        """Record that a transfer overwrites the place; return the transfers that it waits for."""
+        """Record that a transfer overwrites the block; return the indices of the transfers for which it must wait."""
         waits = self.readers or self.writers
         self.base = self.writers = [index]
         self.readers = []
         return waits
 
     def added(self, index: int) -> list[int]:
-        """Record that a transfer adds to the place; return the transfers that it waits for."""
+        """Record that a transfer adds to the block; return the indices of the transfers for which it must wait."""
         if self.readers:  # readers have waited for all additions so far
             self.base, self.writers, self.readers = self.readers, [index], []
         elif self.writers is self.base:
@@ -221,12 +227,12 @@ def _even(elements: int, parts: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Choices by which one group carries a collective.
+    """Choices that determine the transfers of a collective in one group.
 
     algorithm  name, one of `collectives.algorithms`
     orders     per channel the members (numbered 0 to n-1 in the group's order), node after node, so that each node's
                members are `per_node` neighbours in the list; rings close it
-    per_node   members on each node; n if the group is on one
+    per_node   number of members on each node; n if the group is on one node
     slices     number of successive parts into which a channel cuts its chunks
     least_elements  minimum number of elements of a part of a message's piece: small messages use fewer channels
     """
@@ -247,11 +253,11 @@ class Recipe:
 
     @property
     def parts(self) -> int:
-        """Number of parts into which a member's piece of the message is cut: slices of all channels."""
+        """Number of parts into which a rank's piece of the message is cut: slices per channel, times channels."""
         return len(self.orders) * self.slices
 
     def fault(self) -> str | None:
-        """Return the first inconsistency of the recipe (got, and what is allowed), or None."""
+        """Return the first inconsistency of the recipe (the value found and the allowed values), or None."""
         members = list(range(self.size)) if self.orders else []
         if not members or any(sorted(order) != members for order in self.orders):
             return "orders: allowed: one or more, each of all members"
@@ -267,23 +273,23 @@ class Recipe:
 
 
 def mirrored(transfers: Sequence[Transfer], add: bool) -> list[Transfer]:
-    """Return the transfers run backwards: for a gather that copies, the reduction that adds; for a reduction, the
-    gather.
+    """Return the transfers in reverse order and direction: for a gather that copies, the reduction that adds (`add`);
+    for a reduction, the gather.
 
-    A gather brings each piece from its member to every other one exactly once, along a tree; backwards along that tree
-    every contribution reaches the piece's member exactly once.
+    A gather brings each piece from its rank to every other rank exactly once, along a tree. In the reverse direction
+    along that tree, every contribution reaches the rank of the piece exactly once.
     """
     return [Transfer(t.dst, t.src, t.to, t.chunk, t.count, add, t.channel) for t in reversed(transfers)]
 
 
 def in_time(timed: Iterable[tuple[int, Transfer]]) -> tuple[Transfer, ...]:
-    """Return the transfers by their stage; those of one stage in the order of `timed`."""
+    """Return the transfers sorted by their stage; the transfers of one stage stay in the order of `timed`."""
     return tuple(transfer for _, transfer in sorted(timed, key=lambda entry: entry[0]))
 
 
 def cut(pairs: Sequence[tuple[int, int]], slices: int) -> list[list[tuple[int, int, int]]]:
-    """Return the chunks to move, as (from, to), in up to `slices` even successive parts; each part as runs of
-    neighbours (from, to, count)."""
+    """Return the chunks to move, given as pairs (source chunk, target chunk), in up to `slices` even successive parts;
+    each part is a list of runs of contiguous chunks (source chunk, target chunk, count)."""
     slices = min(slices, len(pairs))
     each, more = divmod(len(pairs), slices)
     out, begin = [], 0

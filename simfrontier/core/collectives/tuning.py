@@ -1,7 +1,9 @@
-"""Choice of algorithm and protocol by RCCL and NCCL: the smallest time by their own prediction, right or wrong.
+"""Choice of algorithm and protocol by RCCL and NCCL: the one with the smallest time that the library itself predicts,
+accurate or not.
 
-Sources: ROCm/rccl and NVIDIA/nccl, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime). The libraries decide
-by these formulas, so the formulas predict when a call changes its protocol; they do not predict its time well.
+Sources: ROCm/rccl and NVIDIA/nccl, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime). The libraries choose
+by these formulas, so the formulas predict at which size a call changes its protocol; they do not predict the time of
+the call well.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ WAYS: Final[Mapping[Way, tuple[str, Protocol]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlgorithmTuning(HopTimes):
-    """Assumptions of a library about one algorithm and protocol when it chooses: start-up times, the share of the bus's
-    rate that it reaches on at most two nodes and on more (None: the same), and likewise a cap on that rate."""
+    """Parameters of a library's prediction for one algorithm and protocol: start-up times, the share of the bus's rate
+    that it achieves on at most two nodes and on more nodes (None: the same), and likewise caps on that rate."""
 
     rate_share: Annotated[Positive, SOURCED]
     rate_share_more_nodes: Annotated[Positive, SOURCED] | None = None
@@ -47,7 +49,8 @@ class AlgorithmTuning(HopTimes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrections:
-    """Factors of a rate over several nodes, by floor(log2(bytes / 64)); beyond the last the last holds."""
+    """Correction factors on a rate over several nodes, by floor(log2(bytes / 64)); the last factor also holds for
+    larger messages."""
 
     kind: Kind
     source: Text
@@ -56,14 +59,15 @@ class Corrections:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningModel:
-    """The tuning model of a library.
+    """Tuning model of a library, by which it chooses the algorithm and protocol of a call.
 
-    `bus_bytes_per_s`: rate of all channels of a device. `host_hop_s`: the least a hop inside a node costs in a ring
-    over several nodes, with Simple `simple_host_factor` times as much. `all_reduce_turns`: edges between nodes that a
-    ring all-reduce of k nodes counts as 2 (k - all_reduce_turns). `all_reduce_factor`: by which the latency of a Simple
-    ring all-reduce over several nodes is multiplied. `simple_weight`: by which all latencies of Simple rings are
-    multiplied (1: as in the source). `one_node_block_bytes`: in one node rings are taken, with LL for blocks up to this
-    size, the two rounds of an all-reduce counted together (None: the model decides there too).
+    `bus_bytes_per_s`: total rate of all channels of a device. `host_hop_s`: minimum time of a hop inside a node in a
+    ring over several nodes; with the Simple protocol, `simple_host_factor` times as much. `all_reduce_turns`: edges
+    between nodes that a ring all-reduce of k nodes counts as 2 (k - all_reduce_turns). `all_reduce_factor`: factor on
+    the latency of a Simple ring all-reduce over several nodes. `simple_weight`: factor on the latencies of all Simple
+    rings (1: as in the source). `one_node_block_bytes`: groups on one node use rings, with LL for blocks up to this
+    size, where the blocks of both rounds of an all-reduce are counted together (None: the model also decides for one
+    node).
     """
 
     ways: Mapping[Annotated[Way, Names(*WAYS)], AlgorithmTuning]
@@ -77,7 +81,7 @@ class TuningModel:
     corrections: Mapping[Annotated[Way, Names(*WAYS)], Corrections] = field(default_factory=dict)
 
     def takes_ll(self, algorithm: str, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> bool:
-        """Return whether a ring or a tree uses the LL protocol rather than Simple."""
+        """Return whether a ring or a tree uses the LL protocol rather than the Simple protocol."""
         simple, low = (way for way, (name, _) in WAYS.items() if name == algorithm)
         if low not in self.ways:
             return False
@@ -88,19 +92,20 @@ class TuningModel:
         return low_s < simple_s
 
     def takes_tree(self, message_bytes: float, group: GroupShape) -> bool:
-        """Return whether an all-reduce goes by tree."""
+        """Return whether an all-reduce uses trees rather than rings."""
         if group.num_nodes == 1 and self.one_node_block_bytes is not None:
             return False
         return self._least_s(TREE, message_bytes, group) < self._least_s(RING, message_bytes, group)
 
     def _least_s(self, algorithm: str, message_bytes: float, group: GroupShape) -> float:
-        """Return the predicted time of an all-reduce by the faster protocol of an algorithm; infinite if there is
-        none."""
+        """Return the predicted time, in seconds, of an all-reduce by the faster protocol of an algorithm; infinite if
+        the algorithm has no protocol."""
         ways = [way for way, (name, _) in WAYS.items() if name == algorithm and way in self.ways]
         return reduce(minimum, [self.predicted_s(way, "all_reduce", message_bytes, group) for way in ways], math.inf)
 
     def predicted_s(self, way: Way, kind: CollectiveKind, message_bytes: float, group: GroupShape) -> float:
-        """Return latency + S / bandwidth, in seconds, as the library predicts it."""
+        """Return the time, in seconds, that the library predicts for an algorithm and protocol: latency + S /
+        bandwidth."""
         tuned, several = self.ways[way], group.num_nodes > 1
         rate = tuned.bytes_per_s(self.bus_bytes_per_s, group.num_nodes)
         if several and way in self.corrections:
@@ -132,5 +137,5 @@ class TuningModel:
 
 
 def _index(message_bytes: float, num: int) -> int:
-    """Return floor(log2(S / 64)), clamped to the table."""
+    """Return the index floor(log2(S / 64)), clamped to the `num` entries of the table."""
     return min(max(int(math.log2(max(message_bytes, 64.0) / 64.0)), 0), num - 1)
