@@ -1,1 +1,1 @@
-"""Base of all other layers: errors, units, files, workers."""
+"""Utilities that all other packages use: errors, units, files, worker processes."""

@@ -1,4 +1,4 @@
-"""The types of numpy arrays that all packages share."""
+"""Type aliases of numpy arrays for all packages."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,7 +1,7 @@
-"""Common parts of the command lines: options before the verb, errors in one line, and exit codes.
+"""Common parts of the command-line programs: options before the verb, one-line error messages, and exit codes.
 
-0 success; 1 check failed; 2 invalid input; 3 unexpected error, with its traceback in a file that the message names; 130
-stopped by Ctrl-C, 143 by SIGTERM.
+Exit codes: 0 success; 1 check failed; 2 invalid input; 3 unexpected error, with its traceback in a file that the
+message names; 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EXIT_CODES: Final = (
 
 
 def program(name: str, sentence: str) -> typer.Typer:
-    """Return a command line without verbs; `sentence`: what the program is for."""
+    """Return the typer application of a program without verbs; `sentence` describes the purpose of the program."""
     app = typer.Typer(
         name=name,
         cls=Verbs,
@@ -56,7 +56,7 @@ def _before_a_verb(
 
 
 class Verbs(TyperGroup):
-    """A program's verbs; wrong words on the command line are an InputError."""
+    """The verbs (subcommands) of a program; usage errors on the command line are raised as InputError."""
 
     def main(self, *arguments: Any, **extra: Any) -> NoReturn:
         try:
@@ -80,7 +80,8 @@ class Verbs(TyperGroup):
 
 
 def _refused(error: Any) -> InputError:
-    """Return a usage error of typer's as an InputError, with the nearest of several choices."""
+    """Return a usage error of typer as an InputError, which suggests the nearest choice if the parameter has
+    choices."""
     parameter: Any = getattr(error, "param", None)
     context: Any = getattr(error, "ctx", None)
     choices = getattr(getattr(parameter, "type_descriptor", None), "choices", None)
@@ -94,7 +95,7 @@ def _refused(error: Any) -> InputError:
 
 
 def run_to_end(name: str, command: Callable[[], object]) -> NoReturn:
-    """Run a command line and leave with its exit code."""
+    """Run a command-line program, print its error in one line if there is one, and exit with its exit code."""
     code = 0
     try:
         try:
@@ -120,13 +121,14 @@ def run_to_end(name: str, command: Callable[[], object]) -> NoReturn:
 
 
 def _stop_before(error: BaseException) -> KeyboardInterrupt | None:
-    """Return the Ctrl-C or SIGTERM during whose handling an error was raised."""
+    """Return the KeyboardInterrupt (Ctrl-C or SIGTERM) during whose handling an error was raised; None if there is
+    none."""
     before = error.__cause__ or error.__context__
     return before if before is None or isinstance(before, KeyboardInterrupt) else _stop_before(before)
 
 
 def _traceback_file(name: str) -> str:
-    """Write the traceback of the error that is being handled into a file, and return its path."""
+    """Write the traceback of the current exception to a file, and return the path of the file."""
     try:
         with tempfile.NamedTemporaryFile("w", prefix=f"{name}-", suffix=".txt", delete=False, encoding="utf-8") as file:
             file.write(traceback.format_exc())
@@ -143,6 +145,6 @@ def _say(name: str, text: str, code: int) -> int:
 
 
 def _forget_output() -> None:
-    """Discard what is still to be written, so that the interpreter does not try again when it ends."""
+    """Discard unwritten standard output, so that the interpreter does not try to write it again at exit."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

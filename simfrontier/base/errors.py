@@ -1,11 +1,11 @@
-"""The errors that simfrontier raises on purpose, drawn as a tree.
+"""The errors that simfrontier raises on purpose, as a class hierarchy.
 
-SimfrontierError    anything that simfrontier itself has to say       exit 1
-├── InputError      what the user gave cannot be used as it stands    exit 2
-└── StoppedError    a command was stopped, and keeps what is done     exit 130 (Ctrl-C), 143 (SIGTERM)
+SimfrontierError    any error that simfrontier itself reports         exit 1
+├── InputError      input from the user is invalid                    exit 2
+└── StoppedError    a command was stopped; finished results are kept  exit 130 (Ctrl-C), 143 (SIGTERM)
 
 A message is one line, `FILE: path.to.key: got X, allowed: Y; did you mean "Z"?`; the functions below make its parts.
-Anything else that comes up (AssertionError, ...) is a defect of simfrontier, not of its input.
+Any other exception (AssertionError, ...) is a defect of simfrontier, not of its input.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MAX_MESSAGE = 500
 
 
 def not_modelled(name: str) -> str | None:
-    """Return a note that what a name stands for is not modelled yet; None for any other name."""
+    """Return a note that a known technique or system is not modelled yet, by its name; None for any other name."""
     plain = re.sub(r"[^a-z0-9]+", "_", name[:MOST_CHARACTERS].lower()).strip("_")
     return next((f"not modelled yet: {words}" for pattern, words in _NOT_MODELLED if re.search(pattern, plain)), None)
 
@@ -57,18 +57,19 @@ class SimfrontierError(Exception):
     exit_code = 1
 
     def __copy__(self) -> Self:
-        """Return an error with fields of its own, also where Dask has registered how errors are pickled: such copies
-        share their fields."""
+        """Return a copy of the error with its own attributes, even where Dask has registered how errors are pickled:
+        copies made that way would share their attributes."""
         made = type(self).__new__(type(self), *self.args)
         made.__dict__.update(self.__dict__)
         return made
 
 
 class InputError(SimfrontierError):
-    """A file, a name or a number that the user gave cannot be used; the message is one line.
+    """Error for a file, a name or a number from the user that cannot be used; the message is one line.
 
-    `what` is wrong, `where` (a file, an option), at which `key` of it, and `when` (`at 384 devices`), as far as known.
-    Whoever knows more of the place adds it by `within`; nobody takes the message apart.
+    `what` describes the fault, `where` is the file or option, `key` the key in the file, and `when` the case (`at 384
+    devices`), each as far as known. Callers that know more of the location add it with `within`; no code parses the
+    message.
     """
 
     exit_code = 2
@@ -81,8 +82,9 @@ class InputError(SimfrontierError):
         return ": ".join(part for part in (self.where, dotted(self.key), self.when, self.what) if part)
 
     def within(self, where: str = "", key: Key = (), when: str = "") -> Self:
-        """Return the same fault below `key` of the file `where`. A fault of another file becomes, as a whole, the
-        message at that key; a fault that already names `where` is returned as it is."""
+        """Return this error located below `key` of the file `where`. If the error already names another file, its whole
+        message becomes the description of the fault at that key; an error that already names the file `where` is
+        returned unchanged."""
         if self.where and self.where == where:
             return self
         outer = copy(self)
@@ -94,16 +96,17 @@ class InputError(SimfrontierError):
         return outer
 
     def below(self, key: Key) -> str:
-        """Return the message of the fault without its file and without `key`, for a reader who knows both."""
+        """Return the message without the file and without the leading `key`, for a reader who knows both."""
         rest = self.key[len(key) :] if self.key[: len(key)] == key else self.key
         return ": ".join(part for part in (dotted(rest), self.what) if part)
 
     def inside(self, where: str, key: Key) -> Self:
-        """Return the same fault of a document that stands at `key` of the file `where`, which it may name itself."""
+        """Return the error of a nested document located at `key` of the file `where`, even if the error already names
+        that file."""
         return self.outside(where).within(where, key)
 
     def outside(self, where: str) -> Self:
-        """Return the same fault without the name of the file, where that is known to be meant."""
+        """Return the error without its file name if that is `where`."""
         inner = copy(self)
         if self.where == where:
             inner.where = ""
@@ -112,7 +115,8 @@ class InputError(SimfrontierError):
 
 @contextmanager
 def located(where: str = "", key: Key = (), when: str = "") -> Iterator[None]:
-    """Raise an InputError of the block as the same fault in a place around it (`InputError.within`)."""
+    """Context manager: an InputError raised in the block is raised with its location added (see
+    `InputError.within`)."""
     try:
         yield
     except InputError as error:
@@ -120,7 +124,7 @@ def located(where: str = "", key: Key = (), when: str = "") -> Iterator[None]:
 
 
 class Terminated(KeyboardInterrupt):
-    """Raised on SIGTERM (scancel, a time limit): it ends everything that Ctrl-C ends, with an exit code of its own."""
+    """Raised on SIGTERM (scancel, a time limit): it stops a command as Ctrl-C does, but has its own exit code."""
 
 
 def exit_code_of_stop(stop: KeyboardInterrupt) -> int:
@@ -137,8 +141,8 @@ class StoppedError(SimfrontierError):
 
 
 def one_line(text: str) -> str:
-    """Return a message as one line that a terminal shows; of a long one the middle is left out, because the end says
-    what is allowed."""
+    """Return a message as one line that fits a terminal; a long message is shortened in the middle, because its end
+    says what is allowed."""
     plain = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     if len(plain) <= MAX_MESSAGE:
         return plain
@@ -146,12 +150,12 @@ def one_line(text: str) -> str:
 
 
 def dotted(key: Key) -> str:
-    """Return a key in dotted form: `("node", "rings", 0)` is `node.rings[0]`."""
+    """Return a key in dotted form: `("node", "rings", 0)` becomes `node.rings[0]`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).removeprefix(".")
 
 
 def shown(value: object) -> str:
-    """Return a wrong value as a file would write it, cut where it is long."""
+    """Return a value for an error message, as it would stand in a file, truncated if it is long."""
     try:
         text = json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode()
     except (TypeError, RecursionError, ValueError):  # no value of a file, too deep, or thousands of digits
@@ -160,30 +164,30 @@ def shown(value: object) -> str:
 
 
 def wrong(got: object, allowed: str) -> str:
-    """Return the message for a value that is not allowed."""
+    """Return the error message for a value that is not allowed."""
     return f"got {shown(got)}, allowed: {allowed}"
 
 
 def unknown(got: object, allowed: Iterable[str]) -> str:
-    """Return the message for a name that is not allowed, with the nearest one that is."""
+    """Return the error message for a name that is not allowed, with a suggestion."""
     return f"got {shown(got)}; {meant(str(got), allowed)}"
 
 
 def unknown_key(name: str, allowed: Iterable[str]) -> str:
-    """Return the message for an unknown key of a table; the place of the error names the table."""
+    """Return the error message for an unknown key of a table; the error's location names the table."""
     return f"unknown key; {meant(name, allowed)}"
 
 
 def meant(name: str, allowed: Iterable[str]) -> str:
-    """Return the message for a name of a scenario's vocabulary that is not allowed: that it is not modelled yet, or the
-    nearest name. An allowed name with one letter more counts as a typing error."""
+    """Return a suggestion for a name that is not allowed in a scenario: that it is not modelled yet, or else the
+    nearest allowed name. An allowed name followed by one extra letter counts as a typing error."""
     names = tuple(allowed)
     is_slip = _squeezed(name)[:-1] in map(_squeezed, names)
     return (None if is_slip else not_modelled(name)) or nearest(name, names)
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """Return the message for a name that is not allowed: `did you mean "x"?`, or else the allowed names."""
+    """Return a suggestion for a name that is not allowed: `did you mean "x"?`, or else the list of allowed names."""
     names = sorted(set(allowed))
     close = near(name, names)
     if close is not None:
@@ -195,8 +199,9 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
 
 def near(name: str, allowed: Iterable[str]) -> str | None:
-    """Return the allowed name that is most like a name, if any: the same but for case, hyphens and + for p (zero++),
-    one whose first words they are, one of nearly the same letters, or the shortest that has the name in it."""
+    """Return the allowed name that is most similar to a name, None if there is none: in this order, a name that differs
+    only in case, in separators (hyphens, underscores, dots, blanks) or in "p" for "+" (zero++), a name that begins with
+    the given words, a name of similar spelling, or the shortest name that contains the given one."""
     known: dict[str, str] = {}
     for candidate in sorted(set(allowed), key=lambda each: (len(each), each)):
         known.setdefault(_squeezed(candidate), candidate)
@@ -214,11 +219,12 @@ def _of_like_letters(name: str, allowed: Iterable[str]) -> str | None:
 
 
 def _that_holds(wanted: str, known: Mapping[str, str]) -> str | None:
-    """Return the shortest name that has these letters in it; None where two are as short."""
+    """Return the shortest allowed name that contains the letters `wanted`; None if there is none, or two are equally
+    short."""
     holds = [each for key, each in known.items() if len(wanted) >= LEAST_HELD and wanted in key]
     return holds[0] if len(holds) == 1 or (holds and len(holds[0]) < len(holds[1])) else None
 
 
 def _squeezed(name: str) -> str:
-    """Return a name without what people write one way or the other."""
+    """Return a name in lower case without separators and with "p" for "+", so that spelling variants become equal."""
     return re.sub(r"[-_. ]", "", name.lower().replace("+", "p"))

@@ -1,7 +1,8 @@
-"""Extras: folders of the package `simfrontier_extras`, which add to the core without being named in it.
+"""Discovery of extras: subpackages of `simfrontier_extras`, which add features without being named in the core.
 
-An extra adds something by a module of a fixed name with a tuple `ADDS`, such as `verbs.py` with values of `Verb`. The
-module is imported when what it adds is asked for, and no sooner. docs/architecture.md lists the names and types."""
+An extra adds objects with a module of a fixed name that has a tuple `ADDS`, such as `verbs.py` with objects of type
+`Verb`. The module is imported only when the objects are needed. docs/architecture.md lists the module names and types.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ Added = TypeVar("Added")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """A verb of a command line: the function that typer makes it of, and its name if not the function's."""
+    """A verb of the command line: the function that typer turns into a subcommand, and the verb's name if it differs
+    from the function's."""
 
     function: Callable[..., None]
     name: str | None = None
@@ -28,7 +30,8 @@ class Verb:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A line of `simfrontier doctor`: `run` gives what was looked at, whether it works, and what was found."""
+    """A line in the report of `simfrontier doctor`: `run` returns the name of what it checked, whether that works, and
+    the finding."""
 
     run: Callable[[], tuple[str, bool, str]]
 
@@ -44,8 +47,8 @@ def extras() -> tuple[str, ...]:
 
 
 def added(module: str, kind: type[Added]) -> tuple[Added, ...]:
-    """Return the values that extras add in their modules of that name (dotted below the extra: `real.verbs`), extra by
-    extra in alphabetical order. Raises TypeError for a value that is not of type `kind`."""
+    """Return the objects that all extras add in their modules called `module` (dotted within the extra: `real.verbs`),
+    with the extras in alphabetical order. Raises TypeError for an object that is not of type `kind`."""
     values = [value for name in extras() for value in _adds(name, module)]
     for value in values:
         if not isinstance(value, kind):
@@ -55,7 +58,7 @@ def added(module: str, kind: type[Added]) -> tuple[Added, ...]:
 
 @cache
 def _adds(name: str, module: str) -> tuple[Any, ...]:
-    """Return `ADDS` of one extra's module; empty if it has no such module."""
+    """Return the tuple `ADDS` of an extra's module; () if the extra has no such module."""
     full = f"{PACKAGE}.{name}.{module}"
     try:
         spec = find_spec(full)

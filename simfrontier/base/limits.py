@@ -1,5 +1,5 @@
-"""Limits of what is read: one on the size of a file, one on its depth, and ranges of numbers that several packages
-share. A reader counts before it expands."""
+"""Limits on input: the size of a file, its nesting depth, and ranges of numbers that several packages share. Readers
+count entries before they expand them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The largest number of something that is accepted."""
+    """Largest allowed number of something."""
 
     most: int
     what: str
     why: str = ""
 
     def fault(self, got: int) -> str | None:
-        """Return what is wrong with such a number, if anything."""
+        """Return the error message if a number exceeds the limit; None if it does not."""
         return f"{got:,} {self.what}; allowed: up to {self.most:,}" if got > self.most else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLimit:
-    """The largest number of bytes of a file."""
+    """Largest allowed size of a file in bytes."""
 
     most_bytes: int
     why: str = ""
 
     def read(self, path: Path) -> bytes:
-        """Return all bytes of a file. Raises OSError, and ValueError where there are more than the limit."""
+        """Return the content of a file as bytes. Raises OSError, and ValueError if the file is larger than the
+        limit."""
         with path.open("rb") as file:
             data = file.read(self.most_bytes + 1)
         if len(data) > self.most_bytes:
@@ -37,7 +38,8 @@ class FileLimit:
         return data
 
     def text(self, path: Path) -> str:
-        """Return the same as UTF-8 with any ends of lines; raises UnicodeDecodeError (a ValueError) for other bytes."""
+        """Return the content of a file as UTF-8 text, with any line endings converted to newlines. Raises as `read`,
+        and UnicodeDecodeError (a ValueError) for bytes that are not UTF-8."""
         return self.read(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -1,6 +1,6 @@
-"""Units that are said in names: which unit a key carries, and how a number of that unit is written for people.
+"""Units in the names of keys, and formatting of numbers with their units for people.
 
-Inside the code everything is seconds, bytes and flops; decimal prefixes only (1 GB = 1e9 bytes).
+The code uses seconds, bytes and flops throughout; prefixes are decimal (1 GB = 1e9 bytes).
 """
 
 import re
@@ -29,7 +29,7 @@ _SIZE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,15})?)\s*(?:([kKMGT])(i?))?B?\s*", re
 
 
 def bytes_of(text: str) -> int:
-    """Return the number of bytes that a person writes as 4096, 64kB (decimal) or 1.5MiB (binary). Raises ValueError."""
+    """Parse a number of bytes such as 4096, 64kB (decimal) or 1.5MiB (binary). Raises ValueError."""
     matched = _SIZE.fullmatch(text)
     if matched is None:
         raise ValueError(f"{text!r} is not a number of bytes")
@@ -39,8 +39,8 @@ def bytes_of(text: str) -> int:
 
 
 def unit_of(key: str) -> str:
-    """Return the unit that the last part of a dotted key says: `device.hbm_bytes_per_s` is in bytes/s; "" is a pure
-    number."""
+    """Return the unit that the last part of a dotted key indicates: `device.hbm_bytes_per_s` is in bytes/s; "" for a
+    dimensionless number."""
     name = key.rsplit(".", 1)[-1]
     if name.startswith(_COUNTS):
         return "count"
@@ -48,14 +48,15 @@ def unit_of(key: str) -> str:
 
 
 class Scaled(NamedTuple):
-    """A value as a number of a decimal multiple of its unit: 25 of "GB/s"."""
+    """A number and the decimal multiple of a unit in which it is given: 25 and "GB/s"."""
 
     number: float
     unit: str
 
 
 def scaled(value: float, unit: str) -> Scaled:
-    """Return the multiple of a unit (a key of `_WRITTEN`) in which people write a value: `scaled(25e9, "bytes/s")`."""
+    """Return a value in a convenient decimal multiple of its unit (a key of `_WRITTEN`): `scaled(25e9, "bytes/s")` is
+    25 GB/s."""
     if value == 0 or not isfinite(value):
         return Scaled(value, _WRITTEN[unit])
     lowest = 0 if unit.startswith(("bytes", "flop")) else min(_PREFIXES)
@@ -65,13 +66,14 @@ def scaled(value: float, unit: str) -> Scaled:
 
 
 def has_multiples(unit: str) -> bool:
-    """Return whether values of a unit are written in its decimal multiples, as bytes are; counts are not."""
+    """Return whether values of a unit are written in decimal multiples of the unit: true for bytes, false for
+    counts."""
     return unit in _WRITTEN
 
 
 def written(value: float, unit: str) -> str:
-    """Return a number for people, four digits at most: `written(25e9, "bytes/s")` is `25 GB/s`; a count is written
-    whole."""
+    """Return a value with its unit as text, with at most four digits: `written(25e9, "bytes/s")` is `25 GB/s`; an
+    integer count is written in full."""
     if not has_multiples(unit):
         return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
     number, name = scaled(value, unit)
@@ -79,12 +81,12 @@ def written(value: float, unit: str) -> str:
 
 
 def counted(count: int, one: str, several: str = "") -> str:
-    """Return a number of things: 1 row, 1,012 rows."""
+    """Return a count with its noun as text: 1 row, 1,012 rows."""
     return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return a list in words: a, b and c."""
+    """Return names as an enumeration in words: a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
@@ -94,7 +96,7 @@ def times(ratio: float) -> str:
 
 
 def time_words(seconds: float) -> str:
-    """Return a time in words, in the largest unit of which it has two: `3 hours`."""
+    """Return a time as text, in the largest unit of which it has at least two: `3 hours`."""
     for unit, each in _LONG_TIMES:
         if seconds >= 2 * each:
             return f"{seconds / each:,.0f} {unit}"

@@ -1,7 +1,7 @@
-"""Atomic writing of files and folders of results.
+"""Atomic writing of files and of folders of results.
 
-A file is written under a temporary name in its folder and renamed. A folder's files are written into a temporary folder
-inside it and then renamed into place; the manifest, which lists them, comes last.
+A file is written under a temporary name in its folder and then renamed. The files of a folder are written to a
+temporary folder inside it and then renamed into place; the manifest, which lists them, comes last.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ MANIFEST: Final = "manifest.json"
 
 
 def write_json(value: object, path: Path) -> None:
-    """Write a value as JSON. Raises InputError where it cannot be written."""
+    """Write a value as a JSON file, atomically. Raises InputError if the file cannot be written."""
     write_whole(path, json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n")
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file as UTF-8. Raises InputError where it cannot be written."""
+    """Write a text as a UTF-8 file, atomically. Raises InputError if the file cannot be written."""
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise OSError(0, "is a device, not a file")
@@ -41,7 +41,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def ensure_writable(folder: Path) -> None:
-    """Raise InputError for a folder that cannot be written, before hours of simulation."""
+    """Raise InputError if a folder cannot be written; called before a simulation that may take hours."""
     try:
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
         with tempfile.TemporaryFile(dir=there):
@@ -52,11 +52,11 @@ def ensure_writable(folder: Path) -> None:
 
 @contextmanager
 def filled(folder: Path, manifest: str | None = None) -> Iterator[Path]:
-    """Yield a temporary folder to write into; at the end its files are moved into `folder`, after an error none of
-    them.
+    """Yield a temporary folder to write to. At the end its files are moved to `folder`; after an error, none of them
+    is.
 
-    `manifest`: name of the file that lists them under the key `files` (added here); files that the previous manifest
-    lists and that were not written again are removed, and no others. Raises InputError if the folder cannot be written.
+    `manifest`: name of the file that lists the written files under the key `files` (added here). Files in the previous
+    manifest that were not written again are removed, and no others. Raises InputError if the folder cannot be written.
     """
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
@@ -78,7 +78,8 @@ def filled(folder: Path, manifest: str | None = None) -> Iterator[Path]:
 
 
 def listed(folder: Path, manifest: str = MANIFEST) -> frozenset[str]:
-    """Return the files of a folder that its manifest lists; none where there is no manifest. Only plain names count."""
+    """Return the names of the files that a folder's manifest lists; empty without a manifest. Only plain file names
+    count."""
     try:
         form = json.loads((folder / manifest).read_text(encoding="utf-8"))
         return frozenset(name for name in form["files"] if name == os.path.basename(name) and name[:1] not in ("", "."))
@@ -87,7 +88,8 @@ def listed(folder: Path, manifest: str = MANIFEST) -> frozenset[str]:
 
 
 def _move(new: Path, folder: Path, manifest: str | None) -> None:
-    """Move the files of `new` into the folder, remove those of the run before, and move the manifest last."""
+    """Move the files of the temporary folder `new` to the folder, remove files that only the previous manifest lists,
+    and write the manifest last."""
     names = sorted(file.name for file in new.iterdir() if file.name != manifest)
     before = frozenset[str]() if manifest is None else listed(folder, manifest)
     for name in names:
@@ -101,7 +103,7 @@ def _move(new: Path, folder: Path, manifest: str | None) -> None:
 
 
 def _renamed(error: InputError, new: Path, folder: Path) -> InputError:
-    """Return an error of a file in the temporary folder as one of the file that it was to be."""
+    """Return an error about a file in the temporary folder as an error about the final path of that file."""
     place = Path(error.where)
     if not place.is_relative_to(new):
         return error
@@ -109,7 +111,7 @@ def _renamed(error: InputError, new: Path, folder: Path) -> InputError:
 
 
 def _is_within(error: OSError, folder: Path) -> bool:
-    """Return whether an error concerns a file in the folder, or names no file, as for a full disk."""
+    """Return whether an error concerns a file in the folder, or names no file (e.g. when the disk is full)."""
     if not isinstance(error.filename, str):
         return True
     return Path(error.filename).absolute().is_relative_to(folder.absolute())

@@ -1,4 +1,5 @@
-"""Reading: a text as a bounded document, a document as the frozen value that the program uses, a fault as one line."""
+"""Reading of files: text is parsed into a document within size limits, and a document is validated and converted to an
+immutable object; every error is one line."""
 
 from simfrontier.base.io.files import (
     comment as comment,

@@ -1,4 +1,5 @@
-"""Text files as documents: TOML, JSON and logs, read within limits; documents written as TOML; files on a base."""
+"""Text files as documents: TOML, JSON and logs, read within size limits; documents written as TOML; files merged with
+their base."""
 
 from __future__ import annotations
 
@@ -40,17 +41,18 @@ _SOURCED: Final = {"value", "kind", "source"}
 
 
 def read_toml(path: Path, title: str) -> dict[str, Any]:
-    """Return the document in a file; `title`, what it should be, is for the message. Raises InputError."""
+    """Return the document in a TOML file; `title` names the expected content in error messages. Raises InputError."""
     return toml_of(text_of(path, title, "TOML file"), str(path))
 
 
 def read_json(path: Path, title: str) -> Any:
-    """Return the value in a file; `title`, what it should be, is for the message. Raises InputError."""
+    """Return the value in a JSON file; `title` names the expected content in error messages. Raises InputError."""
     return json_of(text_of(path, title), str(path), title)
 
 
 def toml_of(text: str, where: str) -> dict[str, Any]:
-    """Return the document that a text of the file `where` describes. Raises InputError."""
+    """Return the document in a TOML text; `where` is the file that it comes from, for error messages. Raises
+    InputError."""
     try:
         return copy.deepcopy(_toml(text))
     except (ValueError, RecursionError) as error:
@@ -59,15 +61,16 @@ def toml_of(text: str, where: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)  # variations of a scenario read the same machine and library
 def _toml(text: str) -> dict[str, Any]:
-    """Return the document of a text. Raises ValueError or RecursionError."""
+    """Return the document in a TOML text. Raises ValueError or RecursionError."""
     document = tomllib.loads(text)
     refuse_unfit(document)
     return document
 
 
 def json_of(text: str, where: str, title: str, number: Callable[[str], object] | None = None) -> Any:
-    """Return the same of JSON; `number` parses a number with a fraction or an exponent (default: a float), and may
-    raise ValueError. NaN and Infinity are no numbers of JSON."""
+    """Return the value in a JSON text; `where` and `title` are for error messages. `number` parses numbers with a
+    fraction or an exponent (default: to a float), and may raise ValueError. NaN and Infinity are refused, as in the
+    JSON standard. Raises InputError."""
     try:
         return json.loads(text, parse_float=number, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
@@ -81,12 +84,12 @@ def _reason(error: Exception) -> str:
 
 
 def no_fraction(text: str) -> Never:
-    """Raise ValueError; as `number` of `json_of`, for a file that holds whole numbers only."""
+    """Raise ValueError; used as `number` of `json_of` for files that may contain whole numbers only."""
     raise ValueError(f"got {text[:60]}, allowed: whole numbers alone (a trace has others)")
 
 
 def refuse_unfit(value: object) -> None:
-    """Raise ValueError for too deep a nesting, and for a date, which no file here has."""
+    """Raise ValueError if the value is nested too deeply or contains a date, which no file of simfrontier has."""
     waiting = [(value, 0)]
     while waiting:
         each, depth = waiting.pop()
@@ -102,7 +105,8 @@ def refuse_unfit(value: object) -> None:
 
 @contextmanager
 def reading(path: Path, title: str) -> Iterator[None]:
-    """Raise InputError where a file cannot be read meanwhile; `title`, what it should be, is for the message."""
+    """Context manager: an OSError in the block is raised as an InputError that the file cannot be read; `title` names
+    the expected content in the message."""
     try:
         yield
     except OSError as error:
@@ -110,8 +114,8 @@ def reading(path: Path, title: str) -> Iterator[None]:
 
 
 def text_of(path: Path, title: str, form: str = "") -> str:
-    """Return all of a file; `title`, what it should be, and `form`, of what kind (default: the title), are for the
-    message. Raises InputError."""
+    """Return the whole text of a file; `title` names the expected content in error messages, and `form` the file format
+    (default: the title). Raises InputError."""
     try:
         with reading(path, title):
             return FILE.text(path)
@@ -127,8 +131,8 @@ def _no_constant(text: str) -> Never:
 
 
 def frozen(document: object) -> Hashable:
-    """Return a document as a value that can be a key: tables as sets of pairs, lists as tuples, and others with their
-    types, so that 1, 1.0 and true stay apart."""
+    """Return a document as a hashable value: tables become sets of pairs, lists become tuples, and other values are
+    paired with their types, so that 1, 1.0 and true differ."""
     if isinstance(document, Mapping):
         return frozenset((name, frozen(value)) for name, value in document.items())
     if isinstance(document, list | tuple):
@@ -138,7 +142,7 @@ def frozen(document: object) -> Hashable:
 
 
 def headed(value: Any, title: str, form: str, version: int, where: str) -> dict[str, Any]:
-    """Return the other keys of a document that is of this form and version. Raises InputError."""
+    """Check the keys `format` and `version` of a document, and return its other keys. Raises InputError."""
     if not isinstance(value, dict):
         raise InputError(f"not a {title}: {wrong(value, 'a table')}", where=where)
     if value.get("format") != form:
@@ -159,11 +163,14 @@ def on_base(
     settle: Callable[[Document, Document], Document] = lambda merged, _: merged,
     above: tuple[str, ...] = (),
 ) -> Document:
-    """Return a document with all that it leaves to its `base`, one of the `names` of a catalog of `what`s: table by
-    table; what has a source is taken as a whole, with its own source. Raises InputError.
+    """Return a document merged with its `base`, a file of the catalog (one of `names`): keys that the document omits
+    come from the base, table by table; a number with a source is replaced as a whole, with its source. Raises
+    InputError.
 
-    `folder`: of the file, from which a base may also be a file of one's own, by a path that ends in .toml. `settle`
-    makes of a merged document, and of the one that is on the base, what is taken. `above`: files that are on this one.
+    `what`: the sort of file, for error messages. `folder`: the folder of the document's file; if given, the base may
+    also be a user's own file, as a path relative to this folder that ends in .toml. `settle(merged, own)` returns the
+    final document from the merged one and the document's own keys. `above`: paths of the files already based on this
+    one, to detect cycles.
     """
     if "base" not in document:
         return document
@@ -202,8 +209,9 @@ def _merged(base: Document, own: Document) -> Document:
 
 
 def log_text(path: Path, what: str) -> str:
-    """Return the text of a log without what launchers and terminals add to it; bytes that are no UTF-8 become signs
-    that stand for them. Raises InputError where it cannot be read; `what` it is, is for the message."""
+    """Return the text of a log without what launchers and terminals add to it; bytes that are not UTF-8 become
+    replacement characters. `what` names the expected content in error messages. Raises InputError if the file cannot be
+    read."""
     try:
         with reading(path, what):
             data = FILE.read(path)
@@ -216,8 +224,8 @@ def plain_log(text: str) -> str:
     """Return a log without escape sequences, control characters and the prefixes that launchers write before every
     line: `[1,0]<stdout>:` (Open MPI, PRRTE), `0: ` (srun -l), `[0] ` (Hydra), a host's name, a time of day.
 
-    Prefixes are found, not listed: what stands before a line that a benchmark prints from its first column on. The
-    numbers in it (rank, time) may differ from line to line.
+    Prefixes are detected, not listed: a prefix is the text before known output of a benchmark that normally starts in
+    the first column. The numbers in a prefix (rank, time) may differ from line to line.
     """
     text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     prefixes = (_before(text, match.start()) for match in _AT_START.finditer(text))
@@ -226,20 +234,21 @@ def plain_log(text: str) -> str:
 
 
 def _before(text: str, at: int) -> str:
-    """Return the text before a position in its line; empty if it is blank, too long for a prefix, or a row of
-    numbers."""
+    """Return the text between the start of a line and a position in it; empty if that text is blank, too long for a
+    prefix, or a row of numbers."""
     prefix = text[text.rfind("\n", 0, at) + 1 : at]
     return prefix if prefix.strip() and len(prefix) <= LONGEST_PREFIX and not _OF_A_ROW.match(prefix) else ""
 
 
 def _prefix_pattern(prefix: str) -> str:
-    """Return a regular expression for a prefix with any numbers; possessive, so that it takes linear time."""
+    """Return a regular expression that matches a prefix with any numbers in it; its quantifiers are possessive, so that
+    matching takes linear time."""
     return _NUMBER.sub(lambda _: r" *+[0-9]++", re.escape(prefix))
 
 
 def left_out(counts: Mapping[str, int], noun: str = "record") -> tuple[str, ...]:
-    """Return a sentence on the number of records left out for each reason; `of ...` follows the noun without a
-    colon."""
+    """Return one sentence per reason on the number of omitted records. A reason that starts with `of ` follows the noun
+    without a colon."""
     return tuple(
         f"Left out: {count:,} {noun if count == 1 else noun + 's'}{' ' if why.startswith('of ') else ': '}{why}."
         for why, count in sorted(counts.items())
@@ -247,17 +256,18 @@ def left_out(counts: Mapping[str, int], noun: str = "record") -> tuple[str, ...]
 
 
 def toml_key(name: str) -> str:
-    """Return a key, in quotation marks where it needs them."""
+    """Return a key as TOML text, quoted if necessary."""
     return name if _BARE.fullmatch(name) else _quoted(name)
 
 
 def toml_number(value: float) -> str:
-    """Return a number that is not whole, or is meant as one."""
+    """Return a number as TOML text of a float, even if its value is whole."""
     return repr(float(value))  # the shortest text that reads back as the same number: 1e-05, 0.012
 
 
 def toml_value(value: Any) -> str:
-    """Return a value on one line: numbers exactly, tables inline. Raises TypeError for what TOML does not have."""
+    """Return a value as TOML text on one line, with exact numbers and inline tables. Raises TypeError for a type that
+    TOML does not have."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -283,14 +293,14 @@ def _quoted(value: str) -> str:
 def toml_document(
     document: Mapping[str, Any], remarks: Mapping[str, str] | None = None, width: int | None = None
 ) -> str:
-    """Return the document as text; a number with its source is a value. `remarks`: comments above tables, by dotted
-    name. Lists longer than `width` characters have a line for each element. Raises TypeError for what TOML does not
-    have, such as None."""
+    """Return a document as TOML text; a number with its source is written as an inline table. `remarks`: comments above
+    tables, by dotted table name. Lists longer than `width` characters are written with one element per line. Raises
+    TypeError for a type that TOML does not have, such as None."""
     return "\n".join(_table_lines(document, (), remarks or {}, width)).strip("\n") + "\n"
 
 
 def comment(words: str) -> str:
-    """Return words as comment lines, whatever they contain."""
+    """Return a text as comment lines, whatever characters it contains."""
     return "\n".join(
         f"# {line}".rstrip() for line in re.sub(r"[^\S\n]|[\x00-\x09\x0b-\x1f\x7f]", " ", words).split("\n")
     )

@@ -1,4 +1,5 @@
-"""Types of the values that files hold: bounds that a reader checks, and tables as strict frozen models."""
+"""Types for the contents of files: annotations with the bounds that a reader checks, and tables as strict immutable
+pydantic models."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ SOURCED_KEYS: Final = ("value", "kind", "source")
 
 
 class Rule:
-    """Annotation of what else a value has to be: a test of it, in words what is allowed, and as much of it as keywords
-    of JSON Schema can say."""
+    """Annotation with a further condition on a value: a predicate, the allowed values in words, and the keywords of
+    JSON Schema that express the condition as far as possible."""
 
     def __init__(self, holds: Callable[[Any], bool], allowed: str, **keywords: object) -> None:
         self.holds, self.allowed, self.keywords = holds, allowed, keywords
@@ -43,7 +44,8 @@ class Rule:
 
 
 class Parsed:
-    """Annotation of a value that is a text in the file: the function that parses it or raises InputError."""
+    """Annotation of a value that is written as text in the file: the function that parses the text, or raises
+    InputError."""
 
     def __init__(self, parse: Callable[[str], Any]) -> None:
         self.parse = parse
@@ -62,7 +64,7 @@ Line = Annotated[str, Rule(lambda text: text != "" and text.isprintable(), "a te
 
 
 class Sourced:
-    """Annotation of a number that carries its source in the file."""
+    """Annotation of a number that is written in the file as a table with its source."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def field(inner: CoreSchema, required: bool = True) -> schema.TypedDictField:
@@ -85,7 +87,8 @@ SOURCED: Final = Sourced()
 
 
 def _value(table: dict[str, Any]) -> Any:
-    """Return the number of a table that has the right form."""
+    """Return the number in a validated table of value and source, after a check that the interval contains the
+    value."""
     value, ends = table["value"], [table[key] for key in ("low", "high") if key in table]
     if len(ends) == 1:
         raise PydanticCustomError("said", "got one end of an interval, allowed: low and high, or neither")
@@ -97,8 +100,8 @@ def _value(table: dict[str, Any]) -> Any:
 
 
 class Names:
-    """Annotation of a key, or a text, that is one of some names; a function that gives names is called when a value is
-    read. `or_list`: or a list of some of them."""
+    """Annotation of a key or a text that must be one of some names. Names may be given by a function, which is called
+    when a value is read. With `or_list`, a list of such names is allowed, too."""
 
     def __init__(self, *names: str | Callable[[], tuple[str, ...]], or_list: bool = False) -> None:
         self._names = names
@@ -106,7 +109,7 @@ class Names:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in order."""
+        """The allowed names, in order."""
         return tuple(name for part in self._names for name in ((part,) if isinstance(part, str) else part()))
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -124,8 +127,8 @@ class Names:
 
 
 class Switch:
-    """Annotation of a bool that is the number 0 or 1 in the file, so that overrides, which are numbers, reach
-    it."""
+    """Annotation of a bool that is written as the number 0 or 1 in the file, so that overrides, which are numbers, can
+    set it."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def switched(number: float) -> bool:
@@ -141,7 +144,8 @@ class Switch:
 
 
 class Derived:
-    """Annotation of a field that follows of the rest of a file: no file may give it; it is `until` it is known."""
+    """Annotation of a field that is derived from the rest of a file and that no file may contain; its value is `until`
+    until it is derived."""
 
     def __init__(self, until: object) -> None:
         self.until = until
@@ -161,13 +165,13 @@ class _Nobody:
 
 
 class Strict(BaseModel):
-    """A table of a file; its fields' types are not converted."""
+    """Base of the tables of simfrontier's own files: types are not converted, and unknown keys are errors."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True, defer_build=True)
 
 
 class External(BaseModel):
-    """A table of another program's file: keys that are not read are passed over."""
+    """Base of the tables of other programs' files: unknown keys are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False, frozen=True, defer_build=True)
 
@@ -176,8 +180,8 @@ Form = TypeVar("Form", bound=Strict)
 
 
 def extended(form: type[Form], more: Sequence[type[Strict]], name: str, owner: str) -> type[Form]:
-    """Return a form that also has the keys of other forms, which are found in it by `isinstance(table, OtherForm)`.
-    `name`, `owner`: what the result is called in which module, where pickle finds it."""
+    """Return a table type with the keys of `form` and also those of the types in `more`; it is a subclass of all of
+    them. `name`, `owner`: name and module of the new type, by which pickle finds it."""
     if not more:
         return form
     bases: tuple[type[Strict], ...] = (form, *more)

@@ -1,5 +1,5 @@
-"""A value of a JSON document with its place in the file, for a form that is read value by value (a schedule, which is
-counted before it is expanded): every reader gives the value in its type or raises InputError."""
+"""A value of a JSON document with its location in the file, for documents that are read value by value (a schedule,
+which is counted before it is expanded). Every method returns the value in one type, or raises InputError."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Node:
-    """A JSON value, the file that it is of, and its key there."""
+    """A JSON value, the file that contains it, and its key in the file."""
 
     __slots__ = ("at", "value", "where")
 
@@ -29,7 +29,8 @@ class Node:
         return Node(self.value[name], self.where, (*self.at, name))
 
     def keys(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, Node]:
-        """Return the members of an object with exactly these keys."""
+        """Return the members of a JSON object; an InputError is raised unless it has all `required` keys and no others
+        but `optional` ones."""
         members = self.members()
         for name, member in members.items():
             if name not in required and name not in optional:
@@ -45,7 +46,7 @@ class Node:
         return {name: self.key(name) for name in self.value}
 
     def member(self, name: str) -> Node:
-        """Return a member that has to be there, of an object that may have others."""
+        """Return a required member of a JSON object that may have other members."""
         if name not in self.members():
             raise InputError("missing", where=self.where, key=(*self.at, name))
         return self.key(name)
@@ -63,7 +64,7 @@ class Node:
         return self.value
 
     def name(self) -> str:
-        """Return a text of at least one character."""
+        """Return the text of this node, of at least one character."""
         return self.text() or self.wrong("a text of at least one character")
 
     def choice(self, allowed: Collection[str]) -> Any:
@@ -73,7 +74,7 @@ class Node:
         return text
 
     def whole(self, least: int | None = None, most: int | None = None) -> int:
-        """Return a whole number of at least `least` and at most `most`."""
+        """Return the whole number of this node, of at least `least` and at most `most`."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
             self.wrong("a whole number")
         if (least is not None and self.value < least) or (most is not None and self.value > most):
@@ -86,12 +87,13 @@ class Node:
         return self.value
 
     def parsed(self, parse: Callable[[str], T]) -> T:
-        """Parse the text of this node with a parser that raises InputError."""
+        """Return the result of `parse` for the text of this node; an InputError of `parse` gets the location of this
+        node."""
         text = self.text()
         return self.placed(lambda: parse(text))
 
     def placed(self, make: Callable[[], T]) -> T:
-        """Return what `make` returns; its InputErrors are of this place."""
+        """Return the result of `make`; an InputError that it raises gets the location of this node."""
         try:
             return make()
         except InputError as error:

@@ -1,7 +1,8 @@
-"""From a document to the frozen value that the program uses, or to one line about what is wrong with it.
+"""Validation of a document, and its conversion to an immutable object; an invalid document gives a one-line error.
 
-A value's class is a plain frozen dataclass (or a pydantic model) whose annotations say what is allowed. pydantic checks
-them: it reports the place, the value and the broken rule as values. It is imported when the first file is read.
+The type of the object is a plain frozen dataclass (or a pydantic model) whose annotations say what is allowed. pydantic
+checks them, and reports the location, the value and the violated rule of each fault as data. pydantic is imported when
+the first file is read.
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ _WORDS: Final[Mapping[str, str]] = {  # what each rule allows; the names in brac
 
 
 def typed(document: object, form: type[T], where: str = "", key: Key = ()) -> T:
-    """Return the value of class `form` that a document (of TOML or JSON) describes: every key known, no type converted.
+    """Return the object of type `form` that a document (of TOML or JSON) describes. Unknown keys are errors, and types
+    are not converted.
 
-    Raises InputError of the file `where` and the place below `key`: got, allowed, nearest.
+    Raises InputError with the file `where`, the location below `key`, the value, and the allowed or nearest values.
     """
     try:
         text = json.dumps(document, ensure_ascii=False).encode()  # so that a list may be a tuple, and nothing else
@@ -57,7 +59,8 @@ def typed(document: object, form: type[T], where: str = "", key: Key = ()) -> T:
 
 
 def checked(values: Mapping[str, Any], form: type[BaseModel], key: Key = ()) -> Any:
-    """Return the same of values that are the program's own already, for a pydantic model. Raises InputError."""
+    """Return the object of a pydantic model `form` from values that already have the program's own types. Raises
+    InputError."""
     try:
         return form.model_validate(values)
     except ValidationError as error:
@@ -72,8 +75,8 @@ def _reader(form: Any) -> Callable[[bytes], Any]:
 
 
 def fault_of(error: ValidationError, form: Any, skipped: int = 0) -> InputError:
-    """Return the first of pydantic's faults; a misspelt key comes before the key that it leaves missing. `skipped`:
-    parts of its path before the form."""
+    """Return the first error of a pydantic ValidationError as an InputError; a misspelt key comes before the key that
+    is therefore missing. `skipped`: number of leading elements of pydantic's location that are above `form`."""
     given = error.errors(include_url=False)
     faulty = {fault["loc"][:length] for fault in given for length in range(len(fault["loc"]))}  # what holds the places
     faults = [fault for fault in given if fault["loc"] not in faulty]  # a list with a fault in it is not one too few
@@ -86,7 +89,7 @@ def fault_of(error: ValidationError, form: Any, skipped: int = 0) -> InputError:
 
 
 def counted_more(faults: int) -> str:
-    """Return a note of the number of further faults; empty for 0."""
+    """Return a note that there are so many further faults; empty for 0."""
     return f" (and {faults} more fault{'s' if faults > 1 else ''})" if faults else ""
 
 
@@ -114,7 +117,7 @@ def _what(fault: ErrorDetails, form: Any) -> str:
 
 
 def _bounds(form: Any, broken: Mapping[str, Any]) -> str:
-    """Return both bounds of a number in words; only the violated one if the type does not state them."""
+    """Return the lower and upper bound of a number in words; only the violated bound if the type declares none."""
     ends = dict(each for mark in _marks(form, object) for each in _ends(mark)) or broken
     numbers = {name: f"{end:g}" if isinstance(end, float) else end for name, end in ends.items()}
     return " and ".join(f"{words} {numbers[name]}" for name, words in _BOUNDS.items() if name in numbers)
@@ -127,7 +130,7 @@ def _ends(mark: object) -> Iterator[tuple[str, Any]]:
 
 
 def _needed(form: Any) -> tuple[str, ...]:
-    """Return the keys that a table must have; all of them where it needs none."""
+    """Return the required keys of a table type; all keys if none is required."""
     form, keys = _bare(form), _keys(form)
     if form is Sourced:
         return SOURCED_KEYS
@@ -142,7 +145,7 @@ def _needed(form: Any) -> tuple[str, ...]:
 
 
 def _keys(form: Any) -> tuple[str, ...]:
-    """Return the keys that a table may have."""
+    """Return the allowed keys of a table type."""
     form = _bare(form)
     if form is Sourced:
         return (*SOURCED_KEYS, "low", "high")
@@ -173,7 +176,7 @@ def _alternatives(form: Any) -> list[Any]:
 
 
 def _bare(form: Any) -> Any:
-    """Return a type without what may be absent and without bounds; `Sourced` where it is marked so."""
+    """Return a type without `None` as an alternative and without bounds; `Sourced` if it has that annotation."""
     (form, *_) = _alternatives(form)
     if _marks(form, Sourced):
         return Sourced
@@ -181,7 +184,7 @@ def _bare(form: Any) -> Any:
 
 
 def _number(form: Any) -> Any:
-    """Return the type of the number in a table that carries its source."""
+    """Return the type of the number in a table of value and source."""
     (form, *_) = _alternatives(form)
     return Annotated[
         (form.__origin__, *(mark for mark in form.__metadata__ if not isinstance(mark, Sourced)), "number")
@@ -189,8 +192,9 @@ def _number(form: Any) -> Any:
 
 
 def _followed(location: Key, form: Any) -> tuple[Key, Any]:
-    """Return the place in the file that pydantic means, and the type that belongs there: field by field through tables,
-    value by value through dicts and lists. pydantic names keys' faults and which of several types it tried, too."""
+    """Return the key in the file that a pydantic location means, and the type that belongs there. It walks down field
+    by field through tables, and value by value through dicts and lists; extra elements of pydantic's location, for
+    faulty keys and for the alternative of a union, are skipped."""
     key: list[str | int] = []
     for part in location:
         if len(_alternatives(form)) > 1:

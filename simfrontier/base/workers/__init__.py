@@ -1,4 +1,4 @@
-"""Doing many things at once: calls on worker processes, here or on other machines, by Dask."""
+"""Parallel function calls on worker processes, on this machine or on others, by Dask."""
 
 from simfrontier.base.workers.place import (
     HERE as HERE,

@@ -1,4 +1,5 @@
-"""Worker processes of this machine, what Dask loads into each (a preload), and schedulers that others started."""
+"""Local worker processes, the setup that Dask runs in each worker process (a preload), and connections to running
+schedulers."""
 
 from __future__ import annotations
 
@@ -35,14 +36,15 @@ EXAMPLE: Final = "allowed: the address that `dask scheduler` prints, e.g. tcp://
 
 
 def resource_of(worker: int) -> str:
-    """Return the name of the resource that this worker alone has; it survives the worker's processes."""
+    """Return the name of the Dask resource that only this worker has; the name stays the same if the worker's process
+    is restarted."""
     return f"worker-{worker}"
 
 
 @contextmanager
 def local_cluster(place: Local) -> Iterator[Any]:
-    """A cluster of `place.jobs` worker processes and their scheduler, which runs in a thread of this process. At its
-    end they are ended, whatever they do."""
+    """Context manager: a Dask cluster of `place.jobs` worker processes, with the scheduler in a thread of this process.
+    At the end the worker processes are killed, even in the middle of a call."""
     if place.dashboard and find_spec("bokeh") is None:
         raise InputError("needs the package bokeh; allowed: pip install 'simfrontier[sweep]'", where="--dashboard")
     import distributed
@@ -63,8 +65,9 @@ def local_cluster(place: Local) -> Iterator[Any]:
 
 @contextmanager
 def without_stops() -> Iterator[None]:
-    """Hold back Ctrl-C and SIGTERM from this thread until the block ends, and for good from threads that start in it
-    and their processes: a cluster of Dask that is left half-started cannot be closed."""
+    """Context manager that blocks Ctrl-C and SIGTERM: in this thread until the block ends, and permanently in threads
+    started in the block and in the processes of these threads. A Dask cluster that is interrupted while it starts
+    cannot be closed."""
     if sys.platform == "win32":
         yield
         return
@@ -86,21 +89,21 @@ def _end(cluster: Any) -> None:
 
 
 def dask_setup(_: object) -> None:
-    """Prepare a worker process; Dask calls this before the process takes calls."""
+    """Prepare a worker process; Dask calls this function before the process accepts calls."""
     gc.set_threshold(*SELDOM)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # which the starting thread held back (without_stops)
     silence()
 
 
 def silence() -> None:
-    """Turn Dask's log off in this process: whoever uses workers reports what matters."""
+    """Turn off Dask's logging in this process; the code that uses the workers reports what matters."""
     named = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in ("distributed", "tornado")]
     for name in ("distributed", "tornado", "asyncio", *named):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def connected(address: str) -> Any:
-    """Return a client of a running scheduler. Raises InputError where none answers, or its workers cannot run
+    """Return a client of a running scheduler. Raises InputError if no scheduler answers, or its workers cannot run
     simfrontier's calls."""
     import distributed
 
@@ -120,7 +123,8 @@ def connected(address: str) -> Any:
 
 
 def _check(client: Any, address: str) -> None:
-    """Raise InputError unless there are workers, each of one thread, with the versions of this process."""
+    """Raise InputError unless the scheduler has workers, each with one thread and with this process's version of
+    simfrontier."""
     needed = f"allowed: workers of one thread (`dask worker {address} --nthreads 1 --nworkers N`)"
     threads: dict[str, int] = client.nthreads()
     if not threads:

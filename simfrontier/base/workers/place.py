@@ -1,4 +1,4 @@
-"""Places where calls run: processes on this machine, a running scheduler, or Slurm jobs with settings of a TOML
+"""Where function calls run: processes on this machine, a running scheduler, or Slurm jobs with the settings of a TOML
 file."""
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ PROCESSES: Final = Limit(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
     """Settings of Slurm jobs: `jobs` jobs of one node each, with `processes` workers that share `cores` and `memory`.
-    Settings left empty take Slurm's own default.
+    Empty settings mean Slurm's own defaults.
 
-    `account`: the project to charge. `time_limit`: of a job, as for `sbatch --time`; `wait_s`: seconds to wait for the
-    first worker. `interface`: network interface between workers and scheduler. `directives`: further `#SBATCH` lines,
-    without that word; `skip`: words of the lines of dask-jobqueue to leave out; `prologue`: commands before the workers
-    start; `scratch`: a folder on the node's own disk.
+    `account`: the project to charge. `time_limit`: time limit of a job, as for `sbatch --time`; `wait_s`: seconds to
+    wait for the first worker. `interface`: network interface between workers and scheduler. `directives`: further
+    `#SBATCH` lines, without that word; `skip`: dask-jobqueue's directive lines that contain one of these words are
+    omitted; `prologue`: commands before the workers start; `scratch`: a folder on the node's own disk.
     """
 
     title: Line
@@ -51,18 +51,18 @@ class SlurmSettings:
 
     @property
     def num_workers(self) -> int:
-        """Number of workers of all jobs together."""
+        """Total number of workers of all jobs."""
         return self.jobs * self.processes
 
     @property
     def jobs_words(self) -> str:
-        """Number of jobs, in words."""
+        """Number of jobs, as text."""
         return counted(self.jobs, "job of Slurm", "jobs of Slurm")
 
 
 def load_slurm(name_or_path: str) -> SlurmSettings:
-    """Return the settings of that name in the catalog, or of the TOML file at that path (anything with a "/" or
-    ".toml"), which may have a file of the catalog as its `base`. Raises InputError."""
+    """Return Slurm settings, given their name in the catalog or the path of a TOML file (any text with a "/" or ending
+    in ".toml"), which may have a file of the catalog as its `base`. Raises InputError."""
     names = sorted(path.stem for path in CATALOG.glob("*.toml"))
     if "/" in name_or_path or name_or_path.endswith(".toml"):
         document, where = read_toml(Path(name_or_path), "file of Slurm settings"), name_or_path
@@ -76,9 +76,9 @@ def load_slurm(name_or_path: str) -> SlurmSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
-    """`jobs` processes of this machine, each for one call at a time. With one of them this process does all calls
-    itself, and Dask is not imported; `apart`: calls are left to another process even then. `dashboard`: Dask's pages
-    are served at 127.0.0.1."""
+    """`jobs` worker processes on this machine, each running one call at a time. With one job, this process runs all
+    calls itself and Dask is not imported, unless `apart` requires a separate process. `dashboard`: serve Dask's
+    dashboard at 127.0.0.1."""
 
     jobs: int = 1
     apart: bool = False
@@ -86,20 +86,20 @@ class Local:
 
     @property
     def is_here(self) -> bool:
-        """True if this process runs the calls."""
+        """True if this process runs the calls itself."""
         return self.jobs == 1 and not self.apart and not self.dashboard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningScheduler:
-    """Workers that others started, at the address that `dask scheduler` prints."""
+    """Workers of a scheduler that is already running, at the address that `dask scheduler` prints."""
 
     address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJobs:
-    """Workers in Slurm jobs, which are submitted on entry and cancelled at the end."""
+    """Workers in Slurm jobs, which are submitted when the workers start and cancelled at the end."""
 
     settings: SlurmSettings
 
@@ -109,7 +109,8 @@ HERE: Final = Local()  # this process
 
 
 def for_calls(place: Place, number: int) -> Place:
-    """Return the place for `number` calls: no more processes on this machine than calls, and this process for none."""
+    """Return the place for a given number of calls: at most as many local processes as calls, and only this process if
+    there are no calls."""
     if number == 0:
         return HERE
     return replace(place, jobs=min(place.jobs, number)) if isinstance(place, Local) else place

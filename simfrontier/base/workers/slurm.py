@@ -1,4 +1,4 @@
-"""Workers in jobs of Slurm, by dask-jobqueue."""
+"""Workers in Slurm jobs, by dask-jobqueue."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Say = Callable[[str], None]
 
 @contextmanager
 def slurm_cluster(settings: SlurmSettings, say: Say, give_up: Callable[[str], None]) -> Iterator[Any]:
-    """A cluster of jobs, which are cancelled at its end; the scheduler is a thread of this process. A job that ends
-    is asked for anew. `give_up` is called with the reason when there has been no worker for `settings.wait_s`. Raises
-    InputError where `sbatch` does not take such jobs."""
+    """Context manager: a Dask cluster of Slurm jobs, which are cancelled at the end; the scheduler is a thread of this
+    process. A job that ends is replaced by a new one. `give_up` is called with the reason after `settings.wait_s`
+    seconds without any worker. Raises InputError if `sbatch` refuses such jobs."""
     try:
         with without_stops():
             from dask_jobqueue.slurm import SLURMCluster
@@ -55,7 +55,7 @@ def _close(cluster: Any) -> None:
 
 
 def _arguments(settings: SlurmSettings) -> dict[str, Any]:
-    """Return the arguments of SLURMCluster."""
+    """Return the arguments of dask-jobqueue's SLURMCluster."""
     options = {"--qos": settings.qos, "--constraint": settings.constraint}
     return {
         "job_name": "simfrontier",
@@ -85,7 +85,7 @@ def _arguments(settings: SlurmSettings) -> dict[str, Any]:
 
 
 def _try(script: str, settings: SlurmSettings) -> None:
-    """Raise InputError with what `sbatch` says where it does not take the script of a job."""
+    """Raise InputError with the message of `sbatch` if it refuses the script of a job."""
     try:
         tried = subprocess.run(["sbatch", "--test-only"], input=script, capture_output=True, text=True, check=False)
     except FileNotFoundError:
@@ -97,7 +97,8 @@ def _try(script: str, settings: SlurmSettings) -> None:
 
 
 def _keep(cluster: Any, settings: SlurmSettings, say: Say, give_up: Callable[[str], None], ended: Event) -> None:
-    """Ask for another job in the place of each that has lost its workers, until there has been none for too long."""
+    """Submit a replacement for each job that has lost its workers, and call `give_up` once there has been no worker for
+    too long."""
     last = time.monotonic()
     seen: dict[str, float] = {}  # when each job was last seen to have workers
     lost = set[str]()

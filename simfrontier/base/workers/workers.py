@@ -1,4 +1,5 @@
-"""Calls of functions on workers: in order, or as they are done; values that each process makes for itself."""
+"""Function calls on workers, with results in order or as they complete, and values that each process constructs for
+itself."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ AHEAD = 3  # calls for each worker that are handed out before their results are 
 
 
 class PerProcess(Generic[T]):
-    """A value among a call's arguments that is not sent: `make(*given)`, made by each process when a call there first
-    asks for it, and kept for the calls that follow. `here`: what this process has already.
+    """A call argument that is not sent to workers: each process constructs `make(*given)` when a call first needs it,
+    and keeps it for later calls. `here`: the value, if this process already has it.
 
-    Results must not depend on what is kept: it is a matter of time alone.
+    Results must not depend on whether a value was kept: keeping it only saves time.
     """
 
     def __init__(self, make: Callable[..., T], *given: Any, here: T | None = None, name: str = "") -> None:
@@ -39,7 +40,7 @@ class PerProcess(Generic[T]):
 
     @property
     def here(self) -> T:
-        """The value of this process."""
+        """The value in this process, constructed on first access."""
         if self._here is None:
             self._here = self._make(*self._given)
         return self._here
@@ -49,7 +50,7 @@ class PerProcess(Generic[T]):
 
 
 def _arrived(name: str, make: Callable[..., T], *given: Any) -> PerProcess[T]:
-    """Return, in a worker, the value that came with an earlier call, or a new one."""
+    """Return, in a worker, the `PerProcess` object that arrived with an earlier call, or a new one."""
     known = _kept.get(name)
     if known is None:
         known = _kept[name] = PerProcess(make, *given, name=name)
@@ -60,18 +61,19 @@ def _arrived(name: str, make: Callable[..., T], *given: Any) -> PerProcess[T]:
 
 
 class LostError(SimfrontierError):
-    """Raised when a worker or the scheduler is lost; what was completed by then stays."""
+    """Raised when a worker or the scheduler is lost; results completed before then are kept."""
 
 
 class Workers:
-    """Workers at a place. To be used with `with`: at its end they are ended, whatever they do, because after an error
-    their calls may take long and their results are not needed.
+    """Context manager of workers at a place. At the end of the `with` block the workers are stopped even in the middle
+    of a call, because after an error the remaining calls may take long and their results are not needed.
 
-    `say` hears what is waited for (a job of Slurm), and the address of Dask's pages where there are some; by default
-    these are lines on standard error.
+    `say` receives status messages: that workers are awaited (of a Slurm job), and the address of Dask's dashboard, if
+    there is one; by default these are written to standard error.
 
-    Functions, their arguments and results have to be picklable: functions of modules, frozen values. A call whose
-    worker is lost is done again by another, as often as Dask tries (`distributed.scheduler.allowed-failures`)."""
+    Functions, arguments and results must be picklable: functions of modules, immutable objects. A call whose worker is
+    lost is repeated by another worker, as often as Dask allows (`distributed.scheduler.allowed-failures`).
+    """
 
     def __init__(self, place: Place, say: Callable[[str], None] | None = None) -> None:
         self.place, self._say = place, say or on_stderr
@@ -99,13 +101,13 @@ class Workers:
         self.close()
 
     def close(self) -> None:
-        """End the workers, whatever they do: who waits for a call gets CancelledError."""
+        """Stop the workers even in the middle of a call; whoever waits for the result of a call gets CancelledError."""
         self._is_closed = True
         self._opened.close()
 
     def submit(self, work: Callable[..., T], *given: Any, worker: int | None = None) -> Future[T]:
-        """Return the future of a call, which may be cancelled. `worker`: the number of the one, of those of this
-        machine, that does it."""
+        """Submit a call and return its future, which may be cancelled. `worker`: number of the local worker that has to
+        run the call."""
         if self._client is None:
             return _done_here(work, given)
         chosen = {} if worker is None else {"resources": {resource_of(worker): 1}}
@@ -118,8 +120,8 @@ class Workers:
         return future
 
     def in_order(self, work: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
-        """Yield what `work` gives for each call's arguments, in the order of the calls, of which a few are taken ahead.
-        Raises what the call raised, and LostError."""
+        """Yield the result of `work` for the arguments of each call, in the order of `calls`; a few calls are submitted
+        ahead. Raises the error of a call, and LostError."""
         waiting: deque[Future[T]] = deque()
         for call in calls:
             waiting.append(self.submit(work, *call))
@@ -129,8 +131,8 @@ class Workers:
             yield self.result(waiting.popleft())
 
     def as_done(self, work: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, T]]:
-        """Yield the number of each call and what `work` gives for its arguments, as they are done; calls are taken a
-        few ahead. Raises as `in_order`."""
+        """Yield the index of each call and the result of `work` for its arguments, as the calls complete; a few calls
+        are submitted ahead. Raises as `in_order`."""
         done: SimpleQueue[tuple[int, Future[T]]] = SimpleQueue()
         num_waiting = 0
         for number, call in enumerate(calls):
@@ -144,7 +146,7 @@ class Workers:
             yield self._next(done)
 
     def _started(self, opened: ExitStack) -> Any:
-        """Return a client of the workers at the place, which end with `opened`."""
+        """Start the workers at the place and return a Dask client of them; closing `opened` stops them."""
         import dask
         import distributed
 
@@ -173,8 +175,8 @@ class Workers:
         return client
 
     def result(self, future: Future[T]) -> T:
-        """Return what a call gave. Raises what it raised, LostError where its workers are gone, and CancelledError
-        after `close` or where the future was cancelled."""
+        """Return the result of a call. Raises the error of the call, LostError if its workers are lost, and
+        CancelledError after `close` or if the future was cancelled."""
         if self._client is None:
             return future.result()
         from distributed import KilledWorker
@@ -199,7 +201,7 @@ class Workers:
         return number, self.result(future)
 
     def _give_up(self, why: str) -> None:
-        """Let all calls that wait, and those to come, end with this error."""
+        """Make all waiting and all later calls fail with LostError, with the reason `why`."""
         self._lost = why
         _close(self._client)
         self._cancel()
@@ -210,7 +212,7 @@ class Workers:
 
 
 def _done_here(work: Callable[..., T], given: tuple[Any, ...]) -> Future[T]:
-    """Return the future of a call that this process has done."""
+    """Call a function in this process and return its result as a completed future."""
     done: Future[T] = Future()
     try:
         done.set_result(work(*given))
@@ -220,7 +222,7 @@ def _done_here(work: Callable[..., T], given: tuple[Any, ...]) -> Future[T]:
 
 
 def _called(pickled: bytes) -> Any:
-    """Do a call in a worker."""
+    """Run a pickled call in a worker process."""
     work, given = pickle.loads(pickled)
     return work(*given)
 
@@ -231,6 +233,6 @@ def _close(client: Any) -> None:
 
 
 def on_stderr(text: str) -> None:
-    """Write a line for whoever waits."""
+    """Write a status line to standard error."""
     sys.stderr.write(f"simfrontier: {text}\n")
     sys.stderr.flush()
