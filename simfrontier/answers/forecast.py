@@ -52,8 +52,9 @@ MOST_BYTES: Final = 8e9  # half of a usual laptop's memory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """CPU seconds and peak bytes of a job; ops of its largest schedule, and how many plans at how many sizes it
-    simulates."""
+    """Forecast of a job: CPU seconds, peak bytes, ops of its largest schedule, and the numbers of simulated plans and
+    sizes.
+    """
 
     seconds: float
     num_bytes: float
@@ -62,12 +63,12 @@ class Forecast:
 
     @property
     def is_large(self) -> bool:
-        """True if the job is announced before it begins."""
+        """True if the forecast is shown to the user before the job begins."""
         return self.seconds >= ANNOUNCED_S or self.num_bytes >= ANNOUNCED_BYTES
 
     @property
     def is_too_large(self) -> bool:
-        """True if the job is refused unless the user agrees."""
+        """True if the job is refused unless the user confirms it."""
         return self.seconds > MOST_S or self.num_bytes > MOST_BYTES
 
     def __str__(self) -> str:
@@ -78,9 +79,10 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSize:
-    """Size of a plan's schedule at a number of ranks: its ops, of all roles and micro-batches together; micro-batches
-    that are set up as one; how many of its pipelines differ by the groups of nodes that they pass; and how many such
-    schedules are tried where the plan is searched for."""
+    """Size of a plan's schedule at a number of ranks: number of ops over all roles and micro-batches; number of
+    micro-batches that are set up as one; number of pipelines that differ by the groups of nodes they cross; and number
+    of candidate schedules if the plan is searched for.
+    """
 
     plan: str
     num_ops: int
@@ -92,11 +94,13 @@ class PlanSize:
 
     @property
     def num_set_up(self) -> int:
-        """Ops that are set up, with ranks and pairs of stages, whose arrays and exchanges count as much each."""
+        """Number of ops to set up, plus the ranks and pairs of stages, whose arrays and exchanges count
+        as one op each.
+        """
         return self.num_ops // self.num_repeats + self.num_ranks + self.num_roles**2
 
     def num_held(self, fidelity: Fidelity | None, exact: bool) -> int:
-        """Op-instances that are in memory at once; none without a fidelity, where nothing is simulated."""
+        """Number of op-instances in memory at once; 0 without a fidelity, since nothing is simulated then."""
         if fidelity is None:
             return 0
         if exact or fidelity == "chunk":
@@ -104,7 +108,9 @@ class PlanSize:
         return self.num_ops * (self.num_unlike if fidelity == "flow" else 1)
 
     def num_run(self, fidelity: Fidelity | None, exact: bool) -> int:
-        """Op-instances that are simulated: at fidelity chunk, a message from every rank to every other."""
+        """Number of simulated op-instances; at fidelity chunk, one message from every rank to every
+        other rank per op.
+        """
         return self.num_held(fidelity, exact) * (self._ranks_of_role if fidelity == "chunk" else 1)
 
     @property
@@ -113,9 +119,10 @@ class PlanSize:
 
 
 def sized(scenario: Scenario, plan: str, devices: int) -> PlanSize:
-    """Return the size of a plan at a number of devices. Of one that is searched for, what all candidates have:
-    micro-batches as the plan or the scenario says, or as few as the batch makes. Raises InputError for a plan that
-    cannot be laid out there."""
+    """Return the size of a plan at a number of devices. For a plan that is searched for: the size common to all
+    candidates, with the micro-batches of the plan or the scenario, or the fewest that the batch allows. Raises
+    InputError for a plan that cannot be laid out at this size.
+    """
     here = scenario.at(devices)
     options, training = here.plans[plan], here.file.training
     search = None if (plan, devices) in scenario.resolved_options else here.searches.get(plan)
@@ -141,7 +148,7 @@ def sized(scenario: Scenario, plan: str, devices: int) -> PlanSize:
 
 
 def _num_unlike(scenario: Scenario, case: Case) -> int:
-    """Return the number of a plan's pipelines that differ by the groups of nodes that they pass."""
+    """Return the number of a plan's pipelines that differ by the groups of nodes they cross."""
     if case.plan.pipeline is None or case.stages == 1:
         return 1
     from simfrontier.core.cost import placed
@@ -157,7 +164,7 @@ def _num_unlike(scenario: Scenario, case: Case) -> int:
 
 
 def _sizes(scenario: Scenario, plans: Iterable[str], sizes: Iterable[int]) -> list[PlanSize]:
-    """Return sizes of plans at numbers of devices, without those that cannot be laid out there."""
+    """Return the sizes of plans at numbers of devices; plans that cannot be laid out are left out."""
     found = []
     for plan, size in product(plans, sizes):
         if plan in scenario.at(size).plans:
@@ -173,7 +180,9 @@ def _together(
     again: Sequence[tuple[PlanSize, int]] = (),
 ) -> Forecast:
     """Return the forecast of a job that simulates each of `cases` once (without `fidelity`: only builds them), and each
-    of `again` the stated number of times more. Rows of all cases are kept in memory, schedules of one at a time."""
+    case of `again` the given number of additional times. Rows of all cases are kept in memory, but only one schedule at
+    a time.
+    """
     runs = [*((case, case.tries) for case in cases), *((case, times * case.tries) for case, times in again)]
     work = sum(
         times * (SETUP * (OPS_PER_CASE + case.num_set_up) + case.num_run(fidelity, exact)) for case, times in runs
@@ -190,7 +199,9 @@ def _together(
 def forecast_run(
     scenario: Scenario, fidelity: Fidelity | None, exact: bool = False, vary: bool = True, trouble: bool = True
 ) -> Forecast:
-    """Forecast of every plan at every size, the scenario's variations of what is unknown, and its troubles."""
+    """Forecast the simulation of every plan at every size, with the scenario's sensitivity variations and slowdown
+    cases.
+    """
     file, again = scenario.file, []
     if vary and (table := file.sensitivity) is not None:
         times = sum(len(variation.values) for variation in table.vary) + REQUIRED * len(table.required)
@@ -203,25 +214,26 @@ def forecast_run(
 
 
 def forecast_export(scenario: Scenario, fidelity: Fidelity | None, exact: bool = False) -> Forecast:
-    """Forecast of every plan at the largest size."""
+    """Forecast the export of every plan at the largest size."""
     run = scenario.file.run
     return _together(_sizes(scenario, scenario.plans, (max(run.devices),)), fidelity or run.fidelity, exact)
 
 
 def forecast_check(scenario: Scenario) -> Forecast:
-    """Forecast of every plan at every size, built and checked."""
+    """Forecast building and checking every plan at every size."""
     return _together(_sizes(scenario, scenario.plans, scenario.file.run.devices), None)
 
 
 def forecast_show(scenario: Scenario, volumes: bool = False) -> Forecast:
-    """Forecast of the first plan at the smallest size, built; with `volumes`, simulated too."""
+    """Forecast building the first plan at the smallest size; with `volumes`, also its simulation."""
     first = _sizes(scenario, list(scenario.plans)[:1], (min(scenario.file.run.devices),))
     return _together(first, "analytic" if volumes else None)
 
 
 def forecast_tune(scenario: Scenario, devices: int | None, simulate: int | None) -> Forecast:
-    """Forecast of a search: all plans of the space estimated, from one layer; the scenario's own simulated, and the
-    best, which are taken to be as large as the largest of these."""
+    """Forecast a search: all plans of the space are estimated from one layer; the scenario's own plans and the best
+    plans are simulated, where the latter are assumed to be as large as the largest own plan.
+    """
     file = scenario.file
     size = max(file.run.devices) if devices is None else devices
     own = _sizes(scenario, scenario.plans, (size,))
@@ -234,8 +246,9 @@ def forecast_tune(scenario: Scenario, devices: int | None, simulate: int | None)
 def forecast_explain(
     scenario: Scenario, plan: str | None, against: str | None, fidelity: Fidelity | None, what_if: bool
 ) -> Forecast:
-    """Forecast of one plan, and another or all others of the scenario, at the largest size, and of what would help the
-    first: the largest, where none is named."""
+    """Forecast the explanation of one plan at the largest size: its simulation, that of another plan or of all others,
+    and that of the changes. If no plan is named, the changes are counted for the largest one.
+    """
     run = scenario.file.run
     named = [name for name in scenario.plans if plan is None or against is None or name in (plan, against)]
     cases = _sizes(scenario, named, (max(run.devices),))
@@ -245,7 +258,7 @@ def forecast_explain(
 
 
 def forecast_replay(schedule: Schedule, fidelity: Fidelity, exact: bool = False) -> Forecast:
-    """Forecast of a schedule that was read, whose ops are counted."""
+    """Forecast the simulation of a schedule that was read from a file, by counting its ops."""
     num_ops = sum(len(call.ops) for role in schedule.roles for call in role.calls)
     ranks = schedule.mesh.num_ranks
     return _together(
@@ -254,5 +267,5 @@ def forecast_replay(schedule: Schedule, fidelity: Fidelity, exact: bool = False)
 
 
 def _largest(cases: Sequence[PlanSize]) -> list[PlanSize]:
-    """Return the case with the most ops alone; none of none."""
+    """Return a list with only the case that has the most ops; empty if there are no cases."""
     return sorted(cases, key=lambda case: -case.num_ops)[:1]

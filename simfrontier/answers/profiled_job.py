@@ -1,4 +1,6 @@
-"""Simulation of a job: kernels take their measured times, and calls those of the library's model."""
+"""Simulation of a profiled job: kernels take their measured times, collective calls the times of the
+library's model.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,10 @@ from simfrontier.inputs.profiler.job import Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTimes:
-    """Collectives of one kind, size and group: how many of them a rank makes, and the medians of what they took, in
-    seconds, measured and simulated, without waiting for others. `holds_waiting`: what was measured may hold such
-    waiting, as not all ranks of the group have a trace."""
+    """Collectives of one kind, size and group: the number of calls per rank, and the median measured and simulated
+    times in seconds, without waiting for other ranks. `holds_waiting`: whether the measured times may include such
+    waiting, because not all ranks of the group have a trace.
+    """
 
     kind: str
     axes: tuple[str, ...]
@@ -36,8 +39,9 @@ class CallTimes:
 
 
 def replayed(job: Job, on: Platform, fidelity: Fidelity = "flow", exact: bool = False) -> SimulatedStep:
-    """Simulate one step of the job, with each rank's measured kernel times. Raises InputError where the machine or the
-    fidelity cannot run it."""
+    """Simulate one step of the job with each rank's measured kernel times. Raises InputError if the machine or the
+    fidelity cannot run it.
+    """
     kernels = replace(on.machine.kernels, measured=job.kernels)
     return simulate_step(
         job.schedule,
@@ -66,7 +70,9 @@ def _factors(job: Job, parts: Sequence[SegmentedProgram], pricing: Pricing) -> t
 
 
 def call_times(job: Job, step: SimulatedStep) -> list[CallTimes]:
-    """Return the collectives of a job as measured and as simulated, those that take most of the step first."""
+    """Return the measured and simulated times of a job's collectives, those with the largest total time in the step
+    first.
+    """
     found: dict[_Alike, list[_Took]] = {}
     for alike, took in _each(job, step):
         found.setdefault(alike, []).append(took)

@@ -1,4 +1,4 @@
-"""Changes that might help a plan: settings and options to simulate, each a scenario of its own."""
+"""Changes that might help a plan: settings and options to simulate, each as a modified scenario."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Change:
 
     @property
     def is_of_schedule(self) -> bool:
-        """True if the change has no effect while the schedule stays the same."""
+        """True if the change acts only through the schedule: if the schedule stays the same, it has no effect."""
         return self.kind in ("overlap", "codec")
 
 
@@ -55,7 +55,7 @@ def setting_text(key: str, value: Any) -> str:
 
 
 def _is_a_word(value: str) -> bool:
-    """Return whether an unquoted text is read as a string: not as a number, date, table or boolean."""
+    """Return whether an unquoted text is parsed as a string, not as a number, date, table or boolean."""
     return value not in ("true", "false", "inf", "nan") and _WORD.fullmatch(value) is not None
 
 
@@ -121,7 +121,7 @@ def _coded(label: str, **settings: Any) -> Change:
 
 
 def _changes(options: Options, table: Mapping[str, Any]) -> Iterator[Change]:
-    """Yield changes of a table of options, by its own keys."""
+    """Yield changes of a table of options, with keys relative to the table."""
     for key, label in _OVERLAPS.items():
         if getattr(options, key, None) is False:
             yield _overlap(label, **{key: True})
@@ -139,7 +139,9 @@ def _changes(options: Options, table: Mapping[str, Any]) -> Iterator[Change]:
 
 
 def _codecs(options: Options) -> Iterator[Change]:
-    """Yield the opposite of every codec of a plan: coded where it is plain, plain where it is coded."""
+    """Yield, for each codec option of a plan, the opposite choice: encoded if it is unencoded, unencoded if it is
+    encoded.
+    """
     switched = ("weight_codec", "quantised_gradient_codec") if isinstance(options, ZeroppOptions) else ()
     for key, (label, coarser) in _CODECS.items():
         if key not in type(options).model_fields or key in switched:
@@ -158,13 +160,14 @@ def _codecs(options: Options) -> Iterator[Change]:
 
 
 def _all_reduces(options: Options) -> bool:
-    """Return whether gradients are all-reduced although each rank keeps only a part; coded gradients can only be
-    scattered."""
+    """Return whether gradients are all-reduced although each rank keeps only a shard; encoded gradients can only be
+    reduce-scattered.
+    """
     return isinstance(options, BucketOptions) and options.reduction == "all_reduce"
 
 
 def _hops(options: LatticeOptions, table: Mapping[str, Any]) -> Iterator[Change]:
-    """Yield the hops of a plan of one's own, each move as a whole."""
+    """Yield changed codecs for the hops of a user-defined plan; the hops of one data movement change together."""
     for key, (label, coarser) in _MOVES.items():
         hops: tuple[HopOptions, ...] = getattr(options, key)
         listed = table.get(key)
@@ -179,13 +182,14 @@ def _hops(options: LatticeOptions, table: Mapping[str, Any]) -> Iterator[Change]
 
 
 def _falls_back(options: Options) -> bool:
-    """Return whether the plan quantises gradients by other keys, so that the common key applies only to the gradients
-    that it cannot quantise."""
+    """Return whether the plan quantises gradients by other keys, so that the common key applies only to gradients that
+    those keys cannot quantise.
+    """
     return isinstance(options, TopoOptions) or (isinstance(options, ZeroppOptions) and options.qgz)
 
 
 def _block(options: Options) -> int:
-    """Return elements per scale of a codec that the plan has already."""
+    """Return the number of elements per scale of a quantised codec that the plan already uses, or the default."""
     blocks = [value.block for _, value in options if isinstance(value, Quantised)]
     return blocks[0] if blocks else BLOCK
 
@@ -203,8 +207,9 @@ _ENGINE: tuple[tuple[str, object, object, str], ...] = (
 
 
 def what_ifs(scenario: Scenario, plan: str, step: SimulatedStep) -> Iterator[Change]:
-    """Yield all changes that may concern a plan of a scenario as that plan has it, whose options are decided; `step` is
-    its step. Some of them may not be possible, or mean nothing for the plan."""
+    """Yield all changes that may concern a plan of a scenario whose search is decided; `step` is its simulated step.
+    Some of the changes may be impossible for the plan or have no effect.
+    """
     yield from _links(scenario, step)
     yield from _start_ups(scenario)
     yield from _device(scenario)
@@ -216,8 +221,9 @@ def what_ifs(scenario: Scenario, plan: str, step: SimulatedStep) -> Iterator[Cha
 
 
 def _links(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
-    """Yield every link class that the plan's messages use, and what the library reaches inside a node, twice as
-    fast."""
+    """Yield a doubling of the bandwidth of every link class that the plan's messages use, and of the bandwidth that the
+    library reaches inside a node.
+    """
     numbers, fabric = _numbers(scenario.machine.provenance()), step.pricing.fabric
     used = traffic(step).on_link > 0.0
     for number, name in enumerate(fabric.class_names):
@@ -275,7 +281,7 @@ def _device(scenario: Scenario) -> Iterator[Change]:
 
 
 def _host(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
-    """Yield the host's time per hook, where the plan has hooks on the host."""
+    """Yield the removal of the host time per hook, if the plan has hooks that run on the host."""
     hook_s = scenario.machine.host.hook_s
     ops = step.schedule.ops
     if hook_s > 0.0 and any(isinstance(op, Compute) and op.kind == "hook" and op.lane == "host" for op in ops):
@@ -288,5 +294,5 @@ def _host(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
 
 
 def _numbers(sources: tuple[Provenance, ...]) -> dict[str, float]:
-    """Return the numbers of a file by their keys, tables apart."""
+    """Return the numbers of a file by key, without those in sub-tables."""
     return {each.key: float(each.value) for each in sources if each.unit != "entries"}

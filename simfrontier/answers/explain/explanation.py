@@ -1,5 +1,6 @@
-"""The results of an explanation: where a step's time goes, who waited for whom (in words), what would help, and how
-plans differ."""
+"""Results of an explanation: breakdown of the step time, which ranks waited for which, which changes would help, and
+how plans differ.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +32,10 @@ ALIKE = 5e-3  # kernels that differ by less take as long
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownWait:
-    """Ranks that waited for others to arrive, both in words: how many they are, seconds of each of them, those in which
-    none of its kernels ran, in how many calls, and in which."""
+    """Ranks that waited for other ranks to arrive, both described in words: number of waiting ranks, seconds per
+    waiting rank, the part of them in which it ran no kernel, and the number and names of the collective calls or
+    exchanges.
+    """
 
     waiting: str
     num_waiting: int
@@ -45,8 +48,9 @@ class ShownWait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """The pairs that waited longest (summed over ranks), how many more there are, the longest that any rank waited in
-    all, and a sentence without a full stop."""
+    """The pairs of ranks with the longest waits (summed over ranks), the number of further pairs, the longest total
+    wait of any rank, and a sentence without a full stop.
+    """
 
     pairs: tuple[ShownWait, ...]
     left_out: int
@@ -55,7 +59,7 @@ class Waits:
 
 
 def waits_of(found: WhoWaited, device_of: Ints, machine: Machine) -> Waits:
-    """Return the waits of a step on a machine as they are shown. `device_of`: device of each rank."""
+    """Return the waits of a step on a machine for display. `device_of`: device of each rank."""
 
     def named(ranks: Ints) -> str:
         return places(np.sort(device_of[ranks]), machine.devices_per_node, machine.device_word)
@@ -83,7 +87,7 @@ def waits_of(found: WhoWaited, device_of: Ints, machine: Machine) -> Waits:
 
 
 def places(devices: Ints, per_node: int, word: str) -> str:
-    """Return devices in words, ascending: GCD 3 of node 0; GCDs 0-2,4-7 of node 0 and all of nodes 1-47."""
+    """Return devices in words, in ascending order: GCD 3 of node 0; GCDs 0-2,4-7 of node 0 and all of nodes 1-47."""
     node, position = np.divmod(devices, per_node)
     nodes, first, count = np.unique(node, return_index=True, return_counts=True)
     parts: dict[tuple[int, ...], list[int]] = {}
@@ -101,7 +105,9 @@ def places(devices: Ints, per_node: int, word: str) -> str:
 
 
 def _sentence(found: WhoWaited, named: Callable[[Ints], str]) -> str:
-    """Return a sentence on the class of ranks that others waited for longest in total; `named`: ranks in words."""
+    """Return a sentence on the rank class that caused the longest total wait of others; `named`: describes ranks in
+    words.
+    """
     counts = np.bincount(found.rank_class)
     late = {pair.late for pair in found.pairs}
     total = {cls: fsum(counts[p.waiting] * p.seconds for p in found.pairs if p.late == cls) for cls in late}
@@ -120,7 +126,9 @@ def _sentence(found: WhoWaited, named: Callable[[Ints], str]) -> str:
 
 
 def _reason(found: WhoWaited, late: int, waiting: int, num_late: int) -> str:
-    """Return the ratio by which the kernels of the late ranks take longer, in words, if both run the same role."""
+    """Return, in words, the ratio by which the kernels of the late ranks take longer, if both classes execute the same
+    role.
+    """
     if found.role_of[late] != found.role_of[waiting] or not found.kernel_s[waiting]:
         return ""
     ratio = found.kernel_s[late] / found.kernel_s[waiting]
@@ -138,7 +146,7 @@ def _seconds(value: float) -> str:
 
 
 class DoesNotFitError(SimfrontierError):
-    """A plan that is to be explained does not fit into memory: `what` it needs."""
+    """Raised when a plan to be explained does not fit into memory; `what` states the memory that it needs."""
 
     def __init__(self, what: str, *, where: str) -> None:
         super().__init__(f"{where}: {what}; nothing to explain")
@@ -147,11 +155,11 @@ class DoesNotFitError(SimfrontierError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedChange:
-    """Something that might help, simulated.
+    """A simulated change of a plan.
 
-    `settings`: what to give to `--set`, each text once. `step_s`: the step with it, in seconds; `saved_s`: how much
-    shorter that is (negative: longer), `share`: of the step without it. `peak_bytes` of memory on the fullest rank, and
-    whether that `fits`. `note`: what the change is, or what it costs besides.
+    `settings`: arguments for `--set`. `step_s`: step time in seconds with the change; `saved_s`: reduction of the step
+    time (negative: it grows), `share`: this reduction relative to the step without the change. `peak_bytes`: memory on
+    the fullest rank, and whether that `fits`. `note`: description of the change, or what else it costs.
     """
 
     label: str
@@ -167,8 +175,10 @@ class TriedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanComparison:
-    """Another plan at the same size: where its step's time goes, the parts of the first plan's step minus its own
-    (seconds that sum to the difference of the steps), and a sentence. `samples`: sequences of one of its steps."""
+    """Another plan at the same size: the breakdown of its step time, the parts of the first plan's step minus its own
+    parts (seconds that sum to the difference of the steps), and a sentence. `samples`: sequences per step of the other
+    plan.
+    """
 
     plan: str
     time: TimeSpent
@@ -183,7 +193,9 @@ class PlanComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedPlan:
-    """A plan of the scenario, where its step's time goes, and how it compares with the next best (None: the last)."""
+    """A plan of the scenario with the breakdown of its step time and its comparison with the next best plan (None: the
+    last).
+    """
 
     plan: str
     time: TimeSpent
@@ -197,17 +209,17 @@ class RankedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a plan is as fast as it is: where its step's time goes (`time`), the critical path through it (`path`),
-    `changes` that might help (what saves most first), and what makes it differ from another plan: the one that was
-    asked for, or the best of the others (None: there is no other).
+    """Explanation of a plan's step time: its breakdown (`time`), the critical path (`path`), simulated `changes` (the
+    largest saving first), and the comparison with another plan: the requested one, or the best of the others (None:
+    there is no other plan).
 
-    `waits`: which ranks waited for which others to arrive at a call. `note`: what was simplified in the step, "" where
-    nothing was.
+    `waits`: which ranks waited for which others to arrive at a collective call. `note`: simplifications of the step, ""
+    if there are none.
 
-    `ranking`: where no plan was asked for, all that fit, by sequences per second, each against the next best;
-    `left_out`: names of plans that were not compared, and why. `samples`: sequences of one step. `given`: settings that
-    the scenario was loaded with; `kept`: settings that stand for what a search of the plan has found, which all changes
-    keep (to repeat one, give `kept` and then its own).
+    `ranking`: if no plan was requested, all plans that fit, by sequences per second, each compared with the next best;
+    `left_out`: names of plans that were not compared, with reasons. `samples`: sequences per step. `given`: settings
+    with which the scenario was loaded; `kept`: settings that express the result of the plan's search and are part of
+    all changes (to repeat a change, give `kept` and then the settings of the change).
     """
 
     title: str
@@ -231,8 +243,9 @@ class Explanation:
     kept: tuple[str, ...]
 
     def frame(self) -> pd.DataFrame:
-        """Return the parts of the step's time, the largest first. Columns: category (`spent`), kind, axes, level,
-        seconds, share of the step, number of ops (`calls`), and a description (`words`)."""
+        """Return the parts of the step time, the largest first. Columns: category (`spent`), kind, axes, level,
+        seconds, share of the step, number of ops (`calls`), and a description (`words`).
+        """
         import pandas as pd
 
         rows = [
@@ -248,8 +261,9 @@ class Explanation:
         return pd.DataFrame(rows, columns=columns)
 
     def changes_frame(self) -> pd.DataFrame:
-        """Return the changes that were tried, the largest saving first; `settings` as arguments of `--set`, separated
-        by spaces."""
+        """Return the simulated changes, the largest saving first; `settings` as arguments of `--set`, separated by
+        spaces.
+        """
         import pandas as pd
 
         columns = [field.name for field in fields(TriedChange)]
@@ -257,8 +271,9 @@ class Explanation:
         return pd.DataFrame(rows, columns=columns)
 
     def differences_frame(self) -> pd.DataFrame:
-        """Return the parts of this plan's step minus those of the other's, the largest difference first; empty where
-        there is no other plan."""
+        """Return the parts of this plan's step time minus those of the other plan, the largest difference first; empty
+        if there is no other plan.
+        """
         import pandas as pd
 
         columns = ["spent", "kind", "axes", "level", "seconds", "a_s", "b_s", "a_calls", "b_calls"]

@@ -1,5 +1,6 @@
-"""Explaining a plan: where the time of its step goes, what makes it differ from others, and the simulation of every
-change that might help."""
+"""Explain a plan: the breakdown of its step time, the differences from other plans, and the simulation of every change
+that might help.
+"""
 
 from __future__ import annotations
 
@@ -121,8 +122,9 @@ def _reason(error: SimfrontierError) -> str:
 
 
 class _Plans:
-    """Plans of a scenario at a size, each searched and simulated when it is asked for: `timed` those that ran, `kept`
-    the settings that stand for what a search has found, and `errors` of those that cannot run."""
+    """Plans of a scenario at a size, each searched and simulated on demand: `timed`: the plans that ran; `kept`:
+    settings that express the results of searches; `errors`: of plans that cannot run.
+    """
 
     def __init__(self, scenario: Scenario, devices: int, fidelity: Fidelity) -> None:
         self.scenario, self.devices, self.fidelity = scenario, devices, fidelity
@@ -146,13 +148,14 @@ class _Plans:
         return best
 
     def others(self, plan: str) -> list[RankedPlan]:
-        """Return all plans that ran except one, the fastest first."""
+        """Return all plans that ran, except the given one, the fastest first."""
         known = [each for name, each in self.timed.items() if name != plan]
         return sorted(known, key=lambda each: -each.samples_per_s)
 
     def run(self, plan: str) -> SimulatedCase:
-        """Simulate a plan, its search decided. Raises InputError, and DoesNotFitError or NothingFitsError where it does
-        not fit."""
+        """Decide the search of a plan and simulate it. Raises InputError, and DoesNotFitError or NothingFitsError if it
+        does not fit into memory.
+        """
         alone = only(self.scenario, (plan,), self.devices)
         scenario, kept = decided(alone, plan, self.devices, self.searcher)
         ran = SimulatedCase.of(scenario, plan, self.devices, self.fidelity, self.searcher.schedule_cache)
@@ -197,7 +200,9 @@ def _ranking(plans: Sequence[RankedPlan]) -> tuple[RankedPlan, ...]:
 
 
 def _possible(ours: SimulatedCase) -> Iterator[tuple[Change, Scenario]]:
-    """Yield changes that make a scenario, with it; what a library, machine or plan does not have is left out."""
+    """Yield each change that gives a valid scenario, with that scenario; changes of things that the library, machine or
+    plan does not have are left out.
+    """
     base, plan, devices = ours.scenario, ours.case.name, ours.case.devices
     for each in what_ifs(ours.here, plan, ours.step):
         with suppress(InputError):
@@ -212,8 +217,9 @@ def _changes(
     schedules: PerProcess[ScheduleCache],
     done: Callable[[str], None],
 ) -> tuple[TriedChange, ...]:
-    """Return the effect of each change, the largest saving first. Changes that cannot be run are left out, and so are
-    changes of the schedule that leave it as it is."""
+    """Simulate each change and return the results, the largest saving first. Changes that cannot be run, and schedule
+    changes that leave the schedule as it is, are left out.
+    """
     changes = []
     seen = {ours.built.digest}
     calls = ((scenario, ours.case.name, ours.case.devices, fidelity, schedules) for _, scenario in tries)
@@ -232,8 +238,9 @@ def _with_change(
     fidelity: Fidelity,
     schedules: PerProcess[ScheduleCache],
 ) -> tuple[float, int, str] | None:
-    """Return seconds of the nominal step, bytes on the fullest rank and the digest of the schedule; None where the plan
-    cannot be built, or the machine cannot run it."""
+    """Return, for the changed scenario, the seconds of the nominal step, bytes on the fullest rank and the schedule's
+    digest; None if the plan cannot be built or the machine cannot run it.
+    """
     try:
         ran = SimulatedCase.of(scenario, plan, devices, fidelity, schedules.here)
     except SimfrontierError:

@@ -33,8 +33,9 @@ DAY_S: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A cause of interruptions, how many there were, and of what there are more in a larger job: packages (a GPU, an
-    MI250X) or nodes. `broken`: the node must be repaired before it is used again."""
+    """A cause of interruptions: the number of interruptions observed, and the unit with which they scale: packages (a
+    GPU, an MI250X) or nodes. `broken`: whether the node must be repaired before it is used again.
+    """
 
     name: Line
     interruptions: Annotated[float, Gt(0), Le(LARGEST_S)]
@@ -44,7 +45,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Interruptions, by part, of a training of `days` days on `packages` packages and `nodes` nodes."""
+    """Observed interruptions, by part, of a training of `days` days on `packages` packages and `nodes` nodes."""
 
     name: Line
     title: Line
@@ -55,24 +56,26 @@ class Failures:
     parts: Annotated[tuple[Part, ...], MinLen(1)]
 
     def per_s(self, part: Part, num_packages: int, num_nodes: int) -> float:
-        """Return the interruptions per second by one part, of a job on `num_packages` packages and `num_nodes`
-        nodes."""
+        """Return the interruptions per second caused by one part, for a job on `num_packages` packages and `num_nodes`
+        nodes.
+        """
         there, here = (self.packages, num_packages) if part.of == "package" else (self.nodes, num_nodes)
         return part.interruptions / (self.days * DAY_S) * here / there
 
     def rate_per_s(self, num_packages: int, num_nodes: int, broken: bool = False) -> float:
-        """Return the interruptions per second by all parts, or only by those that leave a node `broken`."""
+        """Return the interruptions per second caused by all parts, or only by those that leave a node `broken`."""
         return sum(self.per_s(part, num_packages, num_nodes) for part in self.parts if part.broken or not broken)
 
 
 def names_of_failures() -> tuple[str, ...]:
-    """Return the names of the failures in the catalog."""
+    """Return the names of the failure records in the catalog."""
     return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
 
 
 def load_failures(name_or_path: str, folder: Path | None = None) -> Failures:
-    """Load the failures of that name from the catalog, or from the TOML file at that path (anything with a "/" or
-    ".toml"), relative to `folder`. Raises InputError."""
+    """Load failure records from the catalog by name, or from a TOML file by path (any text with a "/" or ".toml"),
+    relative to `folder`. Raises InputError.
+    """
     if "/" in name_or_path or name_or_path.endswith(".toml"):
         path = Path(name_or_path) if folder is None else folder / name_or_path
         return typed(read_toml(path, "file of failures"), Failures, str(path))
@@ -106,7 +109,9 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Shares of all time: useful steps, checkpoints, lost work that is done again, restarts, and waiting for a node."""
+    """Shares of total time: useful steps, checkpoints, repeated work that an interruption lost, restarts, and waiting
+    for a node.
+    """
 
     useful: float
     checkpoints: float
@@ -116,8 +121,9 @@ class Shares:
 
 
 def shares(upkeep: Upkeep, interval_s: float) -> Shares:
-    """Return the shares of time with `interval_s` seconds of work between checkpoints. Not defined for upkeeps that are
-    hopeless (`is_hopeless`)."""
+    """Return the shares of total time with `interval_s` seconds of work between checkpoints. Undefined for jobs that
+    make no progress (`is_hopeless`).
+    """
     rate, segment_s = upkeep.rate_per_s, interval_s + upkeep.checkpoint_s
     waiting = waiting_share(upkeep)
     # Interruptions per segment that is done, while it is worked on: each begins a restart that takes `restarting_s`.
@@ -140,7 +146,7 @@ def is_hopeless(upkeep: Upkeep, interval_s: float) -> bool:
 
 
 def _waiting_shares(upkeep: Upkeep) -> Iterator[float]:
-    """Yield the share of all time in which more nodes are broken than there are spares, with 0, 1, 2 … spare nodes."""
+    """Yield the share of total time in which more nodes are broken than there are spares, for 0, 1, 2 … spare nodes."""
     load, blocked = upkeep.broken_per_s * upkeep.repair_s, 1.0
     for servers in count(1):
         blocked = load * blocked / (servers + load * blocked)
@@ -148,20 +154,21 @@ def _waiting_shares(upkeep: Upkeep) -> Iterator[float]:
 
 
 def waiting_share(upkeep: Upkeep) -> float:
-    """Return the share of all time in which more nodes are broken than there were spares."""
+    """Return the share of total time in which more nodes are broken than the job has spares."""
     return next(islice(_waiting_shares(upkeep), upkeep.spare_nodes, None))
 
 
 def spares_for(upkeep: Upkeep, share: float) -> int:
-    """Return the fewest spare nodes with which the job waits for at most that share of all time."""
+    """Return the smallest number of spare nodes with which the job waits for at most `share` of total time."""
     return next(spares for spares, waiting in enumerate(_waiting_shares(upkeep)) if waiting <= share)
 
 
 def interval_of(rule: Rule, upkeep: Upkeep) -> float:
-    """Return seconds of work between checkpoints by a rule.
+    """Return the seconds of work between checkpoints by one of three rules.
 
-    `young`: sqrt(2 C M), of the checkpoint's seconds and the mean time between interruptions (J. W. Young, CACM 17,
-    1974); `daly`: his higher order estimate; `best`: where the useful share of the model is largest.
+    `young`: sqrt(2 C M), where C is the time of a checkpoint and M the mean time between interruptions (J. W. Young,
+    CACM 17, 1974); `daly`: Daly's higher order estimate; `best`: the interval with the largest useful share in this
+    model.
     """
     mean_s, cost_s = 1.0 / upkeep.rate_per_s, upkeep.checkpoint_s
     if rule == "young":
@@ -185,7 +192,7 @@ def interval_of(rule: Rule, upkeep: Upkeep) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """The useful share of all time over all trainings, and its standard error."""
+    """Result of a Monte Carlo simulation: the useful share of total time over all trainings, and its standard error."""
 
     useful: float
     error: float
@@ -220,7 +227,9 @@ def play(upkeep: Upkeep, interval_s: float, num_events: int, num_trainings: int,
 
 
 def _broken(upkeep: Upkeep, draws: np.random.Generator, share: float, now: Floats, back_s: Floats) -> Floats:
-    """Take a spare node where an interruption leaves one broken, and wait where there is none left; the time after."""
+    """Return the times at which trainings continue after an interruption: if it leaves a node broken, a spare node is
+    used, or the training waits until a repair ends if none is left. Updates `back_s`, the repair end times.
+    """
     hit = np.flatnonzero(draws.random(len(now)) < share)
     place = back_s[hit].argmin(axis=1)  # of a node that is whole by now, or else of the first that will be
     back_s[hit, place] = now[hit] + draws.exponential(upkeep.repair_s, len(hit)) if upkeep.repair_s else now[hit]
@@ -232,7 +241,7 @@ def _broken(upkeep: Upkeep, draws: np.random.Generator, share: float, now: Float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedStep:
-    """A plan's step at a size: its seconds, the tokens that it trains on, and what a checkpoint holds."""
+    """A plan's step at a size: step seconds, trained tokens per step, and bytes of a checkpoint."""
 
     devices: int
     nodes: int
@@ -244,7 +253,7 @@ class SizedStep:
 
 
 def upkeep_of(given: GoodputTable, failures: Failures, step: SizedStep) -> Upkeep:
-    """Return the upkeep of a job of the size of `step`."""
+    """Return the upkeep of a job that runs `step` at its size."""
     return Upkeep(
         rate_per_s=failures.rate_per_s(step.packages, step.nodes),
         broken_per_s=failures.rate_per_s(step.packages, step.nodes, broken=True),
@@ -268,8 +277,9 @@ def read_s(given: GoodputTable, step: SizedStep) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FewerNodes:
-    """The smaller size that a job goes on with, the shares of all time that it runs on all nodes and on fewer, and the
-    tokens of useful steps per second."""
+    """Goodput of a job that continues at a smaller size when no spare node is left: that size, the shares of total time
+    on all nodes and on fewer nodes, and the tokens of useful steps per second.
+    """
 
     step: SizedStep
     all_share: float

@@ -1,4 +1,4 @@
-"""Goodput of each plan of a scenario at each size: its step simulated, its checkpoint counted, its upkeep modelled."""
+"""Goodput of each plan of a scenario at each size, from its simulated step, its checkpoint size and its upkeep."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ class Yield:
 
     @property
     def fewer_tokens_per_day(self) -> float | None:
-        """The same where the job goes on with fewer nodes rather than wait."""
+        """Tokens of useful steps per day if the job continues with fewer nodes instead of waiting; None if no smaller
+        size works.
+        """
         return None if self.fewer is None else self.fewer.tokens_per_s * DAY_S
 
 
@@ -148,8 +150,9 @@ def find_goodput(
 
 
 def _fewer(scenario: Scenario, plan: str, step: SizedStep) -> Case | None:
-    """Return the case of the next smaller size, in whole nodes, that the plan can be laid out on; None where none
-    is."""
+    """Return the case of the next smaller size, in whole nodes, that the plan can be laid out on; None if there is
+    none.
+    """
     for nodes in range(step.nodes - 1, step.nodes // 2 - 1, -1):
         with suppress(InputError):
             return scenario.case(plan, nodes * scenario.machine.devices_per_node)
@@ -157,7 +160,7 @@ def _fewer(scenario: Scenario, plan: str, step: SizedStep) -> Case | None:
 
 
 def _sized(scenario: Scenario, case: Case, fidelity: Fidelity, schedule_cache: ScheduleCache) -> SizedStep:
-    """Simulate the steps of a case that differ; the step's time is their mean."""
+    """Simulate the distinct steps of a case and return its step with the mean step time."""
     built = schedule_cache.of_case(scenario, case)
     counts = dict(different(scenario.file.perturbation, scenario.file.run.steps))
     here = scenario.of(case.name, case.devices)
@@ -175,7 +178,9 @@ def _sized(scenario: Scenario, case: Case, fidelity: Fidelity, schedule_cache: S
 
 
 def _yield(given: GoodputTable, failures: Failures, plan: str, step: SizedStep, smaller: SizedStep | None) -> Yield:
-    """Return the goodput of a plan with a step; `smaller`: its step on fewer nodes, when no spare is left."""
+    """Return the goodput of a plan with a step; `smaller`: the plan's step on fewer nodes, used when no
+    spare is left.
+    """
     upkeep = upkeep_of(given, failures, step)
     steps = interval_steps(given, upkeep, step)
     interval_s = steps * step.step_s

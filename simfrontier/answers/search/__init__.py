@@ -1,5 +1,6 @@
-"""Tuning: which plan to take: a search over the space of plans, and searches that plans of a scenario
-leave open."""
+"""Tuning: search over the space of plans for the fastest one that fits, and searches over plan options that a scenario
+leaves open.
+"""
 
 from simfrontier.answers.search.evaluator import SLACK as SLACK, SimulatedPlan as SimulatedPlan
 from simfrontier.answers.search.grids import (

@@ -1,5 +1,6 @@
-"""Estimates and simulations of a search's plans in one process. Results are plain numbers, which are kept as JSON and
-do not depend on which process made them."""
+"""Estimates and simulations of a search's plans in one process. Results are plain numbers, which can be stored as JSON
+and do not depend on the process that computed them.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +29,9 @@ PARTS: tuple[str, ...] = ("compute", "inter_node", "intra_node", "package", "cod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedPlan:
-    """A simulated plan: seconds of the nominal step and of its parts on the critical rank (as `answers.step.exposure`),
-    bytes on the fullest rank, and sampled step times (empty where nothing is known to be uncertain)."""
+    """A simulated plan: seconds of the nominal step and of its parts on the critical rank (see
+    `answers.step.exposed_time`), bytes on the fullest rank, and sampled step times (empty if no uncertainty is known).
+    """
 
     nominal_s: float
     parts: Mapping[str, float]
@@ -38,7 +40,7 @@ class SimulatedPlan:
 
     @property
     def step_s(self) -> float:
-        """Seconds of the step: the median of its samples."""
+        """Step time in seconds: the median of the samples."""
         return self.nominal_s if self.band_s is None else self.band_s[1]
 
     @property
@@ -49,8 +51,9 @@ class SimulatedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
-    """The estimate of a plan or its simulation, or why there is none: bytes of the states of a stage, where these alone
-    do not fit (`too_big`), or why machine or library cannot run it (`fault`)."""
+    """The estimate or simulation of a plan, or the reason why there is none: bytes of a stage's persistent states if
+    these alone do not fit (`too_big`), or why the machine or library cannot run the plan (`fault`).
+    """
 
     estimate: Estimate | None = None
     simulated: SimulatedPlan | None = None
@@ -59,11 +62,11 @@ class PlanResult:
 
     @property
     def needs_bytes(self) -> float:
-        """Bytes on the fullest rank, at least as far as they are estimated."""
+        """Bytes on the fullest rank, as far as they were computed."""
         return self.too_big if self.estimate is None else self.estimate.peak_bytes
 
     def is_too_big(self, capacity_bytes: float) -> bool:
-        """Return whether the plan is dropped: by its states alone, or by its estimate."""
+        """Return whether the plan exceeds the memory, by its persistent states alone or by its estimate."""
         return self.too_big > 0.0 if self.estimate is None else self.estimate.peak_bytes > SLACK * capacity_bytes
 
 
@@ -72,8 +75,9 @@ AS_JSON: TypeAdapter[PlanResult] = TypeAdapter(PlanResult)
 
 @dataclass
 class PlanEvaluator:
-    """Prices, small schedules and states of a scenario at one size, each worked out once; `original`: the scenario with
-    its own plans and batch."""
+    """Evaluates plans of a scenario at one size, with cached prices, small schedules and states; `original`: the
+    scenario with its own plans and batch.
+    """
 
     scenario: Scenario
     original: Scenario
@@ -102,7 +106,7 @@ class PlanEvaluator:
             return PlanResult(fault=str(error))
 
     def own(self, plan: str) -> PlanResult:
-        """Return a plan of the scenario itself, simulated."""
+        """Simulate one of the scenario's own plans."""
         try:
             here = self.original.of(plan, self.size)
             return PlanResult(simulated=_simulated(here, self.original.case(plan, self.size)))
@@ -110,7 +114,7 @@ class PlanEvaluator:
             return PlanResult(fault=error.below(("plans", plan)))
 
     def time_spent(self, table: Table) -> TimeSpent:
-        """Return where the time of a plan goes."""
+        """Return the breakdown of a plan's step time."""
         case = self._case(table)
         here = self._run_by(case.options.family)[0]
         return time_spent(simulated(here, ScheduleCache().of_case(here, case), here.file.run.fidelity))
@@ -120,7 +124,7 @@ class PlanEvaluator:
         return self._run_by(options.family)[0].case_with(TUNED, options, self.size)
 
     def _run_by(self, family: str) -> tuple[Scenario, SmallSchedules]:
-        """Return the scenario by the stack of a family, and its small schedules."""
+        """Return the scenario with the software stack of a plan family, and the small schedules for it."""
         stack = self.scenario.stack_of(family)
         name = NO_STACK if stack is None else stack.name
         if name not in self._by_stack:

@@ -1,4 +1,4 @@
-"""Searches: the options of plans whose scenario leaves them open, as the fastest candidate that fits into memory."""
+"""Searches over plan options that a scenario leaves open: choose the fastest candidate that fits into memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NothingFitsError(SimfrontierError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedGrid:
-    """A candidate of a search: its sequences per second at fidelity `analytic`, or why it has none."""
+    """A candidate of a search with its sequences per second at fidelity `analytic`, or the reason why it has none."""
 
     options: Options
     rate: float | None
@@ -32,9 +32,9 @@ class TriedGrid:
 
 @dataclass
 class GridSearcher:
-    """Resolves searches; schedules that were built before are used again. Candidates are compared at fidelity
-    `analytic`; `tried` has those of each search that was decided, by plan and size, in the order in which they were
-    tried."""
+    """Decides searches, with a cache of built schedules. Candidates are compared at fidelity `analytic`; `tried` has
+    the candidates of each decided search, by plan and size, in the order in which they were evaluated.
+    """
 
     schedule_cache: ScheduleCache = field(default_factory=ScheduleCache)
     tried: dict[tuple[str, int], tuple[TriedGrid, ...]] = field(default_factory=dict)
@@ -47,8 +47,9 @@ class GridSearcher:
         plans: tuple[str, ...],
         progress: Callable[[str], None] = lambda _: None,
     ) -> Scenario:
-        """Return the scenario with every search of these plans at these sizes decided. Raises NothingFitsError where no
-        candidate fits, InputError where there is none."""
+        """Return the scenario with every search of these plans at these sizes decided. Raises NothingFitsError if no
+        candidate fits into memory, InputError if there is no candidate.
+        """
         decided = dict(scenario.resolved_options)
         for size in sizes:
             for plan in plans:
@@ -88,7 +89,7 @@ class GridSearcher:
         raise InputError(f"{where}: no candidate of its search can run; the first: {faults[0] if faults else 'none'}")
 
     def _rate(self, scenario: Scenario, case: Case) -> float | None:
-        """Return samples per second of a case; None where it does not fit."""
+        """Return the samples per second of a case; None if it does not fit into memory."""
         capacity = scenario.machine.device.hbm_bytes
         if self.layer_states.num_bytes(case) > capacity:
             return None
@@ -100,8 +101,9 @@ class GridSearcher:
 
 
 def candidates(scenario: Scenario, plan: str, size: int) -> Iterator[tuple[dict[str, Any], Options]]:
-    """Yield the values to compare, and the options that they make: grids in the order that the search names, times all
-    combinations of values."""
+    """Yield the candidates of a search as option values and the resulting options: the grids in the order in which the
+    search names them, each with all combinations of the other values.
+    """
     search, base = scenario.searches[plan], scenario.plans[plan]
     table = {key: value for key, value in scenario.file.plans[plan].items() if key != "search"}
     grids: list[Mapping[str, int]] = [{}]
@@ -117,8 +119,9 @@ def candidates(scenario: Scenario, plan: str, size: int) -> Iterator[tuple[dict[
 
 
 def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
-    """Return the scenario with some plans at one size, and without what compares plans. Raises InputError for names
-    that are no plans, sizes that cannot be, and plans that cannot be at that size."""
+    """Return the scenario restricted to some plans at one size, without tables that compare plans. Raises InputError
+    for unknown plans, invalid sizes, and plans that cannot be laid out at that size.
+    """
     document = without_comparisons(scenario.document, plans)
     if "at" in document:
         document["at"] = {size: table for size, table in document["at"].items() if size == str(devices)}
@@ -133,8 +136,9 @@ def only(scenario: Scenario, plans: tuple[str, ...], devices: int) -> Scenario:
 
 
 def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher) -> tuple[Scenario, dict[str, Any]]:
-    """Return the scenario with the plan's search at a size decided, and the setting that says so (nothing where the
-    plan leaves nothing open). Errors as `GridSearcher.resolved`."""
+    """Return the scenario with the plan's search at a size decided, and the setting that expresses the result (empty if
+    the plan leaves no option open). Raises as `GridSearcher.resolved`.
+    """
     if plan not in scenario.at(devices).searches:
         return scenario, {}
     if "." in plan:
@@ -150,7 +154,8 @@ def decided(scenario: Scenario, plan: str, devices: int, searcher: GridSearcher)
 
 
 def _written(scenario: Scenario, plan: str, devices: int) -> dict[str, Any]:
-    """Return the plan's table as the document has it, with its settings for that size; what a stack adds is left to the
-    stack."""
+    """Return the plan's table as in the scenario's document, with its settings for that size but without those that the
+    software stack adds.
+    """
     sized = scenario.document.get("at", {}).get(str(devices), {}).get("plans", {}).get(plan, {})
     return {**scenario.document["plans"][plan], **sized}

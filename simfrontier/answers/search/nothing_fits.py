@@ -1,5 +1,6 @@
-"""Explain a search space in which no plan can run or fits: the binding constraint, and the smallest change that opens
-it."""
+"""Explain a search space in which no plan can run or fits into memory: the binding constraint, and the smallest change
+that opens the space.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +31,10 @@ def refuse_empty(
     misfits: Sequence[TunedPlan],
     faults: Mapping[Candidate, str],
 ) -> NoReturn:
-    """Raise InputError where no plan of a space can run, NothingFitsError where none that can fits into memory: one
-    line with what binds and what would help. `misfits`: plans that were simulated and do not fit; `faults`: why others
-    could not be simulated."""
+    """Raise InputError if no plan of a space can run, NothingFitsError if no plan that can run fits into memory: one
+    line with the binding constraint and what would help. `misfits`: plans that were simulated and do not fit; `faults`:
+    reasons why other plans could not be simulated.
+    """
     where = f"{space.scenario.where}: tune: at {space.size:,} devices"
     held = f" with {space.pins}" if space.pins.values else ""
     if not outlines:
@@ -81,7 +83,7 @@ def _opens(space: Space) -> bool:
 
 
 def _nearest_value(space: Space, name: str) -> Value | None:
-    """Return the value of a dimension, nearest to the pinned ones, with which a plan fits."""
+    """Return the value of a dimension that is nearest to the pinned values and with which a plan fits."""
     free, held = replace(space, pins=space.pins.without(name)), space.pins.values[name]
 
     def distance(candidate: Candidate) -> float:
@@ -104,7 +106,7 @@ def _larger(space: Space) -> Iterator[Space]:
 
 
 def _at(space: Space, settings: Mapping[str, Any], size: int | None = None) -> Space:
-    """Return the space of the same plans with other settings of the scenario, or at another size."""
+    """Return the same space of plans with other scenario settings, or at another size."""
     scenario, devices = space.scenario, space.size if size is None else size
     changed = scenario_of(scenario.document, scenario.where, settings, devices=(devices,), laid_out=False)
     return Space(changed, devices, space.batch, space.pins, space.loss)
@@ -113,8 +115,9 @@ def _at(space: Space, settings: Mapping[str, Any], size: int | None = None) -> S
 def _first_that_fits(
     space: Space, candidates: Iterable[Candidate], distance: Callable[[Candidate], float] = lambda _: 0.0
 ) -> Candidate | None:
-    """Return the candidate with the least distance (the leanest first) that fits into memory, of the first MOST_TRIED;
-    None if none of them fits."""
+    """Return the candidate with the smallest distance (among equals, the one that needs least memory) that fits into
+    memory, among the first MOST_TRIED; None if none of them fits.
+    """
     evaluator = PlanEvaluator(space.scenario, space.scenario, space.size)
     ordered = sorted(candidates, key=lambda candidate: (distance(candidate), *_lean(candidate)))
     for candidate in ordered[:MOST_TRIED]:

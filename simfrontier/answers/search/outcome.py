@@ -46,7 +46,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class TunedPlan:
-    """A plan that fits, with its estimate, and its simulation if it was among the best."""
+    """A plan that fits into memory, with its estimate and, if it was among the best, its simulation."""
 
     candidate: Candidate
     estimate: Estimate
@@ -54,12 +54,12 @@ class TunedPlan:
 
     @property
     def step_s(self) -> float:
-        """Seconds of the step: the median where it was simulated, or else estimated."""
+        """Step time in seconds: the simulated median or, if the plan was not simulated, the estimate."""
         return self.estimate.step_s if self.simulated is None else self.simulated.step_s
 
     @property
     def nominal_s(self) -> float:
-        """The same without variation and errors, as estimates and floors are."""
+        """Nominal step time in seconds, without variation and errors, comparable with estimates and lower bounds."""
         return self.estimate.step_s if self.simulated is None else self.simulated.nominal_s
 
     @property
@@ -70,8 +70,9 @@ class TunedPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class RuledOut:
-    """A plan that is not estimated, as no plan with its grid, micro-batch and checkpointing can be faster than one that
-    was simulated: seconds below which its step cannot be."""
+    """A plan that was not estimated because no plan with its grid, micro-batch and checkpointing can be faster than a
+    simulated one; with a lower bound of its step time in seconds.
+    """
 
     candidate: Candidate
     floor_s: float
@@ -79,7 +80,7 @@ class RuledOut:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnPlan:
-    """A plan that the scenario itself has, simulated at this size, or why not (`why`)."""
+    """One of the scenario's own plans, simulated at this size, or the reason why it was not (`why`)."""
 
     name: str
     simulated: SimulatedPlan | None
@@ -89,11 +90,13 @@ class OwnPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningOutcome:
-    """The outcome of a search. `plans`: those that fit, the simulated ones first, the fastest first; `passed_over`:
-    those that their floor ruled out before they were estimated. `total`: plans that divide devices, model and batch;
-    `too_big` of them do not fit into memory, `faulty` the library cannot run. `misfits`: plans that were thought to
-    fit, and do not as their simulation shows. `why`: one sentence on why the best is faster than the next of another
-    kind (empty where there is none); `time`: where its time goes."""
+    """The outcome of a search. `plans`: those that fit, simulated plans before estimated ones, each the fastest first;
+    `passed_over`: plans that their lower bound ruled out before they were estimated. `total`: number of plans that
+    divide devices, model and batch; `too_big`: how many of them do not fit into memory; `faulty`: how many the library
+    cannot run. `misfits`: plans that fit by their estimate but not by their simulation. `why`: one sentence on why the
+    best plan is faster than the next one of another kind (empty if there is none); `time`: breakdown of the best plan's
+    step time.
+    """
 
     scenario: Scenario
     devices: int
@@ -139,13 +142,15 @@ class TuningOutcome:
 
     @property
     def errors(self) -> tuple[float, float]:
-        """The least and the most by which simulated steps are longer than estimated, as shares."""
+        """The smallest and the largest relative amount by which simulated steps are longer than estimated."""
         off = [plan.simulated.nominal_s / plan.estimate.step_s - 1.0 for plan in self.simulated if plan.simulated]
         return min(off), max(off)
 
     @cached_property
     def chances(self) -> tuple[float | None, ...]:
-        """For each simulated plan, the share of samples in which it is the fastest of them; None without samples."""
+        """For each simulated plan, the share of samples in which it is the fastest of the simulated plans; None without
+        samples.
+        """
         import numpy as np
 
         samples = [plan.simulated.samples_s for plan in self.simulated if plan.simulated is not None]
@@ -163,16 +168,17 @@ class TuningOutcome:
         return tuple(out)
 
     def frame(self) -> pd.DataFrame:
-        """Return a table with one row per plan, as results.csv has them (see `rows`)."""
+        """Return a table with one row per plan, with the columns of results.csv (see `rows`)."""
         import pandas as pd
 
         return pd.DataFrame(rows(self))
 
 
 def rows(tuning: TuningOutcome) -> list[dict[str, Cell]]:
-    """Return a row per plan that divides devices, model and batch, but for those that do not fit: `known` is
-    `simulated`, `estimated` or `ruled out`; times in seconds, empty where they are not known. `table` is the plan's
-    table."""
+    """Return a row per plan that divides devices, model and batch, except plans that do not fit. `known` is
+    `simulated`, `estimated` or `ruled out`; times in seconds, empty if unknown; `table` is the plan's table in a
+    scenario.
+    """
     tokens = tuning.batch * tuning.scenario.at(tuning.devices).sequence
     chances = dict(enumerate(tuning.chances))  # the simulated plans come first
     known = [_row_of(plan, place + 1, tokens, chances.get(place)) for place, plan in enumerate(tuning.plans)]
@@ -220,7 +226,8 @@ OTHER_PLANS = ("at", *COMPARING)  # tables that are of the scenario's own plans 
 
 def best_document(outcome: TuningOutcome, folder: Path) -> dict[str, Any]:
     """Return the scenario's document with the best simulated plans (`best`, `second`, `third`), at the size and with
-    the batch of the search. What it names as files is named as seen from `folder`."""
+    the batch of the search. File names in it are relative to `folder`.
+    """
     here = outcome.scenario.at(outcome.devices)
     document = {key: value for key, value in here.document.items() if key not in OTHER_PLANS}
     training = {k: v for k, v in document.get("training", {}).items() if k not in ("micro_batch", "grad_accum")}
@@ -239,7 +246,7 @@ def best_document(outcome: TuningOutcome, folder: Path) -> dict[str, Any]:
 
 
 def best_toml(outcome: TuningOutcome, folder: Path) -> str:
-    """Return the same as the text of a file in `folder`, with a comment on where it comes from."""
+    """Return the document of `best_document` as TOML text for a file in `folder`, with a comment on its origin."""
     head = (
         f"The best plans that simfrontier {__version__} has found for {outcome.scenario.name} on {outcome.devices:,} "
         f"devices,\nwith {outcome.batch:,} sequences a step: of {outcome.total:,} plans, {len(outcome.simulated):,} "

@@ -1,4 +1,4 @@
-"""Pins: the dimensions of the space of plans, and the values to which a user holds them."""
+"""Pins: dimensions of the space of plans that a user fixes to given values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGEST = 2**20
 
 @dataclass(frozen=True, slots=True)
 class PlanDimension:
-    """One dimension: what it says, and the values that it may have; () for numbers from 1 on."""
+    """A dimension of the space of plans: its meaning, and its possible values; () for whole numbers from 1 on."""
 
     description: str
     allowed: tuple[Value, ...] = ()
@@ -60,11 +60,13 @@ class Pins:
     values: Mapping[str, tuple[Value, ...]]
 
     def of(self, name: str, free: Sequence[Value]) -> tuple[Value, ...]:
-        """Return the values of a dimension: the pinned ones, in that order, or else all that are `free`."""
+        """Return the values of a dimension: the pinned values in the user's order, or all `free` values if it is not
+        pinned.
+        """
         return self.values.get(name, tuple(free))
 
     def numbers(self, name: str, free: Sequence[int]) -> tuple[int, ...]:
-        """Return the values of a dimension of numbers, as `of`."""
+        """Return the values of a numeric dimension, as `of` does."""
         return tuple(int(value) for value in self.of(name, free))
 
     def allow(self, name: str, value: Value) -> bool:
@@ -72,7 +74,7 @@ class Pins:
         return name not in self.values or value in self.values[name]
 
     def without(self, name: str) -> Pins:
-        """Return the same pins with one dimension free."""
+        """Return the pins without that of one dimension."""
         return Pins({key: values for key, values in self.values.items() if key != name})
 
     def __str__(self) -> str:
@@ -80,7 +82,7 @@ class Pins:
 
 
 def written(value: Value) -> str:
-    """Return a value as a user writes it."""
+    """Return a value in the notation of user input."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -138,9 +140,9 @@ def _error_of_codecs() -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class LossyPolicy:
-    """Lossy codecs that a search may use: all or none (`lossy`), or, with `max_error`, every codec and every
-    compression of activations whose error, relative to the largest value that is coded together, is within that bound
-    (0: lossless ones only)."""
+    """Lossy codecs that a search may use: all or none (`lossy`) or, with `max_error`, every codec and activation
+    compression whose error relative to the largest value of its block is within that bound (0: only lossless ones).
+    """
 
     lossy: bool = False
     max_error: float | None = None
@@ -159,12 +161,12 @@ class LossyPolicy:
         return tuple(str(each) for each in pins.of("compression", COMPRESSIONS) if self.keeps(str(each)))
 
     def keeps(self, policy: str) -> bool:
-        """Return whether a compression policy loses no more than is allowed."""
+        """Return whether a compression policy loses no more precision than is allowed."""
         error = compression_of(policy).relative_error
         return error == 0.0 or (self.lossy if self.max_error is None else error <= self.max_error)
 
     def refuse(self, pins: Pins) -> None:
-        """Raise InputError for pins that lose more than is allowed."""
+        """Raise InputError for pinned values that lose more precision than is allowed."""
         allow = "allow it with --lossy (tune.lossy = true), or --max-error"
         errors: Mapping[str, float] = _error_of_codecs()
         for codec in pins.of("codec", ()):

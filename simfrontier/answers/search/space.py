@@ -1,5 +1,6 @@
 """The space of plans for a model, a batch and a number of devices: partition lattice × grid × pipeline × micro-batch ×
-checkpointing × routes × codecs, every plan with the table that a scenario would have of it."""
+checkpointing × routes × codecs, each plan with its table for a scenario.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +38,9 @@ LACKED = {  # dimensions that a family does not have
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
-    """One plan of the space. `grid`: its keys other than those of the data axes; `states`: its state sharding on the
-    data axes; `stack`: name of its software stack, which leaves `capacity_bytes` of a device to its tensors."""
+    """One plan of the space. `grid`: plan keys other than those of the data axes; `states`: sharding of states on the
+    data axes; `stack`: name of the software stack, which leaves `capacity_bytes` per device to the plan's tensors.
+    """
 
     family: str
     grid: Grid
@@ -68,7 +70,7 @@ class Candidate:
         return isinstance(other, Candidate) and self.key == other.key
 
     def value(self, dimension: str) -> Value:
-        """Return its value of a dimension (`pins.DIMENSIONS`)."""
+        """Return the plan's value of a dimension (`pins.DIMENSIONS`)."""
         match dimension:
             case "family" | "micro_batch" | "checkpointing":
                 return getattr(self, dimension)  # type: ignore[no-any-return]
@@ -82,17 +84,17 @@ class Candidate:
 
     @property
     def _sizes(self) -> dict[str, Value]:
-        """The dimensions of its grid that are longer than 1."""
+        """Grid dimensions of the plan with more than one rank."""
         return {key: n for key, n in self.grid.items() if not isinstance(n, bool | str) and n > 1}
 
     @property
     def kind(self) -> tuple[str, ...]:
-        """Its family, and the dimensions of its grid that are longer than 1, or else its states."""
+        """The plan's family with the names of its grid dimensions larger than 1 or, without any, its state sharding."""
         return (self.family, *(sorted(self._sizes) or (self.states.plain_name,)))
 
     @property
     def layout(self) -> str:
-        """Grid and states in words, without what is of the batch: `tensor 8 × 16 stages, zero1`."""
+        """Grid and state sharding in words, without batch settings: `tensor 8 × 16 stages, zero1`."""
         grid = " × ".join(f"{n} stages" if key == "pipeline" else f"{key} {n}" for key, n in self._sizes.items())
         more = ["sequence-parallel"] if self.grid.get("sequence_parallel") else []
         more += ["GPipe"] if self.grid.get("order") == "gpipe" else []
@@ -115,8 +117,9 @@ class Candidate:
 
 @dataclass
 class Space:
-    """All plans of a scenario at a size that a user's `pins` leave, for `batch` sequences of a step; those that lose
-    precision only as far as that is allowed (`loss`). `refused` collects why plans cannot run."""
+    """All plans of a scenario at a size that the user's `pins` allow, with `batch` sequences per step; plans that lose
+    precision only as far as `loss` allows. `refused` collects the reasons why plans cannot run.
+    """
 
     scenario: Scenario
     size: int
@@ -127,7 +130,7 @@ class Space:
     _of_family: dict[str, Scenario] = field(default_factory=dict)
 
     def candidates(self) -> Iterator[Candidate]:
-        """Yield the plans that divide devices, model and batch; from the plainest to the most divided."""
+        """Yield the plans that divide devices, model and batch, from the simplest to the most partitioned."""
         checkpointings = [str(each) for each in self.pins.of("checkpointing", ("full", "none"))]
         kernels = [{"softmax": str(kernel)} for kernel in self.pins.of("softmax", ())] or [{}]  # {}: as the model says
         for family, grid, mesh, states in self._layouts():
@@ -171,8 +174,9 @@ class Space:
                         yield str(family), grid, mesh, states
 
     def _belongs(self, family: str, states: StateSharding) -> bool:
-        """Return whether a family uses these states. With a grid, routes and copies only if they are pinned; AxoNN
-        shards weights over Z, not over data."""
+        """Return whether a plan family supports these state shardings. Families with a grid use routes and weight
+        copies only if they are pinned; AxoNN shards weights over its Z axis, not over the data axes.
+        """
         asked = self.pins.values
         if family != "zero" and states.copy and True not in asked.get("copy", ()):
             return False
@@ -241,8 +245,9 @@ class Space:
                 self.refused.append(f"x × y × z × pipeline = {ranks}: allowed with axonn: 2 to {self.size:,} devices")
 
     def _few(self) -> tuple[int, ...]:
-        """Return the numbers of ranks that may share products: powers of two up to the devices of two nodes, at least
-        up to 8."""
+        """Return the possible numbers of ranks that share a matrix product: powers of two up to the devices of two
+        nodes, or up to 8 if that is more.
+        """
         return _powers(max(8, 2 * self.scenario.machine.devices_per_node))
 
     def _mesh(self, family: str, grid: Grid) -> Mesh | None:
@@ -266,7 +271,7 @@ class Space:
         return self.pins.numbers("micro_batch", [n for n in _powers(MOST_SEQUENCES) if each % n == 0])
 
     def _run_by(self, family: str) -> Scenario:
-        """Return the scenario by the stack of a family."""
+        """Return the scenario with the software stack of a plan family."""
         if family not in self._of_family:
             self._of_family[family] = self.scenario.at(self.size).of_family(family)
         return self._of_family[family]

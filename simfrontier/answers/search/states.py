@@ -1,4 +1,6 @@
-"""The partition lattice over the data axes: where weights, gradients and optimizer lie, and by which hops they move."""
+"""The partition lattice over the data axes: over which ranks weights, gradients and optimizer states are sharded, and
+by which hops they are moved.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,12 @@ NAMED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSharding:
-    """A point of the lattice with its moves.
+    """A point of the partition lattice with its data movements.
 
-    `weight`, `gradient`, `optimizer`: who share each state (`LEVELS`, each within the next). `copy`: whether a node
-    keeps a second copy of weights that all share, for the backward (ZeRO++'s hpZ). `route`: moves that leave the node
-    in one hop, or in one hop between nodes and one inside. `codec`: what is sent in fewer bits.
+    `weight`, `gradient`, `optimizer`: the group of ranks that shares each state (`LEVELS`, each contained in the next).
+    `copy`: whether a node keeps a second copy of globally sharded weights for the backward (hpZ of ZeRO++). `route`:
+    whether movements that leave the node take one hop, or one hop between nodes and one inside. `codec`: what is sent
+    in fewer bits.
     """
 
     weight: str
@@ -60,7 +63,7 @@ class StateSharding:
 
     @property
     def point(self) -> str:
-        """Groups that share weights, gradients and optimizer: `package/node/all`."""
+        """Names of the groups that share weights, gradients and optimizer states: `package/node/all`."""
         return "/".join((self.weight, self.gradient, self.optimizer))
 
     @property
@@ -70,7 +73,7 @@ class StateSharding:
 
     @property
     def name(self) -> str:
-        """The same with what is special of its moves."""
+        """The plain name, followed by special properties of the data movements."""
         text = self.plain_name
         text += "+copy" if self.copy else ""
         text += "+two-level" if self.route == "two_level" else ""
@@ -118,14 +121,15 @@ class StateSharding:
 
 
 def _spread(data: Axes) -> dict[str, Axes]:
-    """Return the axes over which a state of each level is spread, dead ones too."""
+    """Return the mesh axes over which a state of each level is sharded, including axes of size 1."""
     outer, package, gcd = data
     return {"none": (), "package": (gcd,), "node": (package, gcd), "all": (outer, package, gcd)}
 
 
 def levels_of(mesh: Mesh, data: Axes) -> dict[str, Axes]:
-    """Return the live axes over which a state of each level is spread; levels that are no other than one before them
-    are left out, `all` stays."""
+    """Return the axes larger than 1 over which a state of each level is sharded; levels equal to an earlier one are
+    left out, except `all`.
+    """
     live = {level: mesh.live(axes) for level, axes in _spread(data).items()}
     every = live.pop("all")
     known: dict[str, Axes] = {}
@@ -136,8 +140,9 @@ def levels_of(mesh: Mesh, data: Axes) -> dict[str, Axes]:
 
 
 def point_on(name: str, mesh: Mesh, data: Axes) -> str:
-    """Return the point that a name, or a point as `weight/gradient/optimizer`, means on a mesh: a level that is the
-    same there as one before it is that one."""
+    """Return the lattice point that a name, or a text `weight/gradient/optimizer`, means on a mesh; a level that is
+    equal to an earlier one on this mesh is replaced by it.
+    """
     named = next((levels for levels, family in NAMED.items() if family == name), tuple(name.split("/")))
     spread = _spread(data)
     known = {axes: level for level, axes in levels_of(mesh, data).items()}
@@ -145,9 +150,10 @@ def point_on(name: str, mesh: Mesh, data: Axes) -> str:
 
 
 def points(mesh: Mesh, data: Axes, *, codecs: Axes, stages: bool) -> Iterator[StateSharding]:
-    """Yield all points: each state is spread at least as widely as the one before it (weights, gradients, optimizer).
-    In a pipeline of several `stages` weights and gradients stay whole: what is gathered or reduced with every
-    micro-batch would be so for each of those under way."""
+    """Yield all lattice points: gradients are sharded at least as widely as weights, optimizer states at least as
+    widely as gradients. In a pipeline of several `stages` weights and gradients stay whole, since otherwise they would
+    be gathered or reduced for every micro-batch in flight.
+    """
     levels = levels_of(mesh, data)
     leaves = bool(mesh.live(data[:1])) and bool(mesh.live(data[1:]))  # what all share leaves the node and has an inside
     inside = [*levels][-2:-1]  # the level that has all of a node, where there is one
@@ -171,12 +177,12 @@ def points(mesh: Mesh, data: Axes, *, codecs: Axes, stages: bool) -> Iterator[St
 
 @dataclass
 class LayerStates:
-    """The tensors that a layer keeps, made once for each structure of plans."""
+    """The persistent tensors of a layer, built once for each structure of plans."""
 
     known: dict[Hashable, tuple[Tensor, ...]] = field(default_factory=dict)
 
     def num_bytes(self, case: Case) -> int:
-        """Return the bytes of persistent states of the layers of one stage on one rank."""
+        """Return the bytes per rank of the persistent states of one stage's layers."""
         work = case.workload
         key = structure_of(work, case.plan, case.mesh, case.engine, 1)
         if key not in self.known:
