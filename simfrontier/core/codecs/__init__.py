@@ -1,6 +1,7 @@
-"""Codecs: encodings of messages on the wire; `parse_codec` returns one by its text.
+"""Codecs: encodings of messages on the wire; `parse_codec` returns the codec that a text describes.
 
-A new family is a frozen dataclass in `families`; to execute it, add a file of that name in simfrontier_real.ops.codecs.
+To add a family, define a frozen dataclass in `families`; to execute it, add a file of the same name in
+simfrontier_real.ops.codecs.
 """
 
 from simfrontier.core.codecs.codec import Codec as Codec

@@ -1,4 +1,5 @@
-"""The families of codecs: blocks with a scale, lossless words, plain numbers, and blocks with a common exponent."""
+"""The families of codecs: blocks with a common scale, lossless compression of words, plain numbers, and blocks with a
+common exponent."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ _LEAST_RATIO, _LARGEST_RATIO = 0.5, 32.0
 
 @dataclass(frozen=True, slots=True)
 class Mpc(Codec):
-    """Lossless compression of words of numbers of type `of`, to which narrower ones are widened ("": any type); `ratio`
-    is the compression ratio (size before over after) that a schedule assumes (0: the default of the type)."""
+    """Lossless compression of numbers of the type `of` ("": any type); numbers of narrower types are widened first.
+    `ratio` is the compression ratio (size before over size after) that a schedule assumes (0: the default ratio of the
+    type)."""
 
     ratio: float = 0.0
     of: str = ""
@@ -38,12 +40,13 @@ class Mpc(Codec):
 
     @property
     def bits(self) -> Fraction:
-        """Bits per number at the compression ratio."""
+        """Bits per number at the assumed compression ratio."""
         of = self.of or "fp32"
         return 8 * DTYPE_BYTES[of] / Fraction(str(self.ratio or _RATIOS[of]))
 
     def on(self, dtype: str) -> Codec:
-        """Return the codec with the type of its numbers and their compression ratio. Raises InputError."""
+        """Return the codec with `of` set to the type `dtype` and `ratio` to the compression ratio. Raises
+        InputError."""
         Codec.on(self, dtype)
         if self.of == "fp32" and dtype in _WIDENED_RATIOS:
             return replace(self, ratio=self.ratio or _WIDENED_RATIOS[dtype])
@@ -52,7 +55,7 @@ class Mpc(Codec):
         return replace(self, of=dtype, ratio=self.ratio or _RATIOS[dtype])
 
     def widened(self) -> Codec:
-        """Return the codec for FP32 numbers, if it has no type yet."""
+        """Return the codec for FP32 numbers if the codec has no type yet; otherwise the codec itself."""
         return self if self.of else replace(self, of="fp32")
 
     def error_bound(self, largest: float) -> float:
@@ -85,7 +88,7 @@ _MANTISSA: Final = {"fp64": 53, "fp32": 24, "fp16": 11, "bf16": 8}  # significan
 
 @dataclass(frozen=True, slots=True)
 class Plain(Codec):
-    """Numbers of the type `name`."""
+    """Unencoded numbers of the type `name`."""
 
     name: str
     family: ClassVar[str] = "plain"
@@ -94,7 +97,7 @@ class Plain(Codec):
 
     @property
     def bits(self) -> Fraction:
-        """Bits of the type."""
+        """Bits per number of the type."""
         return Fraction(8 * DTYPE_BYTES[self.name])
 
     def payload_bytes(self, elements: int) -> int:
@@ -107,7 +110,7 @@ class Plain(Codec):
         return math.ldexp(1.0, math.frexp(largest)[1] - 1 - _MANTISSA[self.name]) if largest else 0.0
 
     def is_exact_for(self, dtype: str) -> bool:
-        """Return whether the numbers are of this codec's own type."""
+        """Return whether the type `dtype` is the codec's own type."""
         return self.name == dtype
 
     def __str__(self) -> str:
@@ -115,7 +118,7 @@ class Plain(Codec):
 
     @classmethod
     def parse(cls, text: str, name: str, rest: str | None) -> Codec:
-        """Parse a name without parameters. Raises InputError."""
+        """Parse the name of a type, without parameters. Raises InputError."""
         if rest is not None:
             raise InputError(f"codec {text!r}: {name} takes no block size")
         return Plain(name)
@@ -129,7 +132,7 @@ _MAX_DIGITS: Final = 12  # of a number of elements
 
 @dataclass(frozen=True, slots=True)
 class Quantised(Codec):
-    """Quantised numbers; `block` elements share one FP32 scale."""
+    """Numbers quantised to integers; `block` elements share one FP32 scale."""
 
     name: str
     block: int
@@ -140,7 +143,7 @@ class Quantised(Codec):
 
     @property
     def bits(self) -> Fraction:
-        """Bits per level."""
+        """Bits per quantised element."""
         return Fraction(_BITS[self.name])
 
     @property
@@ -149,11 +152,11 @@ class Quantised(Codec):
         return self.block
 
     def num_scales(self, elements: int) -> int:
-        """Return the number of blocks, a partial one included."""
+        """Return the number of blocks, including a partial last block."""
         return -(-elements // self.block)
 
     def error_bound(self, largest: float) -> float:
-        """Return half a scale; two FP32 roundings (2^-22 of `largest`, and 2^-150) are not included."""
+        """Return half a quantisation step; the two FP32 roundings (2^-22 of `largest`, and 2^-150) are not included."""
         return largest / float(2 * (2 ** (_BITS[self.name] - 1) - 1))
 
     def __str__(self) -> str:
@@ -183,8 +186,8 @@ _RATE_OF: Final = {"zfp8": "8", "zfp16": "16", "zfp24": "24"}
 
 @dataclass(frozen=True, slots=True)
 class Zfp(Codec):
-    """ZFP at a fixed `rate`, in bits per value, in blocks of 4 values. Types wider than FP32 are refused, narrower ones
-    widened first."""
+    """ZFP compression at a fixed `rate`, in bits per value, in blocks of 4 values. Types wider than FP32 are refused;
+    numbers of narrower types are widened first."""
 
     rate: float
     name: str = field(default="zfp", init=False)
@@ -200,7 +203,7 @@ class Zfp(Codec):
 
     @property
     def bias(self) -> float:
-        """Bias of all codecs; 1 at rates so low that numbers shrink."""
+        """Default bias of codecs; 1 at rates so low that the magnitudes of numbers shrink."""
         return 1.0 if self.rate < _BIASED_BELOW else BIAS
 
     @property
@@ -210,16 +213,16 @@ class Zfp(Codec):
 
     @property
     def bits(self) -> Fraction:
-        """Bits per value: whole bits per block."""
+        """Bits per value; each block has a whole number of bits."""
         return Fraction(self.block_bits, BLOCK)
 
     def payload_bytes(self, elements: int) -> int:
-        """Return the bytes of whole blocks in whole 64-bit words."""
+        """Return the bytes of all blocks, rounded up to whole 64-bit words."""
         bits = -(-elements // BLOCK) * self.block_bits
         return _WORD_BYTES * -(-bits // (8 * _WORD_BYTES))
 
     def on(self, dtype: str) -> Codec:
-        """Return the codec itself, for FP32 and narrower numbers. Raises InputError."""
+        """Return the codec itself for FP32 and narrower types. Raises InputError for wider types."""
         if dtype == "fp64":
             raise InputError(f"codec {self}: cannot take fp64 numbers; allowed: fp32, and fp16 or bf16 widened to it")
         return Codec.on(self, dtype)
@@ -266,7 +269,7 @@ FAMILY_OF: Final = {name: family for family in FAMILIES for name in family.names
 
 
 def timed_codecs() -> tuple[str, ...]:
-    """Return the names of the codecs whose speeds a machine file may give."""
+    """Return the names of the codecs whose speeds may be given in a machine file."""
     return tuple(name for family in FAMILIES for name in family.timed)
 
 

@@ -1,5 +1,5 @@
-"""Prices of ops on a machine: the time of an op or a collective alone, and its load. Everything that needs a price asks
-here."""
+"""Prices of ops on a machine: the time of an op or a collective without contention, and its load on links and devices.
+All other packages take their prices from here."""
 
 from simfrontier.core.cost.alone import EqualGroups as EqualGroups
 from simfrontier.core.cost.call import Flow as Flow, OpWork as OpWork, PricedOp as PricedOp, pair_shape as pair_shape

@@ -1,5 +1,5 @@
-"""Collectives alone on a machine, in closed form: the time of equal groups that make the same call at once, by a
-library's law, and the algorithm that it takes for them."""
+"""Collectives without contention from other ops, in closed form: the time of equal groups that execute the same call at
+the same time, by a library's time law, and the algorithm that the library chooses for them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ GROUP_WAIT = "wait"
 
 @dataclass(eq=False)
 class EqualGroups:
-    """Equal groups of all devices of the first nodes of a machine, which make the same call at the same time.
+    """Equal groups that together contain all devices of the first nodes of a machine and execute the same collective
+    call at the same time.
 
-    `stride`: a group takes every stride-th device; 1 is one group of all, devices_per_node one group for each device of
-    a node. A group smaller than a node has the node to itself. Raises InputError if the machine has fewer devices, or
-    if groups would be of one device or lie unevenly on the nodes.
+    `stride`: a group contains every stride-th device; with stride 1 one group contains all devices, with stride
+    devices_per_node there is one group for each device index within a node. A group smaller than a node has the node to
+    itself. Raises InputError if the machine has too few devices, if a group would have only one device, or if a group
+    would have unequal numbers of devices on its nodes.
     """
 
     machine: Machine
@@ -56,8 +58,8 @@ class EqualGroups:
 
     @classmethod
     def of(cls, fabric: Fabric, groups: NDArray[np.integer]) -> EqualGroups:
-        """Return equal groups of ranks [num_groups, group size] of a job, all alike, which make the same call at the
-        same time."""
+        """Return equal groups of a job's ranks [num_groups, group size], which have the same shape and execute the same
+        call at the same time."""
         made = cls.__new__(cls)
         made.machine, made.fabric = fabric.machine, fabric
         made.num_devices, made.num_nodes = groups.size, fabric.num_nodes
@@ -67,7 +69,7 @@ class EqualGroups:
 
     @classmethod
     def over(cls, fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> EqualGroups:
-        """Return the groups over some axes of a mesh. Raises InputError as `group_shape`."""
+        """Return the groups over some axes of a mesh. Raises InputError under the conditions of `group_shape`."""
         group_shape(fabric, mesh, axes)
         return cls.of(fabric, mesh.groups(axes))
 
@@ -75,22 +77,24 @@ class EqualGroups:
         self.groups, self.shape = groups, _shape(self.machine, np.sort(self.fabric.device_of[groups[0]]))
 
     def seconds(self, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
-        """Return the time of the call by the fastest algorithm that the library may choose for it."""
+        """Return the time of a collective call by the fastest algorithm that the library may choose for it."""
         call = Call(kind, (num_bytes,), self.shape)
         return self.fastest(call, library, call.algorithms(library))[0]
 
     def fastest(self, call: Call, library: Library, names: Sequence[str]) -> tuple[float, str]:
-        """Return the time of a call by the fastest of some algorithms, and the name of that algorithm."""
+        """Return the time of a collective call by the fastest of the algorithms `names`, and the name of that
+        algorithm."""
         by = ((sum([self.seconds_by(name, library, call.kind, size) for size in call.sizes]), name) for name in names)
         return min(by, key=lambda each: each[0])
 
     def seconds_by(self, name: str, library: Library, kind: CollectiveKind, num_bytes: float) -> float:
-        """Return the time of the call by an algorithm."""
+        """Return the time of a collective call by the algorithm `name`."""
         return algorithm(name).seconds_alone(self, library, kind, num_bytes)
 
     def sent_per_s(self, name: str, library: Library) -> float:
-        """Return the bytes per second that a rank of the slowest group sends by an algorithm: at most the library's
-        cap, with all groups having equal parts of the links at the shares that the library reaches."""
+        """Return the bytes per second that a rank of the slowest group sends with the algorithm `name`: at most the
+        library's cap, and limited by the links, which all groups share equally and of whose capacity the library
+        reaches a certain share."""
         by = algorithm(name)
         cap, shares = by.cap_bytes_per_s(library, self.shape), by.shares_on(library, self.machine)
         asked = library.ring_order, cap, tuple(shares.values())
@@ -113,15 +117,16 @@ class EqualGroups:
     def split(
         self, name: str, into: Callable[[Fabric, NDArray[np.integer]], Iterable[NDArray[np.integer]]]
     ) -> list[EqualGroups]:
-        """Return the same ranks in other groups, as an algorithm of that name splits its calls; laid out once."""
+        """Return the same ranks in the groups into which the algorithm `name` splits its calls; these groups are
+        created once."""
         if name not in self._split:
             self._split[name] = [EqualGroups.of(self.fabric, groups) for groups in into(self.fabric, self.groups)]
         return self._split[name]
 
 
 def group_shape(fabric: Fabric, mesh: Mesh, axes: tuple[str, ...]) -> GroupShape:
-    """Return the numbers of ranks, nodes and packages of the groups over `axes`. Raises InputError if a group has
-    unequal numbers of ranks on its nodes, which no algorithm here supports."""
+    """Return the shape of the groups over `axes`: the numbers of their ranks, nodes and packages. Raises InputError if
+    a group has unequal numbers of ranks on its nodes, which no algorithm here supports."""
     machine = fabric.machine
     devices = np.sort(fabric.device_of[mesh.groups(axes)], axis=1)
     shape, nodes = _shape(machine, devices[0]), devices // machine.devices_per_node
@@ -147,12 +152,12 @@ def _shape(machine: Machine, devices: NDArray[np.integer]) -> GroupShape:
 
 
 def pattern_key(axes: tuple[str, ...], name: str) -> str:
-    """Return the key of the pattern of collectives over `axes` by an algorithm."""
+    """Return the key of the load pattern of collectives over `axes` by the algorithm `name`."""
     return "+".join(axes) + "/" + name
 
 
 def refuse_alone(library: Library, names: Sequence[str]) -> None:
-    """Raise InputError for an algorithm that is modelled for single calls only, not within a schedule."""
+    """Raise InputError if any of these algorithms is modelled only for single calls, not within a schedule."""
     for by in map(algorithm, names):
         if by.not_as_loads:
             raise InputError(f"library {library.name}: {by.not_as_loads}")
@@ -160,7 +165,8 @@ def refuse_alone(library: Library, names: Sequence[str]) -> None:
 
 @dataclass
 class AlgorithmChoices:
-    """The library's choices for the ops of one mesh; patterns by axes and algorithm, built on first use."""
+    """The library's choices of algorithms for the collectives on one mesh; load patterns by axes and algorithm, built
+    on first use."""
 
     fabric: Fabric
     mesh: Mesh
@@ -169,15 +175,15 @@ class AlgorithmChoices:
     laid_out: dict[tuple[str, ...], EqualGroups] = field(default_factory=dict)
 
     def over(self, axes: tuple[str, ...]) -> EqualGroups:
-        """Return the groups over `axes`. Raises InputError as `EqualGroups.over`, if no pattern is implemented for
-        them."""
+        """Return the groups over `axes`. Raises InputError under the conditions of `EqualGroups.over`, if no load
+        pattern is implemented for these groups."""
         if axes not in self.laid_out:
             self.laid_out[axes] = EqualGroups.over(self.fabric, self.mesh, axes)
         return self.laid_out[axes]
 
     def pattern(self, axes: tuple[str, ...], name: str) -> Pattern:
-        """Return the load pattern of a collective over `axes` by an algorithm, or its pattern of waiting only
-        (GROUP_WAIT)."""
+        """Return the load pattern of a collective over `axes` by the algorithm `name`; for GROUP_WAIT, a pattern
+        without load in which ranks only wait for their group."""
         if (axes, name) not in self.patterns:
             calls = self.over(axes)
             if name == GROUP_WAIT:
@@ -191,7 +197,8 @@ class AlgorithmChoices:
         return self.patterns[axes, name]
 
     def choose(self, op: Collective, schedule: Schedule) -> str:
-        """Return the algorithm that the library takes: by its own rule, or else the fastest alone of those it has."""
+        """Return the algorithm that the library uses for a collective: the one given by the library's own rule or,
+        without such a rule, the algorithm that is fastest without contention."""
         calls = self.over(op.axes)
         call = Call.of(op, schedule, calls.shape)
         options = call.algorithms(self.library)

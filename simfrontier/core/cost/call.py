@@ -1,4 +1,4 @@
-"""Work of an op on a machine (latency, amount and load), and a collective call as the input of a library's law."""
+"""Work of an op on a machine (latency, amount and load), and a collective call as the input of a library's time law."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ LOCAL = "local"  # key of the pattern of ranks by themselves
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Load of an activity class on the link classes at speed 1, and the largest speed that it has by itself (`cap`).
+    """Load of an activity class on the link classes per unit of speed, and the maximum speed of the flow (`cap`).
 
-    `reserved`: the part of the link classes that it keeps for as long as it runs, at any speed: the compute units of a
-    collective's channels. It is subtracted before the rest is shared.
+    `reserved`: capacity of the link classes that the flow occupies as long as it runs, at any speed: the compute units
+    used by a collective's channels. Reserved capacity is subtracted before the rest is shared among flows.
     """
 
     rows: NDArray[np.int64]
@@ -41,9 +41,10 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class OpWork:
-    """Work of one op on one activity class: latency in seconds, then `amount` at a speed of at most `alone`; `flow` is
-    the number of an interned flow. During the latency the flow `starting`, which moves nothing, reserves what `flow`
-    reserves (-1: nothing). If the op needs a dead component, it stands still: its latency is infinite."""
+    """Work of one op on one activity class: a latency in seconds, followed by the transfer of `amount` at a speed of at
+    most `alone`; `flow` is the number of the work's flow. During the latency the flow `starting`, which transfers
+    nothing, reserves the capacity that `flow` reserves (-1: nothing). If the op needs a dead component, the work stands
+    still: its latency is infinite."""
 
     latency_s: float
     amount: float
@@ -58,7 +59,7 @@ class OpWork:
 
     @property
     def stands_still(self) -> bool:
-        """True if it cannot go on before the machine changes to another state."""
+        """True if the op cannot proceed before the machine changes to another state."""
         return self.latency_s == np.inf
 
 
@@ -68,16 +69,17 @@ STILL = OpWork(np.inf, 0.0, 1.0, -1)  # a wait of a dead device
 
 @dataclass(frozen=True, slots=True)
 class PricedOp:
-    """An op priced on every activity class of its pattern; there is no work on classes of other roles."""
+    """An op priced on every activity class of its pattern; on classes of roles that do not contain the op, there is no
+    work."""
 
     pattern: str
     works: tuple[OpWork, ...]
 
 
 class Call(NamedTuple):
-    """A call that equal groups of a shape make at the same time: its kind, whether a reduction's contributions are only
-    added after they have arrived (`is_added_later`), what carries it (`via`), and the bytes of its messages, which
-    follow one another."""
+    """Collective call that equal groups of the same shape execute at the same time: its kind, the sizes in bytes of its
+    messages, which follow one another, whether the contributions to a reduction are added only after all have arrived
+    (`is_added_later`), and the mechanism that transfers the messages (`via`)."""
 
     kind: CollectiveKind
     sizes: tuple[float, ...]
@@ -87,38 +89,41 @@ class Call(NamedTuple):
 
     @classmethod
     def of(cls, op: Collective, schedule: Schedule, shape: GroupShape) -> Call:
-        """Return the call of an op whose groups have that shape."""
+        """Return the collective call of an op whose groups have the shape `shape`."""
         sizes = tuple([message.num_bytes for message in messages_of(op, schedule.tensors, schedule.mesh)])
         return cls(op.kind, sizes, shape, op.is_added_later, op.via)
 
     def algorithms(self, library: Library) -> tuple[str, ...]:
-        """Return the names of the algorithms that may carry the call. Raises errors as `candidate_algorithms`."""
+        """Return the names of the algorithms that the library may use for the call. Raises the errors of
+        `candidate_algorithms`."""
         return candidate_algorithms(library, self.kind, self.is_added_later, self.via, max(self.sizes), self.shape)
 
     def algorithms_left(self, library: Library) -> dict[str, bool]:
-        """Return for each of the call's algorithms whether the library's own rule leaves it; as `algorithms_left` of
-        libraries."""
+        """Return for each of the call's algorithms whether the library's own selection rule permits it, as determined
+        by `algorithms_left` of the libraries."""
         return algorithms_left(library, self.kind, self.is_added_later, self.via, max(self.sizes), self.shape)
 
     def volume_bytes(self, algorithm: str) -> float:
-        """Return the bytes that a rank sends by an algorithm."""
+        """Return the bytes that one rank sends in the call with an algorithm."""
         return float(sent_part(self.kind, algorithm, self.shape.size) * sum(self.sizes))
 
     def latency_s(self, algorithm: str, library: Library, sent_per_s: float) -> float:
-        """Return the time beyond volume / (rate at which a rank sends), in seconds."""
+        """Return the time of the call in seconds minus volume / `sent_per_s`, where `sent_per_s` is the rate at which a
+        rank sends."""
         by = algorithm_of(algorithm)
         return sum([by.latency_s(library, self.kind, size, self.shape, sent_per_s) for size in self.sizes])
 
     def seconds(self, algorithm: str, library: Library, sent_per_s: float) -> float:
-        """Return the time of the call at that rate; infinite if nothing can be sent."""
+        """Return the time of the call in seconds if a rank sends at the rate `sent_per_s`; infinite if the rate is
+        0."""
         by, is_sent = algorithm_of(algorithm), sent_per_s > 0.0
         rate = where(is_sent, sent_per_s, 1.0)
         seconds = sum([by.seconds_at(library, self.kind, size, self.shape, rate) for size in self.sizes])
         return where(is_sent, seconds, math.inf)
 
     def least_s(self, algorithm: str, library: Library, slowest_per_s: float) -> float:
-        """Return a lower bound of the call's time in any group whose ranks send at that rate or faster: the least
-        start-up, plus its bytes at the library's cap."""
+        """Return a lower bound of the call's time in any group whose ranks send at `slowest_per_s` or faster: the least
+        start-up, plus the call's bytes at the library's maximum sending rate."""
         by = algorithm_of(algorithm)
         start_up = sum(by.least_latency_s(library, self.kind, size, self.shape, slowest_per_s) for size in self.sizes)
         return start_up + sum(self.sizes) * by.sent(self.kind, self.shape.size) / by.cap_bytes_per_s(
@@ -135,8 +140,8 @@ def pair_shape(edges: Sequence[int]) -> GroupShape:
 
 
 def exchange_latency_s(num_bytes: float, shape: GroupShape, library: Library, sent_per_s: float) -> float:
-    """Return the time of an exchange beyond (bytes of its larger message) / (rate at which its ranks send), in
-    seconds."""
+    """Return the time of an exchange in seconds minus (bytes of its larger message) / (rate at which its ranks
+    send)."""
     return algorithm_of(DIRECT).latency_s(library, "all_to_all", num_bytes, shape, sent_per_s)
 
 

@@ -1,4 +1,4 @@
-"""Prices of kernels: roofline times on a device, and the arithmetic of codecs."""
+"""Prices of kernels: roofline times on a device, and the arithmetic of codecs (compression of messages)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ _WORD_BYTES: Final = 4  # speeds count uncompressed 32-bit values
 
 
 def coding_s(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Machine) -> float:
-    """Return the seconds of arithmetic of an op that encodes or decodes, on a nominal device; 0 for other ops and plain
-    casts.
+    """Return the seconds of arithmetic of an op that encodes or decodes messages, on a nominal device; 0 for other ops
+    and for plain casts.
 
-    Assumed: a codec's kernel keeps all compute units busy, at the same speed for any message that is worth coding.
+    Assumed: a codec's kernel keeps all compute units busy, at the same speed for any message that is large enough to be
+    compressed.
     """
     kind = kind_of(op)
     if not isinstance(kind, CopyKind) or kind.coding not in ("encodes", "decodes"):
@@ -47,8 +48,8 @@ def coding_s(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Ma
 
 
 def _per_byte_s(codec: Codec, encodes: bool, machine: Machine) -> float:
-    """Return the seconds per byte of uncompressed 32-bit values. Raises InputError if the machine has no speeds of the
-    codec."""
+    """Return the seconds that a codec's kernel takes per byte of uncompressed 32-bit values. Raises InputError if the
+    machine file gives no speeds for the codec."""
     if not codec.is_opaque:
         return 0.0
     speeds = machine.device.codecs.get(codec.name)
@@ -65,8 +66,8 @@ def _per_byte_s(codec: Codec, encodes: bool, machine: Machine) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PerHopCoding:
-    """Cost of coding per byte on the wire, for the two ranks at its ends: seconds, and bytes through memory;
-    `num_gaps`: kernel gaps per call."""
+    """Cost of encoding and decoding every message of a collective, summed over the two ranks between which a message is
+    sent, per byte on the wire: seconds, and bytes of memory traffic; `num_gaps`: kernel gaps per call."""
 
     seconds: float
     hbm_bytes: float
@@ -74,10 +75,10 @@ class PerHopCoding:
 
     @classmethod
     def of(cls, op: Collective, tensors: Mapping[str, Tensor], mesh: Mesh, machine: Machine) -> PerHopCoding:
-        """Return the coding cost of an op that codes every message separately; NO_CODING for other ops.
+        """Return the coding cost of an op that encodes every message separately; NO_CODING for other ops.
 
         A rank encodes what it sends and decodes what it receives, sequentially and between transfers: no overlap is
-        assumed. Both kernels read and write each message once, plain and coded.
+        assumed. Both kernels read and write each message once, in its plain and in its encoded form.
         """
         if not op.per_hop:
             return NO_CODING
@@ -96,9 +97,9 @@ NO_CODING: Final = PerHopCoding(0.0, 0.0, 0)
 
 
 class Kernel(NamedTuple):
-    """Local work on a device: bytes through memory, seconds of arithmetic on a nominal device (both 0 if it moves
-    nothing), and its roofline time there in two parts: seconds that are the same on any device (`fixed_s`), and seconds
-    that scale inversely with the device's speed (`paced_s`)."""
+    """Local work on a device: bytes of memory traffic and seconds of arithmetic on a nominal device (both 0 for an op
+    without memory traffic), and the kernel's roofline time in two parts: seconds that are the same on any device
+    (`fixed_s`), and seconds that scale inversely with the device's speed (`paced_s`)."""
 
     num_bytes: float
     arithmetic_s: float
@@ -107,8 +108,9 @@ class Kernel(NamedTuple):
 
     @classmethod
     def of(cls, op: Compute, schedule: Schedule, machine: Machine) -> Kernel:
-        """Return the kernel of an op: for a hook the host's time (a stream's wait for another takes none), for a
-        measured kernel or a pause its measured time, for an op that moves nothing the gap before a kernel."""
+        """Return the kernel of an op. Its time is, for a hook, the host's time (a stream's wait for another stream
+        takes none); for a measured kernel or a pause, the measured time; for an op without memory traffic, the gap
+        before a kernel."""
         kind = kind_of(op)
         if isinstance(kind, WaitKind):
             return cls(0.0, 0.0, machine.host.hook_s if op.lane == "host" else 0.0, 0.0)
@@ -124,13 +126,13 @@ class Kernel(NamedTuple):
         return cls(num_bytes, math_s, machine.device.kernel_gap_s, machine.device.roofline_s(math_s, num_bytes))
 
     def seconds(self, speed: float) -> float:
-        """Return the time on a device of that relative speed."""
+        """Return the kernel's time on a device whose speed relative to a nominal device is `speed`."""
         return self.fixed_s + self.paced_s / speed
 
 
 def least_kernel_s(op: Compute, schedule: Schedule, machine: Machine, speed: float) -> float:
-    """Return a lower bound of the time of a model kernel on devices of that speed and slower, wherever a plan keeps the
-    weights: its time with the traffic of its activations only."""
+    """Return a lower bound of the time of a model kernel on devices of relative speed `speed` and slower, for any
+    placement of the weights by a plan: the kernel's time with only the memory traffic of its activations."""
     held = (schedule.tensors[ref.name] for ref in (*op.reads, *op.writes))
     parts = ((tensor, 1 if op.piece is None else op.piece.share_of(tensor)) for tensor in held)
     traffic = sum(tensor.local_bytes(schedule.mesh) // share for tensor, share in parts if tensor.role == "activation")
@@ -140,8 +142,8 @@ def least_kernel_s(op: Compute, schedule: Schedule, machine: Machine, speed: flo
 
 
 def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
-    """Return the seconds of arithmetic on a nominal device: of a matrix product by the machine's law, of coding by its
-    codecs."""
+    """Return the seconds of arithmetic of an op on a nominal device: for a matrix product by the machine's law, for
+    encoding and decoding by the codecs' speeds."""
     if op.matmul is None:
         return coding_s(op, schedule.tensors, schedule.mesh, machine)
     batch, m, n, k = matmul_shape(op, schedule.mesh)
@@ -156,8 +158,8 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
 
 
 def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
-    """Return the bytes through memory; for the model's kernels without matrix products, scaled up where the stack fuses
-    less."""
+    """Return the memory traffic of an op in bytes. For the model's kernels without matrix products, the traffic is
+    scaled up if the software stack fuses fewer kernels."""
     traffic = float(traffic_bytes(op, schedule.tensors, schedule.mesh))
     is_pointwise = op.matmul is None and is_work(op)
     return traffic * machine.kernels.traffic(op.kind) if is_pointwise else traffic

@@ -1,4 +1,5 @@
-"""A pattern on a folded fabric, and the rates at which its groups send without contention from others."""
+"""Load pattern of a communication on a folded fabric, and the rates at which its groups send without contention from
+other patterns."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ AT_ONCE = 2**21  # elements of an array at most, to limit memory
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldedPattern:
-    """Activity classes of one pattern of a folding; the folding may be of that pattern alone or of all patterns of a
-    schedule.
+    """Activity classes (equivalent groups) of one load pattern in a folding of ranks and links; the folding may be of
+    that pattern alone or of all patterns of a schedule.
 
-    peak     [num_classes] largest payload on a wire
-    edges    [num_classes, 3] messages that cross a boundary
+    peak     [num_classes] largest payload on one wire
+    edges    [num_classes, 3] number of messages that cross each kind of boundary
     columns  [num_classes] load of each class on each link class
     """
 
@@ -32,14 +33,14 @@ class FoldedPattern:
 
     @classmethod
     def of(cls, fabric: Fabric, folding: Folding, key: str, pattern: Pattern) -> FoldedPattern:
-        """Return the pattern of a key in a folding."""
+        """Return the pattern with key `key` in a folding."""
         _, first = np.unique(folding.activity_class[key], return_index=True)
         columns = tuple([folding.column(key, number) for number in range(len(first))])
         return cls(fabric, folding, pattern.peak[first], pattern.edges[first], columns)
 
     @classmethod
     def alone(cls, fabric: Fabric, pattern: Pattern, exact: bool = False) -> FoldedPattern:
-        """Return a pattern folded by itself; `exact`: each group is a class."""
+        """Return a pattern folded without other patterns; `exact`: each group is a class of its own."""
         return cls.of(fabric, fold(fabric, {LONE: pattern}, exact=exact), LONE, pattern)
 
     def sent_per_s(
@@ -69,8 +70,9 @@ class FoldedPattern:
         runs: Sequence[bool] | None = None,
         eased: Floats | None = None,
     ) -> Floats:
-        """Return the same rates as speeds of the classes' busiest wires, [num_classes, num_variations] like `cap`;
-        `eased`: [num_link_classes] fraction of the load that counts."""
+        """Return the max-min fair rates of `sent_per_s`, expressed as speeds of the classes' busiest wires
+        [num_classes, num_variations], where num_variations is that of `cap`; `eased`: fraction of the load that counts
+        [num_link_classes]."""
         rows = np.unique(np.concatenate([column.rows[column.wire > 0.0] for column in self.columns]))
         usage = np.zeros((len(rows), len(self.columns)))
         for number, column in enumerate(self.columns):

@@ -1,4 +1,4 @@
-"""Prices of ops on a schedule's layout: the work of each activity class, by kind of op."""
+"""Prices of ops on a schedule's layout: the work of an op on each activity class, for each kind of op."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from simfrontier.core.program import Collective, Compute, Exchange
 
 
 def priced_compute(layout: Layout, op: Compute) -> PricedOp:
-    """Price a kernel: its memory traffic, capped so that alone it takes its roofline time on a device of that speed."""
+    """Price a kernel: its memory traffic, with a speed capped such that the kernel without contention takes its
+    roofline time on a device of the given speed."""
     kernel = Kernel.of(op, layout.schedule, layout.machine)
     speeds, traffic = layout.fabric.speed[layout.folding.representative].tolist(), kernel.num_bytes
     if not traffic:
@@ -40,11 +41,11 @@ def priced_compute(layout: Layout, op: Compute) -> PricedOp:
 
 
 def priced_exchange(layout: Layout, op: Exchange) -> PricedOp:
-    """Price messages between two ranks as direct messages: an all-to-all of two members by the library's law, with one
-    start-up for both directions, at the share of the links that direct messages reach.
+    """Price the messages between two ranks as direct messages: like an all-to-all of two ranks by the library's time
+    law, with one start-up for both directions, at the share of the links' capacity that direct messages reach.
 
-    Assumed: both directions go at once, full duplex, and the smaller message ends with the larger; a send and a receive
-    that are issued together start up once. Tables of measured calls do not apply to them.
+    Assumed: both directions are sent at once, full duplex, and the smaller message ends with the larger; a send and a
+    receive that are issued together have one start-up. Tables of measured calls do not apply to exchanges.
     """
     there, back = exchanged_bytes(op, layout.schedule.tensors, layout.schedule.mesh)
     key, volume = layout.key_of(op), float(max(there, back))
@@ -59,7 +60,8 @@ def priced_exchange(layout: Layout, op: Exchange) -> PricedOp:
 
 
 def priced_collective(layout: Layout, op: Collective) -> PricedOp:
-    """Price a call by the library's law: a latency, followed by the payload on its busiest wire."""
+    """Price a collective call by the library's time law: a latency, followed by the payload on the call's busiest
+    wire."""
     if op.number in layout.small:
         return _small(layout, op)
     table = layout.table(op)
@@ -78,13 +80,14 @@ def priced_collective(layout: Layout, op: Collective) -> PricedOp:
 
 
 def _measured(layout: Layout, op: Collective, table: CallTable) -> PricedOp:
-    """Price a call by measured times: alone, on a nominal machine, it takes the table's time.
+    """Price a collective call by measured times: without contention, on a nominal machine, it takes the time in the
+    table.
 
-    It flows at the rate of the table's largest messages, and the rest of its time is latency; if nothing is left for
-    latency, it flows at the rate that its time implies. Where that rate demands more of a link or memory than the
-    nominal capacity, the measurement shows that the excess is not needed, and it is cut off. A call on a host with a
-    bus keeps the whole bus for all of its time: there the ranks share the cores, which copy and are woken up for every
-    message, so calls take turns.
+    The call's payload is sent at the rate of the table's largest messages, and the rest of the measured time is
+    latency. If nothing is left for latency, the payload is sent at the rate that the measured time implies. If that
+    rate would demand more than the nominal capacity of a link or memory, the measurement shows that the excess is not
+    needed, and the load is reduced to the capacity. A call on a host with a bus occupies the whole bus for all of its
+    time: the ranks share the cores, which copy every message and are woken up for it, so calls take turns.
     """
     name, key, call = layout.algorithms[op.number], layout.key_of(op), layout.call(op)
     by, has_bus = algorithm_of(name), layout.machine.node.has_bus
@@ -120,14 +123,14 @@ def _works(
     coding: PerHopCoding = NO_CODING,
     eased: Floats | None = None,
 ) -> tuple[OpWork, ...]:
-    """Return the works of a pattern's messages, one for each activity class.
+    """Return the works of the messages of a pattern, one for each activity class.
 
     volume     bytes that a rank sends
-    rates      [num_classes] bytes per second that a rank sends alone
-    latency_s  function of a class and its rate
+    rates      [num_classes] bytes per second that a rank sends without contention
+    latency_s  function that returns the latency in seconds, from a class and its rate
     runs       [num_classes] whether the class takes part
     hbm        bytes of memory traffic per byte that a rank sends
-    cap        the most bytes per second that the library lets a rank send
+    cap        maximum bytes per second that the library lets a rank send
     eased      [num_link_classes] fraction of the load that counts; None: all
     """
     works = []
@@ -156,7 +159,8 @@ def _works(
 
 
 def _small(layout: Layout, op: Collective) -> PricedOp:
-    """Price a call that takes its time alone and loads nothing; its groups still wait for each other."""
+    """Price a collective call of a small message: it takes its time without contention and loads no link; the ranks of
+    a group still wait for each other."""
     key = pattern_key(op.axes, GROUP_WAIT)
     name, table, call = layout.algorithms[op.number], layout.table(op), layout.call(op)
     if table is None:

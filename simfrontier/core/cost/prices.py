@@ -1,6 +1,8 @@
-"""Prices: the time of ops alone on the first devices of a machine, in closed form and without a simulation.
+"""Prices: the time of ops without contention on the first devices of a machine, in closed form and without a
+simulation.
 
-The cost of a pattern depends on how its groups lie, not on the plan, so that plans on other meshes reuse it.
+The cost of a communication pattern depends on the positions of its groups in the machine, not on the plan, so plans on
+different meshes reuse it.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ _PricedCall = tuple[Call, Strides]  # a call, and the strides of its groups
 
 @dataclass
 class Prices:
-    """Seconds of ops, alone and for the slowest group, on the first `num_devices` of a machine, with those
-    perturbations that last all the time, dead components excluded."""
+    """Times of ops in seconds, without contention and for the slowest group, on the first `num_devices` of a machine.
+    Includes the perturbations that last for the whole training, except dead components."""
 
     machine: Machine
     library: Library
@@ -51,8 +53,8 @@ class Prices:
         self.slowest, self.fastest = float(self.fabric.speed.min()), float(self.fabric.speed.max())
 
     def by(self, library: Library) -> Prices:
-        """Return the prices of another library on the same devices; the layout of groups is reused, and that of pairs
-        if both libraries send messages alike."""
+        """Return the prices of another library on the same devices. The layout of groups is reused, and so is the
+        layout of pairs if both libraries send messages in the same way."""
         messages = algorithm(DIRECT)
         sends_alike = messages.shares_on(library, self.machine) == messages.shares_on(self.library, self.machine)
         return Prices(
@@ -66,7 +68,8 @@ class Prices:
         )
 
     def seconds(self, op: Op, schedule: Schedule) -> float:
-        """Return the time of an op. Raises InputError if groups lie unevenly on the nodes."""
+        """Return the time of an op in seconds. Raises InputError if a group has unequal numbers of ranks on its
+        nodes."""
         match op:
             case Compute():
                 return Kernel.of(op, schedule, self.machine).seconds(self.slowest)
@@ -77,10 +80,10 @@ class Prices:
                 return self._exchange_s(schedule.mesh, op.axis, op.ends, float(size))
 
     def floor_s(self, op: Compute | Collective, schedule: Schedule) -> float:
-        """Return a lower bound of an op's time in any simulation (fidelities `flow` and `analytic`), whatever overlaps
-        with it, however its groups come together, and wherever a plan keeps the weights: for a kernel its least time on
-        the fastest device, for a collective its start-up plus its bytes at the most that the library lets a rank send.
-        0 for calls with measured times, and for those on two levels."""
+        """Return a lower bound of an op's time in any simulation (fidelities `flow` and `analytic`), for any overlap
+        with other ops, any arrival order of the ranks of its groups, and any placement of the weights by a plan. For a
+        kernel, it is the least time on the fastest device; for a collective, the start-up plus the bytes at the
+        library's maximum sending rate; 0 for calls with measured times, and for two-level calls."""
         if isinstance(op, Compute):
             return least_kernel_s(op, schedule, self.machine, self.fastest)
         call = self._call(op, schedule)
@@ -91,7 +94,7 @@ class Prices:
         return self._floors[call]
 
     def _least_s(self, name: str, call: Call, groups: EqualGroups) -> float:
-        """Return a lower bound of a call's time by an algorithm, whichever of the groups makes it."""
+        """Return a lower bound of a collective call's time with the algorithm `name`, for any of the groups."""
         if not algorithm(name).has_floor:
             return 0.0
         return call.least_s(name, self.library, groups.sent_per_s(name, self.library))
@@ -118,7 +121,7 @@ class Prices:
         return Call.of(op, schedule, self._groups[groups].shape), groups
 
     def _table(self, op: Collective, groups: EqualGroups) -> CallTable | None:
-        """Return the table of measured times of a call, None if there is none."""
+        """Return the table of measured times for a collective; None if there is none."""
         return self.library.table(call_of(op), groups.shape)
 
     def _algorithms(self, call: Call) -> tuple[str, ...]:
@@ -127,8 +130,8 @@ class Prices:
         return names
 
     def boundaries_s(self, mesh: Mesh, axis: str, num_bytes: float) -> list[float]:
-        """Return the times of messages of that size from each coordinate of an axis to the next, one way; for at most
-        `MOST_BOUNDARIES` boundaries, evenly spread."""
+        """Return the one-way times of messages of `num_bytes` bytes from each coordinate of an axis to the next; for at
+        most `MOST_BOUNDARIES` boundaries between coordinates, evenly spread."""
         count = mesh[axis] - 1
         chosen = sorted({number * count // MOST_BOUNDARIES for number in range(MOST_BOUNDARIES)}) if count else ()
         return [self._exchange_s(mesh, axis, (upper, upper + 1), num_bytes) for upper in chosen]
@@ -141,16 +144,16 @@ class Prices:
         return exchange_s(num_bytes, shape, self.library, rate)
 
     def _pair(self, pairs: NDArray[np.integer]) -> tuple[GroupShape, float]:
-        """Return the shape of the pair that lies farthest apart, and the bytes per second that the slowest pair
-        sends."""
+        """Return the shape of the pair of ranks that are farthest apart, and the bytes per second that a rank of the
+        slowest pair sends."""
         pattern = paired(self.fabric, pairs, 1, 0, algorithm(DIRECT).shares_on(self.library, self.machine))
         _, rates = equal_parts(self.fabric, pattern)
         farthest = int(np.flatnonzero(pattern.edges.sum(axis=0)).max())
         return pair_shape([boundary == farthest for boundary in range(3)]), float(rates.min())
 
     def over(self, mesh: Mesh, axes: tuple[str, ...]) -> Strides:
-        """Return the strides of the groups over some axes, and lay the groups out on first use. Raises InputError if
-        they lie unevenly on the nodes."""
+        """Return the strides of the groups over some axes; the groups are laid out on first use. Raises InputError if a
+        group has unequal numbers of ranks on its nodes."""
         key = tuple((_stride(mesh, axis), mesh[axis]) for axis in axes if mesh[axis] > 1)
         if key not in self._groups:
             self._groups[key] = EqualGroups.over(self.fabric, mesh, axes)
@@ -158,5 +161,5 @@ class Prices:
 
 
 def _stride(mesh: Mesh, axis: str) -> int:
-    """Return the distance between ranks that are neighbours on an axis."""
+    """Return the difference between the numbers of ranks that are neighbours on an axis of the mesh."""
     return mesh.size(mesh.names[mesh.names.index(axis) + 1 :])

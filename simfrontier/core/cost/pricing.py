@@ -1,7 +1,8 @@
-"""The pricing of a schedule: the work of every op on a machine, by the classes of a folded fabric.
+"""Pricing of a schedule: the work of every op on a machine, for each class of ranks in a folded fabric.
 
-An op is a latency and then an amount that flows at a fair rate. A kernel's amount is its memory traffic, capped so
-that alone it takes its roofline time; a collective's amount is the payload on its busiest wire.
+The work of an op is a latency followed by an amount that is transferred at a max-min fair rate. The amount of a kernel
+is its memory traffic, with a speed capped such that the kernel without contention takes its roofline time; the amount
+of a collective is the payload on its busiest wire.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ Placement = Literal["block", "cyclic"]
 
 @dataclass
 class Pricing(Layout):
-    """A schedule's ops priced on a machine, each distinct op once."""
+    """Prices of a schedule's ops on a machine; each distinct op is priced once."""
 
     priced: dict[int, PricedOp] = field(default_factory=dict, init=False)
 
     def of(self, op: Op) -> PricedOp:
-        """Return the priced op (each distinct op is priced once)."""
+        """Return the priced op; each distinct op is priced once."""
         known = self.priced.get(op.number)
         if known is None:
             match op:
@@ -64,10 +65,11 @@ def price(
     exact: bool = False,
     placement: Placement = "block",
 ) -> Pricing:
-    """Lay the schedule's ranks out on the machine, choose algorithms, build patterns and fold them. A perturbation that
-    changes over time is taken as at the beginning of step 0.
+    """Return the pricing of a schedule: place its ranks on the machine, choose algorithms, build the load patterns and
+    fold them. Perturbations that change over time have the values of the beginning of step 0.
 
-    Placement as Slurm's distributions: `block` fills node after node, `cyclic` deals ranks out over the nodes in turn.
+    Placements are those of Slurm's distributions: `block` fills one node after the other, `cyclic` distributes ranks
+    over the nodes in turn.
     """
     return price_states(schedule, machine, library, [perturbation.at((0, 0.0))], exact, placement)[0]
 
@@ -81,10 +83,11 @@ def price_states(
     placement: Placement = "block",
     in_classes: bool = True,
 ) -> tuple[Pricing, ...]:
-    """Price a schedule as `price`, on a machine in several states, one after another, without times; a class is alike
-    in all of them. Nodes of devices of many speeds are put `in_classes` if there is one role and nothing is `exact`; a
-    step of stages waits for the slowest of each. Algorithms are chosen as if nothing were dead; the load of a dead link
-    is rerouted, if there is another way."""
+    """Return the pricings of a schedule on a machine in several successive states, without their times; ranks of one
+    class are equivalent in all states. If `in_classes`, nodes whose devices have many different speeds are grouped into
+    classes, provided that there is only one role and `exact` is false; with pipeline stages, a step waits for the
+    slowest rank of each stage. Algorithms are chosen as if no component were dead; the load of a dead link is rerouted
+    if there is another route."""
     mesh, assignment = schedule.mesh, role_assignment_of(schedule)
     if mesh.num_ranks > machine.num_devices:
         raise InputError(f"{machine.name} has {machine.num_devices} devices; the mesh needs {mesh.num_ranks}")
@@ -155,7 +158,7 @@ def price_states(
 
 
 def _node_classes(states: Sequence[Fabric]) -> Ints | None:
-    """Return the class of every node of a machine in several states [num_nodes]; None if each is in a class of its
+    """Return the class of every node of a machine in several states [num_nodes]; None if every node is a class of its
     own."""
     speeds, networks = (np.stack(each) for each in zip(*(state.node_speeds() for state in states), strict=True))
     classes = classes_of_nodes(speeds, networks)
@@ -163,8 +166,8 @@ def _node_classes(states: Sequence[Fabric]) -> Ints | None:
 
 
 def folded_anew(pricing: Pricing, link_colour: NDArray[np.int64] | None = None, exact: bool = False) -> Pricing:
-    """Return the pricing folded again, with links also distinguished by a colour [num_links], or with every rank and
-    link in a class of its own."""
+    """Return the pricing with its ranks and links folded again: with links also distinguished by a colour [num_links],
+    or if `exact` with every rank and link in a class of its own."""
     assignment, nominal_of_link = pricing.role_assignment, pricing.nominal[pricing.folding.link_class]
     states = [(pricing.fabric, pricing.patterns)]
     (folding,) = fold_states(states, None if assignment.is_one else assignment.of_rank, exact, link_colour)
@@ -177,7 +180,7 @@ def folded_anew(pricing: Pricing, link_colour: NDArray[np.int64] | None = None, 
 
 
 def placed(placement: Placement, num_ranks: int, num_nodes: int, machine: Machine) -> NDArray[np.int64] | None:
-    """Return the device of every rank [num_ranks]; None if rank i has device i."""
+    """Return the device of every rank [num_ranks]; None if rank i is on device i."""
     if placement == "block" or num_nodes == 1:
         return None
     ranks = np.arange(num_ranks)

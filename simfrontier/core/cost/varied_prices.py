@@ -1,4 +1,5 @@
-"""Prices of ops under variations of machine and library parameters: seconds alone, for all variations at once."""
+"""Prices of ops under variations of machine and library parameters: seconds without contention, for all variations at
+once."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ CLOSE: Final = 1e-9  # relative: the pricing of a schedule and these add the sam
 
 
 class VariedPrices:
-    """Seconds of ops alone, for each activity class [num_activity_classes, num_variations], by the formulas that price
-    them for a simulation. Parameters of machine and library that vary are arrays [num_variations]; the first variation
-    is the pricing itself."""
+    """Times of ops in seconds without contention, for each activity class [num_activity_classes, num_variations], by
+    the same formulas as the prices for a simulation. Varied parameters of machine and library are arrays
+    [num_variations]; variation 0 is the pricing itself."""
 
     def __init__(self, pricing: Pricing, machine: Machine, library: Library, num_variations: int) -> None:
         self.pricing, self.machine, self.library, self.num_variations = pricing, machine, library, num_variations
@@ -35,8 +36,8 @@ class VariedPrices:
         self.has_other_algorithm = np.zeros(self.num_variations, bool)  # for any call
 
     def alone_s(self, op: Op) -> Floats:
-        """Return the time of an op; 0 where a class takes no part in it, or stands still. Raises SimfrontierError if
-        the first variation differs from the pricing."""
+        """Return the time of an op in seconds [num_activity_classes, num_variations]; 0 for classes that take no part
+        in the op or stand still. Raises SimfrontierError if variation 0 differs from the pricing."""
         if op.number not in self._known:
             base = np.array([work.alone_s for work in self.pricing.of(op).works])
             match op:
@@ -54,7 +55,7 @@ class VariedPrices:
         return self._known[op.number]
 
     def factor(self, rows: Ints, op: Op) -> Floats:
-        """Return the time of an op relative to the first variation, for variations `rows` [num_activity_classes,
+        """Return the time of an op relative to variation 0, for the variations `rows` [num_activity_classes,
         len(rows)]."""
         alone = self.alone_s(op)
         before = np.repeat(alone[:, :1], len(rows), axis=1)
@@ -77,7 +78,7 @@ class VariedPrices:
         return out
 
     def _collective(self, op: Collective, base: Floats) -> Floats:
-        """Return the time of a collective by the algorithm that the library takes in each variation; measured times do
+        """Return the time of a collective by the algorithm that the library uses in each variation; measured times do
         not vary."""
         out = np.repeat(base[:, None], self.num_variations, axis=1)
         if self.pricing.table(op) is not None:
@@ -94,7 +95,7 @@ class VariedPrices:
         return out
 
     def _fastest(self, op: Collective, call: Call, left: Mapping[str, bool]) -> Ints:
-        """Return the index in `left` of the algorithm that the library takes in each variation [num_variations]."""
+        """Return the index in `left` of the algorithm that the library uses in each variation [num_variations]."""
         if len(left) == 1:
             return np.zeros(self.num_variations, np.int64)
         seconds = np.empty((len(left), self.num_variations))
@@ -104,21 +105,24 @@ class VariedPrices:
         return fastest
 
     def _call_s(self, op: Collective, call: Call, name: str, sent: Floats) -> Floats:
-        """Return the time of a call by an algorithm whose ranks send at those rates [..., num_variations]."""
+        """Return the time of a collective call by the algorithm `name` if ranks send at the rates `sent` [...,
+        num_variations]."""
         schedule = self.pricing.schedule
         hops = PerHopCoding.of(op, schedule.tensors, schedule.mesh, self.machine)
         seconds: Any = call.seconds(name, self.library, sent)  # type: ignore[arg-type]
         return np.asarray(seconds + hops.added_s(call.volume_bytes(name), self.machine))
 
     def _sent(self, op: Collective, name: str) -> Floats:
-        """Return the rate of every activity class; that of the slowest if the classes are not of this algorithm."""
+        """Return the sending rate of every activity class with the algorithm `name`; if the classes belong to another
+        algorithm's pattern, return the rate of the slowest group instead."""
         pricing, key = self.pricing, pattern_key(op.axes, name)
         if op.number in pricing.small or name != pricing.algorithms[op.number]:
             return self._slowest(op, name)
         return self._rates(key, name, pricing.shape(op.axes), pricing.folded(key), pricing.runs(op, key))
 
     def _slowest(self, op: Collective, name: str) -> Floats:
-        """Return the rate of the slowest group by any algorithm, with all groups running [num_variations]."""
+        """Return the sending rate of the slowest group with the algorithm `name`, when all groups communicate
+        [num_variations]."""
         pricing, key = self.pricing, pattern_key(op.axes, name)
         if key in pricing.counted:
             folded = pricing.by_itself(key)
@@ -134,7 +138,7 @@ class VariedPrices:
         self, key: str, by: str, shape: GroupShape | None, folded: FoldedPattern, runs: tuple[bool, ...] | None
     ) -> Floats:
         """Return the bytes per second that a rank of each activity class sends [num_activity_classes, num_variations];
-        without a `shape` no library's cap limits it."""
+        without a `shape` the library's cap is not applied."""
         if (key, runs) not in self._rates_of:
             cap = np.inf if shape is None else algorithm(by).cap_bytes_per_s(self.library, shape)
             self._rates_of[key, runs] = folded.sent_per_s(
@@ -143,7 +147,7 @@ class VariedPrices:
         return self._rates_of[key, runs]
 
     def _scale(self, by: str) -> dict[str, Floats]:
-        """Return the capacity of each class of links by an algorithm, relative to the first variation
+        """Return the capacity of each class of links that the algorithm `by` reaches, relative to variation 0
         [num_variations]."""
         if by not in self._scales:
             shares, links = algorithm(by).shares_on(self.library, self.machine), self.machine.link_classes

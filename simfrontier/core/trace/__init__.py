@@ -1,4 +1,4 @@
-"""Traces: times of every op, in one schema for simulated and real runs; trace files, and the comparison of two
+"""Traces: times of every op, in one schema for simulated and real runs; trace files; and the comparison of two
 traces."""
 
 from simfrontier.core.trace import kineto as kineto

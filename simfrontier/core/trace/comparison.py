@@ -1,5 +1,5 @@
-"""Comparison of two traces of one schedule, simulated and real, joined on (op, rank): facts that must be equal are
-compared exactly."""
+"""Comparison of two traces of one schedule, one simulated and one real, joined on (op, rank): attributes that must be
+equal are compared exactly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MISSING: Final = "missing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpPair:
-    """One op on one rank, simulated and real."""
+    """Spans of one op on one rank, in the simulated and in the real trace."""
 
     rank: int
     sim: Span
@@ -26,7 +26,8 @@ class OpPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceDifference:
-    """A fact that differs although it should be equal, with its ranks; `op` is None if it is about a whole rank."""
+    """An attribute that differs between the traces although it should be equal, with the ranks on which it differs;
+    `op` is None if the attribute belongs to a whole rank."""
 
     op: int | None
     what: str
@@ -42,8 +43,8 @@ class TraceDifference:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The two traces of a plan and their join: `pairs` by rank, then op; `differences` by their first rank.
-    `num_left_out`: number of ranks whose ops the real trace intentionally omits."""
+    """The simulated and the real trace of a plan and their join: `pairs` are sorted by rank, then op; `differences` by
+    their first rank. `num_left_out`: number of ranks whose ops the real trace intentionally omits."""
 
     plan: str
     sim: Trace
@@ -54,7 +55,7 @@ class Comparison:
 
     @property
     def num_different(self) -> int:
-        """Number of (op, rank) that differ."""
+        """Number of (op, rank) pairs that differ between the traces."""
         return sum(len(difference.ranks) for difference in self.differences)
 
     @cached_property
@@ -67,7 +68,7 @@ class Comparison:
 
     @cached_property
     def slowest_rank(self) -> int:
-        """The rank that ends last in reality (the lowest of equals); -1 if there are no pairs."""
+        """The rank that ends last in the real trace (if several do, the lowest); -1 if there are no pairs."""
         ends = {rank: max(pair.real.end_s for pair in pairs) for rank, pairs in self.by_rank.items()}
         return min(ends, key=lambda rank: (-ends[rank], rank), default=-1)
 
@@ -77,8 +78,8 @@ Fact = tuple[int | None, str, str, str]  # (op, name of the fact, simulated valu
 
 
 def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
-    """Join the two traces, on the ranks that the real trace claims to hold, if it states them. Raises InputError if
-    they are not of the same schedule."""
+    """Join the simulated and the real trace of a plan. If the real trace states which ranks it contains, only these are
+    joined. Raises InputError if the traces are not of the same schedule."""
     if sim.digest != real.digest:
         raise InputError(
             f"{plan}: the simulated schedule has the digest {_short(sim.digest)}, the real one {_short(real.digest)}; "
@@ -104,7 +105,7 @@ def compare(plan: str, sim: Trace, real: Trace) -> Comparison:
 
 
 def _by_rank(trace: Trace) -> dict[int, Ops]:
-    """Return the ops of every rank of the trace; ranks of one class share them."""
+    """Return the ops of every rank in the trace; the ranks of one rank class share their ops."""
     out: dict[int, Ops] = {}
     for members, spans in zip(trace.members, trace.spans, strict=True):
         ops = {span.op: span for span in spans}
@@ -113,7 +114,7 @@ def _by_rank(trace: Trace) -> dict[int, Ops]:
 
 
 def _left_out(plan: str, simulated: Mapping[int, Ops], really: Mapping[int, Ops], real: Trace) -> set[int]:
-    """Return the simulated ranks that the real trace intentionally omits."""
+    """Return the ranks of the simulated trace that the real trace intentionally omits."""
     if HELD_RANKS not in real.notes:
         return set()
     try:
@@ -124,8 +125,8 @@ def _left_out(plan: str, simulated: Mapping[int, Ops], really: Mapping[int, Ops]
 
 
 def _differences(mine: Ops | None, its: Ops | None) -> Iterator[Fact]:
-    """Yield the differences on a rank. Lanes are FIFOs: a rank executes a lane's ops in the order in which it was ready
-    for them."""
+    """Yield the differences between the simulated ops `mine` and the real ops `its` of one rank. Lanes are FIFOs: a
+    rank executes the ops of a lane in the order in which it was ready for them."""
     if mine is None or its is None:
         sim, real = (MISSING if ops is None else f"{len(ops)} ops" for ops in (mine, its))
         yield None, "its ops", sim, real
@@ -154,7 +155,7 @@ def _orders(ops: Ops) -> dict[str, list[int]]:
 
 
 def _value(value: object) -> str:
-    """Write a value in full: sizes may differ by one byte."""
+    """Return a value as text in full precision: sizes may differ by one byte."""
     return f"{value:.17g}" if isinstance(value, float) else str(value)
 
 

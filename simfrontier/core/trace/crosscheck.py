@@ -1,5 +1,5 @@
-"""Cross-check of simulated with real traces: two files, or the files of equal names in two folders, with additional
-comparisons by extras."""
+"""Cross-check of simulated with real traces: of two files, or of the files with equal names in two folders, with
+additional checks from extra packages."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ Names = tuple[str, ...]
 
 
 class AddedCheck(ABC):
-    """Result of an extra's check; its texts are for display, without markup."""
+    """Result of an additional check from an extra package; its texts are for display, without markup."""
 
     @property
     @abstractmethod
     def fault(self) -> str:
-        """Name of the disagreement, e.g. "the bytes of links"; empty if there is none."""
+        """Description of what disagrees, e.g. "the bytes of links"; empty if simulation and reality agree."""
 
     @property
     @abstractmethod
     def remark(self) -> str:
-        """Restriction of an agreement, e.g. "2 of 14 limits of the emulated run"; empty if there is none."""
+        """Restriction of the agreement, e.g. "2 of 14 limits of the emulated run"; empty if there is none."""
 
     @abstractmethod
     def sentences(self) -> Sequence[str]:
-        """Return sentences about the result."""
+        """Return sentences that describe the result."""
 
     @abstractmethod
     def cards(self) -> Sequence[tuple[str, str, str]]:
-        """Return key figures for the page, as (number, label, remark)."""
+        """Return key figures for the report page, as (number, label, remark)."""
 
     @abstractmethod
     def document(self) -> Mapping[str, Any]:
-        """Return its entries for --json."""
+        """Return the entries that the check adds to the output of --json."""
 
     @abstractmethod
     def sections(self) -> Mapping[str, tuple[str, str]]:
-        """Return sections of the page by anchor, as (short title, HTML); empty if there are none."""
+        """Return sections for the report page by anchor, as (short title, HTML); empty if there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrossCheck:
-    """Result of a cross-check: a comparison per plan, the verdict, the plans that only one side has, and the checks of
-    extras."""
+    """Result of a cross-check: one comparison for each plan, the verdict, the plans for which only one of the two
+    traces exists, and the results of additional checks."""
 
     comparisons: tuple[Comparison, ...]
     verdict: Verdict
@@ -64,13 +64,15 @@ class CrossCheck:
 
     @property
     def outcome(self) -> Outcome:
-        """The verdict on operations and times, overridden by any fault found by extras, whatever the times."""
+        """The verdict on operations and times; a fault found by an additional check overrides it, whatever the
+        times."""
         return "differ" if any(each.fault for each in self.added) else self.verdict.outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracePaths:
-    """Paths of the traces: the real side's folder, or its one file, and the two files of every plan."""
+    """Paths of the traces: the folder (or the single file) of the real traces, and for every plan its simulated and its
+    real trace file."""
 
     real: Path
     of_plan: Mapping[str, tuple[Path, Path]]
@@ -78,8 +80,8 @@ class TracePaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedCheckReader:
-    """A check of an extra, registered in its module `added_checks`: `read` takes the comparison of the operations and
-    the traces' paths, and raises InputError for a file that cannot be read."""
+    """Additional check of an extra package, registered in the package's module `added_checks`. `read` takes the
+    comparison of the operations and the paths of the traces; it raises InputError for a file that cannot be read."""
 
     read: Callable[[CrossCheck, TracePaths], AddedCheck]
 
@@ -109,7 +111,7 @@ def crosscheck_of(sim: Path, real: Path, min_bytes: int, tolerance: float) -> Cr
 
 
 def _paired(sim: Path, real: Path) -> tuple[dict[str, tuple[Path, Path]], Names, Names]:
-    """Return the traces that both folders have, by plan, and the plans that only one has."""
+    """Return the traces that exist in both folders, by plan, and the plans whose trace exists in only one of them."""
     sim_traces, real_traces = (
         {_plan(path): path for path in sorted(folder.glob(f"{PREFIX}*{SUFFIX}"))} for folder in (sim, real)
     )

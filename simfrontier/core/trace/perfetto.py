@@ -33,7 +33,7 @@ Event = dict[str, Any]
 
 
 def perfetto_text(trace: Trace | TraceFile) -> str:
-    """Return the trace as JSON; times in microseconds, rounded to a nanosecond."""
+    """Return the trace as JSON text; times are in microseconds, rounded to a nanosecond."""
     file = file_of(trace) if isinstance(trace, Trace) else trace
     other = {
         "format": FORMAT,
@@ -47,12 +47,12 @@ def perfetto_text(trace: Trace | TraceFile) -> str:
 
 
 def write_perfetto(trace: Trace | TraceFile, path: Path) -> None:
-    """Write the trace, all or nothing. Raises InputError if the file cannot be written."""
+    """Write the trace to a file atomically. Raises InputError if the file cannot be written."""
     write_whole(path, perfetto_text(trace))
 
 
 class _Events:
-    """The events of a file, process by process."""
+    """The trace events of a file, in the order of its processes."""
 
     def __init__(self, file: TraceFile) -> None:
         self.file = file
@@ -103,13 +103,13 @@ class _Events:
         return {"tid": self.lanes[span.lane], "name": title, "cat": span.level or "local"}
 
     def _end(self, place: Place) -> Event:
-        """Return an end of an arrow, at the start of a span."""
+        """Return one end point of an arrow, located at the start of a span."""
         process = self.file.processes[place[0]]
         start_us = _microseconds(float(process.start_s[place[1]]))
         return {"pid": place[0], **self._named(process.spans[place[1]]), "ts": start_us}
 
     def _counts(self, of: int | None, number: int) -> Iterator[Event]:
-        """Yield one event for each time of the counters of a process (None: of the job)."""
+        """Yield one event for each time of each counter of process `of` (None: counters of the whole job)."""
         for counter in self.file.counters:
             if counter.process == of:
                 yield from _counter_events(counter, number)
@@ -126,7 +126,7 @@ def _process_name(number: int, args: Event) -> Event:
 
 
 def _microseconds(seconds: float) -> float:
-    """Return microseconds, rounded to a nanosecond; 0.0 for -0.0."""
+    """Return seconds converted to microseconds, rounded to a nanosecond; 0.0 for -0.0."""
     return round(float(seconds) / MICROSECOND, 3) + 0.0
 
 
@@ -191,7 +191,8 @@ class _File(External):
 
 
 def read_perfetto(path: Path) -> Trace:
-    """Read a file written by `write_perfetto`, with times to a nanosecond. Raises InputError."""
+    """Read a file written by `write_perfetto`; times are accurate to a nanosecond. Raises InputError for an invalid
+    file."""
     try:
         file = _File.model_validate_json(text_of(path, "trace"))
     except ValidationError as error:
@@ -206,8 +207,8 @@ def read_perfetto(path: Path) -> Trace:
 
 
 def _trace(file: _File) -> Trace:
-    """Return the trace. Raises KeyError for a span in an unknown process or lane, ValueError for an invalid text of
-    ranks."""
+    """Return the trace in a file. Raises KeyError for a span in an unknown process or lane, and ValueError if a text of
+    ranks is invalid."""
     names: dict[int, str] = {}
     members: dict[int, tuple[int, ...]] = {}
     lanes: dict[tuple[int, int], str] = {}

@@ -1,5 +1,5 @@
-"""Traces: one span per op and rank (or class of ranks), with the digest of the executed schedule; and their display:
-processes with their spans, arrows between spans, and counters over time."""
+"""Data model of traces: one span for each op and rank (or class of equivalent ranks), with the digest of the executed
+schedule; and of their display: processes with spans, arrows between spans, and counters over time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 
 
 def ranges_text(ranks: Sequence[int]) -> str:
-    """Write ascending ranks as ranges of constant stride."""
+    """Return ascending ranks as text, written as ranges of constant stride."""
     parts, at = [], 0
     while at < len(ranks):
         first, last, stride, stop = ranks[at], ranks[at], 1, at + 1
@@ -36,7 +36,7 @@ def ranges_text(ranks: Sequence[int]) -> str:
 
 
 def ranks_of_text(text: str) -> tuple[int, ...]:
-    """Parse the text that `ranges_text` writes. Raises ValueError unless ranks ascend."""
+    """Parse a text written by `ranges_text`. Raises ValueError unless the ranks are ascending."""
     results: list[int] = []
     for part in text.split(",") if text else ():
         matched = _RANGE.fullmatch(part)
@@ -85,14 +85,14 @@ class Span:
 
 
 def rank_text(members: Sequence[int], num_ranks: int) -> str:
-    """Return a text for equivalent ranks: the lowest, and their number."""
+    """Return a text for equivalent ranks: the lowest rank, and the number of ranks."""
     return f"rank {members[0]} (stands for {len(members):,} of {num_ranks:,})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """All spans of a run by rank; `ranks`: a text for each list of spans, `members`: its ranks, ascending. `notes`:
-    origin of the times (machine, backend, iterations …)."""
+    """All spans of a run, one list for each rank or class of equivalent ranks. `ranks`: a text for each list;
+    `members`: the ranks of each list, ascending. `notes`: origin of the times (machine, backend, iterations …)."""
 
     digest: str
     title: str
@@ -103,7 +103,7 @@ class Trace:
 
     @property
     def step_s(self) -> float:
-        """End of the last op of any rank."""
+        """Time at which the last op of any rank ends, in seconds."""
         return max((span.end_s for spans in self.spans for span in spans), default=0.0)
 
 
@@ -114,8 +114,9 @@ Place = tuple[int, int]  # the number of a process, and of one of its spans
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Process:
-    """One rank, or several equivalent ones. `spans` describe its ops: processes that run one program may share the
-    list, whose times are those of the first of them. Times in seconds are in the arrays [num_spans]."""
+    """One rank or several equivalent ranks, displayed as one process. `spans` describe the process's ops. Processes
+    that run the same program may share one list of spans, whose times are those of the first of these processes; the
+    process's own times, in seconds, are in the arrays [num_spans]."""
 
     name: str
     members: tuple[int, ...]
@@ -127,7 +128,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """Arrow from one span to another of the same call, in another process."""
+    """Arrow from one span to another span of the same collective call, in another process."""
 
     source: Place
     target: Place
@@ -135,8 +136,8 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Counter:
-    """Named values over time [num_times], each valid from its time to the next; `process`: the process to which they
-    belong, None for the whole job."""
+    """Named values over time [num_times]; each value is valid from its time to the next time. `process`: the process to
+    which the values belong, None for the whole job."""
 
     name: str
     process: int | None
@@ -146,7 +147,7 @@ class Counter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """An annotated moment of the whole job."""
+    """A labelled instant of the whole job."""
 
     time_s: float
     text: str
@@ -154,7 +155,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TraceFile:
-    """A trace (see `Trace`) for display: with arrows, counters and marks. `notes` also list omissions."""
+    """A trace for display (see `Trace`), with arrows, counters and marks. `notes` also list omissions."""
 
     digest: str
     title: str
@@ -166,7 +167,7 @@ class TraceFile:
 
     @property
     def first(self) -> Trace:
-        """Trace of the first process alone, whose spans have its own times."""
+        """Trace of the first process only; the spans have this process's own times."""
         process = self.processes[0]
         return Trace(
             digest=self.digest,
@@ -179,7 +180,7 @@ class TraceFile:
 
 
 class Waiting(Protocol):
-    """Ranks that wait in calls, and the times at which they were ready for each op."""
+    """Equivalent ranks that wait for others in collective calls, and the times at which they were ready for each op."""
 
     @property
     def members(self) -> tuple[int, ...]: ...
@@ -189,8 +190,8 @@ class Waiting(Protocol):
 
 
 def arrows_from_last(ranks: Sequence[Waiting], places: Sequence[Place]) -> Iterator[Arrow]:
-    """Yield arrows between the spans of one call: from the last rank to be ready (to the nanosecond; of equals the
-    lowest) to the others, which waited for it."""
+    """Yield arrows between the spans of one collective call: from the rank that was ready last (compared to the
+    nanosecond; if several were, the lowest) to the other ranks, which waited for it."""
 
     def arrival(place: Place) -> tuple[int, int]:
         waiting = ranks[place[0]]
@@ -201,7 +202,7 @@ def arrows_from_last(ranks: Sequence[Waiting], places: Sequence[Place]) -> Itera
 
 
 def file_of(trace: Trace) -> TraceFile:
-    """Return a trace as a file without arrows; its processes are numbered as the trace's ranks."""
+    """Return a trace as a `TraceFile` without arrows; its processes have the numbers of the trace's lists of spans."""
     each = zip(trace.ranks, trace.members, trace.spans, strict=True)
     return TraceFile(
         digest=trace.digest,
@@ -248,10 +249,10 @@ class LinkTable:
 
 
 def save_links(table: LinkTable, path: Path) -> None:
-    """Write the table as JSON, all or nothing. Raises InputError if it cannot be written."""
+    """Write the table to a file as JSON, atomically. Raises InputError if the file cannot be written."""
     write_json(asdict(table), path)
 
 
 def load_links(path: Path) -> LinkTable:
-    """Read a table written by `save_links`. Raises InputError."""
+    """Read a table written by `save_links`. Raises InputError for an invalid file."""
     return typed(read_json(path, "table of links"), LinkTable, str(path))

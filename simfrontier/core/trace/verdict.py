@@ -1,4 +1,4 @@
-"""Verdict of a cross-check: simulation and reality agree, differ, or cannot be judged, and the bounds that decide
+"""Verdict of a cross-check (simulation and reality agree, differ, or cannot be judged), and the bounds that decide
 it."""
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _AXIS: Final = re.compile(r"\s*(\S+) (\d{1,9})\s*", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """Equivalent calls: collectives by kind, name, axes and message size; local work by kind (the other fields are
-    empty).
+    """Difference in time between simulation and reality for equivalent ops: collectives with the same kind, name, axes
+    and message size; or local work of the same kind (the other fields are empty).
 
-    `calls` counts those of one rank, the medians are over calls and ranks. `group_size` is 0 if the traces lack it.
-    `ratio` is that of the medians, real over simulated; `apart` the median over calls of |real/sim - 1|; NaN if no time
-    was simulated. `wait` is the time from a rank's readiness to that of its group.
+    `calls` is the number of these ops on one rank; medians are over ops and ranks. `group_size` is 0 if the traces lack
+    it. `ratio` is the ratio of the median times, real over simulated; `apart` the median over ops of |real/sim - 1|;
+    both are NaN if no time was simulated. `wait` is the time from a rank's readiness to that of its whole group.
     """
 
     kind: str
@@ -48,10 +48,10 @@ class Delta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStepTimes:
-    """Step times of a plan. `real_s` is the median over iterations if the trace states it, `real_iqr_s` their
-    interquartile range. `sim_spread`: relative difference (median) between two measurements of the calibration used by
-    the simulation. `others_share`: share of the processors that other programs used during the real steps. None if a
-    trace lacks it."""
+    """Step times of a plan. `real_s` is the median over iterations if the trace states it, `real_iqr_s` the
+    interquartile range over iterations. `sim_spread`: median relative difference between two measurements of the
+    calibration used by the simulation. `others_share`: share of the processors that other programs used during the real
+    steps. A value is None if the trace lacks it."""
 
     plan: str
     sim_s: float
@@ -66,7 +66,7 @@ class PlanStepTimes:
 
     @property
     def real_spread(self) -> float | None:
-        """Interquartile range of the real steps over their median."""
+        """Interquartile range of the real step times divided by their median."""
         return None if self.real_iqr_s is None else quotient(self.real_iqr_s, self.real_s)
 
     @property
@@ -78,7 +78,7 @@ class PlanStepTimes:
 
 
 def deltas(comparison: Comparison) -> tuple[Delta, ...]:
-    """Return collectives, then local work, each in descending order of real time."""
+    """Return the deltas of collectives, then those of local work, each in descending order of real time."""
     sizes = {**axis_sizes(comparison.real), **axis_sizes(comparison.sim)}
     alike: dict[tuple[str, str, str, float], list[OpPair]] = {}
     for pair in comparison.pairs:
@@ -112,7 +112,7 @@ def _delta(key: tuple[str, str, str, float], pairs: Sequence[OpPair], sizes: Map
 
 
 def step_times(comparison: Comparison) -> PlanStepTimes:
-    """Return the plan's step times, simulated and real."""
+    """Return the simulated and the real step time of a plan."""
     noted = number_of(comparison.real.notes, "step_median_s")
     return PlanStepTimes(
         plan=comparison.plan,
@@ -125,25 +125,25 @@ def step_times(comparison: Comparison) -> PlanStepTimes:
 
 
 def large_pairs(comparisons: Iterable[Comparison], min_bytes: float) -> list[OpPair]:
-    """Return the collectives whose messages have at least `min_bytes` bytes."""
+    """Return the pairs of collectives whose messages have at least `min_bytes` bytes."""
     return [
         pair for each in comparisons for pair in each.pairs if pair.sim.axes and pair.sim.message_bytes >= min_bytes
     ]
 
 
 def ratios_of(pairs: Iterable[OpPair]) -> list[float]:
-    """Return real over simulated duration of all pairs whose simulated duration is not 0."""
+    """Return the real duration divided by the simulated duration, for all pairs whose simulated duration is not 0."""
     return [duration(pair.real) / duration(pair.sim) for pair in pairs if duration(pair.sim) > 0]
 
 
 def duration(span: Span) -> float:
-    """Return the seconds from start to end, at least 0: clock skew between hosts may put an end slightly before its
-    start."""
+    """Return the seconds from start to end of a span, at least 0: clock skew between hosts may put an end slightly
+    before its start."""
     return max(span.end_s - span.start_s, 0.0)
 
 
 def waiting(span: Span) -> float:
-    """Return the seconds for which the rank waits for its group."""
+    """Return the seconds for which the span's rank waits for its group."""
     return max(span.start_s - span.ready_s, 0.0)
 
 
@@ -153,7 +153,7 @@ def quotient(a: float, b: float) -> float:
 
 
 def number_of(notes: Mapping[str, str], name: str) -> float | None:
-    """Return a non-negative number from the notes; None if there is none."""
+    """Return the non-negative number in the note `name`; None if there is none."""
     try:
         value = float(notes.get(name, ""))
     except ValueError:
@@ -162,7 +162,7 @@ def number_of(notes: Mapping[str, str], name: str) -> float | None:
 
 
 def axis_sizes(trace: Trace) -> dict[str, int]:
-    """Return the sizes of the axes from the trace's note `node 2, package 4, gcd 2`."""
+    """Return the sizes of the mesh axes from the trace's note, such as `node 2, package 4, gcd 2`."""
     axes = (_AXIS.fullmatch(part) for part in trace.notes.get("mesh", "").split(","))
     return {match[1]: int(match[2]) for match in axes if match}
 
@@ -177,12 +177,12 @@ Outcome = Literal["agree", "differ", "too small to judge", "too noisy to judge"]
 class Verdict:
     """Verdict over all plans, with the numbers on which it is based.
 
-    `judged` counts the collectives (calls × ranks) of at least `min_bytes`, which carry `judged_share` of all bytes of
-    messages; `apart` is the median of their |real/sim - 1|, `ratio` that of real/sim; NaN if there are none. `swapped`
-    are pairs of plans (as simulated: faster, slower) whose real order is reversed, `close` those that noise may swap.
-    `real_noise` is the largest spread of a plan's real steps, `others_noise` the largest slowdown of real steps by
-    other programs, `sim_noise` the largest difference between two measurements of the calibration; all relative, 0 if
-    unknown.
+    `judged` counts the collectives (calls × ranks) of at least `min_bytes`, which carry `judged_share` of all message
+    bytes; `apart` is the median of their |real/sim - 1|, `ratio` the median of their real/sim; both are NaN if there
+    are no such collectives. `swapped` holds pairs of plans (as simulated: faster, slower) whose order by real step time
+    is reversed; `close` holds the pairs that noise may reverse. `real_noise` is the largest spread of a plan's real
+    steps, `others_noise` the largest slowdown of real steps by other programs, `sim_noise` the largest difference
+    between two measurements of the calibration; all three are relative, and 0 if unknown.
     """
 
     num_different: int
@@ -220,7 +220,7 @@ class Verdict:
 
     @property
     def noise(self) -> float:
-        """Largest relative difference between times of equal runs."""
+        """Largest relative difference that is expected between the times of equal runs."""
         return max(self.real_noise, self.others_noise, self.sim_noise)
 
     @property
@@ -230,9 +230,9 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
-        """Outcome of the cross-check. Differing operations are never excused. Calls that are too small stay so on an
-        idle machine, so this is reported before noise. Times beyond the tolerance by less than the noise are
-        inconclusive."""
+        """Outcome of the cross-check. Differences in operations are never excused. Too small collectives are reported
+        before noise, because they would be too small on an idle machine too. If times differ by more than the
+        tolerance, but exceed it by less than the noise, the outcome is inconclusive."""
         if not self.is_exact:
             return "differ"
         if not self.is_large_enough:
@@ -273,8 +273,8 @@ PlanPairs = tuple[tuple[str, str], ...]
 
 
 def _ranks(steps: Sequence[PlanStepTimes]) -> tuple[PlanPairs, PlanPairs, bool]:
-    """Return the pairs whose real order is reversed, the pairs too close to rank, and whether any of the latter is
-    reversed."""
+    """Return the pairs of plans whose order by real step time is reversed, the pairs too close to rank, and whether any
+    of the pairs too close to rank is reversed."""
     swapped, close, muddled = [], [], False
     for a, b in combinations(sorted(steps, key=lambda step: step.sim_s), 2):
         apart = b.real_s - a.real_s
