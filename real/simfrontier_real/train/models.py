@@ -76,8 +76,8 @@ NOISE = 0.1  # of the tokens that do not follow the rule
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch of all ranks: the model's inputs by name and the class of each position, as numpy arrays; None
-    for a model without labels."""
+    """One micro-batch of all ranks: the model's inputs by name, and the class of each position (`labels`, None for a
+    model without labels), as numpy arrays."""
 
     by_name: Mapping[str, Any]
     labels: Any = None

@@ -1,1 +1,1 @@
-"""Verdicts of training: comparisons with the unsharded model, and their tolerances."""
+"""Verification of training: comparisons with the unsharded model, and their tolerances."""

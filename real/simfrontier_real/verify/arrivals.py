@@ -1,5 +1,5 @@
-"""Digests of the messages that ranks sent and received: transport is exact whatever codecs lose, so that the result of
-every collective and exchange is compared with what its members sent."""
+"""Digests of the messages that ranks sent and received. Transport is exact, whatever codecs lose, so the result of
+every collective and exchange is compared with the messages that its ranks sent."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _SEED: Final = 7
 
 @dataclass(slots=True)
 class MessageDigest:
-    """Digests of one message of one call on one rank: `sent` and `received` are those of the messages it sent and
-    received, `square` is the squared length of the former; `error` is the difference of the two that rounding may make,
-    relative to the length of all that is sent."""
+    """Digests of one message of a collective or exchange on one rank: `sent` and `received` are the digests of the sent
+    and received messages, `square` is the squared length of the sent message; `error` is the rounding error allowed
+    between the two digests, relative to the length of everything sent."""
 
     sent: Any
     square: Any
@@ -41,19 +41,19 @@ Calls = Mapping[int, tuple[MessageDigest, ...]]  # by the number of the op in th
 
 @cache
 def _numbers(count: int) -> Any:
-    """Return `count` fixed numbers of either sign, of magnitude 0.5 to 1.5, so that no place counts little; a longer
-    sequence begins with the same numbers."""
+    """Return `count` fixed numbers of either sign with magnitudes from 0.5 to 1.5, so that no position has a small
+    weight; a longer sequence begins with the same numbers."""
     numbers = np.random.default_rng(_SEED).uniform(-1.0, 1.0, size=count)
     return numbers + np.where(numbers < 0, -0.5, 0.5)
 
 
 @dataclass
 class MessageDigests:
-    """Makes the digests of one rank's messages, on the device where they are.
+    """Computes the digests of one rank's messages, on the device of the messages.
 
-    A digest is the product with fixed numbers, one for each place of what all members send together, so that pieces in
-    each other's place show; contributions to a sum have their numbers in common. The digest of a sum is then the sum of
-    the digests.
+    A digest is the scalar product of a message with fixed weights, one for each position in the joined messages of all
+    ranks of the group, so that swapped pieces are detected; contributions to a sum have the same weights, so that the
+    digest of the sum is the sum of the digests.
     """
 
     backend: Backend
@@ -69,18 +69,18 @@ class MessageDigests:
             float(self._weights[-1])  # it has arrived on the device before streams of their own read it
 
     def record_sent(self, index: int, op: Op, messages: tuple[Array, ...], reduction: PartialOp) -> None:
-        """Note the messages of a call before they leave."""
+        """Record the digests of the messages of a collective or exchange before they are sent."""
         if not is_followed(op, reduction):
             return
         self.calls[index] = tuple(self._sent(op, message) for message in messages or (None,))
 
     def record_received(self, index: int, op: Op, results: tuple[Array | None, ...]) -> None:
-        """Record the digests of a call's results."""
+        """Record the digests of the results of a collective or exchange."""
         for message, result in zip(self.calls.get(index, ()), results, strict=False):
             message.received = self._arrived(op, result)
 
     def take_calls(self) -> Calls:
-        """The digests of the step that has just run; those of the next follow."""
+        """Return the digests of the step that has just run, and start recording the next step."""
         calls, self.calls = self.calls, {}
         return {
             index: tuple(MessageDigest(float(m.sent), float(m.square), float(m.received), m.error) for m in messages)
@@ -116,7 +116,7 @@ class MessageDigests:
         return self.backend.cast(self.backend.xp.reshape(values, (-1,)), "fp64")
 
     def _product(self, line: Array, begin: int) -> Any:
-        """With the fixed numbers from that place on."""
+        """Return the scalar product of a flat array with the fixed weights from position `begin` on."""
         return line @ self._weights[begin : begin + int(line.shape[0])]
 
     def _group(self, op: Collective) -> tuple[int, ...]:
@@ -130,15 +130,16 @@ class MessageDigests:
 
 
 def is_followed(op: Op, reduction: PartialOp) -> bool:
-    """Return whether the result of an op follows from what is sent by sums alone: not that of maxima, of coding at
-    every hop, or of streams whose lengths depend on their values (they are widened in transit)."""
+    """Return whether the result of an op follows from the sent messages by sums alone; this excludes maxima, per-hop
+    coding, and codecs of variable length (whose streams are widened in transit)."""
     if isinstance(op, Compute) or op.codec.is_measured:
         return False
     return isinstance(op, Exchange) or (reduction == "sum" and not op.per_hop)
 
 
 def _longest(schedule: Schedule) -> int:
-    """No call of a schedule sends or brings more numbers than this."""
+    """Return an upper bound on the number of elements that any collective or exchange of a schedule sends or
+    receives."""
     tensors, mesh, longest = schedule.tensors, schedule.mesh, 1
     for op in schedule.ops:
         if isinstance(op, Compute):
@@ -150,8 +151,8 @@ def _longest(schedule: Schedule) -> int:
 
 
 def call_errors(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]) -> RelativeError:
-    """Return the largest difference in one step between the results of a call and the messages that its members sent,
-    relative to the limit for rounding (1: at the limit), and where it occurs."""
+    """Return the largest difference in one step between the result of a collective or exchange and the messages that
+    its ranks sent, relative to the rounding limit (1: at the limit), and where it occurs."""
     worst = RelativeError()
     for groups, indices in calls_by_group(schedule, programs):
         for group in groups:
@@ -168,14 +169,14 @@ def call_errors(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]
 
 
 def _is_scattered(op: Any) -> bool:
-    """Return whether every member gets another part, so that only all parts together can be compared with what was
-    sent."""
+    """Return whether each rank of the group receives a different part, so that only all parts together can be compared
+    with the sent messages."""
     return isinstance(op, Collective) and op.wire_kind in ("reduce_scatter", "all_to_all")
 
 
 def _errors(op: Any, messages: tuple[MessageDigest, ...]) -> Iterator[float]:
-    """Yield the difference between what arrived at each member and what was sent, relative to the difference allowed;
-    for sums that are scattered and for all-to-all that of all members together."""
+    """Yield the difference between received and sent messages for each rank of the group, relative to the allowed
+    difference; for reduce-scatter and all-to-all, a single difference for all ranks together."""
     length = math.sqrt(sum(message.square for message in messages))
     allowed = max(message.error for message in messages) * (length if length > 0 else 1.0)
     if isinstance(op, Exchange):

@@ -51,14 +51,15 @@ from simfrontier_real.verify.codec_check import noise_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """A relative difference that is allowed where nothing is lost but rounding, by the model's type, and the reason."""
+    """Allowed relative difference, by the model's number type, for training without losses other than rounding; and the
+    reason."""
 
     fp64: float
     fp32: float
     source: str
 
     def of(self, dtype: str) -> float:
-        """That of a model of a type; 16-bit models compute in fp32."""
+        """Return the tolerance of a model with this number type; 16-bit models compute in fp32."""
         return self.fp64 if dtype == "fp64" else self.fp32
 
 
@@ -91,8 +92,8 @@ _MOVED: Final = {"gathered": "weights", "copy": "weights", "weight": "published 
 
 @dataclass(frozen=True, slots=True, order=True)
 class MoveNoise:
-    """Moves that lose `noise` of the moved values, relative to their length, in `codec`: `kinds` kinds of moves of
-    weights, activations or gradients, each in `layers` layers."""
+    """Communication that loses `noise` of the moved values, relative to their length, by encoding in `codec`: `kinds`
+    kinds of transfers of weights, activations or gradients, each in `layers` layers."""
 
     of: str
     codec: str
@@ -102,7 +103,7 @@ class MoveNoise:
 
     @property
     def square(self) -> float:
-        """Contribution of the moves to the square of the noise."""
+        """Contribution of these transfers to the square of the noise."""
         return self.kinds * (self.layers * self.noise) ** 2
 
     def __str__(self) -> str:
@@ -112,10 +113,10 @@ class MoveNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingBounds:
-    """Bounds on relative errors of training: `limits` by the names of checks. `share` of the whole norm is what one
-    tensor's gradient is measured against at least, `published` is what weights lose where they are published, `length`
-    bounds the length of their moves. `is_exact`: nothing is lost but rounding, and weights are compared element by
-    element. `text` names the moves that lose something."""
+    """Bounds on the relative errors of training: `limits` by the names of checks. `share` is the least fraction of the
+    norm of all gradients to which the error of one tensor's gradient is related; `published` is the relative loss of
+    weights when they are published; `length` bounds the length of the change of weights. `is_exact`: nothing is lost
+    but rounding, and weights are compared element by element. `text` names the transfers with losses."""
 
     is_exact: bool
     limits: Mapping[str, float]
@@ -126,7 +127,7 @@ class TrainingBounds:
 
 
 def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[MoveNoise]:
-    """Return the moves of a schedule, on all its programs, that lose something of the moved values."""
+    """Return the transfers of a schedule, in all its programs, that lose part of the moved values."""
     codings: dict[tuple[str, str, tuple[str, ...], str], tuple[Codec, int, int]] = {}
     for program in programs:
         decoded = _decoded(schedule, program)
@@ -153,7 +154,7 @@ def moves_of(schedule: Schedule, programs: tuple[ExpandedProgram, ...]) -> list[
 
 
 def _decoded(schedule: Schedule, program: ExpandedProgram) -> dict[str, str]:
-    """Return the role of the tensor that is decoded from each coded one."""
+    """Return for each encoded tensor the role of the tensor that is decoded from it."""
     out: dict[str, str] = {}
     for index, op in enumerate(program.ops):
         if isinstance(op, Compute) and op.kind in ("decode", "decode_sum"):
@@ -165,8 +166,7 @@ def _decoded(schedule: Schedule, program: ExpandedProgram) -> dict[str, str]:
 
 
 def _roundings(schedule: Schedule) -> list[MoveNoise]:
-    """Return the rounding of activations and published weights as moves, for a model of a 16-bit type: each is rounded
-    to it."""
+    """Return the losses from rounding activations and published weights to the number type of a 16-bit model."""
     dtype = model_dtype(schedule)
     if dtype in EXACT:
         return []
@@ -189,7 +189,8 @@ def bounds_of(
     start: Weights,
     learning_rate: float,
 ) -> TrainingBounds:
-    """The bounds of a schedule; `start` are the weights before the first step, `precision` is the model's type."""
+    """Return the bounds of a schedule; `start` are the weights before the first step, `precision` is the model's number
+    type."""
     allowed = {name: each.of(precision) for name, each in TOLERANCES.items()}
     equal, rounding = allowed["weights"], allowed["gradients"]
     moves, narrow = ([], {}) if is_exact else (moves_of(schedule, programs), narrow_states(schedule))

@@ -23,8 +23,8 @@ GRADIENTS: Final = ("gradients", "gradient of one tensor")
 
 @dataclass(frozen=True, slots=True)
 class TrainingCheck:
-    """One comparison with the unsharded model: its name, the largest difference seen, the limit, and where it was
-    seen."""
+    """A comparison with the unsharded model: its name, the largest difference, the limit, and where the difference
+    occurs."""
 
     name: str
     seen: float
@@ -52,9 +52,9 @@ def checks_of(
     bounds: TrainingBounds,
     first: int = 0,
 ) -> tuple[TrainingCheck, ...]:
-    """Compare the reports of the ranks with the unsharded model; `start` are the weights before the first step,
-    `masters` those that the optimizer steps, by their own names, as they are when published where that is known. The
-    reports and `losses` are of the steps from the number `first` on, the reference is of all."""
+    """Compare the reports of the ranks with the unsharded model. `start` are the weights before the first step,
+    `masters` the master weights by their own names, in published form where that is known. The reports and `losses`
+    cover the steps from number `first` on, the reference covers all steps."""
     limits = bounds.limits
     taken = [number for number, step in enumerate(rank_reports[0].gradients) if not step.was_skipped]
     steps: dict[int, dict[str, RelativeError]] = {}
@@ -85,8 +85,8 @@ def checks_of(
 
 
 def _codes(rank_reports: Sequence[RankReport], number: int) -> RelativeError:
-    """Return the largest error of the codes of weights, compared with the codes of the actual weights, and the rank
-    that has it."""
+    """Return the largest difference between the encoded weights that were sent and the encoding of the actual weights,
+    and the rank on which it occurs."""
     return largest(RelativeError(each.code_errors[number], f"rank {rank}") for rank, each in enumerate(rank_reports))
 
 
@@ -99,7 +99,7 @@ def _worst(name: str, limit: float, by_step: dict[int, RelativeError]) -> Traini
 
 
 def _usual(name: str, limit: float, by_step: dict[int, RelativeError]) -> TrainingCheck:
-    """Return the check of the median step: half of the steps differ no more than it does; of two steps the worse
+    """Return the check of the median step, which at least half of the steps do not exceed; of two steps, the worse
     one."""
     order = sorted(by_step, key=lambda each: by_step[each].error)
     half = {number: by_step[number] for number in order[: len(order) // 2 + 1]}
@@ -109,7 +109,8 @@ def _usual(name: str, limit: float, by_step: dict[int, RelativeError]) -> Traini
 def _of_weights(
     weights: Weights, reference: Weights, start: Weights, bounds: TrainingBounds
 ) -> Iterator[TrainingCheck]:
-    """Element by element where nothing is lost; else how far weights moved, and how far from where they should be."""
+    """Yield the errors of weights: element by element if nothing is lost; otherwise the length of the change of each
+    weight during training, and its distance from the expected change."""
     error, worst = distance(weights, reference)
     if bounds.is_exact:
         yield TrainingCheck("weights", error, bounds.limits["weights"], worst)
@@ -135,8 +136,8 @@ def _of_weights(
 def _beside(
     schedule: Schedule, weights: Weights, masters: Weights, bounds: TrainingBounds, known: set[tuple[str, int]]
 ) -> Iterator[TrainingCheck]:
-    """Yield the errors of published weights: compared with the expected results of publishing their masters, where
-    these are `known`; else with the masters, which shows the loss of publishing and nothing else."""
+    """Yield the errors of published weights: compared with the expected results of publishing their masters, if these
+    are `known`; otherwise with the masters, which shows only the loss of publishing."""
     for name, limit, keys in (
         ("published weights", bounds.limits["published weights"], masters.keys() & known),
         ("weights beside masters", bounds.limits["weights beside masters"], masters.keys() - known),
@@ -156,7 +157,7 @@ def _square(values: object) -> float:
 
 
 def distance(weights: Weights, reference: Weights) -> RelativeError:
-    """The largest relative difference of a parameter tensor, and which tensor it is."""
+    """Return the largest relative difference of a parameter tensor, and the name of this tensor."""
 
     def error_of(key: tuple[str, int], values: Any) -> RelativeError:
         error = float(np.abs(weights[key] - values).max()) / (float(np.abs(values).max()) or 1.0)

@@ -1,7 +1,8 @@
-"""Comparison of what the codecs of a schedule lose with their definitions (simfrontier/core/codecs), before training.
+"""Comparison of the actual losses of a schedule's codecs with their definitions (simfrontier/core/codecs), before
+training.
 
-Bounds of training follow from the same definitions, but leave room for how errors grow on their way through a model: a
-codec that rounds down would pass them.
+The bounds of training follow from the same definitions, but allow for the growth of errors within a model; a codec that
+rounds down would stay within them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class DocumentedLoss:
 
 
 def check_codecs(backend: Backend, schedule: Schedule, program: ExpandedProgram) -> None:
-    """Raise SimfrontierError for a codec of the schedule that loses more on this backend than its definition says."""
+    """Raise SimfrontierError if a codec of the schedule loses more on this backend than its definition allows."""
     own = model_dtype(schedule)
     used = {op.codec for op in program.ops if not isinstance(op, Compute)}
     used |= {tensor.codec for tensor in schedule.tensors.values() if tensor.codec is not None}
@@ -55,9 +56,9 @@ def check_codecs(backend: Backend, schedule: Schedule, program: ExpandedProgram)
 
 
 def check_codec(backend: Backend, codec: Codec) -> None:
-    """Compare the loss of coding normal numbers of several magnitudes with the codec's definition: the error of every
-    number, their root mean square, and their mean, as it is and with the numbers' sign (not zero where all shrink).
-    Raises SimfrontierError."""
+    """Compare the loss of encoding normally distributed numbers of several magnitudes with the codec's definition: the
+    error of each number, the root mean square error, and the mean error, both plain and multiplied by the sign of the
+    number (not zero if all numbers shrink). Raises SimfrontierError."""
     if codec.name == "bf16" and not backend.is_torch:  # numpy has no bfloat16
         backend = torch_backend()
     dtype = _type_for(codec)
@@ -70,12 +71,13 @@ def check_codec(backend: Backend, codec: Codec) -> None:
 
 
 def noise_of(codec: Codec) -> float:
-    """Return the loss of coding normal numbers by the codec's definition, as a length relative to theirs."""
+    """Return the loss of encoding normally distributed numbers by the codec's definition: the length of the error
+    relative to the length of the numbers."""
     return _documented(codec, 1.0).typical / _root_mean_square(_normal())
 
 
 def _compare(codec: Codec, magnitude: float, numbers: Numbers, errors: Numbers) -> None:
-    """Raise SimfrontierError where errors are not as the codec's definition says."""
+    """Raise SimfrontierError if errors exceed the limits in the codec's definition."""
     documented = _documented(codec, magnitude)
     loss = _root_mean_square(errors)
     mean = max(float(errors.mean()), float((errors * np.sign(numbers)).mean()), key=abs)
@@ -106,13 +108,14 @@ def _documented(codec: Codec, magnitude: float) -> DocumentedLoss:
 
 @cache
 def _normal() -> Numbers:
-    """Normal numbers from a fixed seed, in fp32; none nearer to zero than `_LEAST`."""
+    """Return normally distributed fp32 numbers from a fixed seed, none closer to zero than `_LEAST`."""
     numbers = np.random.default_rng(0).normal(size=_ELEMENTS).astype(np.float32).astype(np.float64)
     return np.copysign(np.maximum(np.abs(numbers), _LEAST), numbers)
 
 
 def _type_for(codec: Codec) -> str:
-    """A type of numbers that the codec takes and loses something of: of plain ones the widest."""
+    """Return a number type that the codec accepts and whose values it does not preserve exactly; for plain codecs, the
+    widest type."""
     if not codec.is_opaque:
         return "fp64"
     for dtype in ("fp32", *FLOATS):

@@ -1,5 +1,5 @@
-"""Digests of gradients: a few numbers per tensor and step, by which a step's gradients are compared with the unsharded
-model's."""
+"""Digests of gradients: a few numbers per tensor and step, by which the gradients of a step are compared with those of
+the unsharded model."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ NOWHERE: Final = RelativeError()
 
 @dataclass(frozen=True, slots=True)
 class StepGradients:
-    """Gradients that one rank's optimizer received in one step, before clipping: digests of its shares, and the norms
-    of all gradients that it read; empty where the step was skipped. `update` is the distance of a master weight from
-    where Adam should have moved it, relative to the length of that move."""
+    """Gradients that one rank's optimizer received in one step, before clipping: digests of the rank's shards, and the
+    norms of all gradients that the optimizer read; empty if the step was skipped. `update` is the distance of a master
+    weight from Adam's expected result, relative to the length of the expected update."""
 
     digests: Digests
     norms: tuple[float, ...] = ()
@@ -45,24 +45,26 @@ class StepGradients:
 
 
 def probes(key: Key, shape: tuple[int, ...]) -> Any:
-    """[NUM_PROBES, *shape]: directions for the gradient of one weight, normal numbers that its name and layer seed.
+    """Return [NUM_PROBES, *shape]: random directions for the gradient of one weight, normally distributed numbers
+    seeded by the weight's name and layer.
 
-    The mean square of a vector's products with them is, on average, its squared length, whatever its direction: the
-    digest of a difference gives its length. A norm alone would not see that elements have changed places.
+    The mean square of a vector's scalar products with these directions is on average its squared length, so the digest
+    of a difference gives the length of the difference. A norm alone would not detect swapped elements.
     """
     name, layer = key
     return np.random.default_rng([zlib.crc32(f"probes of {name}".encode()), layer]).normal(size=(NUM_PROBES, *shape))
 
 
 def digest_of(line: Any, directions: Any) -> Any:
-    """[1 + NUM_PROBES] of a gradient as a float64 numpy array, or of a rank's share of it."""
+    """Return the digest, [1 + NUM_PROBES], of a gradient or of a rank's shard of it, as a float64 numpy array."""
     flat = line.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.concatenate([[flat @ flat], directions.reshape(NUM_PROBES, -1) @ flat])
 
 
 def own_probes(context: RankContext, key: Key) -> Any:
-    """[NUM_PROBES, n]: a rank's share of the probes of a weight, laid out as its master weights and gradients are."""
+    """Return [NUM_PROBES, n]: a rank's shard of the probes of a weight, in the layout of the rank's master weights and
+    gradients."""
     tensor, host = master_of(context.schedule, key[0]), numpy_backend()
     at = block_of(tensor.shape, tensor.placement, context.schedule.mesh, context.at, tensor.name)
     lines = (own_line(context, host, tensor, each[at]) for each in probes(key, tensor.shape))
@@ -70,14 +72,14 @@ def own_probes(context: RankContext, key: Key) -> Any:
 
 
 class GradientDigests:
-    """Makes one rank's digests; keeps its shares of the probes, which are made when they are first needed."""
+    """Computes the digests of one rank; caches the rank's shards of the probes, which are created on first use."""
 
     def __init__(self, context: RankContext) -> None:
         self._context = context
         self._probes: dict[Key, Any] = {}
 
     def digests(self, gradients: Mapping[Key, Array]) -> dict[Key, Any]:
-        """The digests of the gradients of one step, given as arrays of the rank's backend."""
+        """Return the digests of the gradients of one step, given as arrays of the rank's backend."""
         out = {}
         for key, values in gradients.items():
             if key not in self._probes:
@@ -87,7 +89,8 @@ class GradientDigests:
 
 
 def whole_digests(gradients: Iterable[tuple[Key, Any]], known: dict[Key, Any]) -> dict[Key, Any]:
-    """The digests of whole gradients, float64 numpy arrays in the shapes of their weights; `known` keeps the probes."""
+    """Return the digests of whole gradients, float64 numpy arrays in the shapes of their weights; `known` caches the
+    probes."""
     out = {}
     for key, values in gradients:
         if key not in known:
@@ -97,13 +100,13 @@ def whole_digests(gradients: Iterable[tuple[Key, Any]], known: dict[Key, Any]) -
 
 
 def norm_of(digests: Digests) -> float:
-    """The norm of all gradients together."""
+    """Return the norm of all gradients together."""
     return math.sqrt(sum(float(each[0]) for each in digests.values()))
 
 
 def joined(schedule: Schedule, by_rank: Sequence[Digests]) -> tuple[dict[Key, Any], dict[Key, float]]:
-    """Return (the digests of whole gradients, joined from those of the ranks' shares; the differences between the
-    digests of copies of one share on ranks that should hold the same)."""
+    """Return (digests of whole gradients, joined from the digests of the ranks' shards; differences between the digests
+    of copies of the same shard on different ranks)."""
     total: dict[Key, Any] = {}
     copy_differences: dict[Key, float] = {}
     for key in dict.fromkeys(key for digests in by_rank for key in digests):
@@ -120,12 +123,12 @@ def joined(schedule: Schedule, by_rank: Sequence[Digests]) -> tuple[dict[Key, An
 def step_errors(
     schedule: Schedule, share: float, by_rank: Sequence[StepGradients], reference: Digests
 ) -> dict[str, RelativeError]:
-    """Compare one step: the gradients of all tensors together and of the tensor that is furthest with the unsharded
-    ones; the norm that some rank clips by with that of the gradients that the ranks do have; and the master weights of
-    some rank with where Adam should have taken them.
+    """Compare one step with the unsharded model: the gradients of all tensors together and of the tensor with the
+    largest error; the norm that a rank uses for clipping with the norm of the ranks' gradients; and a rank's master
+    weights with Adam's expected result.
 
-    A tensor's distance is the larger of the difference of the norms and the length of the difference, over its norm or
-    a `share` of the norm of all; and the differences of its copies.
+    The error of a tensor is the larger of the difference of the norms and the norm of the difference, relative to the
+    tensor's norm or to `share` of the norm of all tensors; differences between copies are errors, too.
     """
     ours, copies = joined(schedule, [each.digests for each in by_rank])
     whole, own = norm_of(reference), norm_of(ours) or 1.0
@@ -147,7 +150,7 @@ def step_errors(
 
 
 def largest(errors: Iterable[RelativeError]) -> RelativeError:
-    """The largest error, infinite where one is not a number."""
+    """Return the largest error, infinite if any is NaN."""
     known = (RelativeError(finite(each.error), each.where) for each in errors)
     return max(known, key=lambda each: each.error, default=NOWHERE)
 
@@ -161,10 +164,10 @@ def _length(ours: Digests, copies: Mapping[Key, float], key: Key, reference: Any
 
 
 def finite(error: float) -> float:
-    """An error, infinite where it is not a number."""
+    """Return the error, or infinity if it is NaN."""
     return error if math.isfinite(error) else math.inf
 
 
 def title(key: Key) -> str:
-    """A weight in words."""
+    """Return a readable name of a weight."""
     return f"{key[0]} of layer {key[1]}"

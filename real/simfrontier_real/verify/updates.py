@@ -1,5 +1,5 @@
-"""Expected updates of Adam, or of LAMB by its scales, from the gradients that a rank received, step after step:
-computed separately, in float64."""
+"""Expected updates of Adam, or of LAMB with its scales, from the gradients that a rank received in every step: computed
+independently, in float64."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIES: Final = 1e-3  # of half a step: numbers that lie between two may go to eit
 
 @dataclass
 class _ExpectedState:
-    """`ref`: the master; `moments`: both moments of it."""
+    """Expected state of a weight: `ref` is the master weight, `moments` are its two Adam moments."""
 
     ref: Ref
     moments: Ref
@@ -35,8 +35,8 @@ class _ExpectedState:
 
 
 class UpdateCheck:
-    """Follows a rank's shares of the master weights. The gradients are compared with the unsharded ones elsewhere; this
-    checks the optimizer's update by them, whatever codecs lose of them."""
+    """Tracks a rank's shards of the master weights, and checks the optimizer's updates from the received gradients,
+    whatever codecs have lost of these. The gradients themselves are compared with the unsharded ones elsewhere."""
 
     def __init__(self, context: RankContext, adam: Adam, step: int = 0) -> None:
         self._context, self._adam, self._step = context, adam, step  # of steps that were not skipped
@@ -51,9 +51,9 @@ class UpdateCheck:
     def error_of(
         self, gradients: Mapping[Key, Array], norm: float | None, was_skipped: bool, scales: Mapping[Key, float]
     ) -> RelativeError:
-        """Return the largest distance of a tensor's master from where the optimizer should have moved it in the step
-        that has just run, beyond the rounding of a 16-bit master, relative to the length of that move. `norm` is that
-        of all gradients (None: each is clipped by its own), `scales` are LAMB's (empty for Adam)."""
+        """Return the largest distance of a master weight from the optimizer's expected result in the step that has just
+        run, beyond the rounding of a 16-bit master, relative to the length of the expected update. `norm` is the norm
+        of all gradients (None: each gradient is clipped by its own), `scales` are LAMB's (empty for Adam)."""
         adam, errors = self._adam, []
         self._step += not was_skipped
         for key, expected in self._expected.items():
@@ -81,12 +81,13 @@ class UpdateCheck:
         return largest(errors)
 
     def _moments_of(self, weight: str) -> str:
-        """The tensor of a weight's moments."""
+        """Return the tensor of a weight's moments."""
         tensors = self._context.schedule.tensors.values()
         return next(each.name for each in tensors if each.role == "optimizer" and each.weight == weight)
 
     def _kept(self, expected: _ExpectedState) -> tuple[Any, Any]:
-        """Moments as their type holds them: of 16 bits those of the rank, where these are a rounding away."""
+        """Return the expected moments in their stored type: 16-bit moments are taken from the rank if they agree up to
+        rounding."""
         own = expected.first, expected.second
         if self._context.schedule.tensors[expected.moments.name].dtype != "moments_bf16":
             return own
@@ -98,7 +99,7 @@ class UpdateCheck:
         return first, second
 
     def _rounding(self, aim: Any, expected: _ExpectedState) -> Any:
-        """Half the distance of neighbours of these numbers in the master's type; 0 where that is wide."""
+        """Return half the spacing of the numbers in the master's type; 0 for types wider than 16 bits."""
         digits = SIGNIFICANT.get(self._context.schedule.tensors[expected.ref.name].dtype)
         if digits is None:
             return 0.0
@@ -114,9 +115,9 @@ Codings = tuple[tuple[Ref, Ref], ...]  # the codings of a weight, the last first
 
 
 def published(context: RankContext) -> dict[tuple[str, int], Any]:
-    """Return, by name and layer of this rank's masters, the line that its share of the published weight should be, as a
-    numpy array. Weights that are coded more than once are left out: the values that other ranks hold of them count,
-    too."""
+    """Return, by name and layer of this rank's masters, the expected flat buffer of its shard of the published weight,
+    as a numpy array. Weights that are encoded more than once are left out: they also depend on values on other
+    ranks."""
     if context.schedule.codes_per_hop:
         return {}
     sources = _sources(context)
@@ -143,8 +144,8 @@ def _image(context: RankContext, weight: Ref, master: Any, codings: Codings) -> 
 
 
 def _sources(context: RankContext) -> dict[Ref, tuple[str, Ref]]:
-    """Return the source of every instance that a move or collective writes last: the op's kind, and the instance that
-    it reads."""
+    """Return for every tensor instance that a local move or a collective writes last: the kind of the op, and the
+    instance that it reads."""
     program, out = context.program, {}
     for index, op in enumerate(program.ops):
         if isinstance(op, Collective) or (isinstance(op, Compute) and op.kind in _MOVES):
@@ -154,7 +155,7 @@ def _sources(context: RankContext) -> dict[Ref, tuple[str, Ref]]:
 
 
 def _codings_of(context: RankContext, sources: dict[Ref, tuple[str, Ref]], weight: Ref) -> Codings:
-    """Return the codings on the way back from a weight to the optimizer's output."""
+    """Return the encodings between the optimizer's output and a weight, from the weight backwards."""
     codings, at, seen = [], weight, set()
     while at in sources and at not in seen:
         seen.add(at)
@@ -166,8 +167,8 @@ def _codings_of(context: RankContext, sources: dict[Ref, tuple[str, Ref]], weigh
 
 
 class WeightCodes:
-    """Compare the codes of weights, when they are sent, with the actual weights: both are of this rank, and the code is
-    a function of the weight alone."""
+    """Compares the encoded weights that this rank sends with its actual weights: the encoding is a function of the
+    weight alone."""
 
     def __init__(self, context: RankContext) -> None:
         tensors = context.schedule.tensors
@@ -176,7 +177,7 @@ class WeightCodes:
         self._plain = {code: plain for code, plain in sources.items() if tensors[plain.name].role == "weight"}
 
     def record_sent(self, index: int) -> None:
-        """Compare the codes that a call is about to send with the weights."""
+        """Compare the encoded weights that a collective or exchange is about to send with the actual weights."""
         for ref in self._context.program.reads[index]:
             if ref not in self._plain:
                 continue
@@ -191,7 +192,7 @@ class WeightCodes:
                 self._errors.append(context.backend.xp.max(context.backend.xp.abs(far)))
 
     def take_error(self) -> float:
-        """The largest difference between the codes sent in the step that has just run and those of the weights; 0 where
-        they are right. Starts anew."""
+        """Return the largest difference between the encoded weights sent in the step that has just run and the encoding
+        of the actual weights (0: correct), and reset it."""
         errors, self._errors = [float(each) for each in self._errors], [0.0]
         return float("inf") if any(each != each for each in errors) else max(errors)

@@ -1,4 +1,5 @@
-"""The verdict on a trained schedule: losses, distances to the unsharded model, bytes; as a table and as JSON."""
+"""Verdict on a trained schedule: losses, differences from the unsharded model, and message bytes; as a table and as
+JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ from simfrontier_real.verify.gradients import norm_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenCheckpoint:
-    """A checkpoint that was written after `steps` steps: the bytes of all its files, and the time that writing took."""
+    """A checkpoint that was written after `steps` steps: total size of its files in bytes, and the time for writing
+    it."""
 
     steps: int
     num_bytes: int
@@ -88,17 +90,17 @@ class TrainingVerdict:
 
     @property
     def has_right_bytes(self) -> bool:
-        """True if as many bytes were sent as the schedule says, over all ops whose bytes it knows."""
+        """True if the number of bytes sent is as scheduled, over all ops whose bytes the schedule determines."""
         return self.message_bytes == self.scheduled_bytes
 
     @property
     def has_right_steps(self) -> bool:
-        """True if steps were skipped only where gradients can overflow, and not all of them."""
+        """True if steps were skipped only where gradients can overflow, and not all steps were skipped."""
         return self.skipped_steps == 0 or (self.precision == "fp16" and self.skipped_steps < len(self.losses))
 
     @property
     def missed(self) -> tuple[TrainingCheck, ...]:
-        """The comparisons that are beyond their bounds, the furthest first."""
+        """The checks that exceed their limits, the largest excess first."""
         return tuple(sorted((each for each in self.checks if not each.holds), key=lambda each: -each.seen / each.limit))
 
     @property
@@ -115,9 +117,9 @@ def verdict_of(
     reference: TrainingResult | None,
     began: StartingPoint = BEGINNING,
 ) -> TrainingVerdict:
-    """The verdict on training a schedule: the reports of all ranks, compared with the unsharded model (None: not
-    compared); `ranks` are their times and bytes. `began`: what training went on from; the reference is of all steps.
-    Raises SimfrontierError where ranks hold other values than their copies."""
+    """Return the verdict on training by a schedule from the reports of all ranks and the unsharded model (None: not
+    compared); `ranks` are the times and bytes of the ranks. `began` is the starting point of training; the reference
+    covers all steps. Raises SimfrontierError if copies on different ranks differ."""
     schedule, every = loaded.schedule, loaded.programs.of_roles
     lines = [each.states for each in rank_reports]
     losses = tuple(sum(parts) for parts in zip(*(each.losses for each in rank_reports), strict=True))
@@ -171,8 +173,8 @@ def verdict_of(
 
 
 def why_inexact(schedule: Schedule, program: ExpandedProgram) -> str:
-    """Return the reason why a schedule need not agree with the unsharded model, judged by one of its programs;
-    empty where it must."""
+    """Return the reason why training by a schedule need not agree with the unsharded model, judged by one of the
+    schedule's programs; empty if it must agree."""
     dtype = model_dtype(schedule)
     if dtype not in EXACT:
         return f"the model is {dtype}"
@@ -188,8 +190,8 @@ def why_inexact(schedule: Schedule, program: ExpandedProgram) -> str:
 
 
 def scheduled_bytes(schedule: Schedule, program: ExpandedProgram) -> int:
-    """Return the bytes of all messages of one step for which the schedule says how many, for one rank of a program: of
-    collectives whole messages, of exchanges those that the rank sends."""
+    """Return the scheduled message bytes of one step for one rank of a program, over all ops whose bytes the schedule
+    determines: whole messages for collectives, sent messages for exchanges."""
     sizes: dict[int, int] = {}
     total = 0
     for index, op in enumerate(program.ops):
@@ -205,7 +207,7 @@ def scheduled_bytes(schedule: Schedule, program: ExpandedProgram) -> int:
 
 
 def _sent_bytes(loaded: LoadedSchedule, ranks: list[RankTimes], exact: bool) -> int:
-    """Bytes that were handed over in a step, of the ops of which the schedule says how many or of the others."""
+    """Return the bytes sent in a step by the ops whose bytes the schedule determines (`exact`), or by the other ops."""
     return sum(
         sent
         for rank, clocked in enumerate(ranks)
@@ -215,19 +217,19 @@ def _sent_bytes(loaded: LoadedSchedule, ranks: list[RankTimes], exact: bool) -> 
 
 
 def _is_exact(op: Op) -> bool:
-    """Return whether the schedule says how many bytes an op sends: not where coding at every hop makes them depend on
-    how a ring cuts the message, nor where they depend on the values."""
+    """Return whether the schedule determines the number of bytes that an op sends: with per-hop coding it depends on
+    how a ring splits the message, with codecs of variable length on the values."""
     return not isinstance(op, Compute) and not op.codec.is_measured and not getattr(op, "per_hop", False)
 
 
 def _scheduled_bytes(loaded: LoadedSchedule) -> int:
-    """Return the scheduled bytes over all ranks."""
+    """Return the scheduled message bytes of one step over all ranks."""
     each = [scheduled_bytes(loaded.schedule, program) for program in loaded.programs.of_roles]
     return sum(each[number] for number in loaded.programs.by_rank)
 
 
 def print_results(results: list[TrainingVerdict], compared: bool, ranks: int) -> None:
-    """Print a table of one line per schedule, wide where it must be: no cell is cut."""
+    """Print a table with one line per schedule, as wide as necessary: no cell is truncated."""
     cells = [_cells(each, compared, ranks) for each in results]
     rows = [tuple(cells[0]), *(tuple(each.values()) for each in cells)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -242,7 +244,7 @@ def print_results(results: list[TrainingVerdict], compared: bool, ranks: int) ->
 
 
 def _cells(result: TrainingVerdict, compared: bool, ranks: int) -> dict[str, str]:
-    """The line of a schedule, by the titles of the columns."""
+    """Return the cells of a schedule's line by column title."""
     counted = "as scheduled" if result.has_right_bytes else f"{result.message_bytes:,} of {result.scheduled_bytes:,}"
     counted += f", {result.measured_bytes:,} by their values" if result.measured_bytes else ""
     counted += ", not counted per hop" if result.codes_per_hop else ""
@@ -285,7 +287,7 @@ def _verdict(result: TrainingVerdict, compared: bool) -> str:
 
 
 def _checkpoints(result: TrainingVerdict) -> str:
-    """Return a line on the checkpoints that were written: the steps, the size, and the time of writing."""
+    """Return a line on the written checkpoints: their steps, size, and time for writing."""
     written = result.checkpoints
     steps = ", ".join(str(each.steps) for each in written)
     median_s = statistics.median(each.seconds for each in written)
@@ -296,14 +298,14 @@ def _checkpoints(result: TrainingVerdict) -> str:
 
 
 def _bounds(result: TrainingVerdict) -> str:
-    """Return the limits where something is lost, and the largest differences seen."""
+    """Return a line with the limits of a training with losses, and the largest differences."""
     return f"{result.name}: allowed for {result.allowed}: " + ", ".join(
         f"{each.name} {each.limit:.1e} (seen {each.seen:.1e})" for each in result.checks
     )
 
 
 def _finite(value: Any) -> Any:
-    """A value of JSON: infinity and NaN become null."""
+    """Return a value for JSON, in which infinity and NaN become null."""
     match value:
         case dict():
             return {key: _finite(part) for key, part in value.items()}
