@@ -1,38 +1,40 @@
 """Bounds on the difference between training by a schedule and the unsharded model: rounding, and the errors of codecs,
 narrow types and old weights.
 
-The loss of a value where it is coded is `noise_of` its codec, relative to its length, by the codec's definition; that
-the codec loses no more is checked before training (codec_check.py). Losses in moves of different kinds are
-independent, so their squares add up; losses in a move that every layer has add up linearly over the layers (zfp rounds
-to one side), and so do those of weights that are a step old:
+Encoding a tensor causes an error of `noise_of` the codec, relative to the tensor's norm, by the codec's definition; a
+check before training verifies that the error is no larger (codec_check.py). Errors in transfers of different kinds are
+independent, so their squares add up. Errors in a transfer that every layer has add up linearly over the layers (zfp
+rounds to one side), and so do the errors of weights that are one step old:
 
-    noise^2 = sum over the kinds of moves of (layers that have it * noise of its codec)^2
+    noise^2 = sum over the kinds of transfers of (number of layers with this transfer * noise of its codec)^2
 
-Gradients are coded once per hop. Weights that are published in a codec are used in every layer. A model of a 16-bit
-type loses the type's rounding at every activation. Weights that are a step old are off by one step of Adam, along the
-gradients, where these change fastest: 4 times its size over the weights', in every layer.
+Gradients are encoded once per hop. Weights that are published in a codec are used in every layer. A model with a 16-bit
+type has the rounding error of this type at every activation. Weights that are one step old differ by one Adam step in
+the direction of the gradients, in which gradients change fastest: the error is 4 times the size of the step relative to
+the size of the weights, in every layer.
 
     gradients together     rounding + 2.5 noise, at most 0.9 (at 1 there need be no gradient)
-    one tensor's gradient  rounding + 1.5 * that; tensors below a tenth of the whole norm count as a tenth
-    losses                 rounding + 0.3 * that of all gradients
-    weights, how they move 3 times that of all gradients (Adam gives small ones as much weight as large ones), at
-                           most 0.9; and 3 times what the codec that publishes weights loses of them
-    published weights      rounding: what publishing makes of a master is known, whatever the codec loses of it
-    weights beside masters coded more than once in transit: 1.5 times what the codec that publishes them loses (each
-                           rounding alone loses once that)
-    length of a move       0.1 + 0.65 of that of all gradients, and the same 3 times
+    one tensor's gradient  rounding + 1.5 * 2.5 noise; relative to at least a tenth of the whole norm
+    losses                 rounding + 0.3 * 2.5 noise
+    change of weights      rounding + 3 * 2.5 noise (Adam gives small gradients as much weight as large ones), at
+                           most 0.9; plus 3 * the error of the codec in which weights are published
+    published weights      rounding only: the result of publishing a master is known, whatever the error of the codec
+    published weights compared with masters, if encoded more than once in transit: 1.5 * the error of the codec (each
+                           encoding alone has 1 * this error)
+    length of a change     0.1 + 0.65 * 2.5 noise, plus 3 * the error of the publishing codec
 
-Masters in 16 bits lose the part of each move that falls between two neighbouring numbers, so that moves of about that
-size are a matter of rounding: they need only be there (0.9).
+Masters in 16 bits lose the part of each update below the spacing of neighbouring numbers, so that updates of about this
+size depend on rounding: the bound only requires that there is an update (0.9).
 
-Whatever is lost, the norm to clip by is that of the gradients that the ranks have, and Adam's update by these is exact
-but for rounding.
+Whatever is lost, the norm for clipping is the norm of the ranks' gradients, and Adam's update from these gradients is
+exact up to rounding.
 
-In some steps the gradients of the batch change much with the weights, so that differences grow several times as large
-there: these bounds of gradients hold for at least half of all steps (of two: for both), and the worst step may be 4
-times as far off, all gradients together at most 0.9. In float64, where nothing is lost, that is not needed.
+In some steps the gradients of the batch depend strongly on the weights, so that differences are several times larger
+there. Therefore the bounds of gradients apply to at least half of all steps (of two steps: to both); in the worst step
+the error may be 4 times as large, for all gradients together at most 0.9. float64, where nothing is lost, needs no such
+allowance.
 
-The factors are set from healthy runs (docs/real.md).
+The factors are derived from correct runs (docs/real.md).
 """
 
 from __future__ import annotations

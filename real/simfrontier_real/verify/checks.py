@@ -109,8 +109,9 @@ def _usual(name: str, limit: float, by_step: dict[int, RelativeError]) -> Traini
 def _of_weights(
     weights: Weights, reference: Weights, start: Weights, bounds: TrainingBounds
 ) -> Iterator[TrainingCheck]:
-    """Yield the errors of weights: element by element if nothing is lost; otherwise the length of the change of each
-    weight during training, and its distance from the expected change."""
+    """Yield the checks of weights: element by element if nothing is lost; otherwise the difference of all weights
+    relative to the length of their change in training, and the largest relative error in the length of a single
+    weight's change."""
     error, worst = distance(weights, reference)
     if bounds.is_exact:
         yield TrainingCheck("weights", error, bounds.limits["weights"], worst)

@@ -46,18 +46,19 @@ class WrittenCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingVerdict:
-    """One schedule, trained. `weights_error` is the largest over the parameter tensors of max |a - b| / max |b|,
-    `loss_error` the largest relative one over the steps, both against the unsharded model (None: not compared).
-    `checks` are all comparisons with their bounds, which `allowed` explains where something is lost;
-    `gradient_norms` are those of every step before clipping, `clipped_steps` the number of steps of the unsharded model
-    in which a gradient was clipped to `clip`.
+    """Verdict on training by one schedule. `weights_error` is the largest max |a - b| / max |b| of any parameter
+    tensor, `loss_error` the largest relative error of the loss in any step, both relative to the unsharded model (None:
+    not compared). `checks` are all comparisons with their limits; `allowed` gives the reason for the limits if
+    something is lost. `gradient_norms` are the norms of every step before clipping, `clipped_steps` is the number of
+    steps of the unsharded model in which a gradient was clipped to `clip`.
 
-    Bytes are of all messages of one step, over all ranks; `step_median_s` is what a step really took.
+    Bytes are totals of all messages in one step over all ranks; `step_median_s` is the measured median time of a step.
 
-    `must_agree`: nothing is quantised, narrowed or stale, so the two have to be equal but for rounding.
+    `must_agree`: nothing is quantised, narrowed or stale, so training must agree with the unsharded model up to
+    rounding.
 
-    `first_step`: how many steps a checkpoint had that training went on from; losses are of all steps, the checks of
-    gradients, norms and messages of those since. `checkpoints` are those that were written.
+    `first_step` is the number of steps in the checkpoint from which training resumed; the losses cover all steps, the
+    checks of gradients, norms and messages only the steps since then. `checkpoints` are the checkpoints written.
     """
 
     name: str
