@@ -228,10 +228,11 @@ class Zfp(Codec):
         return Codec.on(self, dtype)
 
     def error_bound(self, largest: float) -> float:
-        """Return the error bound by rate: from 6 bits per value on 20 * 2^(3 - rate) * 2^floor(log2 largest), from the
-        documented bound of fixed precision (zfp.readthedocs.io, FAQ) and the coder's budget; at lower rates, where
-        decoded values may overflow its integers, 6 * 2^floor(log2 largest); `largest` itself below 2^-98, which is sent
-        as zeros, because zfp's scale would be infinite."""
+        """Return the error bound, which depends on the rate. From 6 bits per value on, it is 20 * 2^(3 - rate) *
+        2^floor(log2 largest), from the documented bound of fixed precision (zfp.readthedocs.io, FAQ) and the coder's
+        bit budget. At lower rates, where decoded values may overflow ZFP's integers, it is 6 * 2^floor(log2 largest).
+        If `largest` is below 2^-98, the bound is `largest` itself: the block is sent as zeros, because ZFP's scale
+        would be infinite."""
         if largest < _LEAST:
             return largest
         units = 20.0 * math.exp2(3.0 - self.rate) if self.rate >= _SAFE_RATE else 6.0

@@ -49,12 +49,13 @@ class FoldedPattern:
         scale: Mapping[str, float | Floats] | None = None,
         runs: Sequence[bool] | None = None,
     ) -> Floats:
-        """Return the bytes per second that a rank of each class sends, the rates of all being max-min fair.
+        """Return the bytes per second that a rank of each activity class sends; the rates of all classes are max-min
+        fair.
 
         Args:
-            cap_bytes_per_s: the most that the library lets a rank send, one number or [num_variations].
-            scale: factor on the capacity of each class of links, by its name, likewise; None: 1.
-            runs: [num_classes] which classes run; the rate of others is 0. None: all.
+            cap_bytes_per_s: maximum rate at which the library lets a rank send, one number or [num_variations].
+            scale: factor on the capacity of each class of links, by its name, one number or [num_variations]; None: 1.
+            runs: [num_classes] which classes communicate; the rate of the others is 0. None: all.
 
         Returns:
             [num_classes], or [num_classes, num_variations] if the cap has a value for each variation.

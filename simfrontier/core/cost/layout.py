@@ -42,7 +42,7 @@ class RoleAssignment:
         return self.axis is None
 
     def is_shared(self, op: Op) -> bool:
-        """Return whether ranks of several roles take part in one call of the op."""
+        """Return whether ranks of several roles take part in the same call of the op."""
         if self.axis is None:
             return False
         return isinstance(op, Exchange) or (isinstance(op, Collective) and self.axis in op.axes)

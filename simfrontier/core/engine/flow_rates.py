@@ -47,7 +47,7 @@ class FlowRates:
         self._loads: dict[int, int] = {}
 
     def add(self, flow: Flow) -> int:
-        """Add a flow and return its number."""
+        """Add a flow and return the number assigned to it."""
         self.flows.append(flow)
         return len(self.flows) - 1
 

@@ -35,8 +35,7 @@ def trace_of(
 
 
 def trace_notes(step: SimulatedStep) -> dict[str, str]:
-    """Return notes on the origin of the times of a trace of the step: fidelity, machine, library, mesh and
-    simplifications."""
+    """Return the notes for a trace of the simulated step: fidelity, machine, library, mesh and simplifications."""
     note = step_note(step)
     return {
         "mode": SIMULATED,

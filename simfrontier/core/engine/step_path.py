@@ -212,7 +212,7 @@ class StepPath:
 
     @cached_property
     def last_of_lanes(self) -> frozenset[Node]:
-        """Last node of each lane of each role."""
+        """Last program node of each lane of each role."""
         last = ((role, nodes[-1]) for role, part in enumerate(self.parts) for nodes in part.program.by_lane)
         return frozenset(last)
 

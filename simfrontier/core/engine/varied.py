@@ -131,7 +131,7 @@ class _Extremes:
 
 
 def _at_speeds(pricing: Pricing, devices: ClassRates, speed: Floats) -> Pricing:
-    """Return the pricing with devices of these speeds [num_ranks]."""
+    """Return the pricing with the relative device speeds `speed` [num_ranks]."""
     return replace(pricing, fabric=replace(pricing.fabric, devices=replace(devices, mean=speed)))
 
 

@@ -60,12 +60,13 @@ HELD_RANKS: Final = "held_ranks"  # note of a real trace with the ops of some ra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One op on one rank. Times in seconds from the start of the step: ready, started (its group was ready too), ended.
+    """One op on one rank. Times are in seconds from the start of the step: when the rank was ready for the op, when the
+    op started (all ranks of its group were ready), and when it ended.
 
-    `op` is its index in the expansion of the rank's program. `level` is the coarsest boundary that a collective
-    crosses: package, intra_node or inter_node; "" for local work. `num_bytes` is what the rank sends, or the memory
-    traffic of local work. `message_bytes` are the call's messages, scales included, whatever the algorithm; 0 for local
-    work.
+    `op` is the index of the op in the rank's expanded program. `level` is the coarsest boundary that a collective
+    crosses: package, intra_node or inter_node; "" for local work. `num_bytes` is the number of bytes that the rank
+    sends, or the memory traffic of local work. `message_bytes` is the size of the call's messages, scales included,
+    which does not depend on the algorithm; 0 for local work.
     """
 
     op: int
@@ -227,7 +228,8 @@ def file_of(trace: Trace) -> TraceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkBytes:
-    """Bytes that one direction of a link carries in a step, from box to box ("node 0 gcd 1", "node 0 nic0", "net").
+    """Bytes that one direction of a link carries in a step, between two named components ("node 0 gcd 1", "node 0
+    nic0", "net").
 
     `name` is the simulator's name of the link, e.g. "node 0 xgmi 0>1"; measured bytes are a mean over steps.
     """
@@ -241,7 +243,8 @@ class LinkBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkTable:
-    """All links of a job in one step of the schedule with this digest; `title`: the source of these bytes."""
+    """Bytes carried by every link of a job in one step of the schedule with digest `digest`; `title`: the source of the
+    bytes."""
 
     digest: str
     title: str
