@@ -1,4 +1,4 @@
-"""Scenarios: one TOML file per experiment, checked strictly, and what its names mean."""
+"""Scenarios: one TOML file per experiment, strictly validated, and the values to which the names in the file refer."""
 
 from simfrontier.inputs.scenario.added_keys import (
     FileForm as FileForm,

@@ -1,4 +1,4 @@
-"""Keys, tables and orders of grids that extras add to scenario files."""
+"""Keys, tables and grid orders that extras add to scenario files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from simfrontier.inputs.scenario.form import ScenarioFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioKeys:
-    """Tables that an extra adds to scenario files, by its module `scenario_keys`.
+    """Tables that an extra adds to scenario files, registered by its module `scenario_keys`.
 
-    `form`: has them as fields, each with a default. `machine`: the machine that a scenario means by them, out of that
-    of its table `machine`. `read`: what they name, from the scenario's folder and checked, for `Scenario.contents`;
-    sizes with tables of their own have none. Both raise InputError that names the key.
+    `form`: the pydantic model with these tables as fields, each with a default. `machine`: function from the scenario
+    file and the machine of its table `machine` to the machine that these tables define. `read`: function that reads and
+    validates what these tables refer to, relative to the scenario's folder, for `Scenario.contents`; scenarios of sizes
+    with tables of their own have no contents. Both functions raise InputError that names the key.
     """
 
     form: type[Strict]
@@ -34,11 +35,11 @@ FileForm: Final = extended(ScenarioFile, [keys.form for keys in SCENARIO_KEYS], 
 
 
 class GridJob(Protocol):
-    """The training job that grids are ordered for: a `Scenario`, before its plans are known."""
+    """The training job for which grids are ordered: a `Scenario` whose plans are not known yet."""
 
     @property
     def where(self) -> str:
-        """The file that errors name."""
+        """The scenario file that error messages name."""
 
     @property
     def file(self) -> ScenarioFile: ...
@@ -52,12 +53,13 @@ class GridJob(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridOrder:
-    """An order of grids, as `search.by` of a plan and `simfrontier tune --fidelity` name it.
+    """An order of grids, as named by `search.by` of a plan and by `simfrontier tune --fidelity`.
 
-    `keys`: the options that it sets in plans of `family`. `grids`: their values for a job on a number of devices, the
-    best first. `listing`: prints grids at the largest size of the job's scenario, all or a limited number of the best,
-    as a table or JSON; returns whether any can run. Both raise InputError for a job that the model does not know, and
-    SimfrontierError where no grid is allowed.
+    `keys`: the options that a grid sets in plans of `family`. `grids`: function that returns the values of these
+    options for a job on a number of devices, best grid first. `listing`: function that prints the grids at the largest
+    size of the job's scenario, all or a limited number of the best ones, as a table or JSON, and returns whether any
+    grid can run. Both functions raise InputError for a job that the model of the order does not cover, and
+    SimfrontierError if no grid is allowed.
     """
 
     name: str
@@ -69,7 +71,7 @@ class GridOrder:
 
 @cache
 def grid_orders() -> Mapping[str, GridOrder]:
-    """Return all orders by name."""
+    """Return all grid orders by name."""
     return {order.name: order for order in added("grid_orders", GridOrder)}
 
 

@@ -1,4 +1,4 @@
-"""A case: one plan of a scenario at one size, with the mesh, the model and the batch that follow."""
+"""A case: one plan of a scenario at one size, with the mesh, model and batch that follow from them."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from simfrontier.inputs.scenario.form import MeshTable, ScenarioFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One plan at one size. `micro_batch`: sequences per rank of the batch in a micro-batch, `grad_accum`:
-    micro-batches per step, `samples`: sequences of a step over all devices."""
+    """One plan at one size. `micro_batch` is the number of sequences per data-parallel rank in a micro-batch,
+    `grad_accum` the number of micro-batches per step, `samples` the number of sequences per step over all devices."""
 
     name: str
     devices: int
@@ -63,32 +63,32 @@ class Case:
 
     @property
     def recomputes(self) -> bool:
-        """True if checkpointed layers run their whole forward twice."""
+        """True if the whole forward of checkpointed layers runs twice."""
         return self.checkpointing == "full"
 
     @property
     def recomputed_share(self) -> float:
-        """Share of the layers whose forward runs twice."""
+        """Fraction of the layers whose forward runs twice."""
         if not self.recomputes:
             return 0.0
         return -(-self.shape.num_layers // self.checkpoint_every) / self.shape.num_layers
 
     @property
     def model_flops(self) -> float:
-        """Floating-point operations of the model in a step, each counted once."""
+        """Floating-point operations of the model in a step, without recomputation."""
         return self.shape.step_flops(self.samples, recomputed=False)
 
     @property
     def hardware_flops(self) -> float:
-        """The same with those that activation checkpointing does again: of causal attention half of the scores, as
-        the model's own."""
+        """Floating-point operations of the model in a step, with those that activation checkpointing repeats; as in
+        `model_flops`, only half of the scores of causal attention count."""
         made, kept = replace(self, attention="fused"), replace(self, attention="fused", checkpointing="none")
         again = made.workload.matmul_flops - replace(kept, checkpoint_every=1).workload.matmul_flops
         return self.model_flops + self.grad_accum * again
 
     @property
     def neox_flops(self) -> float | None:
-        """Operations of a step as GPT-NeoX counts them; None for a model that is no GPT."""
+        """Floating-point operations of a step as GPT-NeoX counts them; None for a model that is not a GPT."""
         if not isinstance(self.shape, GptShape):
             return None
         return neox_flops(self.shape, self.samples, self.recomputes)
@@ -100,16 +100,16 @@ class Case:
 
     @property
     def chunks(self) -> int:
-        """Runs of layers per stage."""
+        """Chunks (contiguous groups of layers) per pipeline stage."""
         return 1 if self.plan.pipeline is None else self.plan.pipeline.chunks
 
     @property
     def workload(self) -> Workload:
-        """Graph of one micro-batch over all ranks."""
+        """Graph of ops of one micro-batch over all ranks."""
         return self.workload_of(self.shape, self.micro_batch * self.batch_ranks)
 
     def workload_of(self, shape: Shape, batch: int) -> Workload:
-        """Return the same graph for another shape and another batch."""
+        """Return the graph of ops of one micro-batch for another model shape and another batch."""
         return workload_of(
             shape,
             batch,
@@ -131,9 +131,9 @@ def case_of(
     machine: Machine,
     batch: int | None = None,
 ) -> Case:
-    """Return the case of a plan at a size of a scenario. `batch`: sequences of a step, if the file sets neither these
-    nor the number of micro-batches. Raises InputError, with the nearest value that works, where the grid does not
-    divide the devices, the model or the batch."""
+    """Return the case of a plan at a size of a scenario. `batch` is the number of sequences per step, used if the file
+    sets neither this number nor the number of micro-batches. Raises InputError, with the nearest value that works, if
+    the grid does not divide the devices, the model or the batch."""
     _refuse_family(options, shape)
     _refuse_statistics(options, shape)
     if isinstance(options, TensorOptions):
@@ -170,7 +170,7 @@ def case_of(
 
 
 def precision_of(file: ScenarioFile) -> Precision:
-    """Return the types of the numbers of a scenario's model. Raises InputError."""
+    """Return the data types of a scenario's model. Raises InputError."""
     model = file.model
     return find_precision(model.precision).keeping(model.gradients, model.master, model.moments)
 
@@ -182,15 +182,16 @@ def _refuse_family(options: Options, shape: Shape) -> None:
 
 
 def _refuse_statistics(options: Options, shape: Shape) -> None:
-    """Raise InputError if a plan, or the plan on its data axes, overlaps statistics that the model does not gather."""
+    """Raise InputError if a plan, or the plan on its data axes, overlaps the gathers of statistics although the model
+    gathers none."""
     on_data = options.on_data
     if isinstance(on_data, DdpOptions) and on_data.overlap_statistics and not shape.gathers_statistics:
         raise InputError(f"overlap_statistics = true: {shape.name} gathers nothing for later steps; allowed: false")
 
 
 def mesh_of(options: Options | None, devices: int, cut: MeshTable, machine: Machine) -> Mesh:
-    """Return the mesh of a plan: its grid, or (node, package, gcd). Raises InputError naming the nearest sizes that
-    work."""
+    """Return the mesh of a plan: that of its grid, or (node, package, gcd). Raises InputError that names the nearest
+    sizes that work."""
     sizes = mesh_sizes(machine, devices, cut.devices_per_node, cut.devices_per_package)
     if not isinstance(options, TensorOptions):
         return Mesh(tuple(sizes.items()))
@@ -199,7 +200,8 @@ def mesh_of(options: Options | None, devices: int, cut: MeshTable, machine: Mach
 
 
 def _micro_batches(options: Options, ranks: int, file: ScenarioFile, shared: int | None) -> tuple[int, int]:
-    """Return (sequences of a rank in a micro-batch, micro-batches of a step); `shared`: as `batch` of `case_of`."""
+    """Return (sequences per data-parallel rank in a micro-batch, micro-batches per step). `shared` is the number of
+    sequences per step that is used if the file sets neither this number nor the number of micro-batches."""
     training = file.training
     own, grad_accum = options.micro_batch, options.grad_accum
     micro_batch = own or training.micro_batch
@@ -221,7 +223,7 @@ def _micro_batches(options: Options, ranks: int, file: ScenarioFile, shared: int
 
 
 def _refuse_many(grad_accum: int, micro_batch: int, said: str, ranks: int) -> None:
-    """Raise InputError for too many micro-batches: they are laid out one by one."""
+    """Raise InputError for more micro-batches than can be simulated; each micro-batch is laid out separately."""
     if grad_accum <= MOST_MICRO_BATCHES:
         return
     samples = grad_accum * micro_batch  # of one rank in a step

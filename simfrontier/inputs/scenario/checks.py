@@ -1,5 +1,5 @@
-"""Consistency checks of a well-formed scenario file: duplicate or unknown names, and numbers that do not go
-together."""
+"""Consistency checks of a well-formed scenario file: duplicate or unknown names, and values that contradict one
+another."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def refuse_file(file: ScenarioFile, named: Collection[str]) -> None:
-    """Raise InputError for names that cannot name files or are of no plan, duplicates, and numbers that do not go
-    together; `named`: all plans of the file, also those that are not simulated."""
+    """Raise InputError for names that cannot be file names or that no plan has, for duplicates, and for values that
+    contradict one another. `named` are all plans of the file, including those that are not simulated."""
     _refuse_names(file, named)
     samples, training, model = file.uncertainty.samples, file.training, file.model
     if 0 < samples < FEWEST_SAMPLES:
@@ -68,14 +68,14 @@ def _refuse_names(file: ScenarioFile, named: Collection[str]) -> None:
 
 
 def _refuse_strangers(names: Iterable[str], named: Collection[str], file: ScenarioFile, key: Key) -> None:
-    """Raise InputError for a name that is no plan of the scenario."""
+    """Raise InputError for a name that no plan of the scenario has."""
     for name in names:
         if name not in named and name not in file.plans:
             raise InputError(f"{shown(name)} is not a plan of this scenario; {nearest(name, named)}", key=key)
 
 
 def sizes_with_tables(file: ScenarioFile, named: Collection[str]) -> list[int]:
-    """Return those of the simulated sizes that have tables of their own. Raises InputError for unknown sizes or
+    """Return the simulated sizes for which the file has separate tables. Raises InputError for unknown sizes or
     tables."""
     for text, tables in file.at.items():
         if not SIZE.fullmatch(text):
@@ -91,7 +91,8 @@ def sizes_with_tables(file: ScenarioFile, named: Collection[str]) -> list[int]:
 
 
 def refuse_on_machine(scenario: Scenario) -> None:
-    """Raise InputError if, at any size, the job lacks nodes, or a perturbation names components that do not exist."""
+    """Raise InputError if, at any size, the machine has too few nodes for the job, or a perturbation names components
+    that do not exist."""
     file = scenario.file
     for table, sizes in (
         ("run", file.run.devices),
@@ -114,7 +115,7 @@ def _mesh(scenario: Scenario, size: int, table: str) -> Mesh:
 
 
 def _refuse_cases(scenario: Scenario, table: SlowdownTable, mesh: Mesh) -> None:
-    """Raise InputError unless each case has a name of its own, and perturbs something that exists."""
+    """Raise InputError unless each case has a unique name and perturbs components that exist."""
     labels = [case.label for case in table.cases]
     for number, case in enumerate(table.cases):
         with located(key=("slowdown", "cases", number)):

@@ -1,4 +1,5 @@
-"""The form of a scenario file: what tables and keys it has and what each may hold (pydantic, strict, nothing extra)."""
+"""Schema of a scenario file: its tables and keys, and the allowed values of each key (pydantic, strict, no extra
+keys)."""
 
 from __future__ import annotations
 
@@ -19,11 +20,13 @@ from simfrontier.core.workload import Attention, Checkpointing, Norm, Optimizer,
 
 
 class TuneTable(Strict):
-    """`pin`: fixed values of dimensions; `lossy`: whether lossy codecs are allowed; `max_error`: the largest allowed
-    error bound of codecs and compression, relative to the largest value in a block; `simulate`: the number of best
-    plans to simulate (default: 5 % of those that fit, at least 5, at most 20).
+    """Search by `simfrontier tune`. `pin`: fixed values of search dimensions; `lossy`: whether lossy codecs are
+    allowed; `max_error`: the largest allowed error bound of codecs and compression, relative to the largest value in a
+    block; `simulate`: the number of best plans to simulate (default: 5 % of the plans that fit into memory, at least 5,
+    at most 20).
 
-    Extras add keys by their module `tune_keys`."""
+    Extras add keys by their module `tune_keys`.
+    """
 
     pin: dict[str, int | str | bool | list[int | str | bool]] = Field(default_factory=dict)
     lossy: bool = False
@@ -60,23 +63,23 @@ ReduceWays = Annotated[Ways, Names(LIBRARY, partial(carriers, "all_reduce"), or_
 
 
 class MachineTable(Strict):
-    """Which machine, and numbers of its file (dotted keys) that this scenario sets otherwise."""
+    """Name of the machine, and numbers of the machine's file (dotted keys) that this scenario overrides."""
 
     name: Name
     overrides: dict[str, float] = Field(default_factory=dict)
 
 
 class AlgorithmsTable(Strict):
-    """By which algorithms the library carries a kind of call, wherever no plan says it: of several the one that is
-    fastest alone."""
+    """Algorithms that the library uses for each kind of collective, unless a plan sets one. If several are listed, the
+    one that is fastest in isolation is used."""
 
     all_gather: GatherWays = LIBRARY
     reduce_scatter: ScatterWays = LIBRARY
     all_reduce: ReduceWays = LIBRARY
 
     def chosen(self) -> dict[CollectiveKind, tuple[str, ...]]:
-        """The algorithms of the kinds of calls that are not left to the library. Raises InputError for a list that
-        leaves some to it."""
+        """Algorithms by kind of collective, without the kinds that are left to the library. Raises InputError for a
+        list in which an algorithm and the library's own choice are mixed."""
         named: dict[CollectiveKind, Ways] = {
             "all_gather": self.all_gather,
             "reduce_scatter": self.reduce_scatter,
@@ -90,8 +93,8 @@ class AlgorithmsTable(Strict):
 
 
 class LibraryTable(Strict):
-    """Which collective library (by default the machine's), a calibration of machine and library, algorithms of kinds of
-    calls, and numbers of the library's file that this scenario sets otherwise."""
+    """Name of the collective library (default: that of the machine), a calibration of machine and library, algorithms
+    for kinds of collectives, and numbers of the library's file that this scenario overrides."""
 
     name: Name | None = None
     calibration: Name | None = None  # a file of measured numbers and times
@@ -100,17 +103,17 @@ class LibraryTable(Strict):
 
 
 class MeshTable(Strict):
-    """How ranks are cut into nodes and packages for the plans (default: as the machine's devices are)."""
+    """Division of the ranks into nodes and packages as the plans see it (default: that of the machine's devices)."""
 
     devices_per_node: Positive | None = None
     devices_per_package: Positive | None = None
 
 
 class ModelTable(Strict):
-    """A named model, or a shape of one's own (`name` is then free): a GPT (heads, vocabulary, sequence; and in what it
-    differs from the usual one: GptShape) or an MLP (inputs, classes); whether attention keeps its scores in memory
-    (`plain`) or to itself (`fused`); the kernel of softmaxes over rows in memory; checkpointing; and the type of
-    weights, activations and gradients."""
+    """A named model, or a user-defined shape (`name` is then free): a GPT (heads, vocabulary, sequence, and deviations
+    from the standard GPT: see GptShape) or an MLP (inputs, classes). Further keys: whether attention writes its scores
+    to memory (`plain`) or not (`fused`); the kernel of softmaxes over rows in memory; checkpointing; and the data type
+    of weights, activations and gradients."""
 
     name: Text
     num_layers: Count | None = None
@@ -145,8 +148,8 @@ class ModelTable(Strict):
 
 
 class TrainingTable(Strict):
-    """Sequences of one device in one micro-batch, and micro-batches of one optimizer step; or, with `batch`, the
-    sequences of one step over all devices, of which the micro-batches of a step follow."""
+    """Sequences per device in a micro-batch, and micro-batches per optimizer step; or, with `batch`, the number of
+    sequences per step over all devices, from which the number of micro-batches follows."""
 
     micro_batch: Size = 1
     grad_accum: Count = 1
@@ -154,8 +157,8 @@ class TrainingTable(Strict):
 
 
 class RunTable(Strict):
-    """Sizes, fidelity, how ranks are placed (`block`, as Slurm does, or `cyclic` over the nodes), and how many steps of
-    the training are looked at."""
+    """Sizes, fidelity, placement of ranks (`block`, as Slurm does, or `cyclic` over the nodes), and the number of
+    training steps to simulate."""
 
     devices: Annotated[list[Ranks], Field(min_length=1, max_length=SIZES)]
     fidelity: Literal["analytic", "flow", "chunk"] = "flow"
@@ -164,7 +167,7 @@ class RunTable(Strict):
 
 
 class NodesTable(Strict):
-    """Which nodes of the machine the job gets, and where they lie in its network."""
+    """Nodes of the machine that the job gets, and their location in the machine's network."""
 
     placement: NodePlacement = "contiguous"
     seed: NotNegative = 1
@@ -174,14 +177,14 @@ class NodesTable(Strict):
 
 
 class UncertaintyTable(Strict):
-    """How often a step is sampled for its error bars (0: not at all), and the seed of the samples."""
+    """Number of samples of a step for its error bars (0: no error bars), and the seed of the samples."""
 
     samples: Annotated[int, Field(ge=0, le=100_000)] = 200
     seed: NotNegative = 1
 
 
 class Variation(Strict):
-    """One unknown setting: its dotted key in this file, and the values to try one at a time, for all plans alike."""
+    """One uncertain setting: its dotted key in this file, and the values to try one at a time, with all plans alike."""
 
     key: Text
     label: Text
@@ -189,8 +192,8 @@ class Variation(Strict):
 
 
 class PublishedTable(Strict):
-    """Published figures that the page sets beside the prediction: TFLOPS per device relative to the first plan's, the
-    share of the peak that they are by plan and size (hardware operations, recomputed ones included), and scaling
+    """Published figures that the report shows next to the prediction: TFLOPS per device relative to those of the first
+    plan, fraction of the peak by plan and size (hardware operations, including recomputation), and scaling
     efficiency."""
 
     source: Text
@@ -201,7 +204,8 @@ class PublishedTable(Strict):
 
 
 class RequiredTable(Strict):
-    """A number of machine or library in [0.01, 1] to solve for the published ratios; other settings as `given`."""
+    """A number of the machine or library, in [0.01, 1], for which to solve so that the published ratios result; other
+    settings are fixed as in `given`."""
 
     key: Text
     label: Text
@@ -209,7 +213,8 @@ class RequiredTable(Strict):
 
 
 class SensitivityTable(Strict):
-    """How much the ratio of plans, or the rate of one, depends on what is unknown, at one size or at several."""
+    """Sensitivity of the ratio of two plans, or of the rate of one plan, to uncertain settings, at one size or at
+    several."""
 
     devices: Positive | Annotated[list[Positive], Field(min_length=1)]
     plans: Annotated[list[Text], Field(min_length=1)]
@@ -218,13 +223,13 @@ class SensitivityTable(Strict):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes at which settings are varied."""
+        """Sizes at which the settings are varied."""
         return (self.devices,) if isinstance(self.devices, int) else tuple(self.devices)
 
 
 class NeighbourTable(Strict):
-    """Another scenario's job on other nodes of the machine, which is simulated with this one: its file, one of its
-    plans (by default the first), and a size (by default its largest)."""
+    """A job of another scenario on other nodes of the machine, simulated together with this scenario's job: the
+    scenario's file, one of its plans (default: the first), and a size (default: the largest)."""
 
     scenario: Name
     plan: Text | None = None
@@ -232,13 +237,15 @@ class NeighbourTable(Strict):
 
 
 class GoodputTable(Strict):
-    """What a long training suffers and how it goes on: a file of failures, the file system, when it is saved, what an
-    interruption costs, and spare nodes. Numbers are the user's: machines are too different for defaults.
+    """Failures and checkpoints of a long training: a file of failures, the file system, when checkpoints are saved, the
+    costs of an interruption, and spare nodes. The user states these numbers: machines differ too much for defaults.
 
-    `held_share`: of a checkpoint's writing, what holds training up (less where it is written beside the next steps);
-    `restart_s`: from an interruption until training goes on, but for reading the checkpoint; `repair_s`: until a
-    broken node is back; `fewer_nodes`: whether to go on with fewer nodes where no spare one is left is looked at, too.
-    `trainings` of so many `interruptions` each are played at random."""
+    `held_share`: fraction of a checkpoint's writing time that blocks the training (less than 1 if writing overlaps with
+    the next steps); `restart_s`: time from an interruption until the training continues, without reading the
+    checkpoint; `repair_s`: time until a failed node is back; `fewer_nodes`: whether to evaluate also going on with
+    fewer nodes if no spare node is left. `trainings` trainings of `interruptions` interruptions each are simulated at
+    random.
+    """
 
     failures: Name
     write_bytes_per_s: Annotated[float, Field(ge=1.0)]
@@ -255,16 +262,16 @@ class GoodputTable(Strict):
 
 
 class TroubleCase(Strict):
-    """Something that is wrong, and what it is called."""
+    """A perturbation (degraded components), and its label."""
 
     label: Text
     perturbation: Perturbation
 
 
 class SlowdownTable(Strict):
-    """What trouble costs, by plan, at one size (default: the largest): a step in each of the cases over a healthy one;
-    and the same with any one device at `device_factor` of its speed, and with any one link at `link_factor` of its
-    capacity (at 1 nothing lags, and nothing is simulated)."""
+    """Slowdown of each plan by degraded components, at one size (default: the largest): the step time in each of the
+    cases relative to a healthy step, and the same with any one device at `device_factor` of its speed, and with any one
+    link at `link_factor` of its capacity (a factor of 1 means no slowdown, and is not simulated)."""
 
     devices: Ranks | None = None
     device_factor: Lagging = 0.8
@@ -273,7 +280,7 @@ class SlowdownTable(Strict):
 
 
 class ScenarioFile(Strict):
-    """A scenario file, but for tables that extras add."""
+    """A scenario file, without the tables that extras add."""
 
     model_config = ConfigDict(defer_build=True)  # FileForm is built
 

@@ -1,4 +1,5 @@
-"""Every key of a scenario file, with its allowed values, its default and a sentence, derived from the forms."""
+"""All keys of a scenario file, each with its allowed values, its default and an explanatory sentence, derived from the
+pydantic models."""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ _WORDS = {str: "text", int: "whole number", float: "number", bool: "true or fals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioKey:
-    """A key of a scenario file: its dotted `name` (a plan's keys are `plans.NAME.key`), its allowed values and its
-    default in words (empty: no default, or required), the families that have it (empty: no key of a plan). `is_whole`:
-    only whole numbers; `is_list`: only lists."""
+    """A key of a scenario file: its dotted `name` (`plans.NAME.key` for a key of plans), its allowed values and its
+    default as text (empty: no default, or required), and the families of plans that have the key (empty: not a key of
+    plans). `is_whole`: only integers are allowed; `is_list`: only lists."""
 
     name: str
     allowed: str
@@ -42,7 +43,7 @@ class ScenarioKey:
 
 
 def scenario_keys() -> tuple[ScenarioKey, ...]:
-    """Return all keys, in the order of the forms; those of plans last."""
+    """Return all keys, in the order of the pydantic models; the keys of plans come last."""
     told = _sentences()
     made = [
         _key(name, kind, metadata, _shown(default), told["keys"].get(name, ""))
@@ -67,13 +68,14 @@ def _key(
 
 
 def plan_sentences() -> Mapping[str, str]:
-    """Return a sentence on each family of plans: for registered families, the first line of the docstring."""
+    """Return one sentence on each family of plans: for families registered by users, the first line of the function's
+    docstring."""
     told = _sentences()["families"]
     return {name: told.get(name) or (form.__doc__ or "").partition("\n")[0] for name, (form, _) in FAMILIES.items()}
 
 
 def _keys_of_plans(told: Mapping[str, str]) -> Iterator[ScenarioKey]:
-    """Yield the keys of plans, once for all families that have them."""
+    """Yield the keys of plans; a key that several families have is yielded once."""
     search = told.get("search", "")
     yield ScenarioKey(
         name="plans.NAME.search", allowed="a table", default="", sentence=search, families=tuple(FAMILIES)
@@ -91,7 +93,7 @@ def _keys_of_plans(told: Mapping[str, str]) -> Iterator[ScenarioKey]:
 
 
 def _keys_of(form: type, path: str) -> Iterator[tuple[str, Any, list[Any], Any]]:
-    """Yield the keys of a form, with their types, bounds and defaults."""
+    """Yield the keys of a pydantic model, with their types, bounds and defaults."""
     for name, kind, metadata, default in _fields(form):
         inner = _table(kind)
         if inner is None:
@@ -112,7 +114,7 @@ def _fields(form: type) -> list[tuple[str, Any, list[Any], Any]]:
 
 
 def _table(kind: Any) -> type | None:
-    """Return the form of a key's table; None if the key has no table."""
+    """Return the pydantic model of a key whose value is a table; None for other keys."""
     for part in (kind, *(get_args(kind) if get_origin(kind) in (Union, UnionType) else ())):
         if isinstance(part, type) and (issubclass(part, BaseModel) or dataclasses.is_dataclass(part)):
             return part
@@ -120,7 +122,7 @@ def _table(kind: Any) -> type | None:
 
 
 def _ways(kind: Any) -> tuple[Any, ...]:
-    """Return the alternative types of a key."""
+    """Return the alternatives of a union type of a key."""
     if get_origin(kind) is Annotated:
         return _ways(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -129,7 +131,7 @@ def _ways(kind: Any) -> tuple[Any, ...]:
 
 
 def words_of(kind: Any, metadata: list[Any]) -> str:
-    """Return the allowed values of a type, in words."""
+    """Return the allowed values of a type as text."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return words_of(parts[0], [*metadata, *parts[1:]])
@@ -149,7 +151,7 @@ def words_of(kind: Any, metadata: list[Any]) -> str:
 
 
 def _bounds(metadata: list[Any]) -> str:
-    """Return the bounds of a number, in words, if they are small enough to be informative."""
+    """Return the bounds of a number as text, if they are small enough to be informative."""
     flat = [each for part in metadata for each in (part, *getattr(part, "metadata", ()))]
     low = next((f" from {each.ge}" for each in flat if isinstance(each, Ge)), "")
     low = next((f" above {each.gt}" for each in flat if isinstance(each, Gt)), low)
@@ -171,7 +173,7 @@ def _shown(default: Any) -> str:
 
 @cache
 def _sentences() -> dict[str, dict[str, str]]:
-    """Return the sentences by key, of the core's file and of extras'."""
+    """Return the explanatory sentences by key, from the core's file and from those of the extras."""
     files = [Path(__file__).with_name("keys.toml")]
     for name in extras():
         where = import_module(f"{PACKAGE}.{name}").__file__

@@ -1,4 +1,4 @@
-"""Reading a scenario: the machine, library, model, engine and plans of a well-formed file."""
+"""Loading of scenarios: machine, library, model, engine and plans of a well-formed file."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def load_scenario(
     devices: tuple[int, ...] = (),
     laid_out: bool = True,
 ) -> Scenario:
-    """Read and check a scenario file; `settings` (dotted key → value), `plans` and `devices` replace its values;
-    `laid_out` as in `scenario_of`.
+    """Read and validate a scenario file; `settings` (dotted key → value), `plans` and `devices` override the values of
+    the file. With `laid_out`, every plan must be able to run at every size.
 
-    Raises InputError: one line that names the file, the key, what was got and what is allowed.
+    Raises InputError: one line with the file, the key, the value found and the allowed values.
     """
     path = Path(path)
     if not os.path.lexists(path):  # which says no of a name that is too long, too
@@ -55,8 +55,8 @@ def load_scenario(
 
 
 def _no_file(path: Path) -> str:
-    """Return the message that there is no such file, with the nearest name in its folder, or in `scenarios` of the
-    working one."""
+    """Return the message that the file does not exist, with the nearest file name in its folder, or in `scenarios` of
+    the working directory."""
     files = {file.stem: str(file) for folder in (Path("scenarios"), path.parent) for file in folder.glob("*.toml")}
     close = near(path.stem, files)
     if path.name in catalog():
@@ -66,7 +66,8 @@ def _no_file(path: Path) -> str:
 
 
 def _loaded_once(path: Path) -> Scenario:
-    """Return the scenario of another job, read once; its own `neighbour` is not read, as its file may name this one."""
+    """Return the scenario of the neighbouring job, cached. The table `neighbour` of that scenario is ignored, because
+    it may name this scenario's file in turn."""
     return _loaded_at(path, path.stat().st_mtime_ns if path.is_file() else 0)
 
 
@@ -83,8 +84,8 @@ def scenario_of(
     devices: tuple[int, ...] = (),
     laid_out: bool = True,
 ) -> Scenario:
-    """Return a checked scenario from a document that was read from `where`; with `laid_out`, every plan must be able to
-    run at every size."""
+    """Return the validated scenario from a document (parsed TOML) that was read from `where`; with `laid_out`, every
+    plan must be able to run at every size."""
     changed, new = changed_document(document, where, settings or {}, plans)
     table = changed.get("plans")
     named = tuple(table) if isinstance(table, dict) else ()
@@ -100,7 +101,8 @@ def scenario_of(
 def _resolve(
     document: Mapping[str, Any], where: str, file: ScenarioFile, named: Collection[str], laid_out: bool
 ) -> Scenario:
-    """Return the scenario of a well-formed file; `named`: all plans of the file, also those that are not simulated."""
+    """Return the scenario of a well-formed file. `named` are all plans of the file, including those that are not
+    simulated."""
     refuse_file(file, named)
     folder = Path(where).parent
     file = with_tables(file, folder)
@@ -138,8 +140,8 @@ def _resolve(
 
 
 def _without_known_spread(file: ScenarioFile, machine: Machine, library: Library) -> tuple[Machine, Library]:
-    """Return machine and library without the spreads of devices, kernels and collectives that a perturbation states:
-    these are known and not sampled again."""
+    """Return machine and library without the random spreads of devices, kernels and collectives that a perturbation
+    states: these values are known and must not be sampled again."""
     if file.perturbation.differing("devices") is not None:
         machine = replace(machine, device=replace(machine.device, speed_sd=0.0))
     if file.perturbation.differing("kernels") is not None:
@@ -150,7 +152,7 @@ def _without_known_spread(file: ScenarioFile, machine: Machine, library: Library
 
 
 def _with_stack(scenario: Scenario, folder: Path) -> Scenario:
-    """Return the scenario under the stack that its file names, if any."""
+    """Return the scenario under the software stack that its file names; unchanged if the file names none."""
     name = scenario.file.stack
     if name is None or name == NO_STACK:
         return scenario
@@ -160,7 +162,7 @@ def _with_stack(scenario: Scenario, folder: Path) -> Scenario:
 
 
 def _sized(scenario: Scenario, size: int, laid_out: bool) -> Scenario:
-    """Return the scenario with the tables of one size merged into its own."""
+    """Return the scenario with the tables for one size merged into the general tables."""
     read_once = {name for keys in SCENARIO_KEYS if keys.read is not None for name in keys.form.model_fields}
     left_out = {"at", "sensitivity", "slowdown", *read_once}
     rest = {key: value for key, value in scenario.document.items() if key not in left_out}
@@ -173,7 +175,7 @@ def _sized(scenario: Scenario, size: int, laid_out: bool) -> Scenario:
 
 
 def _merged(document: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with another merged into it, table by table; the other takes precedence."""
+    """Return a document with the document `over` merged into it, table by table; values of `over` take precedence."""
     out = dict(document)
     for key, value in over.items():
         known = out.get(key)
@@ -182,7 +184,7 @@ def _merged(document: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, A
 
 
 def refuse_variations(scenario: Scenario) -> None:
-    """Raise InputError for a setting of the `sensitivity` table that cannot be applied."""
+    """Raise InputError for a setting in the table `sensitivity` that cannot be applied."""
     table = scenario.file.sensitivity
     if table is None:
         return

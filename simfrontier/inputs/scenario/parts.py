@@ -1,5 +1,5 @@
-"""Parsing of a scenario's tables: model, machine and library, tables of factors, the job's nodes, the neighbouring
-job."""
+"""Parsing of the tables of a scenario: model, machine and library, tables of factors, nodes of the job, and
+neighbouring job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from simfrontier.inputs.scenario.scenario import Scenario
 
 
 def beside(folder: Path, name: str) -> Path:
-    """Return the path of a file that a scenario names: in the scenario's folder, or else in the working folder."""
+    """Return the path of a file that a scenario names: in the folder of the scenario if the file exists there, else in
+    the working directory."""
     path = folder / name
     return path if os.path.lexists(path) else Path(name)
 
@@ -43,8 +44,8 @@ TRAITS: Final = (
 
 
 def shape_of(table: ModelTable) -> Shape:
-    """Return a named shape, with the settings of the table; or one of the user's own, which then needs every size.
-    Raises InputError."""
+    """Return the shape of a named model, changed by the settings of the table; or a user-defined shape, for which the
+    table must set every size. Raises InputError."""
     sizes = {key: getattr(table, key) for key in dict.fromkeys((*sizes_of(GptShape), *sizes_of(MlpShape)))}
     given = {key: value for key, value in sizes.items() if value is not None}
     traits = {key: getattr(table, key) for key in TRAITS if getattr(table, key) is not None}
@@ -68,8 +69,8 @@ def shape_of(table: ModelTable) -> Shape:
 
 
 def _form_of(known: Shape | None, given: Collection[str]) -> type[GptShape] | type[MlpShape]:
-    """Return the kind of shape that the sizes describe: that of the named model, else an MLP if a size is set that only
-    an MLP has."""
+    """Return the kind of model shape that the sizes describe: that of the named model if the name is known; else an MLP
+    if a size is set that only an MLP has; else a GPT."""
     if isinstance(known, GptShape | MlpShape):
         return type(known)
     return MlpShape if set(given) - set(sizes_of(GptShape)) else GptShape
@@ -79,8 +80,8 @@ def _form_of(known: Shape | None, given: Collection[str]) -> type[GptShape] | ty
 
 
 def machine_and_library(folder: Path, file: ScenarioFile) -> tuple[Machine, Library]:
-    """Return machine and library from their files, with the algorithms that the scenario chooses; a calibration
-    overrides the files, and the scenario overrides both."""
+    """Return machine and library from their files, with the algorithms that the scenario chooses. A calibration
+    overrides numbers of the files, and the scenario overrides both."""
     machine, library = _from_files(folder, file)
     with located(key=("library", "algorithms")):
         return machine, with_algorithms(library, file.library.algorithms.chosen())
@@ -102,7 +103,7 @@ def _from_files(folder: Path, file: ScenarioFile) -> tuple[Machine, Library]:
 
 
 def named_file(folder: Path, name: str) -> str:
-    """Return a name of a catalog unchanged; of a TOML file, its path as `beside` finds it."""
+    """Return a name in the catalog unchanged, and for a TOML file the path where `beside` finds it."""
     return str(beside(folder, name)) if name.endswith(".toml") else name
 
 
@@ -110,8 +111,8 @@ def named_file(folder: Path, name: str) -> str:
 
 
 def with_tables(file: ScenarioFile, folder: Path) -> ScenarioFile:
-    """Return the same file with the rows of every table of its spreads. Raises InputError at the key that names the
-    table, or with the faulty line of the table."""
+    """Return the scenario file with the rows of every table that its spreads name. Raises InputError that names the key
+    of the table, or the faulty line in the table."""
     changed: dict[str, object] = {}
     if file.perturbation.spread:
         changed["perturbation"] = _filled(file.perturbation, folder)
@@ -152,8 +153,8 @@ SAME: Final = ("node", "dragonfly", "fat_tree", "num_nodes")  # what is one for 
 def scenario_beside(
     table: NeighbourTable | None, machine: Machine, folder: Path, load: Callable[[Path], Scenario]
 ) -> Scenario | None:
-    """Return the other job's scenario, with the one plan and size that it runs; None without a table. Raises InputError
-    at a key of the table."""
+    """Return the scenario of the neighbouring job, with the one plan and size that it runs; None if there is no such
+    table. Raises InputError that names a key of the table."""
     if table is None:
         return None
     with located(key=("neighbour", "scenario")):
@@ -167,8 +168,8 @@ def scenario_beside(
 
 
 def _refuse_beside(other: Scenario, plan: str, machine: Machine) -> None:
-    """Raise InputError for parts of the other scenario that cannot run together with this one's job, or that would be
-    ignored."""
+    """Raise InputError for parts of the neighbouring job's scenario that cannot be simulated together with this job, or
+    that would be ignored."""
     differs = [part for part in SAME if getattr(other.machine, part) != getattr(machine, part)]
     if other.machine.name != machine.name or differs:
         got = f"of another machine, {other.machine.name}" if not differs else f"whose machine has another {differs[0]}"
@@ -189,7 +190,8 @@ TABLE = "nodes"
 
 
 def on_nodes(table: NodesTable, machine: Machine, folder: Path) -> JobNodes:
-    """Raises InputError at a key of the table, or with the line of the topology's file that is wrong."""
+    """Return the placement of the job on the nodes that the table names. Raises InputError that names a key of the
+    table, or the faulty line in the topology's file."""
     _refuse_unused(table)
     names, group_of = _topology(table, machine, folder)
     num_nodes = len(names) or machine.num_nodes
@@ -205,7 +207,7 @@ def on_nodes(table: NodesTable, machine: Machine, folder: Path) -> JobNodes:
 
 
 def refuse_size(machine: Machine, num_devices: int) -> None:
-    """Raise InputError if a job of that size lacks the nodes that it needs."""
+    """Raise InputError if the machine has too few nodes for a job of this size."""
     job, needed = machine.job_nodes, -(-num_devices // machine.devices_per_node)
     if job.placement == "list" and len(job.listed) < needed:
         text = f"got {len(job.listed)} node{'s' if len(job.listed) > 1 else ''}, allowed: {needed} or more"
@@ -216,7 +218,7 @@ def refuse_size(machine: Machine, num_devices: int) -> None:
 
 
 def _refuse_unused(table: NodesTable) -> None:
-    """Raise InputError for a key that would be ignored, or is missing."""
+    """Raise InputError for a key that would be ignored, or that is missing."""
     if table.placement == "list" and table.list is None:
         raise InputError('missing, needed because nodes.placement is "list"', key=(TABLE, "list"))
     if table.placement in ("spread", "random") and table.list is not None:
@@ -228,7 +230,7 @@ def _refuse_unused(table: NodesTable) -> None:
 
 
 def _topology(table: NodesTable, machine: Machine, folder: Path) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return the names of the machine's nodes and the group of each; empty without a topology."""
+    """Return the names of the machine's nodes and the network group of each node; both are empty without a topology."""
     if table.topology is None:
         return (), ()
     with located(key=(TABLE, "topology")):
@@ -255,7 +257,7 @@ def _topology(table: NodesTable, machine: Machine, folder: Path) -> tuple[tuple[
 
 
 def _listed(table: NodesTable, names: Sequence[str], num_nodes: int) -> tuple[int, ...]:
-    """Return the numbers of the nodes of the list."""
+    """Return the numbers of the nodes in the table's list."""
     if table.list is None:
         return ()
     if isinstance(table.list, str):

@@ -1,4 +1,4 @@
-"""Tables of a scenario's plans: the chosen plans, their options, and those that are searched for."""
+"""Plan tables of a scenario: the selected plans, their options, and the options that are searched for."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ STEP_KEYS = ("micro_batch", "grad_accum", "checkpointing", "attention", "softmax
 
 
 class SearchTable(Strict):
-    """What of a plan is searched for: its grid, in the order of a model that an extra adds (`by`), the first `top` that
-    fit the model, or every combination of `values`; of all these the fastest that fits into memory is taken."""
+    """Search for the options of a plan. The candidates are the grids in the order of a model that an extra adds (`by`),
+    of which the first `top` that fit the model are tried, or every combination of `values`; the fastest candidate that
+    fits into memory is taken."""
 
     by: Annotated[str | None, Names(order_names)] = None
     top: Annotated[int, Field(ge=1, le=1000)] = 20
@@ -39,17 +40,17 @@ class SearchTable(Strict):
 
     @property
     def order(self) -> GridOrder | None:
-        """The order in which grids are tried, where one is asked for."""
+        """The order in which grids are tried; None if the search names no order."""
         return None if self.by is None else grid_orders()[self.by]
 
     @property
     def grid_keys(self) -> tuple[str, ...]:
-        """The options that the order gives."""
+        """The options that the grid order sets."""
         return () if self.order is None else self.order.keys
 
 
 def searched(table: Mapping[str, Any], name: str) -> tuple[dict[str, Any], SearchTable | None]:
-    """Return a plan's table without `search`, and the search. Raises InputError."""
+    """Return a plan's table without its `search` table, and the search. Raises InputError."""
     rest = {key: value for key, value in table.items() if key != "search"}
     if "search" not in table:
         return rest, None
@@ -73,13 +74,14 @@ def searched(table: Mapping[str, Any], name: str) -> tuple[dict[str, Any], Searc
 
 
 def plan_keys(family: str) -> tuple[str, ...]:
-    """Return the keys of a plan's table for a family: its options, except those of the plan on the data axes."""
+    """Return the keys of a plan's table for a family: the family's options, except those of the plan on the data
+    axes."""
     form = FAMILIES[family][0]
     return tuple(key for key in form.model_fields if key != OF_DATA or not issubclass(form, TensorOptions))
 
 
 def options_of(name: str, table: Mapping[str, Any]) -> Options:
-    """Return the options of a plan's table. Raises InputError that names the key."""
+    """Return the options that a plan's table sets. Raises InputError that names the key."""
     family = table.get("family", name)
     plan: Key = ("plans", name)
     if not isinstance(family, str) or family not in FAMILIES:
@@ -97,13 +99,14 @@ def options_of(name: str, table: Mapping[str, Any]) -> Options:
 
 
 def unknown_family(name: object, allowed: Collection[str]) -> str:
-    """Return the message for a name that no plan or family has; other programs' names suggest the equivalent family."""
+    """Return the error message for a name that is neither a plan nor a family; for a name from another program, it
+    suggests the equivalent family."""
     same = ALSO_CALLED.get(str(name).lower())
     return f'got {shown(name)}; did you mean "{same}"?' if same in allowed else unknown(name, allowed)
 
 
 def names_softmax(options: Options) -> bool:
-    """Return whether a plan sets another softmax kernel than the usual one, or another method of the loss over cut
+    """Return whether a plan sets a softmax kernel other than the default, or another method of the loss over divided
     classes."""
     return (
         options.softmax not in (None, "fused")
@@ -112,14 +115,15 @@ def names_softmax(options: Options) -> bool:
 
 
 def _refuse_own_codec(table: Mapping[str, Any], plan: Key) -> None:
-    """Raise InputError for a codec of gradients outside the plan on the data axes, which decides it."""
+    """Raise InputError for a codec of gradients that is set outside the plan on the data axes; only that plan can set
+    it."""
     if OF_DATA in table:
         text = f"is of the plan on the data axes: {dotted((*plan, DATA_KEY, OF_DATA))}"
         raise InputError(text, key=(*plan, OF_DATA))
 
 
 def _refuse_two_codecs(table: Mapping[str, Any], plan: Key) -> None:
-    """Raise InputError if both a compression policy and the plan on the data axes set codecs of gradients and
+    """Raise InputError if both a compression policy and the plan on the data axes set the codecs of gradients and
     weights."""
     data, text = table.get(DATA_KEY), "compression" if table.get("compression") not in (None, "none", {}) else ""
     text = text or ("message_dtype" if table.get("message_dtype") == "fp32" else "")
@@ -133,7 +137,7 @@ def _refuse_two_codecs(table: Mapping[str, Any], plan: Key) -> None:
 
 
 def _data_options(value: Any, plan: Key) -> Options:
-    """Return the plan on the data axes of a tensor-parallel one, from a family's name or its table."""
+    """Return the options of the plan on the data axes of a tensor-parallel plan, from a family's name or a table."""
     table = {"family": value} if isinstance(value, str) else value
     place: Key = (*plan, DATA_KEY)
     if isinstance(table, dict) and "family" not in table:
@@ -149,8 +153,8 @@ def _data_options(value: Any, plan: Key) -> Options:
 
 
 def _refuse_coded_all_reduce(options: Options, plan: Key) -> None:
-    """Raise InputError for an all-reduce of coded messages, which cannot be added up, unless every message is coded by
-    itself."""
+    """Raise InputError for an all-reduce of coded messages, which cannot be added up, unless every point-to-point
+    message is coded separately."""
     on_data = options.on_data
     if not isinstance(on_data, BucketOptions) or on_data.reduction != "all_reduce":
         return

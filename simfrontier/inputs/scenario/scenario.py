@@ -1,4 +1,5 @@
-"""A scenario for simulation: its values at every size and under every stack, and the batch that its plans share."""
+"""Scenarios ready for simulation: their values at every size and under every software stack, and the batch that all
+plans share."""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ from simfrontier.inputs.scenario.plans import SearchTable, names_softmax, option
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A checked scenario: the file as read, its document (for variations) and the values that its names refer to.
-    `stack`: the stack of all its plans; None if the file names none, and then each plan runs under the usual stack of
-    its family (`of`).
+    """A validated scenario: the file as read, its document (parsed TOML, for variations) and the values to which its
+    names refer. `stack` is the software stack of all plans; None if the file names none, in which case each plan runs
+    under the default stack of its family (see `of`).
 
-    `searches`: the searches, by plan; `resolved_options`: the options that a search has found, by plan and size.
-    `sized`: the scenario at sizes that have tables of their own. `contents`: values that extras have read from their
-    tables, by form. `beside`: the scenario of another job, simulated together with this one's.
+    `searches`: the searches by plan; `resolved_options`: the options that searches have found, by plan and size.
+    `sized`: the scenarios of sizes that have tables of their own. `contents`: values that extras have read from their
+    tables, by pydantic model. `beside`: the scenario of a neighbouring job, simulated together with this one's job.
     """
 
     where: str
@@ -61,7 +62,7 @@ class Scenario:
 
     @property
     def peak_flops_per_s(self) -> float:
-        """The nominal rate of matrix products of a device, in the model's precision."""
+        """Nominal rate of matrix products of one device in the model's precision, in FLOP/s."""
         return self.machine.matmul(self.file.model.precision).peak_flops_per_s
 
     @property
@@ -70,14 +71,14 @@ class Scenario:
 
     @property
     def names_softmaxes(self) -> bool:
-        """True if a plan sets another softmax kernel than the usual one, or another method of the loss."""
+        """True if a plan sets a softmax kernel other than the default, or another method of the loss."""
         plans = [plan for here in (self, *self.sized.values()) for plan in here.plans.values()]
         named = any(names_softmax(plan) for plan in (*plans, *self.resolved_options.values()))
         return named or self.file.model.softmax != "fused"
 
     @property
     def beside_words(self) -> str | None:
-        """Description of the job simulated together with this one's; None if there is none."""
+        """Description of the neighbouring job that is simulated together with this one's; None if there is none."""
         if self.beside is None:
             return None
         devices = f"{self.beside.file.run.devices[0]:,} {self.machine.device_word}s"
@@ -85,7 +86,7 @@ class Scenario:
 
     @property
     def spread_tables(self) -> dict[int, tuple[float, ...]]:
-        """The rows of the tables of `perturbation.spread`, by their place in it."""
+        """Rows of the tables in `perturbation.spread`, by the place of the table in it."""
         return {number: each.listed for number, each in enumerate(self.file.perturbation.spread) if each.listed}
 
     @property
@@ -95,23 +96,23 @@ class Scenario:
         return max(self.file.run.devices) if table is None or table.devices is None else table.devices
 
     def mesh(self, num_devices: int) -> Mesh:
-        """Return the machine's mesh (node, package, gcd) of a size. Raises InputError naming the nearest sizes that
-        work."""
+        """Return the machine's mesh (node, package, gcd) for a number of devices. Raises InputError that names the
+        nearest sizes that work."""
         return mesh_of(None, num_devices, self.file.mesh, self.machine)
 
     def at(self, num_devices: int) -> Scenario:
-        """Return the scenario for a size, by its table `at`."""
+        """Return the scenario for a size: with the tables `at` of this size, if there are any."""
         return self.sized.get(num_devices, self)
 
     def of(self, plan: str, num_devices: int) -> Scenario:
-        """Return the scenario for a plan at a size: with its table `at`, and with the machine, engine and options of
-        the plan's stack."""
+        """Return the scenario for one plan at a size: with the tables `at` of this size, and with the machine, engine
+        and options of the plan's stack."""
         here = self.at(num_devices)
         return here.of_family(here.plans[plan].family, (plan,)) if plan in here.plans else here
 
     def of_family(self, family: str, plans: Collection[str] = ()) -> Scenario:
-        """Return the scenario for plans of a family, under the stack of that family; of its own plans with these
-        alone."""
+        """Return the scenario reduced to `plans`, which are of one family, under the default software stack of this
+        family; unchanged if the scenario names a stack itself, or if the family has no default stack."""
         stack = self.stack_of(family)
         if stack is None or self.stack is not None:
             return self
@@ -121,15 +122,15 @@ class Scenario:
             return replace(self, document=document, searches=searches).under(stack)
 
     def stack_of(self, family: str) -> Stack | None:
-        """Return the stack of plans of a family: the scenario's, or the usual one of the family; None if the scenario
-        says so, or none is known."""
+        """Return the software stack for plans of a family: that of the scenario, else the default stack of the family;
+        None if the scenario excludes stacks, or if the family has no default."""
         if self.file.stack is not None:
             return self.stack
         return usual_stack("lattice" if family in own_families() else family)
 
     def under(self, stack: Stack) -> Scenario:
-        """Return the scenario with all its plans under a stack: its own settings take precedence over the stack's
-        defaults. Raises InputError where the two do not go together."""
+        """Return the scenario with all its plans under a software stack; settings of the scenario take precedence over
+        the defaults of the stack. Raises InputError if the two contradict each other."""
         document = stack.under(self.document)
         tables = {name: searched(table, name) for name, table in document["plans"].items()}
         file = self.file.model_copy(
@@ -149,16 +150,16 @@ class Scenario:
         )
 
     def case(self, plan: str, num_devices: int) -> Case:
-        """Return one plan at one size. Raises InputError that names file and plan."""
+        """Return the case of a plan at a size. Raises InputError that names file and plan."""
         here = self.of(plan, num_devices)
         options = self.resolved_options.get((plan, num_devices), here.plans[plan])
         return here.case_with(plan, options, num_devices, self.at(num_devices).shared_batch(num_devices))
 
     def shared_batch(self, num_devices: int) -> int | None:
-        """Return the sequences of a step that all plans share at a size if the file does not set the number of
-        micro-batches: the fewest that every plan's micro-batch divides over its data-parallel ranks, so that the plan
-        with the most takes them in one. Plans that are searched for have the same. None if the file sets it, or no plan
-        can be laid out."""
+        """Return the number of sequences per step that all plans share at a size, if the file does not set the number
+        of micro-batches; None if the file sets it, or if no plan can be laid out. It is the least common multiple, over
+        the plans, of the sequences per micro-batch over all data-parallel ranks. Plans with a search are not counted,
+        and use the same number."""
         if num_devices not in self._shared_batches:  # every plan asks, and the answer is of all
             self._shared_batches[num_devices] = self._find_shared_batch(num_devices)
         return self._shared_batches[num_devices]
@@ -185,7 +186,8 @@ class Scenario:
         return math.lcm(*parts) if parts else None
 
     def case_with(self, plan: str, options: Options, num_devices: int, batch: int | None = None) -> Case:
-        """Return the case of a plan with these options; `batch`: sequences of a step, if the file does not set it."""
+        """Return the case of a plan with these options; `batch` is the number of sequences per step, used if the file
+        does not set it."""
         try:
             return case_of(plan, options, num_devices, self.file, self.shape, self.machine, batch)
         except SizeError:  # whatever the plan

@@ -1,4 +1,4 @@
-"""Documents of scenarios before they are read: settings put into them, plans chosen from them."""
+"""Editing of scenario documents (parsed TOML) before validation: applying settings and selecting plans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ NUMBERS: Path = ("overrides",)  # of a machine or library: what follows is the d
 
 
 def path_of(key: str) -> Path:
-    """Return the path of a dotted key; the end of `machine.overrides.device.hbm_bytes` is a dotted key itself."""
+    """Return a dotted key as a path of keys; the end of `machine.overrides.device.hbm_bytes`, after `overrides`, is a
+    single key with dots."""
     parts = tuple(key.split("."))
     if parts[:1] in (("machine",), ("library",)) and parts[1:2] == NUMBERS and len(parts) > 2:
         return (*parts[:2], ".".join(parts[2:]))
@@ -36,7 +37,7 @@ def is_of_every_plan(path: Path) -> bool:
 
 
 def put(document: dict[str, Any], path: Path, value: Any) -> None:
-    """Set the value at a path; `plans.*` means every plan. Raises InputError where something on it is no table."""
+    """Set the value at a path; `plans.*` means every plan. Raises InputError if a value on the path is not a table."""
     for each in _paths(document, path):
         place: Any = document
         for number, part in enumerate(each[:-1], 1):
@@ -47,7 +48,7 @@ def put(document: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def hold_everywhere(document: Mapping[str, Any], path: Path) -> None:
-    """Apply a setting at every size: tables of single sizes lose that key."""
+    """Apply a setting at every size: the key is removed from the tables of single sizes."""
     tables = document.get("at")
     for each in _paths(document, path):
         for place in tables.values() if isinstance(tables, dict) else ():
@@ -58,7 +59,7 @@ def hold_everywhere(document: Mapping[str, Any], path: Path) -> None:
 
 
 def _paths(document: Mapping[str, Any], path: Path) -> list[Path]:
-    """Return the paths for which a path with `plans.*` stands."""
+    """Return the paths that result from replacing `plans.*` in a path by each plan."""
     if not is_of_every_plan(path):
         return [path]
     plans = document.get("plans")
@@ -66,7 +67,7 @@ def _paths(document: Mapping[str, Any], path: Path) -> list[Path]:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Parse `key=value` with the value as in TOML; a bare word is a string. Raises InputError."""
+    """Parse `key=value`, with a TOML value; a bare word is a string. Raises InputError."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise InputError("write key=value, e.g. training.micro_batch=4", where=f"--set {text!r}")
@@ -84,7 +85,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def with_settings(document: Mapping[str, Any], where: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with settings put into it, before it is checked as a scenario. Raises InputError for a key that
+    """Return a document with settings applied, before it is validated as a scenario. Raises InputError for a key that
     no scenario has."""
     return changed_document(document, where, settings, ())[0]
 
@@ -92,8 +93,8 @@ def with_settings(document: Mapping[str, Any], where: str, settings: Mapping[str
 def changed_document(
     document: Mapping[str, Any], where: str, settings: Mapping[str, Any], plans: tuple[str, ...]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return a document with settings put into it, and, as texts, the settings that change it. Settings of single sizes
-    are applied last, as others apply to every size; `plans.*` includes `plans`."""
+    """Return a document with settings applied, and, as text, the settings that change the document. Settings of single
+    sizes are applied last, because the others apply to every size; `plans.*` includes `plans`."""
     changed = copy.deepcopy(dict(document))
     new: list[str] = []
     given = [(key, path_of(key), value) for key, value in settings.items()]
@@ -113,7 +114,7 @@ def changed_document(
 
 
 def _refuse_astray(path: tuple[str, ...], value: Any) -> None:
-    """Raise InputError for a name that is set in the place of a table, and for a number outside of `overrides`."""
+    """Raise InputError for a value that is set in place of a table, and for a number that belongs into `overrides`."""
     table = _keys_of(path[0])
     if len(path) == 1 and "name" in table and not isinstance(value, dict):
         raise InputError(f'{wrong(value, "a table")}; did you mean "{path[0]}.name"?', key=path)
@@ -123,13 +124,13 @@ def _refuse_astray(path: tuple[str, ...], value: Any) -> None:
 
 
 def _keys_of(table: str) -> tuple[str, ...]:
-    """Return the keys that a table of a scenario may have, if they are fixed."""
+    """Return the keys that a table of a scenario may have; only for tables whose keys are fixed."""
     return tuple(getattr(FileForm.model_fields[table].annotation, "model_fields", ()))
 
 
 def _unknown(key: str) -> InputError:
-    """Return the error for a key whose first part is no table: that it is not modelled yet, or the nearest key by its
-    last part."""
+    """Return the error for a key whose first part is not a table: the key is not modelled yet, or the nearest key with
+    the same last part is proposed."""
     if absent := next(filter(None, map(not_modelled, key.split("."))), None):
         return InputError(f"unknown key; {absent}", key=(key,))
     last, names = key.rpartition(".")[2], [each.name for each in scenario_keys()]
@@ -142,20 +143,21 @@ def _unknown(key: str) -> InputError:
 
 
 def _by_name() -> frozenset[str]:
-    """Return the families that need no options: a lattice needs its axes."""
+    """Return the families whose plans can be selected by name alone, because they need no options (unlike a lattice,
+    which needs its axes)."""
     return frozenset(FAMILIES) - {"lattice"}
 
 
 def _name_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
-    """Add plans that are chosen by their family's name alone."""
+    """Add to the document the plans that are selected only by the name of their family."""
     known = document.get("plans")
     if isinstance(known, dict):
         known |= {name: {} for name in plans if name in _by_name() and name not in known}
 
 
 def without_comparisons(document: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any]:
-    """Return a document for these plans only, without tables that compare plans, and without other plans' settings of
-    sizes."""
+    """Return a document for these plans only, without the tables that compare plans, and without the settings of other
+    plans in the tables of single sizes."""
     said = {name: table for name, table in document.items() if name not in COMPARING}
     if "at" in said:
         said["at"] = {size: _of_plans(table, plans) for size, table in said["at"].items()}
@@ -169,8 +171,8 @@ def _of_plans(table: Mapping[str, Any], plans: Collection[str]) -> dict[str, Any
 
 
 def choose_plans(document: dict[str, Any], plans: tuple[str, ...]) -> None:
-    """Keep the named plans, in the order of the names; a family's own name selects its defaults if the file has no such
-    plan."""
+    """Keep only the named plans, in the order of the names. The name of a family selects the family's default options
+    if the file has no plan of this name."""
     known = document.get("plans", {})
     if not isinstance(known, dict):
         return  # whatever it is, the form refuses it

@@ -1,4 +1,5 @@
-"""A machine and a library whose numbers have a value for each variation, found by loading the ends of every axis."""
+"""Machine and library with numbers that are arrays over variations, derived by loading the scenario at both ends of
+each axis."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ Place = tuple[str | int, ...]  # of a number in a machine or a library
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariedNumbers:
-    """Machine and library of a scenario, in which numbers that vary are arrays [num_variations]; the first of these is
-    the scenario as it is."""
+    """Machine and library of a scenario in which the numbers that vary are arrays [num_variations]; the first variation
+    is the scenario itself."""
 
     num_variations: int
     machine: Machine
@@ -33,12 +34,12 @@ class VariedNumbers:
 
 
 def varied_numbers(scenario: Scenario, axes: Mapping[str, Floats]) -> VariedNumbers:
-    """Return the numbers of a scenario with these settings [num_variations each].
+    """Return the machine and library of a scenario under settings that are arrays [num_variations] each.
 
-    Each axis is set to its least and its greatest value in turn, by the scenario's own loader. A number that then
-    equals the setting itself varies with it; one that grows in proportion to it, or to its inverse, does so too,
-    whatever else it depends on. Raises InputError for keys that are not of `NUMBER_TABLES`, for a value that the loader
-    refuses, and where anything else changes: a count, a route, a rule.
+    The scenario's loader is run with the smallest and the largest value of each axis in turn. A number that then equals
+    the setting itself varies with it; so does a number proportional to the setting, or to its inverse, whatever else
+    the number depends on. Raises InputError for keys outside `NUMBER_TABLES`, for a value that the loader refuses, and
+    if anything other than numbers of these kinds changes: a count, a route, a rule.
     """
     lengths = {len(values) for values in axes.values()}
     if not lengths or 0 in lengths:
@@ -64,15 +65,15 @@ def varied_numbers(scenario: Scenario, axes: Mapping[str, Floats]) -> VariedNumb
 
 
 def with_numbers(scenario: Scenario, settings: Mapping[str, float]) -> Scenario:
-    """Return the scenario with other numbers, without the tables that do not concern its machine and library."""
+    """Return the scenario with other settings, and without the tables that do not concern its machine and library."""
     kept = {name: table for name, table in scenario.document.items() if name not in APART}
     made = scenario_of(kept, scenario.where, settings, laid_out=False)
     return made.of(next(iter(scenario.plans)), scenario.file.run.devices[0])
 
 
 def _of_axis(scenario: Scenario, key: str, values: Floats) -> dict[Place, tuple[Floats, bool]]:
-    """Return, for each number that a setting changes, its values, or factors on it, by variation, and which of the
-    two."""
+    """Return, for each number that a setting changes, either the number's values or factors on the number, by
+    variation, and which of the two they are."""
     if not key.startswith(NUMBER_TABLES):
         keys = ", ".join(f"{table}KEY" for table in NUMBER_TABLES)
         raise InputError(f"{key}: not a number that what-ifs can vary; allowed: {keys}, or a simulation")
@@ -112,7 +113,8 @@ def _power(base: float | None, pairs: Mapping[float, tuple[float, float]]) -> in
 
 
 def _hold(scenario: Scenario, axes: Mapping[str, Floats], numbers: Mapping[Place, Floats]) -> None:
-    """Raise InputError if the loader's numbers differ from these when all axes change together."""
+    """Raise InputError if these numbers differ from those of the loader when the settings of all axes change
+    together."""
     last = with_numbers(scenario, {key: float(values[-1]) for key, values in axes.items()})
     changed = [place for place, *_ in _differing((scenario.machine, scenario.library), (last.machine, last.library))]
     for place in dict.fromkeys([*changed, *numbers]):
@@ -122,7 +124,7 @@ def _hold(scenario: Scenario, axes: Mapping[str, Floats], numbers: Mapping[Place
 
 
 def _differing(one: Any, other: Any, place: Place = ()) -> Iterator[tuple[Place, Any, Any]]:
-    """Yield the leaves in which two values differ, apart from their sources: (place, one, other)."""
+    """Yield the leaves in which two nested values differ, except in their sources, as (place, one, other)."""
     if one is other or one == other:
         return
     if is_dataclass(one) and type(one) is type(other):
@@ -146,7 +148,7 @@ def _at(value: Any, place: Place) -> Any:
 
 
 def _put_in(value: Any, numbers: Mapping[Place, Any]) -> Any:
-    """Return a value with other numbers at some places."""
+    """Return a nested value in which the numbers at the given places are replaced."""
     if () in numbers:
         return numbers[()]
     by_part: dict[str | int, dict[Place, Any]] = {}
