@@ -113,8 +113,8 @@ def _why(log: Path, code: int | None, limit_s: float) -> str:
 
 
 ROOT: Final = Path(simfrontier.__file__).resolve().parents[1]  # of the checkout, where scenarios and tests are
-LIMIT_S: Final = 474.0  # of all steps; one that is ended may take 6 s more
-RANKS: Final = 4  # that share the GPU
+LIMIT_S: Final = 474.0  # for all steps; terminating a step may take 6 s more
+RANKS: Final = 4  # ranks that share the GPU
 SUMMARY, FACTS = "summary.json", "device.json"
 _TESTS: Final = ("tests/real/test_nccl.py", "tests/real/test_gloo_cuda.py", "tests/real/test_rates.py")
 

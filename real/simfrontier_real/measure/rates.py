@@ -101,7 +101,7 @@ class DeviceTimer:
 
 PRODUCTS, KERNELS = "products.csv", "kernels.csv"
 SPREAD: Final = ("least_s", "most_s", "repeats")  # columns that no reader needs, and people may want
-KERNELS_SHARE: Final = 0.3  # of the time that there is
+KERNELS_SHARE: Final = 0.3  # fraction of the available time
 # The catalog's machines whose device is surely the one of that name, as torch gives it.
 MACHINES: Final = {
     "NVIDIA A100-SXM4-40GB": "a100-40gb-node",

@@ -92,7 +92,7 @@ def _scores_of(xp: Any, query: Array, key: Array) -> Array:
     return xp.matmul(query, _turned(xp, key)) / math.sqrt(query.shape[-1])
 
 
-# ── one by one ──
+# ── separate matrix products ──
 
 
 def _scores(operands: Operands) -> None:
@@ -196,7 +196,7 @@ def _d_scores(xp: Any, gradient: Array, probabilities: Array) -> Array:
     return probabilities * (gradient - along)
 
 
-# ── all in one ──
+# ── fused ──
 
 
 def attention(operands: Operands) -> None:

@@ -178,7 +178,7 @@ class OnStreams(Lanes):
             used = self.step.op_runner.read_by(index)
             self.step.run(index, ready_s)
             for array in used:
-                array.record_stream(stream)  # its memory is not reused before this stream has done with it
+                array.record_stream(stream)  # memory is not reused before this stream has finished
             end.record(stream)
             if op.lane == "host" or getattr(op, "blocking", False):
                 end.synchronize()

@@ -117,7 +117,7 @@ class CrossEntropy:
             self.training_state.losses[operands.context.program.reads[operands.index][0].micro] = loss
         operands.put((probabilities - hit) * (self.training_state.loss_scale / count))
 
-    # ── what ranks say of some of the classes ──
+    # ── partial results over a rank's classes ──
 
     def _sums(self, operands: Operands) -> None:
         """Compute the sum of exponentials over this rank's classes, and the label's logit if the label is among

@@ -134,7 +134,7 @@ LOCAL_KERNELS: dict[str, Kernel] = {
 }
 
 
-DIVIDED: Final = ("reduce_scatter", "all_to_all")  # a member sends each of the others something else
+DIVIDED: Final = ("reduce_scatter", "all_to_all")  # each rank sends a different row to every other rank
 
 
 def outgoing(context: RankContext, index: int, op: Collective) -> tuple[Array, ...]:

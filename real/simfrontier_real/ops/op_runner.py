@@ -141,8 +141,8 @@ class LaneStep:
     op_runner: OpRunner
     transport: Transport
     clock: Callable[[], float] = time.monotonic
-    message_bytes: dict[int, int] = field(default_factory=dict)  # whole messages that were really handed over, per op
-    annotated: Callable[[int], AbstractContextManager[Any]] = nullcontext  # what an op runs in: the profiler's mark
+    message_bytes: dict[int, int] = field(default_factory=dict)  # bytes of the messages actually sent, per op
+    annotated: Callable[[int], AbstractContextManager[Any]] = nullcontext  # context of an op: the profiler's annotation
 
     def run(self, index: int, ready_s: float) -> None:
         """Run an op to its end. The messages of a collective are sent one after the other, as on a single
@@ -168,7 +168,7 @@ class LaneStep:
             self._count(index, 0 if message is None else message.nbytes)
             yield self.transport.exchange(op, message, room)
             return
-        if backend is None and not op.per_hop:  # what is sent per hop depends on how a ring cuts it
+        if backend is None and not op.per_hop:  # bytes sent per hop depend on how a ring splits the message
             pieces = self.mesh.size(op.axes) if op.kind == "all_gather" else 1
             self._count(index, pieces * sum(message.nbytes for message in outgoing))
         reduction = self.op_runner.reduction(index) if op.kind == "all_reduce" else "sum"

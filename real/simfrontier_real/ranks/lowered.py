@@ -89,7 +89,7 @@ class Route:
     kind: CollectiveKind
     recipe: Recipe
     member: int
-    coding: Codec | None = None  # of every message by itself
+    coding: Codec | None = None  # codec of each single transfer
     parts: dict[int, MemberPart] = field(default_factory=dict)  # by elements of a piece
 
     def part(self, elements: int) -> MemberPart:
@@ -115,7 +115,7 @@ class LoweredTransport:
         self._plain = plain
         self._last: dict[Channel, LoweredPending] = {}
         ends = {channel: wires(channel) for channel in channels_of(schedule) if not channel.ends}
-        # routes that carry alike share their parts
+        # routes with the same transfers share their rounds
         parts: dict[tuple[CollectiveKind, Recipe, int], dict[int, MemberPart]] = {}
         routes = []
         for op, recipes in zip(collectives_of(schedule), lowered.recipes, strict=True):

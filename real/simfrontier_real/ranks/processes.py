@@ -55,7 +55,7 @@ class TorchWire:
             dist.P2POp(
                 dist.isend if move.is_send else dist.irecv,
                 values,
-                self.members[move.peer],  # of the world
+                self.members[move.peer],  # rank in the world
                 group=self.group,
             )
             for move, (values, _) in zip(moves, sides, strict=True)

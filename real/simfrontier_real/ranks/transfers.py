@@ -13,7 +13,7 @@ from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.codecs.per_hop import PerHopCoder
 from simfrontier_real.ranks.transport import Pending, Wire, WireMessage
 
-MESSAGE, RESULT, ROOM = range(3)  # the areas of a line: the message, an all-to-all's result, room in transit
+MESSAGE, RESULT, ROOM = range(3)  # areas of a work buffer: message, all-to-all's result, transit
 
 
 class LineRange(NamedTuple):

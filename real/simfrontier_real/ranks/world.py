@@ -148,7 +148,7 @@ class World:
 
     def begin_step(self, number: int) -> None:
         """Record in the store which step this rank runs, counted from 0; the launcher reports it if the rank dies."""
-        with suppress(RuntimeError):  # the store is gone with its rank; whoever waits for that one reports it
+        with suppress(RuntimeError):  # the store has ended with its rank; ranks waiting for that rank report it
             self.store.set(step_key(self.rank), str(number + 1))
 
     def gather(self, value: Any) -> list[Any] | None:
@@ -199,7 +199,7 @@ class World:
             # only rank 0 learns who is late: it gives up before the others give up waiting for it
             limit_s = max(self.timeout_s - LATER_S, 1.0)
             dist.monitored_barrier(self.between_steps, timedelta(seconds=limit_s), wait_all_ranks=True)
-            dist.barrier(group=self.between_steps)  # all are let go at once
+            dist.barrier(group=self.between_steps)  # releases all ranks at once
         except RuntimeError as error:
             late = re.search(
                 r"Ranks ([\d, ]+) failed to pass|errors while waiting for send/recv from rank (0)", str(error)
@@ -293,7 +293,7 @@ def _wait_for_all(store: Any, place: RankAddress, join_s: float) -> None:
     keys = [f"size/{rank}" for rank in range(place.size)]
     try:
         store.set(keys[place.rank], str(place.size))
-        with suppress(RuntimeError):  # somebody does not come in time
+        with suppress(RuntimeError):  # a rank is missing at the timeout
             store.wait(keys, timedelta(seconds=join_s))
         sizes = {rank: int(store.get(key)) for rank, key in enumerate(keys) if store.check([key])}
         other = next((rank for rank, size in sizes.items() if size != place.size), None)

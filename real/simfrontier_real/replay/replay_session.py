@@ -40,7 +40,7 @@ class StepProfiler:
     _step: Any = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # fewer lines of the profiler's own between ours
+        os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # fewer log lines from the profiler
         from torch._C._profiler import _ExperimentalConfig
         from torch.profiler import ProfilerActivity, profile
 

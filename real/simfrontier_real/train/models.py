@@ -71,7 +71,7 @@ def model_of(schedule: Schedule) -> RealModel | None:
     )
 
 
-NOISE = 0.1  # of the tokens that do not follow the rule
+NOISE = 0.1  # fraction of tokens that do not follow the rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.layout import block_of, canonical, coordinates, own_elements, rearranged, whole_line
 from simfrontier_real.ops.programs import RankContext
 
-LASTING: tuple[TensorRole, ...] = ("weight", "state", "constant")  # roles of what a model is after a step
+LASTING: tuple[TensorRole, ...] = ("weight", "state", "constant")  # roles of the tensors that persist after a step
 Weights = dict[tuple[str, int], Any]  # (name, layer) → float64 numpy array of the weight's shape
 
 

@@ -80,7 +80,7 @@ class TrainingState:
     adam: Adam
     grad_accum: int
     loss_scale: float = 1.0
-    step: int = 0  # of Adam, which does not count those that are skipped
+    step: int = 0  # Adam's step number, without skipped steps
     overflowed: bool = False
     num_skipped: int = 0
     labels: dict[int, Array] = field(default_factory=dict)

@@ -18,9 +18,9 @@ from simfrontier_real.ops.programs import Programs
 from simfrontier_real.ranks.transport import calls_by_group, group_of
 from simfrontier_real.verify.gradients import RelativeError, finite
 
-MOVED: Final = 1e-12  # what is only moved: the rounding of the digests themselves, in float64
+MOVED: Final = 1e-12  # data moved unchanged: rounding of the digests in float64
 ROUNDING: Final = {"fp64": 2.0**-52, "fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}  # of one addition
-ADDED: Final = 4.0  # times that and the number of members: sums of so many numbers, in any order
+ADDED: Final = 4.0  # times ROUNDING and the number of ranks: sums in any order
 _SEED: Final = 7
 
 

@@ -78,15 +78,15 @@ TOLERANCES: Final = {
 GRADIENTS: Final = 2.5
 OLD: Final = 4.0
 ONE_TENSOR: Final = 1.5
-PEAK: Final = 4.0  # the worst step over the usual one
+PEAK: Final = 4.0  # error of the worst step relative to the median step
 LOSSES: Final = 0.3
 MOVES: Final = 3.0
-MOST: Final = 0.9  # at 1 weights need not move at all
+MOST: Final = 0.9  # a bound of 1 would allow weights that do not change
 PUBLISHED: Final = 3.0
 BESIDE: Final = 1.5
 LENGTHS: Final = 0.65
 LEAST_LENGTH: Final = 0.1
-SHARE: Final = 0.1  # of the whole norm, where something is lost
+SHARE: Final = 0.1  # fraction of the norm of all gradients, if something is lost
 
 _STATES: Final[dict[TensorRole, str]] = {"master": "masters", "optimizer": "moments"}
 _MOVED: Final = {"gathered": "weights", "copy": "weights", "weight": "published weights", "activation": "activations"}
@@ -205,7 +205,7 @@ def bounds_of(
         noise += old
     published = ("published weights", *(("weights",) if schedule.codes_per_hop else ()))
     lost = [each for each in moves if each.of in published]
-    # per hop every rank codes what it has got again; else each weight is coded once, or, by two hops, twice
+    # with per-hop coding each rank re-encodes what it received; else weights are encoded once, or twice in two hops
     once = max((each.noise for each in lost), default=0.0)
     again = math.sqrt(sum(each.kinds * each.noise**2 for each in lost))
     together, one_tensor = rounding + GRADIENTS * noise, rounding + ONE_TENSOR * GRADIENTS * noise

@@ -19,8 +19,8 @@ from simfrontier_real.train.training_settings import Adam
 from simfrontier_real.verify.gradients import Key, RelativeError, largest, title
 
 SIGNIFICANT: Final = {"fp16": 11, "bf16": 8}  # binary digits of a number
-STEP: Final = 2.0**-7  # from one number of bf16 to the next, relative to it, at most
-TIES: Final = 1e-3  # of half a step: numbers that lie between two may go to either
+STEP: Final = 2.0**-7  # largest relative spacing of bf16 numbers
+TIES: Final = 1e-3  # fraction of half a spacing: ties may round either way
 
 
 @dataclass
@@ -111,7 +111,7 @@ class UpdateCheck:
 
 
 _MOVES: Final = ("encode", "decode", "slice", "permute", "cast")
-Codings = tuple[tuple[Ref, Ref], ...]  # the codings of a weight, the last first: (what is coded, the code)
+Codings = tuple[tuple[Ref, Ref], ...]  # encodings of a weight, last first: (source, encoded)
 
 
 def published(context: RankContext) -> dict[tuple[str, int], Any]:

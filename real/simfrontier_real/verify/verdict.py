@@ -77,7 +77,7 @@ class TrainingVerdict:
     step_median_s: float
     skipped_steps: int
     copies_differ: float = 0.0
-    measured_bytes: int = 0  # of messages of which only the values say how long they are
+    measured_bytes: int = 0  # bytes of messages whose lengths depend on the values
     codes_per_hop: bool = False
     checks: tuple[TrainingCheck, ...] = ()
     allowed: str = ""

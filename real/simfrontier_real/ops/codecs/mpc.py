@@ -20,9 +20,9 @@ from simfrontier_real.ops.codecs.encoded import Encoded, Octets, from_octets, oc
 Words = npt.NDArray[np.uint32]  # [rows, words]
 
 _MAGIC: Final = 0x63706D00
-_HEAD: Final = 2  # words before the maps
+_HEAD: Final = 2  # words before the bitmaps
 _GROUP: Final = 32
-_CHUNK: Final = 1024  # differences do not reach beyond it
+_CHUNK: Final = 1024  # words; differences are taken within a chunk
 _TILE: Final = 2**15  # words at a time: what fits into a core's cache
 _WORD: Final = np.dtype("<u4")
 _BUTTERFLY: Final = ((16, 0x0000FFFF), (8, 0x00FF00FF), (4, 0x0F0F0F0F), (2, 0x33333333), (1, 0x55555555))
