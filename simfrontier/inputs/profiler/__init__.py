@@ -1,4 +1,5 @@
-"""Traces of PyTorch's profiler (Kineto): simulated steps as such, and measured jobs simulated again."""
+"""Traces of PyTorch's profiler (Kineto): reading of traces, simulated or measured, as jobs that can be simulated
+again."""
 
 from simfrontier.inputs.profiler.changed_job import (
     Platform as Platform,

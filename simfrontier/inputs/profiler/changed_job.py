@@ -1,5 +1,5 @@
-"""Platforms of jobs, and variants of a job: on another platform, on more ranks, with the backward's gathers within
-nodes."""
+"""Platforms of traced jobs, and variants of a traced job: on another platform, on more ranks, with the weight gathers
+of the backward within nodes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ class Platform:
 
 
 def platform_of(named: str, settings: Mapping[str, Any], option: str) -> Platform:
-    """Return the platform of a machine's name, or of the path of a machine's file or of a scenario. `settings`: dotted
-    keys of a scenario, of its tables of machine, library, run, nodes and perturbation. Raises InputError."""
+    """Return the platform with this name: a machine's name, or the path of a machine's file or of a scenario.
+    `settings` are dotted keys of a scenario's tables of machine, library, run, nodes and perturbation. Raises
+    InputError."""
     for key in settings:
         if (table := key.partition(".")[0]) not in TABLES:
             raise InputError(
@@ -69,8 +70,8 @@ def _of(scenario: Scenario) -> Platform:
 
 
 def difference(machine: Machine, device: DeviceModel) -> str:
-    """Return how the device of a trace differs from the machine's: product, memory or compute units, as far as both are
-    known; empty if it does not."""
+    """Return a description of how the device in a trace differs from the machine's device (product, memory or compute
+    units, as far as both are known); empty if they do not differ."""
     products, known = (set(_PRODUCT.findall(text)) for text in (device.name, machine.title))
     if products and known and not products & known:
         return f"{device.name}, not {' or '.join(sorted(known))}"
@@ -87,9 +88,9 @@ def difference(machine: Machine, device: DeviceModel) -> str:
 def otherwise(
     job: Job, own: Platform, there: Platform, num_ranks: int | None, hpz: bool, kernel_factor: float | None
 ) -> tuple[Job, list[str]]:
-    """Return the job of the platform `own` moved to the platform `there` (which may be the same), and a description of
-    its changes: `num_ranks` ranks, hpZ, kernel times scaled by `kernel_factor` (None: by the ratio of the rates of
-    matrix products). Raises InputError."""
+    """Return the job of the platform `own` moved to the platform `there` (possibly the same), and a description of the
+    changes: the number of ranks `num_ranks`, hpZ, and kernel times scaled by `kernel_factor` (None: by the ratio of the
+    rates of matrix products). Raises InputError."""
     words = [] if there is own else [f"on {there.machine.title}, library {there.library.name}"]
     factor = kernel_factor
     if factor is None:
@@ -112,9 +113,9 @@ def otherwise(
 
 
 def on_ranks(job: Job, num_ranks: int) -> Job:
-    """Return the job on `num_ranks` ranks, a multiple of its own: its outermost axis other than that of the stages
-    grows. Whole messages keep their size, so that shards of weights and gradients shrink; the computation of each rank
-    stays the same. Raises InputError."""
+    """Return the job on `num_ranks` ranks, a multiple of its own number: the outermost axis other than that of the
+    pipeline stages grows. Whole messages keep their size, so that the shards of weights and gradients shrink; the
+    computation of each rank stays the same. Raises InputError."""
     mesh = job.schedule.mesh
     more, rest = divmod(num_ranks, mesh.num_ranks)
     axis = next((name for name in mesh.names if name != job.roles.axis and mesh[name] > 1), None)
@@ -135,7 +136,8 @@ def on_ranks(job: Job, num_ranks: int) -> Job:
 
 
 def _rank_before(grown: Mesh, mesh: Mesh, axis: str, rank: int) -> int:
-    """Return the rank of the job at the same place, along the longer axis modulo its size there."""
+    """Return the rank of the original job that corresponds to a rank of the grown job: the coordinate along the grown
+    axis is taken modulo the original size of the axis."""
     on, out = GroupAxes(grown), 0
     for name, size in mesh.axes:
         place = on.coordinate(name, rank)
@@ -144,8 +146,9 @@ def _rank_before(grown: Mesh, mesh: Mesh, axis: str, rank: int) -> int:
 
 
 def with_gathers_in_nodes(job: Job, devices_per_node: int) -> Job:
-    """Return the job with a second copy of its weights in every node, as in hpZ of ZeRO++: gathers of the backward stay
-    within nodes. Raises InputError if the backward gathers nothing, or if nodes are no product of the mesh's axes."""
+    """Return the job with a second copy of its weights in every node, as in hpZ of ZeRO++: the weight gathers of the
+    backward stay within nodes. Raises InputError if the backward gathers no weights, or if the ranks of a node are not
+    the product of some of the mesh's axes."""
     inner = _inner_axes(job.schedule.mesh, devices_per_node)
     found = 0
 
@@ -171,7 +174,7 @@ def _is_of_backward(tensor: Tensor) -> bool:
 
 
 def _inner_axes(mesh: Mesh, devices_per_node: int) -> tuple[str, ...]:
-    """Return the innermost axes, which together are a node's devices."""
+    """Return the innermost axes whose product is the number of devices of a node."""
     for first in range(len(mesh.names)):
         names = mesh.names[first:]
         if math.prod(mesh[name] for name in names) == devices_per_node:
@@ -181,7 +184,8 @@ def _inner_axes(mesh: Mesh, devices_per_node: int) -> tuple[str, ...]:
 
 
 def _with_ops(schedule: Schedule, changed: Callable[[Op], Op]) -> Schedule:
-    """Return the schedule with changed ops in the same places; an op of several roles is changed once."""
+    """Return the schedule with the changed ops in place of the original ones; an op that several roles share is changed
+    only once."""
     ops = [changed(op) for op in schedule.ops]
 
     def with_its_ops(call: Call) -> Call:
@@ -192,7 +196,8 @@ def _with_ops(schedule: Schedule, changed: Callable[[Op], Op]) -> Schedule:
 
 
 def with_kernels(job: Job, factor: float) -> Job:
-    """Return the job with kernel times scaled by `factor`, at the same shares of memory and units; pauses stay."""
+    """Return the job with kernel times scaled by `factor`; the kernels' shares of memory and compute units, and the
+    pauses, stay the same."""
     measured = {op.name for op in job.schedule.ops if op.kind == MEASURED.name}
     kernels = {
         name: MeasuredKernel(

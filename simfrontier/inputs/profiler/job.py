@@ -1,5 +1,5 @@
-"""A job read from the traces of its ranks: its schedule, its kernel times, and the measured times of its step and
-calls."""
+"""Jobs read from the profiler traces of their ranks: schedule, kernel times, and measured times of step and
+collectives."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from simfrontier.inputs.profiler.read_rank import read_rank
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Job:
-    """A job. `places`: for each role, the op of each kernel in its program; `times`: for each rank with a trace of its
-    own, the times of its kernels and pauses relative to the mean of its role, by the op's place in the program; empty
-    where all are equal. `step_name`, `measured_s`: the step, of the slowest rank; `call_s`: for each role, by number of
-    the kernel, the minimum time of a collective over the ranks of its group; `partial_groups`: groups in which some
-    ranks have no trace, so that this minimum may include waiting for them; `devices`: those that traces name; `notes`:
-    sentences on assumptions, and on parts left out."""
+    """A job read from traces. `places`: for each role, the op index of each kernel in the role's program. `times`: for
+    each rank with a trace of its own, the times of its kernels and pauses relative to the mean of its role, by op
+    index; empty if all times are equal. `step_name` and `measured_s`: name of the step, and step time of the slowest
+    rank. `call_s`: for each role, the minimum time of each collective over the ranks of its group, by index of the
+    kernel. `partial_groups`: groups in which some ranks have no trace, so that these minima may include waiting for
+    these ranks. `devices`: the devices that the traces name. `notes`: sentences on assumptions, and on parts that are
+    left out."""
 
     schedule: Schedule
     roles: Roles
@@ -47,10 +48,10 @@ def read_job(
     devices_per_node: int | None = None,
     read: Callable[[], None] = lambda: None,
 ) -> Job:
-    """Return the job of these traces: of all its ranks, of ranks whose traces name the ranks they stand for, or, with
-    `stand_in`, of some that stand for all. `step`: the number of the step (default: the last complete one of the first
-    trace); `devices_per_node`: groups within nodes get an axis of their own, where that fits; `read` is called after
-    each trace. Raises InputError."""
+    """Return the job of these traces. They must be the traces of all ranks, or name the ranks for which they stand;
+    with `stand_in`, the traces of some ranks stand for all ranks. `step` is the number of the step (default: the last
+    complete step of the first trace). `devices_per_node`: groups within nodes get a mesh axis of their own, where
+    possible. `read` is called after each trace is read. Raises InputError."""
     name = None if step is None else f"{form.STEP_PREFIX}{step}"
     traces: list[RankTrace] = []
     for path in paths:
@@ -87,7 +88,7 @@ def read_job(
 
 
 def _measured(traces: Sequence[RankTrace]) -> float:
-    """Return the step time of the slowest rank, of those whose period is known if any is."""
+    """Return the step time of the slowest rank; if the period between steps is known for some ranks, only of these."""
     periods = [trace for trace in traces if trace.measured_by == "period"]
     longest = max(periods or traces, key=lambda trace: trace.step_s)
     if not longest.step_s > 0.0:
@@ -96,7 +97,7 @@ def _measured(traces: Sequence[RankTrace]) -> float:
 
 
 def _refuse_unfit(traces: Sequence[RankTrace], stand_in: bool) -> None:
-    """Raise InputError where traces are of several jobs, twice of one rank, or not of all ranks."""
+    """Raise InputError if the traces belong to several jobs, if two belong to one rank, or if ranks are missing."""
     first, seen = traces[0], dict[int, RankTrace]()
     stood_for: set[int] = set()
     for trace in traces:
@@ -117,7 +118,8 @@ def _refuse_unfit(traces: Sequence[RankTrace], stand_in: bool) -> None:
 
 
 def _stood_for(trace: RankTrace) -> set[int]:
-    """Return the ranks of a trace: its own, and those whose steps are the same according to a simulation."""
+    """Return the ranks for which a trace stands: its own rank, and the ranks whose steps are the same according to a
+    simulation."""
     try:
         return {trace.rank, *ranks_of_text(trace.stands_for)}
     except ValueError as error:
@@ -159,8 +161,8 @@ def _groups(traces: Sequence[RankTrace]) -> Iterator[tuple[Sequence[int], str]]:
 
 def _least(roles: Roles) -> list[dict[int, float]]:
     """Return, for the first rank of each role, the minimum time of each collective over the ranks of its group, by
-    number of the kernel: the rank that takes least waits least. Ranks match their calls by the number in the group, or,
-    without one, by their order."""
+    index of the kernel: the rank with the shortest time waits least for the others. Calls of different ranks are
+    matched by their number in the group, or, if they have none, by their order."""
     numbered = [[list(_numbered(program)) for program in several] for several in roles.programs]
     least: dict[tuple[object, ...], float] = {}
     for _, key, took_s in (each for several in numbered for calls in several for each in calls):
@@ -170,7 +172,7 @@ def _least(roles: Roles) -> list[dict[int, float]]:
 
 def _numbered(program: RankProgram) -> Iterator[tuple[int, tuple[object, ...], float]]:
     """Yield (kernel, key of the call that all ranks of the group share, seconds) of every collective. Calls issued
-    together may have one number: they count on from there."""
+    together may have the same number; such calls are numbered on from it."""
     count: dict[tuple[object, ...], int] = {}
     for index, op in enumerate(program.ops):
         call = op.kernel.call

@@ -1,7 +1,8 @@
-"""The schedule of a job: the ops of its ranks' programs, with the waits between its streams.
+"""Conversion of a traced job to a schedule: the ops of the ranks' programs, with the waits between streams.
 
-A kernel is an op of kind `measured`, whose time the machine has; a pause before it is one of kind `pause`. A hook on
-the lane of a stream reads the tokens for which the stream waits; the ops that it waits for write them.
+A kernel becomes an op of kind `measured`, whose time is part of the machine's data; a pause before it becomes an op of
+kind `pause`. A hook on the lane of a stream reads the tokens for which the stream waits; the ops for which it waits
+write these tokens.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ _SAME: Final = 1e-12  # what differs by less, relative, took as long
 
 @dataclass
 class JobSchedule:
-    """The schedule under construction, with further inputs of its simulation.
+    """The schedule of a job under construction, with further inputs of its simulation.
 
-    `alike`: for each role, the ranks with the same number of kernels and calls on each lane, whose n-th on a lane is
-    the same; the time of a kernel or pause is the mean over them. `kernels` by the names of their ops; `places`: for
-    each role, the op of every kernel of its program; `times`: for each rank, the times of its kernels and pauses
-    relative to the mean, by their op's place.
+    `alike`: for each role, the ranks that have the same number of kernels and calls on each lane, and the same n-th
+    kernel or call; the time of a kernel or pause is the mean over these ranks. `kernels`: the kernels by the names of
+    their ops. `places`: for each role, the op index of every kernel of its program. `times`: for each rank, the times
+    of its kernels and pauses relative to the mean, by op index.
     """
 
     axis: str | None
@@ -61,7 +62,7 @@ class JobSchedule:
     _number: int = 0
 
     def made(self) -> Schedule:
-        """Return the schedule of the job. Raises InputError for calls that no schedule has."""
+        """Return the schedule of the job. Raises InputError for communication calls that a schedule cannot contain."""
         self.tensors[TOKEN] = Tensor(
             name=TOKEN, shape=(1,), dtype="token", role="token", placement=REPLICATE, per_layer=True
         )
@@ -109,8 +110,8 @@ class JobSchedule:
         return ops
 
     def _mean(self, several: Sequence[RankProgram], values: Sequence[float], place: int) -> float:
-        """Return the mean of the times of these ranks; where they differ, record each rank's time relative to the mean
-        at this place."""
+        """Return the mean of the times of these ranks; if they differ, record each rank's time relative to the mean for
+        the op at this place."""
         if max(values) - min(values) <= _SAME * max(values):
             return values[0]
         mean = fmean(values)
@@ -125,7 +126,8 @@ class JobSchedule:
     def _call(
         self, program: RankProgram, each: ProgramOp, token: Ref | None, counts: dict[str, int]
     ) -> Collective | Exchange:
-        """Return the op of a call. A call that roles share has one op, with a token for which each of them may wait."""
+        """Return the op of a communication call. Roles that share a call share one op, with a token for which each of
+        these roles may wait."""
         ends, mine, where = each.ends, each.call_key, program.trace.where
         if ends is None and self.axis not in each.axes:
             return self._collective(each, f"{'+'.join(each.axes)} {each.lane}", token)
@@ -177,7 +179,7 @@ class JobSchedule:
         )
 
     def _exchange(self, each: ProgramOp, ends: tuple[int, int], comm: str) -> Exchange:
-        """Return a message from the first end to the second; of a simulated job also one back."""
+        """Return the op of a message from the first end to the second; for a simulated job, also of a message back."""
         call = each.kernel.call
         assert call is not None, "a message is a call"
         there, back = call.num_bytes, 0
@@ -223,7 +225,8 @@ class JobSchedule:
 
 
 def _matched(several: Sequence[RankProgram], value: Callable[[ProgramOp], float]) -> list[list[float]]:
-    """Return the values of all ranks for each kernel of the first; 0 where a rank does not have a part of one."""
+    """Return, for each kernel of the first rank, the values of all ranks; 0 where a rank does not have one part of a
+    kernel."""
     first = several[0]
     out: list[list[float]] = [[] for _ in first.ops]
     for lane, indices in first.indices_of_lanes.items():

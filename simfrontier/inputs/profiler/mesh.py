@@ -1,8 +1,8 @@
-"""Mesh of a job, derived from its process groups: axes such that the ranks of every group are a product of some of
-them.
+"""Meshes of traced jobs, derived from their process groups: the axes are chosen so that every group spans a product of
+some of them.
 
-A group whose ranks lie s apart, c of them, has an axis between the strides s and s * c. Where the strides of all groups
-divide one another they are the bounds of the mesh's axes.
+A group of c ranks at a distance of s has an axis between the strides s and s * c. If the strides of all groups divide
+one another, they are the bounds of the mesh's axes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class GroupAxes:
-    """A mesh, and the layout of a job's groups on it."""
+    """A mesh, and the axes that each process group of a job spans on it."""
 
     mesh: Mesh
 
     def axes(self, ranks: Sequence[int], where: str) -> tuple[str, ...]:
-        """Return the axes that a group spans, in its order, the slowest first."""
+        """Return the axes that a group spans, in the order of its ranks, slowest axis first."""
         strides = _strides(self.mesh)
         out: list[str] = []
         for stride, count in reversed(digits_of(ranks, where)):
@@ -40,7 +40,8 @@ class GroupAxes:
         return rank // _strides(self.mesh)[axis] % self.mesh[axis]
 
     def between(self, rank: int, peer: int, where: str) -> tuple[str, int, int]:
-        """Return the one axis on which two ranks differ, and their coordinates. Raises InputError for several."""
+        """Return the single axis on which two ranks differ, and their coordinates on it. Raises InputError if they
+        differ on several."""
         places = [(axis, self.coordinate(axis, rank), self.coordinate(axis, peer)) for axis in self.mesh.names]
         apart = [place for place in places if place[1] != place[2]]
         if len(apart) != 1:
@@ -50,9 +51,9 @@ class GroupAxes:
 
 
 def mesh_of(num_ranks: int, groups: Iterable[tuple[Sequence[int], str]], bounds: Iterable[int] = ()) -> GroupAxes:
-    """Return the mesh of `num_ranks` ranks for groups of (ranks, place in the trace). `bounds`: strides at which an
-    axis ends in any case, such as the devices of a node, where they fit. Raises InputError for groups that are no
-    product of axes."""
+    """Return the mesh of `num_ranks` ranks for groups given as (ranks, place in the trace). `bounds` are strides at
+    which an axis always ends if they are compatible with the groups, such as the number of devices per node. Raises
+    InputError for groups that are not a product of axes."""
     found: dict[int, str] = {}
     for ranks, where in groups:
         for stride, count in digits_of(ranks, where):
@@ -81,8 +82,8 @@ def mesh_of(num_ranks: int, groups: Iterable[tuple[Sequence[int], str]], bounds:
 
 
 def digits_of(ranks: Sequence[int], where: str) -> Digits:
-    """Return the (stride, count) digits of a group: ranks[i] = ranks[0] + the sum of stride * digit of i. Raises
-    InputError for ranks in any other order."""
+    """Return the (stride, count) digits of a group, such that ranks[i] = ranks[0] + the sum of stride * digit over the
+    digits of i. Raises InputError for ranks in any other order."""
     out: list[tuple[int, int]] = []
     known = 1
     while known < len(ranks):

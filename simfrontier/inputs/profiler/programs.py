@@ -1,4 +1,5 @@
-"""Programs of a job's ranks: their ops by lane, the waits of these, and the ranks that run the same program."""
+"""Programs of a traced job's ranks: the ops by lane, the waits between ops, and the sets of ranks that run the same
+program."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ _Latest = dict[str, int]  # by stream, its last kernel that something waits for
 
 
 class CallKey(NamedTuple):
-    """Facts that all ranks of a call agree on: its kind, its axes, the coordinates of a message's ends, the bytes of
-    the whole message, and its type, or facts that a simulation recorded."""
+    """Facts on which all ranks of a communication call agree: its kind, its axes, the coordinates of sender and
+    receiver of a message, the bytes of the whole message, and its data type, or facts that a simulation recorded."""
 
     meaning: str
     axes: tuple[str, ...]
@@ -35,12 +36,12 @@ class CallKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOp:
-    """A kernel in the order of launches: the kernels of other streams whose ends it waits for, and the pause before it,
-    in seconds. `ahead`: launched so early that it overlaps with the previous step in whole or in part; it is placed
-    after all others as the same work of the next step.
+    """A kernel in the order of launches, with the kernels of other streams for whose ends it waits, and the pause
+    before it in seconds. `ahead` says whether the kernel was launched so early that it overlaps with the previous step,
+    in whole or in part; such a kernel is placed after all others, as the same work for the next step.
 
-    On a mesh: its lane, and, for a call, the axes that it spans; for a message, the coordinates of sender and receiver
-    (`ends`), and the rank's own (`seat`).
+    On a mesh the op also has its lane; a communication call has the axes that it spans; and a message has the
+    coordinates of sender and receiver (`ends`) and that of the rank itself (`seat`).
     """
 
     kernel: Kernel
@@ -54,7 +55,7 @@ class ProgramOp:
 
     @property
     def call_key(self) -> CallKey:
-        """Facts that all ranks of the call agree on."""
+        """Facts on which all ranks of the communication call agree."""
         call = self.kernel.call
         assert call is not None, "a kernel without communication has no key"
         if self.ends is not None:
@@ -68,8 +69,8 @@ class ProgramOp:
 
 
 def placed(trace: RankTrace, with_end: bool = False) -> list[ProgramOp]:
-    """Return the kernels of a rank with what they wait for; `with_end`: and one without length behind all of them,
-    before which the host does what it does when the step's last kernel has ended."""
+    """Return the kernels of a rank with the kernels for which they wait. With `with_end`, a kernel of zero length
+    follows behind all others; the host's work after the end of the step's last kernel comes before it."""
     kernels, ahead = _within(trace)
     first_ahead = len(kernels)
     kernels += [*(kernel for kernel, _ in ahead), *([_end(trace)] if with_end else [])]
@@ -90,10 +91,10 @@ def placed(trace: RankTrace, with_end: bool = False) -> list[ProgramOp]:
 
 
 def _within(trace: RankTrace) -> tuple[list[Kernel], list[tuple[Kernel, Ahead]]]:
-    """Return the kernels of the time from the step's begin to its end: those of the step from its begin on, and, a
-    period later, those that ran before it, which stand for the next step's; of one that runs then, a part is each.
-    Calls stay as they are, in the order that all ranks of a group have in common, and so do kernels behind them on
-    their stream."""
+    """Return the kernels between the begin and the end of the step. Kernels that ran before the begin are moved one
+    period later, where they stand for those of the next step; a kernel that runs at the begin is split into two parts.
+    Communication calls stay where they are, in the order that all ranks of a group share, and so do the kernels behind
+    them on their stream."""
     inside: list[Kernel] = []
     before: list[tuple[Kernel, Ahead]] = []
     streams_with_calls, streams_cut = set[str](), set[str]()
@@ -124,15 +125,15 @@ def _is_before(kernel: Kernel, trace: RankTrace) -> bool:
 
 
 def _end(trace: RankTrace) -> Kernel:
-    """Return a kernel without length that marks the end of a step, on the stream of its first kernel."""
+    """Return a kernel of zero length that marks the end of a step, on the stream of the step's first kernel."""
     last = trace.kernels[-1].order
     return Kernel(name=END, stream=trace.kernels[0].stream, start_s=trace.end_s, end_s=trace.end_s, order=last + 1.0)
 
 
 def _by_events(kernels: Sequence[Kernel], waits: Sequence[EventWait]) -> list[list[int]]:
-    """Return the dependencies of kernels from events. An event covers everything issued to its stream before it was
-    recorded: the last kernel, and the waits of the stream since that kernel. All calls of the host are processed in
-    their order."""
+    """Return the dependencies of kernels that follow from events. An event covers all work issued to its stream before
+    the event was recorded: the last kernel, and the waits of the stream since that kernel. All calls of the host are
+    processed in order."""
     records = {wait.record: wait.on_stream for wait in waits}
     calls: list[tuple[float, int, int | str | EventWait]] = [(kernel.order, 1, i) for i, kernel in enumerate(kernels)]
     calls += [(order, 0, stream) for order, stream in records.items()]
@@ -157,7 +158,8 @@ def _by_events(kernels: Sequence[Kernel], waits: Sequence[EventWait]) -> list[li
 
 
 def _by_times(kernels: Sequence[Kernel], tick_s: float) -> list[list[int]]:
-    """Return the probable dependencies of kernels: the last end on another stream while their own was idle."""
+    """Return the probable dependencies of kernels, inferred from times: a kernel waits for the kernel that ended last
+    on another stream while its own stream was idle."""
     by_end = sorted(range(len(kernels)), key=lambda index: kernels[index].end_s)
     ends = [kernels[index].end_s for index in by_end]
     out: list[list[int]] = []
@@ -185,7 +187,7 @@ _Calls = tuple[tuple[CallKey, int | None], ...]  # keys of calls, with the rank'
 
 @dataclass(frozen=True, eq=False)
 class RankProgram:
-    """Ops of a rank in a step, in the order of launches."""
+    """Ops of one rank in one step, in the order of launches."""
 
     trace: RankTrace
     ops: Sequence[ProgramOp]
@@ -196,7 +198,7 @@ class RankProgram:
 
     @cached_property
     def calls(self) -> dict[str, _Calls]:
-        """Calls of each lane, which all ranks have in common that run one program."""
+        """Communication calls of each lane; they are the same on all ranks that run one program."""
         out: dict[str, _Calls] = {}
         for op in self.ops:
             if op.kernel.call is not None:
@@ -205,7 +207,7 @@ class RankProgram:
 
     @cached_property
     def indices_of_lanes(self) -> dict[str, list[int]]:
-        """Kernels and calls of each lane, in the order of their launch; without `parts`."""
+        """Indices of the kernels and calls of each lane, in launch order, without those in `parts`."""
         out: dict[str, list[int]] = {}
         for index in sorted(range(len(self.ops)), key=lambda each: self.ops[each].ahead != "whole"):
             if self.ops[index].ahead != "part":
@@ -214,18 +216,18 @@ class RankProgram:
 
     @cached_property
     def parts(self) -> dict[str, int]:
-        """By lane, the first part of the next step's kernel that runs when the step ends."""
+        """By lane, the first part of that kernel of the next step that is running when the step ends."""
         return {op.lane: index for index, op in enumerate(self.ops) if op.ahead == "part"}
 
     def is_like(self, other: RankProgram) -> bool:
-        """Return whether another rank has as many kernels and calls on each lane."""
+        """Return whether another rank has the same number of kernels and calls on each lane."""
         mine, its = self.indices_of_lanes, other.indices_of_lanes
         return mine.keys() == its.keys() and all(len(mine[lane]) == len(its[lane]) for lane in mine)
 
 
 def program_of(trace: RankTrace, ops: Sequence[ProgramOp], on: GroupAxes) -> RankProgram:
-    """Return the program of a rank on a mesh. Raises InputError for a message between ranks that differ along several
-    axes."""
+    """Return the program of a rank on a mesh. Raises InputError for a message between ranks whose coordinates differ on
+    several axes."""
     known: dict[tuple[int, ...], tuple[str, ...]] = {}
     laid: list[ProgramOp] = []
     for op in ops:
@@ -243,8 +245,8 @@ def program_of(trace: RankTrace, ops: Sequence[ProgramOp], on: GroupAxes) -> Ran
 
 
 def _ends(rank: int, call: GroupCall) -> tuple[int, int]:
-    """Return the rank that sends, and the one that receives; of a simulated call in both directions, those that it
-    records."""
+    """Return the sending and the receiving rank of a message; for a simulated exchange in both directions, the two
+    ranks that the simulation recorded."""
     if isinstance(call.own, SimulatedExchange):
         first, second = (call.ranks[end] for end in call.own.ends)
         return first, second
@@ -253,9 +255,9 @@ def _ends(rank: int, call: GroupCall) -> tuple[int, int]:
 
 
 def _lanes(ops: Sequence[ProgramOp]) -> dict[str, str]:
-    """Return the lane of each stream: the one with most kernels (of equals, whose kernels take longest) is that of the
-    computation; others are called after the axes that their calls go over, so that ranks of several programs call them
-    alike."""
+    """Return the lane of each stream. The stream with the most kernels (if several have as many, the one whose kernels
+    take longest) is the compute lane; other lanes are named after the axes that their calls span, so that ranks with
+    different programs use the same names."""
     num_kernels: dict[str, int] = {}
     seconds: dict[str, float] = {}
     over: dict[str, set[str]] = {}
@@ -277,16 +279,16 @@ def _lanes(ops: Sequence[ProgramOp]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Roles:
-    """The different programs of a job: one, or one for each coordinate of an axis; for each, the ranks that have
-    traces, the lowest first, whose order of launches is used for all."""
+    """The different programs of a job: a single one, or one for each coordinate of an axis. For each program, the ranks
+    that have traces, lowest rank first; the launch order of this rank is used for all."""
 
     axis: str | None
     programs: tuple[tuple[RankProgram, ...], ...]
 
 
 def roles_of(programs: Sequence[RankProgram], on: GroupAxes) -> Roles:
-    """Return which ranks run one program: all, or those with the same coordinate of one axis (the stages of a
-    pipeline). Raises InputError where programs differ in another way."""
+    """Return the sets of ranks that run the same program: all ranks, or those with the same coordinate on one axis
+    (pipeline stages). Raises InputError if programs differ in another way."""
     if _is_one(programs):
         if any(op.ends is not None for op in programs[0].ops):
             text = "one program that sends messages to other ranks; allowed: traces of all stages of a pipeline"
@@ -306,7 +308,7 @@ def _is_one(programs: Sequence[RankProgram]) -> bool:
 
 
 def _differs(programs: Sequence[RankProgram]) -> InputError:
-    """Return the error for the first place at which two programs differ."""
+    """Return the error for the first position at which two programs differ."""
     first = programs[0]
     other = next(each for each in programs if each.calls != first.calls)
     lane = next(lane for lane in sorted({*first.calls, *other.calls}) if first.calls.get(lane) != other.calls.get(lane))

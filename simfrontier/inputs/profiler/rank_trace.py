@@ -1,4 +1,4 @@
-"""One step of a rank's trace: kernels in the order of their launch, waits of streams, and calls."""
+"""One step of one rank's trace: kernels in launch order, waits between streams, and communication calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class SimulatedCollective(External):
 
 
 class SimulatedExchange(External):
-    """Simulated facts about a message: the members of the group between which it goes, and its bytes each way."""
+    """Facts about a message that only a simulation knows: the two ranks of the group between which it is exchanged, and
+    its bytes in each direction."""
 
     ends: tuple[Annotated[int, Ge(0)], Annotated[int, Ge(0)]]
     there_bytes: Annotated[int, Ge(0)]
@@ -42,7 +43,8 @@ class SimulatedExchange(External):
 
 
 class SimulatedKernel(External):
-    """Simulated facts about a kernel: its time alone, the bytes that it moves, and the time of its arithmetic."""
+    """Facts about a kernel that only a simulation knows: its time in isolation, the bytes that it moves, and the time
+    of its arithmetic."""
 
     seconds: Annotated[float, Ge(0), Le(1e6)]
     bytes: Annotated[float, Ge(0), Le(1e18)]
@@ -74,8 +76,9 @@ class GroupCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """One op on a stream, from its start on the device; in seconds of the rank's clock. `call`: if it communicates;
-    `own`: facts that a simulation wrote; `is_backward`: launched by autograd's thread."""
+    """One kernel on a stream of the device, or other timed op, with times in seconds of the rank's clock. `call`: its
+    communication call, if it communicates; `own`: facts that a simulation recorded; `is_backward`: launched by
+    autograd's thread."""
 
     name: str
     stream: str
@@ -92,14 +95,14 @@ class Kernel:
 
     @property
     def is_bare_call(self) -> bool:
-        """True if it is a kernel of NCCL or RCCL without a record of its message."""
+        """True for a kernel of NCCL or RCCL without a record of its message."""
         return self.call is None and self.name.startswith(form.NCCL_KERNELS) and self.own is None
 
 
 @dataclass(frozen=True, slots=True)
 class EventWait:
-    """Wait of a stream, from the host's call `order` on, for all work issued to another before the host's call
-    `record`."""
+    """Wait of a stream, issued by host call number `order`, for all work that was issued to another stream before host
+    call number `record`."""
 
     stream: str
     on_stream: str
@@ -109,7 +112,7 @@ class EventWait:
 
 @dataclass(frozen=True, slots=True)
 class DeviceModel:
-    """Product name of a device, with the bytes of its memory and its number of compute units if the trace has them."""
+    """Product name of a device, with the bytes of its memory and its number of compute units, if the trace has them."""
 
     name: str
     num_bytes: int | None = None
@@ -156,8 +159,8 @@ Own = TypeVar("Own", bound=External)
 
 
 def call_of(args: EventArgs, groups: Mapping[str, tuple[int, ...]], rank: int, num_ranks: int, where: str) -> GroupCall:
-    """Return the collective of an event; `groups`: ranks of groups by name, as the trace lists them. Raises InputError
-    for an unknown one, and for a group whose ranks are not all there."""
+    """Return the collective or message of an event. `groups` maps names of process groups to their ranks, as listed in
+    the trace. Raises InputError for an unknown group, and for a group whose ranks are not all listed."""
     name = _known(form.COLLECTIVE, args.collective, form.COLLECTIVES, where)
     meaning = form.COLLECTIVES[name]
     dtype = _known(f"{form.DTYPE} of {name}", args.dtype, form.DTYPES, where)
@@ -187,7 +190,8 @@ def own_of(own: dict[str, Any] | None, form_of_own: type[Own], where: str) -> Ow
 
 
 def ranks_of(value: Any, where: str) -> tuple[int, ...] | None:
-    """Return ranks of a list, or of its text `[0, 1, 2]`; None if they are cut short or missing. Raises InputError."""
+    """Return the ranks from a list, or from a text such as `[0, 1, 2]`; None if the list is cut short or missing.
+    Raises InputError."""
     if isinstance(value, str):
         if "..." in value or not value.strip("[] "):
             return None
@@ -205,7 +209,8 @@ def ranks_of(value: Any, where: str) -> tuple[int, ...] | None:
 def _ranks(
     args: EventArgs, groups: Mapping[str, tuple[int, ...]], name: str, num_ranks: int, where: str
 ) -> tuple[int, ...]:
-    """Return the ranks of a call's group: of its own list, or, where that is cut short, all, or of the trace's list."""
+    """Return the ranks of a call's group: from the call's own list, or, if this list is cut short, all ranks, or those
+    in the trace's list of groups."""
     size = _there(args.group_size, f"{form.GROUP_SIZE} of {name}", where)
     ranks = ranks_of(args.group_ranks, where)
     if ranks is None or len(ranks) != size:
@@ -227,7 +232,7 @@ def _peer(
     rank: int,
     where: str,
 ) -> int:
-    """Return the other rank of a message, by its number in the job."""
+    """Return the other rank of a message, as a rank number of the job."""
     if isinstance(own, SimulatedExchange):
         first, second = (ranks[end] for end in own.ends)
         return second if rank == first else first

@@ -32,7 +32,8 @@ _LONGEST_NAME: Final = 128  # characters
 
 @dataclass(slots=True)
 class _Read:
-    """The events of a file that count. `launches`: by correlation, when and by which thread."""
+    """The events of a trace file that are kept. `launches`: by correlation number, the time and the thread of a
+    launch."""
 
     where: str
     device: list[TraceEvent] = field(default_factory=list)
@@ -71,8 +72,8 @@ class _Read:
 
 
 def read_rank(path: Path, step: str | None = None) -> RankTrace:
-    """Read the step of that name (`ProfilerStep#3`) of a rank's trace; without a name the last complete one, or the
-    whole trace if it has no steps. Raises InputError."""
+    """Read the step with this name (`ProfilerStep#3`) from a rank's trace; without a name, the last complete step, or
+    the whole trace if it has no steps. Raises InputError."""
     where, read = str(path), _Read(str(path))
     head = head_of(path)
     for number, event in enumerate(events_of(path), 1):
@@ -110,22 +111,22 @@ def read_rank(path: Path, step: str | None = None) -> RankTrace:
 
 
 def _launched(read: _Read) -> Iterator[tuple[float, TraceEvent]]:
-    """Yield the kernels of a trace with the time of their launch; with that of their start where only the device has
-    steps, and for kernels whose launch is not in the trace."""
+    """Yield the kernels of a trace with their launch times. The start time takes the place of the launch time if only
+    the device has annotated steps, and for kernels whose launch is not in the trace."""
     for event in read.device or _outermost(read.host, read.where):
         launched_us, _ = _launch_of(read, event)
         yield launched_us if read.steps or not read.steps_on_device else event.begin_us, event
 
 
 def _launch_of(read: _Read, event: TraceEvent) -> tuple[float, str]:
-    """Return time and thread of the launch of a kernel; its start and "" if the launch is not in the trace."""
+    """Return time and thread of a kernel's launch; the kernel's start time and "" if the launch is not in the trace."""
     without = event.begin_us, ""
     return without if event.correlation is None else read.launches.get(event.correlation, without)
 
 
 @dataclass(frozen=True, slots=True)
 class _Making:
-    """Facts of a step that all of its kernels share."""
+    """Facts about a step that are shared by all of its kernels."""
 
     read: _Read
     base_us: float
@@ -159,7 +160,8 @@ class _Making:
 
 
 def _job(head: Mapping[str, Any], where: str) -> tuple[int, int, dict[str, tuple[int, ...]], str]:
-    """Return rank, number of ranks, ranks of groups by name, and the ranks that the trace stands for."""
+    """Return the rank, the number of ranks, the ranks of process groups by name, and the ranks for which the trace
+    stands."""
     info = head.get("distributedInfo", {})
     rank = info.get("rank", 0)
     num_ranks = info.get("world_size", rank + 1)
@@ -174,8 +176,8 @@ def _job(head: Mapping[str, Any], where: str) -> tuple[int, int, dict[str, tuple
 
 
 def _job_on_devices(head: Mapping[str, Any], read: _Read) -> str:
-    """Return why the trace is one of a job on devices; empty for a job of the host (gloo, MPI), whose node may have
-    devices that it does not use."""
+    """Return the reason why the trace belongs to a job on devices; empty for a job on the host (gloo, MPI), whose node
+    may have devices that the job does not use."""
     if read.launches_kernels:
         return "its host launches kernels"
     if any(event.name.startswith(form.NCCL_CALLS) for event in read.host):
@@ -199,13 +201,13 @@ def _device(head: Mapping[str, Any]) -> DeviceModel | None:
 
 
 def _listed(value: Any) -> list[Mapping[str, Any]]:
-    """Return the objects of a list; empty for anything else."""
+    """Return the objects in a list; empty for any other value."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _outermost(events: Sequence[TraceEvent], where: str) -> list[TraceEvent]:
-    """Return calls of the host's threads, and events that lie in no other and hold no call; those of gloo's own threads
-    lie in calls of others."""
+    """Return the communication calls of host threads, and those other events that neither lie within another event nor
+    contain a call. Calls of gloo's own threads lie within other calls."""
     calls: dict[str, list[float]] = {}
     for event in events:
         if event.args.collective is not None:
@@ -227,13 +229,13 @@ def _outermost(events: Sequence[TraceEvent], where: str) -> list[TraceEvent]:
 
 
 def _holds(event: TraceEvent, begins: Sequence[float]) -> bool:
-    """Return whether any of these times lies in an event."""
+    """Return whether any of these begin times lies within an event."""
     place = bisect_left(begins, event.begin_us)
     return place < len(begins) and begins[place] < event.end_us
 
 
 def _waits(read: _Read) -> list[EventWait] | None:
-    """Return the waits of streams for events; None if the profiler has not recorded any."""
+    """Return the waits of streams for events; None if the profiler did not record any."""
     out = []
     for wait in read.waits:
         on_stream, record = wait.args.wait_stream, wait.args.wait_record

@@ -1,4 +1,4 @@
-"""Events of a trace of PyTorch's profiler, one at a time in memory, and the steps that they were launched in."""
+"""Events of a PyTorch profiler trace, read one at a time to save memory, and the steps in which they were launched."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GZIP: Final = b"\x1f\x8b"
 
 
 class EventArgs(External):
-    """The `args` of an event that are read; numbers may stand in texts."""
+    """Those of an event's `args` that are read; numbers may also be given as strings."""
 
     model_config = ConfigDict(strict=False)
 
@@ -81,7 +81,7 @@ class TraceEvent(External):
 
 
 def event_of(raw: dict[str, Any], where: str) -> TraceEvent:
-    """Return an event with checked types. Raises InputError."""
+    """Return an event, validated from its JSON object. Raises InputError."""
     try:
         event: TraceEvent = checked(raw, TraceEvent)
     except InputError as error:
@@ -90,7 +90,7 @@ def event_of(raw: dict[str, Any], where: str) -> TraceEvent:
 
 
 def head_of(path: Path) -> dict[str, Any]:
-    """Return the values that precede the events, by their keys in `HEAD`. Raises InputError."""
+    """Return the values before the list of events in a trace file, by key in `HEAD`. Raises InputError."""
     builders: dict[str, ijson.ObjectBuilder] = {}
     with _opened(path) as file:
         for prefix, event, value in ijson.parse(file, use_float=True):
@@ -103,7 +103,8 @@ def head_of(path: Path) -> dict[str, Any]:
 
 
 def events_of(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield every event. Raises InputError for a file that is no trace, is cut short, or is larger than the limit."""
+    """Yield every event of a trace file. Raises InputError for a file that is not a trace, is cut short, or exceeds the
+    size limit."""
     with _opened(path) as file:
         for number, event in enumerate(ijson.items(file, f"{EVENTS}.item", use_float=True)):
             if not isinstance(event, dict):
@@ -113,7 +114,7 @@ def events_of(path: Path) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
-    """Open a file, unpacked if it is gzipped; faults that show while it is read become InputErrors."""
+    """Open a file, decompressing gzip; errors that occur while the file is read become InputErrors."""
     try:
         with reading(path, "trace"), path.open("rb") as raw:
             if path.stat().st_size > FILE.most_bytes:
@@ -146,7 +147,7 @@ class TraceStep:
 
     @property
     def number(self) -> int | None:
-        """Number in its name."""
+        """Number of the step, from its name."""
         text = self.name.removeprefix(form.STEP_PREFIX)
         return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
@@ -157,8 +158,9 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepWindow:
-    """Begin and end of a step, in microseconds, and how they were measured: by its period, by the period of the
-    next step where it is the first, or, without a neighbour, by the host's annotation or the span of its kernels."""
+    """Begin and end of a step in microseconds, and how they were measured: by the period of the step, by the period of
+    the next step for the first step, or, for a step without neighbours, by the host's annotation or the span of the
+    kernels."""
 
     begin_us: float
     end_us: float
@@ -167,15 +169,15 @@ class StepWindow:
 
 @dataclass(frozen=True, eq=False)
 class TraceSteps:
-    """The steps of a trace in order of time; one without a name where the host annotated none."""
+    """The steps of a trace in order of time; a single step without a name if the host annotated none."""
 
     steps: Sequence[TraceStep]
     where: str
 
     def taken(self, name: str | None) -> TraceStep:
-        """Return the step of that name (`ProfilerStep#3`); without a name the last complete one, and of these rather
-        one whose previous step is in the trace. Raises InputError for one without kernels, naming those that have
-        some."""
+        """Return the step with this name (`ProfilerStep#3`); without a name, the last complete step, preferably one
+        whose previous step is also in the trace. Raises InputError for a step without kernels; the message names the
+        steps that have kernels."""
         if name is None:
             if not self._with_kernels and self.steps[0].name:
                 raise InputError("no kernel was launched in any step of this trace", where=self.where)
@@ -193,8 +195,8 @@ class TraceSteps:
         return named[name]
 
     def window(self, step: TraceStep, on_device: bool) -> StepWindow:
-        """Return begin and end of a step with kernels. Work of the host lies within the host's annotation, which is its
-        step."""
+        """Return begin and end of a step with kernels. For a job on the host, the step is exactly the host's
+        annotation."""
         last_us = step.last_end_us
         before, behind = self._neighbour(step, -1), self._neighbour(step, 1)
         if on_device and before is not None and before.last_end_us < last_us:
@@ -224,14 +226,15 @@ class TraceSteps:
         return len(step.events) >= _COMPLETE * self._usual_kernels
 
     def _neighbour(self, step: TraceStep, offset: int) -> TraceStep | None:
-        """Return the step whose number is higher by `offset`, if it has kernels."""
+        """Return the step whose number is greater by `offset` than that of `step`, if that step has kernels; else
+        None."""
         return None if step.number is None else self._by_number.get(step.number + offset)
 
 
 def steps_of(
     annotated: Mapping[str, tuple[float, float]], launched: Iterable[tuple[float, TraceEvent]], where: str
 ) -> TraceSteps:
-    """Return the steps of a trace with the events that were launched in each; `launched` holds launch times."""
+    """Return the steps of a trace, each with the events that were launched in it; `launched` holds the launch times."""
     if not annotated:
         events = [event for _, event in launched]
         begin_us = min((event.begin_us for event in events), default=0.0)
