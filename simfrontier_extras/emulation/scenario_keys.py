@@ -1,5 +1,5 @@
-"""A scenario with the table `emulation` means the machine as it is emulated on one box: the same graph and routes,
-rates scaled down, messages cut into packets."""
+"""The scenario table `emulation`: the machine as it is emulated on one computer, with the same graph and routes,
+scaled-down rates, and messages split into packets."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ Rates = TypeVar("Rates")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulation:
-    """Scaling of a machine: `scale` on the rates of links and devices (latencies stay); packets of at most
-    `packet_bytes`, IP and all within it; and what a shaped link that was idle lets through at once."""
+    """Scaling of a machine: factor `scale` on the rates of links and devices (latencies are unchanged); packets of at
+    most `packet_bytes`, IP headers and all inside included; and the burst, the bytes that an idle shaped link lets
+    through at once."""
 
     scale: Share
     packet_bytes: Annotated[int, Ge(1280), Le(65535)] = 9000
@@ -43,8 +44,8 @@ class Emulation:
 
 
 def emulated(machine: Machine, emulation: Emulation) -> Machine:
-    """Return the machine that the emulation is of. Raises InputError where the nodes' devices share a bus, which cannot
-    be laid out as cables, or the burst does not hold a packet."""
+    """Return the machine as it is emulated. Raises InputError if the nodes' devices share a bus, which cannot be laid
+    out as cables, or if the burst is smaller than a packet."""
     if machine.node.has_bus:
         text = f"{machine.name} joins its devices by a bus; allowed: a machine with node.links or node.switch"
         raise InputError(text, key=("emulation",))
@@ -97,13 +98,12 @@ def _scaled_device(device: Device, scale: float) -> Device:
 
 
 def _scaled(value: Rates, scale: float, *names: str) -> Rates:
-    """Return a dataclass with some of its rates scaled."""
+    """Return a dataclass with the named rates scaled."""
     return replace(value, **{name: scale * getattr(value, name) for name in names})  # type: ignore[type-var]
 
 
 def _sources(emulation: Emulation, packets: Packets) -> Iterator[Provenance]:
-    """Yield the sources of the bytes that packets and messages carry in addition to payload, and of the scenario's own
-    numbers."""
+    """Yield the sources of the overhead bytes of packets and messages, and of the scenario's own numbers."""
     for name in ("header_bytes", "message_bytes", "reply_bytes", "reply_message_bytes"):
         value = getattr(packets, name)
         yield Provenance(key=f"emulation.{name}", value=value, unit="bytes", kind="measured", source=COUNTED)
@@ -119,7 +119,7 @@ class EmulationKeys(Strict):
 
 
 def table_of(file: ScenarioFile) -> Emulation | None:
-    """Return the table of a scenario's file, where it has one."""
+    """Return the table `emulation` of a scenario file, None if it has none."""
     assert isinstance(file, EmulationKeys)
     return file.emulation
 

@@ -49,8 +49,8 @@ Point = tuple[float, float]
 
 
 def fabric_figure(pairs: Sequence[LinkPair], full: float) -> Figure:
-    """Links between boxes: wider and darker is more bytes, up to `full`; the number is the difference of counted and
-    simulated bytes in the worse direction, of links that are judged."""
+    """Plot the links between boxes: wider and darker lines carry more bytes, up to `full`; for judged links, the number
+    is the difference of counted and simulated bytes in the worse direction."""
     at = positions(pairs)
     traces = [_line(pair, at, pair.real_bytes / full if full else 0.0) for pair in pairs if pair.src != pair.dst]
     hidden = {"showticklabels": False, "showgrid": False}
@@ -59,7 +59,8 @@ def fabric_figure(pairs: Sequence[LinkPair], full: float) -> Figure:
 
 
 def positions(pairs: Sequence[LinkPair]) -> dict[str, Point]:
-    """Places of all ends of links: a node's devices in a circle, its NICs below, what joins nodes at the bottom."""
+    """Return the positions of all ends of links: a node's devices in a circle, its NICs below, switches at the
+    bottom."""
     nodes: dict[int, list[str]] = {}
     hubs: list[str] = []
     for name in sorted({end for pair in pairs for end in (pair.src, pair.dst)}, key=_order):
@@ -77,7 +78,7 @@ def positions(pairs: Sequence[LinkPair]) -> dict[str, Point]:
 
 
 def tooltip(pair: LinkPair) -> str:
-    """Name, class, ends, and both numbers of bytes."""
+    """Return the hover text of a link: name, class, ends, and simulated and counted bytes."""
     both = f"{quantity(pair.sim_bytes, 'bytes')} simulated, {quantity(pair.real_bytes, 'bytes')} counted"
     off = f" ({signed(pair.ratio - 1)})" if pair.sim_bytes else ""
     return f"{pair.name} ({pair.link_class}), {pair.src} → {pair.dst}: {both}{off} per step"
@@ -94,12 +95,13 @@ def _kind(name: str) -> str:
 
 
 def _spread(names: Sequence[str], width: float) -> list[tuple[str, float]]:
-    """Names with even distances around 0."""
+    """Return the names with coordinates at equal distances around 0."""
     return [(name, width * ((k + 0.5) / len(names) - 0.5)) for k, name in enumerate(names)]
 
 
 def _line(pair: LinkPair, at: Mapping[str, Point], share: float) -> PlotTrace:
-    """A line, right of the middle as it goes; the pointer finds its middle."""
+    """Return the line of one link direction, right of the centre in the direction of travel; the hover text is at its
+    middle."""
     (x1, y1), (x2, y2) = at[pair.src], at[pair.dst]
     length = math.dist((x1, y1), (x2, y2))
     right, up = APART / 2 * (y2 - y1) / length, APART / 2 * (x1 - x2) / length
@@ -111,7 +113,7 @@ def _line(pair: LinkPair, at: Mapping[str, Point], share: float) -> PlotTrace:
 
 
 def _differences(pairs: Sequence[LinkPair], at: Mapping[str, Point]) -> PlotTrace:
-    """The difference of each link's worse direction, written at a third of its length."""
+    """Return texts with the difference of each link's worse direction, at a third of the link's length."""
     worst: dict[frozenset[str], LinkPair] = {}
     for pair in sorted((pair for pair in pairs if pair.is_judged), key=lambda pair: pair.apart):
         worst[frozenset((pair.src, pair.dst))] = pair
@@ -141,7 +143,8 @@ _MAX_TICKS = 9
 
 
 def ratios_figure(variant: Implementation, points: Sequence[SweepPoint]) -> Figure:
-    """Real over simulated time over message size; a colour per kind, a symbol and a dash per group."""
+    """Plot real over simulated time against message size, with a colour per kind of collective, and a symbol and dash
+    per group."""
     lines: dict[tuple[str, str], list[SweepPoint]] = {}
     groups = list(dict.fromkeys(point.group for point in points))
     for point in sorted(points, key=lambda point: point.message_bytes):
@@ -179,7 +182,8 @@ def ratios_figure(variant: Implementation, points: Sequence[SweepPoint]) -> Figu
 
 
 def fabric_section(checks: Sequence[LinkCheck]) -> str:
-    """The chart and tables of links, a plan at a time; empty where no plan's bytes per link are known on both sides."""
+    """Return the chart and the tables of links for each plan; empty if no plan has both simulated and counted bytes per
+    link."""
     if not checks:
         return ""
     full = max((pair.real_bytes for each in checks for pair in each.pairs), default=0.0)
@@ -193,8 +197,8 @@ def fabric_section(checks: Sequence[LinkCheck]) -> str:
 
 
 def sweep_section(points: Sequence[SweepPoint]) -> str:
-    """The chart of collectives that were measured alone, one implementation at a time, and the medians of both; empty
-    where nothing was measured."""
+    """Return the chart of collectives that were measured alone, for each implementation, and the medians of both; empty
+    if nothing was measured."""
     if not points:
         return ""
     ways = swept_ways(points)
@@ -213,17 +217,17 @@ def sweep_section(points: Sequence[SweepPoint]) -> str:
 
 
 def limits_section(limits: Sequence[AgreementLimit]) -> str:
-    """Every limit, what was allowed and what was seen; empty where there is none."""
+    """Return the table of limits with allowed and observed values; empty if there are no limits."""
     return render("sections/limits.html.j2", TEMPLATES, limits=limits, words=limits_words(limits)) if limits else ""
 
 
 def slowed_section(effects: Sequence[SlowLinkEffect]) -> str:
-    """The effects of slowed links, as factors on times; empty where no link was slowed."""
+    """Return the table of the effects of slowed links, as factors on times; empty if no link was slowed."""
     return render("sections/slowed.html.j2", TEMPLATES, effects=effects) if effects else ""
 
 
 def limits_words(limits: Sequence[AgreementLimit]) -> str:
-    """Return a sentence on how many limits hold, and which do not."""
+    """Return a sentence on how many limits hold, and which limits do not."""
     missed = [each.what for each in limits if not each.holds]
     if not missed:
         return f"All {len(limits)} limits of the emulated run hold."

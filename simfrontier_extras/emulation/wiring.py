@@ -1,4 +1,4 @@
-"""The link graph of some nodes as boxes joined by cables, by which an emulated fabric is built; and its file."""
+"""The link graph of a job's nodes as boxes joined by cables, from which an emulated fabric is built; and its file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FRAME_BYTES: Final = 14  # Ethernet's header, which a shaper counts with every p
 
 
 class Cable(Strict):
-    """One direction of a link between two boxes: the simulator's name of it, its rate and what a shaper lets through at
-    once."""
+    """One direction of a link between two boxes: the simulator's name of the link, its rate, and the burst that a
+    shaper lets through at once."""
 
     name: Line
     link_class: Line
@@ -27,10 +27,10 @@ class Cable(Strict):
 
 
 class Wiring(Strict):
-    """Boxes (devices, NICs, switches), cables, and routes as numbers of cables.
+    """Boxes (devices, NICs, switches), cables, and routes as lists of cable numbers.
 
     `ranks[r]` is the box of rank r; `routes[r][s]` leads from rank r to rank s; `packet_bytes` is the largest packet
-    (IP and all within it).
+    (IP headers and all inside included).
     """
 
     title: Line
@@ -47,16 +47,16 @@ def save_wiring(wiring: Wiring, path: Path) -> None:
 
 
 def load_wiring(path: Path) -> Wiring:
-    """Read the wiring of a file. Raises InputError with the file and the place in it."""
+    """Read a wiring from a file. Raises InputError with the file and the position in it."""
     return typed(read_json(path, "wiring"), Wiring, str(path))
 
 
 def wiring_of(fabric: Fabric, title: str) -> Wiring:
-    """Return every device, NIC and switch of the job as a box, every directed wire as a cable (cable numbers are link
-    ids for wires of nodes), rates as the fabric has them, degraded ones too.
+    """Return the wiring of a job: every device, NIC and switch is a box, every directed wire a cable (for wires of
+    nodes, cable numbers are link ids), with the rates of the fabric, degraded ones included.
 
-    Where the job has pools, every group of nodes has a switch; the direct pools of a dragonfly join them, or the pools
-    of a fat tree lead to and from the box `spine`.
+    If the job has bandwidth pools, every group of nodes has a switch; the direct pools of a dragonfly join these
+    switches, or the pools of a fat tree connect them with the box `spine`.
     """
     machine = fabric.machine
     assert machine.packets is not None, "an emulated machine has packets"
@@ -76,7 +76,7 @@ def wiring_of(fabric: Fabric, title: str) -> Wiring:
 
 
 def _cable(fabric: Fabric, link: int) -> Cable:
-    """The cable of a link; its burst is at least one packet, the least that a shaper can let through."""
+    """Return the cable of a link; its burst is at least one packet, the minimum that a shaper can let through."""
     name = fabric.class_names[fabric.link_class[link]]
     known, packets = fabric.machine.link_classes.get(name), fabric.machine.packets
     assert packets is not None

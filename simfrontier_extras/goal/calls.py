@@ -1,4 +1,5 @@
-"""Calls of a step as messages between ranks: sender, receiver, bytes, and the messages that have to be over before."""
+"""Collective calls and exchanges of a step as messages between ranks: sender, receiver, bytes, and the messages that
+must complete before."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from simfrontier.core.program import Collective, Exchange
 
 @record(frozen=True, slots=True)
 class Sent:
-    """`num_bytes` that one member of a call sends to another (itself: a copy), once these transfers before it, by their
-    numbers, are over."""
+    """A transfer of `num_bytes` from one rank of a group to another (to itself: a copy), which starts when the
+    transfers with the given numbers have completed."""
 
     src: int
     dst: int
@@ -25,7 +26,7 @@ class Sent:
 
 @record(frozen=True, kw_only=True)
 class GroupCall:
-    """A call of one group: the ranks of its members, and its messages one after the other, each with its transfers."""
+    """A call of one group: its ranks, and its messages one after another, each with its transfers."""
 
     ranks: tuple[int, ...]
     messages: tuple[tuple[Sent, ...], ...]
@@ -36,7 +37,7 @@ class GroupCall:
 
     @cached_property
     def of_member(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """Per message and member the numbers of the transfers that it takes part in."""
+        """Numbers of the transfers in which a rank takes part, by message and rank of the group."""
         out = []
         for message in self.messages:
             lists: list[list[int]] = [[] for _ in self.ranks]
@@ -53,14 +54,15 @@ class GroupCall:
 
 @dataclass
 class Calls:
-    """The calls of a pricing's schedule by op and group, each made once."""
+    """The calls of a schedule by op and group, each computed once."""
 
     pricing: Pricing
     _known: dict[int, tuple[GroupCall, ...]] = field(default_factory=dict)
     _of_rank: dict[int, dict[int, GroupCall]] = field(default_factory=dict)
 
     def of(self, op: Collective | Exchange) -> tuple[GroupCall, ...]:
-        """The op's calls, a group after the other. Raises InputError for what is not single messages."""
+        """Return the calls of an op, one per group. Raises InputError for an op that cannot be expressed as single
+        messages."""
         if op.number not in self._known:
             made = self._exchange(op) if isinstance(op, Exchange) else self._collective(op)
             self._known[op.number] = made
@@ -68,7 +70,7 @@ class Calls:
         return self._known[op.number]
 
     def of_rank(self, op: Collective | Exchange, rank: int) -> GroupCall:
-        """The op's call that a rank takes part in."""
+        """Return the call of an op in which a rank takes part."""
         self.of(op)
         return self._of_rank[op.number][rank]
 
@@ -94,7 +96,7 @@ class Calls:
 
 
 def _sent(lowered: Lowered, num_bytes: int, unit_bytes: int) -> tuple[Sent, ...]:
-    """The transfers of a message of elements of `unit_bytes` each."""
+    """Return the transfers of a message whose elements have `unit_bytes` each."""
     pieces = 1 if lowered.kind == "all_reduce" else lowered.size
     begins = lowered.offsets(num_bytes // (pieces * unit_bytes))
     return tuple(

@@ -29,7 +29,8 @@ LANES: Final = Limit(most=256, what="lanes", why="LogGOPSim numbers the CPUs of 
 
 
 def write_step(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> str:
-    """Write PLAN.goal; return its contents in a line. Raises InputError for a step that is too large."""
+    """Write PLAN.goal; return a one-line description of its contents. Raises InputError for a step that is too
+    large."""
     try:
         facts = step_of(step)
     except InputError as error:
@@ -46,7 +47,7 @@ def write_step(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path)
 
 
 def step_of(step: SimulatedStep) -> WrittenStep:
-    """Return the walks of ranks, tags of calls and CPUs of lanes of a step. Raises InputError."""
+    """Return the programs of ranks, the tags of calls and the CPUs of lanes for a step. Raises InputError."""
     _refuse(RANKS, step.schedule.mesh.num_ranks)
     walks, calls = walks_of(step), Calls(step.pricing)
     tags: dict[CallKey, int] = {}
@@ -82,12 +83,11 @@ def _refuse(limit: Limit, got: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenStep:
-    """A step as it is written.
+    """A step in the form in which it is written.
 
-    walks  that of every rank, the same of all ranks of a class
-    calls  the messages of its calls
-    tags   by a call's key, the tag of its first transfer
-    lanes  the CPU of each lane, the same on all ranks: LogGOPSim counts a message on one CPU at both ends
+    walks: the program of every rank (one object for all ranks of a class); calls: the messages of the step's calls;
+    tags: by the key of a call, the tag of its first transfer; lanes: the CPU of each lane, the same on all ranks, since
+    LogGOPSim charges a message to the same CPU number at both ends.
     """
 
     walks: tuple[Walk, ...]
@@ -97,7 +97,7 @@ class WrittenStep:
 
 
 class RankText:
-    """One rank's text, line by line; counts of what was written."""
+    """The text of one rank, line by line, with counts of the written ops."""
 
     def __init__(self, step: WrittenStep, rank: int) -> None:
         self.step, self.rank, self.walk = step, rank, step.walks[rank]
@@ -125,7 +125,8 @@ class RankText:
             yield f"{label} requires {other}\n"
 
     def _call(self, index: int, op: Collective | Exchange, cpu: int, waits: Iterable[str]) -> Iterator[str]:
-        """A call: a mark at which it begins, its messages, each after the one before, and a mark at which it ends."""
+        """Yield the lines of a call: a mark where it begins, its messages, each after the previous one, and a mark
+        where it ends."""
         call = self.step.calls.of_rank(op, self.rank)
         tag = self.step.tags[self.walk.keys[index]]
         begin, mine = f"b{index}", call.member[self.rank]
@@ -147,7 +148,7 @@ class RankText:
     def _transfer(
         self, call: GroupCall, number: int, transfer: int, name: str, tag: int, cpu: int, waits: Iterable[str]
     ) -> Iterator[str]:
-        """This rank's end of a transfer; copies and what is empty take no time."""
+        """Yield the lines of this rank's end of a transfer; copies and empty transfers take no time."""
         sent = call.messages[number][transfer]
         src, dst = call.ranks[sent.src], call.ranks[sent.dst]
         if src == dst or not sent.num_bytes:

@@ -1,1 +1,2 @@
-"""Losses of training with compressed messages: trained for real under every policy, and compared with a plain run."""
+"""Losses of training with compressed messages: a model is trained for real under every compression policy, and its
+losses are compared with those of uncompressed training."""

@@ -24,11 +24,12 @@ NUM_SD: Final = 2.0  # standard deviations to either side of the baseline that i
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LossCurves:
-    """Losses of runs by step; nan or inf where a run diverged. A policy may be given by any text that means its codecs.
+    """Losses of training runs by step; nan or inf if a run diverged. A policy may be given by any text that denotes its
+    codecs.
 
     `table`: a row for each step, a column for each (policy, seed); `texts`: the policies as first written in the file,
-    with the plan that has them; `baseline`: the policy that others are compared with, seed by seed; `last`: steps at
-    the end that are averaged for a final loss; `source`: where the runs are from.
+    with the plan that uses each; `baseline`: the policy with which the others are compared, seed by seed; `last`:
+    number of final steps whose mean is the final loss; `source`: the source of the runs.
     """
 
     table: pd.DataFrame
@@ -46,60 +47,64 @@ class LossCurves:
         return [int(step) for step in self.table.index]
 
     def of(self, text: str) -> pd.DataFrame:
-        """Losses of a policy by step, a column for each seed; no columns where the file has none."""
+        """Return the losses of a policy by step, a column for each seed; no columns if the file has no runs of the
+        policy."""
         policies = self.table.columns.get_level_values(0)
         return self.table.loc[:, policies == policy_of(text)].droplevel(0, axis=1)
 
     @property
     def window(self) -> int:
-        """Steps that are averaged for a point of a smoothed curve: ten, or fewer where a final loss is of fewer."""
+        """Number of steps that are averaged for a point of a smoothed curve: ten, or fewer if the final loss averages
+        fewer."""
         return min(10, self.last)
 
     def smoothed(self, text: str) -> pd.Series[float]:
-        """Losses of a policy by step, each the mean of the `window` steps up to it and over seeds; nan before these."""
+        """Return the smoothed losses of a policy by step, each the mean over seeds and over the last `window` steps;
+        nan for the first steps."""
         return self._smoothed(text).mean(axis=1, skipna=False)
 
     def finals(self, text: str) -> pd.Series[float]:
-        """The final loss of every seed of a policy."""
+        """Return the final loss of a policy for every seed."""
         return self.of(text).tail(self.last).mean(skipna=False)
 
     def apart(self, text: str) -> pd.Series[float]:
-        """The distance of each seed's final loss from the baseline's of the same seed; not finite where a run
+        """Return by seed the final loss of a policy minus the baseline's for the same seed; not finite if a run
         diverged."""
         finals = self.finals(text)
         return finals - self.finals(self.baseline)[finals.index]
 
     def distance(self, text: str) -> float | None:
-        """The mean of `apart` over seeds; None where the file has no runs of the policy."""
+        """Return the mean of `apart` over seeds; None if the file has no runs of the policy."""
         apart = self.apart(text)
         return float(apart.mean(skipna=False)) if len(apart) else None
 
     def distances(self, text: str) -> pd.Series[float]:
-        """The distance as a mean over seeds for every step, of smoothed losses."""
+        """Return the difference of smoothed losses from the baseline by step, as a mean over seeds."""
         own = self._smoothed(text)
         return (own - self._smoothed(self.baseline)[own.columns]).mean(axis=1, skipna=False)
 
     @property
     def half_band(self) -> float | None:
-        """Two standard deviations of the baseline's final losses over seeds; None with one seed."""
+        """Two standard deviations of the baseline's final losses over seeds; None with a single seed."""
         finals = self.finals(self.baseline)
         return NUM_SD * float(finals.std()) if len(finals) > 1 else None
 
     @property
     def band(self) -> tuple[float, float] | None:
-        """The mean of the baseline's final losses, less and plus half the band."""
+        """The mean of the baseline's final losses minus and plus `half_band`."""
         half, mean = self.half_band, float(self.finals(self.baseline).mean())
         return None if half is None else (mean - half, mean + half)
 
     @property
     def half_bands(self) -> pd.Series[float] | None:
-        """The same as `half_band` for every step, of smoothed losses."""
+        """Two standard deviations of the baseline's smoothed losses over seeds, for every step; None with a single
+        seed."""
         rows = self._smoothed(self.baseline)
         return NUM_SD * rows.std(axis=1, skipna=False) if len(rows.columns) > 1 else None
 
     def stays(self, text: str) -> bool | None:
-        """Return whether a policy ends within the band, its distance being no more than half of it; None where there is
-        no band, or no runs of the policy."""
+        """Return whether a policy's final loss is within the baseline's band, that is, at most `half_band` from its
+        mean; None if there is no band, or there are no runs of the policy."""
         half, distance = self.half_band, self.distance(text)
         return None if half is None or distance is None else abs(distance) <= half
 
@@ -108,14 +113,14 @@ class LossCurves:
 
 
 def policy_of(text: str) -> str:
-    """Return a policy as its codecs, whichever text it is given by. Raises InputError."""
+    """Return the canonical text of a policy (its codecs). Raises InputError."""
     bare = text.removesuffix(PER_HOP)
     return f"{compression_of(bare)}{text[len(bare) :]}"
 
 
 def read_losses(path: Path, baseline: str, last: int, source: str) -> LossCurves:
-    """Read the runs of a CSV file with the columns plan, compression, seed, step and loss. Raises InputError: file,
-    line, got and allowed."""
+    """Read training runs from a CSV file with the columns plan, compression, seed, step and loss. Raises InputError
+    with the file, the line, the value and the allowed values."""
     import pandas as pd
 
     lines = read_lines(path, COLUMNS)
@@ -161,7 +166,7 @@ Losses = Mapping[tuple[str, int], Mapping[int, float]]
 
 
 def _refuse_lengths(path: Path, losses: Losses, names: Mapping[str, str], last: int) -> None:
-    """Raise InputError unless all runs have the same steps, enough to be averaged at the end."""
+    """Raise InputError unless all runs have the same steps, at least `last` of them."""
     steps = next(iter(losses.values())).keys()
     if len(steps) < last:
         raise InputError(f"{path}: got {len(steps)} steps, allowed: {last} or more, as many as losses.last")
@@ -172,7 +177,8 @@ def _refuse_lengths(path: Path, losses: Losses, names: Mapping[str, str], last: 
 
 
 def _refuse_baseline(path: Path, losses: Losses, names: Mapping[str, str], baseline: str, last: int) -> None:
-    """Raise InputError unless the baseline is there and ends well, for every seed of the others."""
+    """Raise InputError unless the baseline exists for every seed of the other policies, and its runs end with finite
+    losses."""
     wanted = policy_of(baseline)
     seeds = sorted(seed for policy, seed in losses if policy == wanted)
     if not seeds:

@@ -31,7 +31,8 @@ WHOLE, APART = "losses", "distance from the baseline"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GainLossPoint:
-    """A plan whose gain and loss are both known. `of`: the type of its messages."""
+    """A plan whose gain in speed and change of the final loss are both known. `of`: the element type of its
+    messages."""
 
     plan: str
     of: str
@@ -41,8 +42,8 @@ class GainLossPoint:
 
 
 def trade_off(points: Sequence[GainLossPoint], published: Mapping[str, float], half_band: float | None) -> Figure:
-    """Gain over distance of the final loss, the baseline in the origin, its band shaded; a published gain is a dotted
-    line."""
+    """Plot gain in speed against the difference of the final loss, with the baseline at the origin and its band shaded;
+    a published gain is a dotted line."""
     origin = marks("no compression", [0.0], [0.0], LINE, "cross", ["no compression"])
     types = dict.fromkeys(point.of for point in points)
     traces = [_points(of, symbol, points) for of, symbol in zip(types, SYMBOLS, strict=False)]
@@ -87,7 +88,7 @@ def _apart(distance: float) -> str:
 
 
 def curves(losses: LossCurves, colours: Mapping[str, str]) -> dict[str, Figure]:
-    """Smoothed losses by step, and how far they are from the baseline's of the same seed; `colours` by policy."""
+    """Plot smoothed losses by step, and their difference from the baseline's for the same seed; `colours` by policy."""
     base = losses.smoothed(losses.baseline)
     others = [one for one in losses.policies if not losses.of(one).equals(losses.of(losses.baseline))]
     whole = [_line(one, losses.smoothed(one), colours[one]) for one in others]
@@ -100,7 +101,7 @@ def curves(losses: LossCurves, colours: Mapping[str, str]) -> dict[str, Figure]:
 
 
 def _baseline(middle: pd.Series[float], losses: LossCurves) -> list[PlotTrace]:
-    """The baseline's line, and two lines with the band between them shaded."""
+    """Return the baseline's line, and two lines with the shaded band between them."""
     line, half = _line(losses.baseline, middle, LINE), losses.half_bands
     if half is None:
         return [line]
@@ -119,5 +120,5 @@ def _line(name: str, values: pd.Series[float], colour: str) -> PlotTrace:
 
 
 def _values(values: pd.Series[float]) -> list[float | None]:
-    """Six digits; nothing where a run diverged."""
+    """Return values with six digits; None if a run diverged."""
     return [float(f"{value:.6g}") if math.isfinite(value) else None for value in values.tolist()]

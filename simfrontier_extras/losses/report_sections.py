@@ -1,4 +1,4 @@
-"""The section on losses of the page of a study: the gain of each policy in speed, and the end of its training."""
+"""The section on losses of a study's page: the speed gain and the final loss of each compression policy."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from simfrontier_extras.losses.scenario_keys import losses_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanLoss:
-    """A plan that compresses its messages, of the type `message_type` where they are not compressed.
+    """A plan that compresses its messages; `message_type`: element type of the uncompressed messages.
 
-    `gain`: its rate over that of the plan that sends the same messages uncompressed, less 1, at `gain_devices`
-    devices; `published_gain`: the same, published. `distance`: of its policy's final loss from the baseline's; None
-    where no losses are known of it, or it `diverged`. `stays`: whether it is within the baseline's band.
+    `gain`: rate relative to the plan that sends the same messages uncompressed, minus 1, on `gain_devices` devices;
+    `published_gain`: the published value. `distance`: difference of the policy's final loss from the baseline's; None
+    if its losses are unknown, or if it `diverged`. `stays`: whether the final loss is within the baseline's band.
     """
 
     plan: str
@@ -47,12 +47,12 @@ class Fastest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyLosses:
-    """Losses that a scenario names, next to the speed of its plans.
+    """Losses that a scenario refers to, combined with the speed of its plans.
 
-    `last`: number of steps whose mean is a final loss; `window`: number of those of a point of a smoothed curve;
-    `band`: that of the baseline's final losses over its `num_seeds` seeds, None with one seed. `fastest`: of the plans
-    with tensor and pipeline parallelism that fit; `fastest_in_band`: of those that compress nothing or stay in the
-    band.
+    `last`: number of steps whose mean is the final loss; `window`: number of steps averaged for a point of a smoothed
+    curve; `band`: band of the baseline's final losses over its `num_seeds` seeds, None with one seed. `fastest`: the
+    fastest of the plans with tensor and pipeline parallelism that fit; `fastest_in_band`: the fastest of those that
+    compress nothing or stay in the band.
     """
 
     device_word: str
@@ -71,7 +71,7 @@ class StudyLosses:
 
 
 def study_losses(view: StudyView, losses: LossCurves) -> StudyLosses | None:
-    """Return the findings, or None where no plan of the study compresses its messages."""
+    """Return the findings on losses, or None if no plan of the study compresses its messages."""
     rows = compressed_plans(view)
     plans = tuple(_plan_loss(row, losses) for row in rows if not row.is_plain)
     if not plans:
@@ -119,13 +119,13 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def found_losses(view: StudyView) -> StudyLosses | None:
-    """The findings on a study whose scenario names losses."""
+    """Return the findings on losses of a study whose scenario refers to loss curves."""
     known = losses_of(view.scenario)
     return None if known is None else study_losses(view, known)
 
 
 def losses_section(view: StudyView, found: StudyLosses) -> str:
-    """The HTML of the section."""
+    """Return the HTML of the section."""
     losses = losses_of(view.scenario)
     assert losses is not None, "there are findings of them"
     points = [
@@ -150,7 +150,8 @@ def losses_section(view: StudyView, found: StudyLosses) -> str:
 
 
 def _colours(view: StudyView, found: StudyLosses, losses: LossCurves) -> Mapping[str, str]:
-    """Return the colours of policies: that of the first plan with the policy, an unused one for policies of no plan."""
+    """Return the colours of policies: the colour of the first plan with the policy, or an unused colour if no plan has
+    it."""
     spare = marks([*view.plans, *losses.policies])
     of = {policy_of(one.policy): view.marks[one.plan] for one in reversed(found.plans)}
     return {one: of.get(policy_of(one), spare[one]).colour for one in losses.policies}

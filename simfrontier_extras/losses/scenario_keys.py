@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class LossesTable(Strict):
-    """Losses of real training under the policies of compression: a CSV file (from the scenario's folder) with the
-    columns plan, compression, seed, step and loss; the policy that others are compared with; and how many steps at the
-    end make a final loss."""
+    """Losses of real training under compression policies: a CSV file (path relative to the scenario's folder) with the
+    columns plan, compression, seed, step and loss; the baseline policy; and the number of final steps whose mean is the
+    final loss."""
 
     file: Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]+$")]
     baseline: Text = "none"
@@ -35,7 +35,7 @@ class LossesKeys(Strict):
 
 
 def losses_of(scenario: Scenario) -> LossCurves | None:
-    """Return the loss curves of the scenario's file, None where it names none."""
+    """Return the loss curves from the file named in the scenario, None if it names none."""
     known = scenario.contents.get(LossesKeys)
     if known is None:
         return None

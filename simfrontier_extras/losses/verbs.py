@@ -1,4 +1,4 @@
-"""The verb `losses`: loss curves of real training under policies of compression, against a baseline's band."""
+"""The verb `losses`: loss curves of real training under compression policies, compared with a baseline's band."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def losses(
 
 
 def print_losses(path: Path, baseline: str, last: int, as_json: bool) -> bool:
-    """Print finals of every policy and seed, distances and the band; return whether all stay within it."""
+    """Print the final losses of every policy and seed, their differences from the baseline, and the band; return
+    whether all policies stay within it."""
     from simfrontier.interfaces.cli.console import print_json
     from simfrontier_extras.losses.curves import read_losses
 

@@ -49,13 +49,13 @@ class Verdict:
 
     @property
     def is_right(self) -> bool:
-        """True if it computes its collective."""
+        """True if the algorithm computes its collective."""
         return not self.findings
 
 
 def verdict(algo: Algo) -> Verdict:
-    """Return whether RCCL takes the algorithm, and whether it computes its collective, in place and out of place, as
-    far as the file says that it is for both."""
+    """Return whether RCCL accepts the algorithm, and whether it computes its collective, in place and out of place as
+    far as the file claims to support them."""
     refused = tuple(refusals(algo))
     if broken := faults(algo):
         return Verdict(findings=tuple(broken), refusals=refused)
@@ -81,8 +81,8 @@ def verdict(algo: Algo) -> Verdict:
 
 
 def _largest_right_call(algo: Algo, in_place: bool, wrong: int, right: int) -> int:
-    """Return the bytes of the largest calls whose messages hold enough chunks, by bisection: `wrong` chunks are too
-    few, `right` are enough."""
+    """Return the bytes of the largest calls for which the algorithm is right, by bisection over the number of chunks
+    per message: `wrong` chunks are too few, `right` are enough."""
     while right - wrong > 1:
         middle = (wrong + right) // 2
         if Run(algo, in_place, middle).findings:
@@ -93,7 +93,7 @@ def _largest_right_call(algo: Algo, in_place: bool, wrong: int, right: int) -> i
 
 
 class _Message(NamedTuple):
-    """Chunks under way: those from `begin` on of a step that sends `of_step` in all."""
+    """Chunks in flight: those from `begin` on of a step that sends `of_step` chunks in total."""
 
     contents: list[Form]
     of_step: int
@@ -103,7 +103,8 @@ class _Message(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """A thread block under way: the step that it is at, the rest of its run, and what that waits for."""
+    """State of a thread block during a run: its current step, the generator of its remaining steps, and the condition
+    it waits for."""
 
     rank: int
     index: int  # among the thread blocks of all GPUs
@@ -117,8 +118,8 @@ class _Block:
 
 
 class Run:
-    """One run of an algorithm, with `most` chunks of a step in one message, and the faults found at its end;
-    `messages`: the contents that went over each connection, in order, chunk by chunk."""
+    """One run of an algorithm with at most `most` chunks of a step per message, and the faults found; `messages`: the
+    contents sent over each connection, in order, chunk by chunk."""
 
     def __init__(self, algo: Algo, in_place: bool, most: int) -> None:
         self.algo, self.in_place, self.most = algo, in_place, most
@@ -138,7 +139,8 @@ class Run:
         self._run_all()
 
     def _run_all(self) -> None:
-        """Run until nothing goes on, and compare the contents of memory with the meaning of the collective."""
+        """Run until no thread block can proceed, then compare the contents of memory with the result of the
+        collective."""
         self.runnable = deque((each, self._steps(each)) for each in self.blocks)
         self.sleeping: defaultdict[tuple[str, object], list[tuple[_Block, Iterator[Wait]]]] = defaultdict(list)
         while self.runnable:
@@ -188,7 +190,7 @@ class Run:
                     self._happened("flag", each.index)
 
     def _part(self, each: _Block, step: Step, begin: int, num: int) -> Iterator[Wait]:
-        """The chunks of a step that go as one message."""
+        """Run the chunks of a step that are sent as one message."""
         received: list[Form] | None = None
         if step.type in RECEIVES:
             line = each.block.recv, each.rank, each.block.chan
@@ -231,8 +233,7 @@ class Run:
         return rank, self.begins[rank][chunk.buffer] + chunk.offset + offset
 
     def _work(self, each: _Block, step: Step, offset: int, received: Form | None) -> Form:
-        """Read, add and write the chunk of a step that lies `offset` behind its first; return the content to be sent
-        on."""
+        """Read, add and write one chunk of a step, `offset` chunks after its first; return the content to send on."""
         source, target = (self._place(each.rank, chunk, offset) for chunk in (step.src, step.dst))
         value = received or UNKNOWN
         if step.type in READS:
@@ -262,7 +263,8 @@ class Run:
             return UNKNOWN
 
     def _race(self, each: _Block, other: tuple[int, int] | None) -> None:
-        """Report an access that is not in order with the one of another thread block: (which, step)."""
+        """Report an access that is not ordered with an access of another thread block, given as (thread block,
+        step)."""
         if other is not None:
             before = self.blocks[other[0]].block.id
             text = f"does not wait for thread block {before}, step {other[1]}, which uses the same memory"
@@ -270,7 +272,7 @@ class Run:
 
 
 def _said(form: Form) -> str:
-    """A content in words."""
+    """Return a description of a content."""
     if not isinstance(form, ChunkSum):
         return "nothing"
     shown: Sequence[int] = form.members[:8]

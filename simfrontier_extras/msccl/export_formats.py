@@ -27,7 +27,8 @@ MOST_GPUS: Final = 64  # rings of more have more steps than RCCL takes, and the 
 
 @dataclass(slots=True)
 class Calls:
-    """The calls of a schedule that groups carry alike: (bytes of the message, bytes of an element) of each."""
+    """Calls of a schedule that groups execute in the same way: (bytes of the message, bytes of an element) of each
+    call."""
 
     kind: CollectiveKind
     recipe: Recipe
@@ -38,14 +39,15 @@ class Calls:
         return f"{COLL[self.kind]} of {self.recipe.size} by {self.recipe.algorithm}"
 
     def fitting(self, algo: Algo) -> int:
-        """Return how many of the sizes RCCL takes the algorithm for: a rank's elements are a multiple of the chunks."""
+        """Return the number of message sizes for which RCCL can use the algorithm: a rank's number of elements must be
+        a multiple of the number of chunks."""
         pieces = 1 if algo.kind == "all_reduce" else algo.ngpus
         return sum(num_bytes // (each * pieces) % algo.nchunksperloop == 0 for num_bytes, each in self.sizes)
 
 
 def write_collectives(scenario: Scenario, plan: str, step: SimulatedStep, folder: Path) -> str:
-    """Write a file for every distinct collective that can be said in MSCCL; return a line for each file and for what
-    was left out, with the reason. Raises InputError where nothing is left."""
+    """Write a file for every distinct collective that MSCCL can express; return a line for each file and for each
+    omitted collective, with the reason. Raises InputError if no file could be written."""
     calls, left_out = _calls(step.pricing)
     made: dict[tuple[Gpu, ...], tuple[Calls, Algo]] = {}
     for each in calls:
@@ -69,14 +71,15 @@ def write_collectives(scenario: Scenario, plan: str, step: SimulatedStep, folder
 
 
 def _named(plan: str, number: int, calls: Calls, algo: Algo) -> Algo:
-    """The algorithm with its file's name, for the sizes of the plan's messages."""
+    """Return the algorithm with the name of its file, restricted to the message sizes of the plan."""
     sizes = [num_bytes for num_bytes, _ in calls.sizes]
     name = f"{plan}-{number}-{algo.coll}-{algo.ngpus}-{calls.recipe.algorithm}"
     return algo.model_copy(update={"name": name, "minBytes": min(sizes), "maxBytes": max(sizes)})
 
 
 def _calls(pricing: Pricing) -> tuple[list[Calls], list[str]]:
-    """The schedule's collectives by kind and recipe, in order of appearance, and what has no recipe."""
+    """Return the schedule's collectives by kind and recipe, in order of appearance, and descriptions of those without a
+    recipe."""
     found: dict[tuple[CollectiveKind, Recipe], Calls] = {}
     left_out: dict[str, None] = {}
     for op in pricing.schedule.ops:
@@ -96,8 +99,8 @@ def _calls(pricing: Pricing) -> tuple[list[Calls], list[str]]:
 
 
 def _recipes(op: Collective, pricing: Pricing, size: int) -> Iterable[Recipe]:
-    """The different ways in which groups carry an op. RCCL cuts every chunk into slices by itself. Raises InputError
-    for what no file can say."""
+    """Return the different ways in which groups execute an op, without slices: RCCL cuts every chunk into slices
+    itself. Raises InputError for an op that no file can express."""
     if op.per_hop:
         raise InputError("each hop codes what it sends; MSCCL's steps send what is in memory")
     if size > MOST_GPUS:
@@ -106,7 +109,8 @@ def _recipes(op: Collective, pricing: Pricing, size: int) -> Iterable[Recipe]:
 
 
 def _fitting_algo(calls: Calls) -> Algo | str:
-    """The algorithm with as many of its channels as RCCL takes, evaluated; or why there is none."""
+    """Return the algorithm with as many of its channels as RCCL accepts, after evaluation; or the reason why there is
+    none."""
     why = ""
     for recipe in _fewer_channels(calls.recipe):
         try:
@@ -144,7 +148,7 @@ def _said(calls: Calls, algo: Algo) -> str:
 
 
 def _alike(written: list[Algo]) -> Iterator[str]:
-    """Files between which RCCL cannot tell: it knows collective, number of GPUs and size."""
+    """Yield a line on files that RCCL cannot distinguish: it selects by collective, number of GPUs and size only."""
     for one, other in combinations(written, 2):
         overlap = (one.minBytes or 0) <= (other.maxBytes or 0) and (other.minBytes or 0) <= (one.maxBytes or 0)
         if (one.coll, one.ngpus) == (other.coll, other.ngpus) and overlap:

@@ -26,7 +26,7 @@ Run = tuple[int, int]  # of a transfer's chunks: from, how many
 
 
 def algo_of(lowered: Lowered, name: str) -> Algo:
-    """The algorithm that does the transfers of a lowered collective, for messages of any size."""
+    """Return the algorithm that executes the transfers of a lowered collective, for messages of any size."""
     unit = _unit(lowered)
     gpus = _Builder(lowered, fused(lowered), unit).gpus()
     return Algo(
@@ -45,14 +45,16 @@ def algo_of(lowered: Lowered, name: str) -> Algo:
 
 
 def _unit(lowered: Lowered) -> int:
-    """Return the number of chunks that always go together, so that a file needs only one for them."""
+    """Return the number of chunks that are always transferred together, so that the file can treat them as one
+    chunk."""
     piece = lowered.num_message_chunks if lowered.kind == "all_reduce" else lowered.parts
     numbers = ((transfer.chunk, transfer.to, transfer.count) for transfer in lowered.transfers)
     return gcd(piece, len(lowered.like), *chain.from_iterable(numbers))
 
 
 class _Builder:
-    """The steps of all members, made in the order of the transfers; `unit`: chunks of theirs that a file's chunk is."""
+    """Builder of the steps of all GPUs, in the order of the transfers; `unit`: number of the collective's chunks in a
+    chunk of the file."""
 
     def __init__(self, lowered: Lowered, fusion: Fusion, unit: int) -> None:
         self.lowered, self.fusion, self.unit = lowered, fusion, unit
@@ -81,7 +83,7 @@ class _Builder:
 
     @property
     def most(self) -> int:
-        """Chunks in a step."""
+        """Largest number of chunks in a step."""
         return MAX_COUNT * self.unit
 
     def _written(self) -> list[set[int]]:
@@ -94,8 +96,8 @@ class _Builder:
     # ── runs of chunks that lie next to each other at both ends ──
 
     def _cut_runs(self) -> list[list[Run]]:
-        """Return the runs of chunks of every transfer; transfers that are sent on in the step that receives them have
-        the same runs."""
+        """Return for every transfer its contiguous runs of chunks; a transfer that is forwarded in the step that
+        receives it has the same runs as the forwarding transfer."""
         cuts: list[set[int]] = []
         for index, transfer in enumerate(self.lowered.transfers):
             before = self._breaks(transfer.src, transfer.chunk, transfer.count)
@@ -113,7 +115,7 @@ class _Builder:
         return [_runs(cut, transfer.count) for cut, transfer in zip(cuts, self.lowered.transfers, strict=True)]
 
     def _breaks(self, member: int, begin: int, count: int) -> set[int]:
-        """Return the places at which neighbours in the line are no neighbours in the buffers."""
+        """Return the chunk indices at which consecutive chunks of a GPU are not adjacent in memory."""
         homes = self.homes[member]
         places = [homes.now(chunk) for chunk in range(begin, begin + count)]
         return {
@@ -123,7 +125,7 @@ class _Builder:
         }
 
     def _chains(self) -> list[list[int]]:
-        """Transfers that are passed on from one to the next."""
+        """Return chains of transfers, in which each one forwards what the previous one delivered."""
         chains = []
         for first in self.fusion.on.keys() - self.fusion.on.values():
             line = [first]
@@ -135,14 +137,15 @@ class _Builder:
     # ── transfers as steps ──
 
     def _end(self, member: int, transfer: Transfer, sends: bool) -> End:
-        """The thread block at one end of a transfer."""
+        """Return the thread block at the sending or receiving end of a transfer."""
         channel = self.channel[transfer.channel]
         if (member, transfer.channel) in self.fusion.ahead:
             return End(kind="both", channel=channel)
         return End(kind="send" if sends else "recv", peer=transfer.dst if sends else transfer.src, channel=channel)
 
     def _send(self, index: int, transfer: Transfer) -> None:
-        """Send, if that was not done yet, or is done where it is received."""
+        """Add the send step of a transfer, unless it was added already or is fused with the step that receives the
+        data."""
         if index in self.sent:
             return
         self.sent.add(index)
@@ -211,9 +214,9 @@ MOST_AHEAD: Final = 2  # chunks that a connection holds by protocol Simple: what
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
-    """`on[i]`: the transfer by which the member that receives transfer i sends it on in the same step; `unwritten`:
-    those of them that are not written down there; `ahead`: per (member, channel) whose thread block does both, what it
-    sends before it receives."""
+    """Fused steps. `on[i]`: the transfer by which the receiver of transfer i forwards it in the same step; `unwritten`:
+    those of them whose data the forwarding GPU need not write; `ahead`: by (GPU, channel) whose thread block both sends
+    and receives, the transfers that it sends before it receives."""
 
     on: Mapping[int, int]
     unwritten: frozenset[int]
@@ -221,7 +224,7 @@ class Fusion:
 
 
 def fused(lowered: Lowered) -> Fusion:
-    """Return the transfers of a lowered collective that can be one step."""
+    """Return the transfers of a lowered collective that can be fused into one step."""
     sends: dict[tuple[int, int], list[int]] = {}
     receives: dict[tuple[int, int], list[int]] = {}
     for index, transfer in enumerate(lowered.transfers):
@@ -242,8 +245,8 @@ def fused(lowered: Lowered) -> Fusion:
 
 
 def _ahead(lowered: Lowered, sends: list[int], receives: list[int], writers: Mapping[int, set[int]]) -> tuple[int, ...]:
-    """Return the transfers that a member sends on a channel before it receives there, if the channel is like a ring's;
-    else none."""
+    """Return the transfers that a GPU sends on a channel before it receives on it, if the channel is used like a ring;
+    otherwise none."""
     transfers = lowered.transfers
     if len({transfers[index].dst for index in sends}) > 1 or len({transfers[index].src for index in receives}) > 1:
         return ()
@@ -264,7 +267,8 @@ Use = tuple[int, str]  # which transfer, and whether it reads, replaces or adds
 
 
 def _history(lowered: Lowered) -> tuple[dict[int, set[int]], dict[tuple[int, int], list[Use]]]:
-    """Return for each transfer those that wrote its source last, and for each (member, chunk) its uses, in order."""
+    """Return for each transfer the transfers that last wrote its source, and for each (GPU, chunk) its reads and
+    writes, in order."""
     last: dict[tuple[int, int], int] = {}
     writers: dict[int, set[int]] = {}
     uses: dict[tuple[int, int], list[Use]] = {}
@@ -281,7 +285,7 @@ def _history(lowered: Lowered) -> tuple[dict[int, set[int]], dict[tuple[int, int
 
 
 def _is_unread(lowered: Lowered, first: int, second: int, uses: Mapping[tuple[int, int], list[Use]]) -> bool:
-    """Return whether a sum is replaced, or not part of the result, after it was sent on."""
+    """Return whether a sum is overwritten, or not part of the result, after it was sent on."""
     got = lowered.transfers[first]
     if not got.add:
         return False

@@ -1,9 +1,9 @@
-"""An MSCCL algorithm file as a value: the steps of every thread block of every GPU; read and written.
+"""Data classes for an MSCCL algorithm file, with reader and writer: the steps of every thread block of every GPU.
 
-Elements and attributes have the names of the file: those that ROCm/rccl `src/misc/msccl/msccl_parser.cc` reads
-(mscclGetAlgoFromXmlFile) and microsoft/msccl-tools `msccl/language/ir.py` writes (ir_to_xml). Attributes that nothing
-here reads are passed over, as RCCL's parser does. Files of msccl-tools are read, too, though RCCL's parser refuses
-them: they lack some attributes of `algo`, and call a reduce-scatter otherwise (`collectives.py`, at 0448b1d8).
+Elements and attributes have the names used in the file: those that ROCm/rccl `src/misc/msccl/msccl_parser.cc` reads
+(mscclGetAlgoFromXmlFile) and microsoft/msccl-tools `msccl/language/ir.py` writes (ir_to_xml). Unused attributes are
+ignored, as in RCCL's parser. Files of msccl-tools can be read as well, although RCCL's parser rejects them: they lack
+some attributes of `algo`, and name the reduce-scatter differently (`collectives.py`, at 0448b1d8).
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ Flag = Annotated[int, Ge(0), Le(1)]
 
 
 class Chunk(NamedTuple):
-    """A place: a chunk of a GPU's input (`i`), output (`o`) or scratch memory (`s`)."""
+    """The address of a chunk: its index in a GPU's input (`i`), output (`o`) or scratch memory (`s`)."""
 
     buffer: Buffer
     offset: int
 
 
 class _Part(BaseModel):
-    """An element of the file."""
+    """Base class of the elements of the file."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -110,7 +110,8 @@ class Step(_Part):
 
 
 class ThreadBlock(_Part):
-    """Steps one after the other. It sends to one GPU at most, and receives from one, over connections of `chan`."""
+    """A thread block: steps executed one after another. It sends to at most one GPU and receives from at most one GPU,
+    over connections of channel `chan`."""
 
     id: Count
     send: OrNone
@@ -124,7 +125,7 @@ def _by_id(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class Gpu(_Part):
-    """A GPU's thread blocks by their number, and how many chunks of each buffer they use."""
+    """A GPU's thread blocks by number, and the number of chunks in each of its buffers."""
 
     id: Count
     i_chunks: Count
@@ -134,11 +135,12 @@ class Gpu(_Part):
 
 
 class Algo(_Part):
-    """An algorithm of a collective of `ngpus` GPUs, by their number.
+    """An algorithm for a collective of `ngpus` GPUs, by GPU number.
 
-    `nchunksperloop`: into how many equal chunks the call's message is cut: what an all-gather ends with, others begin
-    with. A rank's count of elements has to be a multiple of it. RCCL takes the algorithm for messages of `minBytes` to
-    `maxBytes` (0: any size), in place or not, as far as it says; files of msccl-tools say neither.
+    `nchunksperloop`: number of equal chunks into which the call's message is divided; the message is the output of an
+    all-gather, and the input of other collectives. A rank's number of elements must be a multiple of it. RCCL uses the
+    algorithm for messages of `minBytes` to `maxBytes` (0: any size), in place and out of place as far as the file
+    states; files of msccl-tools state neither.
     """
 
     name: str = ""
@@ -159,13 +161,13 @@ class Algo(_Part):
 
     @property
     def ways(self) -> tuple[bool, ...]:
-        """The ways in which it is called: out of place (False) and in place (True)."""
+        """The ways in which the algorithm is called: out of place (False) and in place (True)."""
         out_of_place = not self.inplace if self.outofplace is None else bool(self.outofplace)
         return tuple(way for way, is_for in ((False, out_of_place), (True, bool(self.inplace))) if is_for)
 
     @property
     def dialect(self) -> Iterator[str]:
-        """Differences of the file's head from what RCCL's parser takes."""
+        """Yield the differences between the file's root element and what RCCL's parser accepts."""
         lacked = [key for key in ("outofplace", "minBytes", "maxBytes") if getattr(self, key) is None]
         if lacked:
             yield f"it lacks {', '.join(lacked)}, which RCCL asks for"
@@ -174,17 +176,17 @@ class Algo(_Part):
 
     @property
     def meaning(self) -> Meaning:
-        """The meaning of its collective, chunk by chunk."""
+        """The result of the collective, chunk by chunk."""
         return Meaning(self.kind, self.ngpus, self.nchunksperloop)
 
     @property
     def input_chunks(self) -> int:
-        """Chunks of a rank's input: of an all-gather its piece of the message."""
+        """Number of chunks in a rank's input; for an all-gather its piece of the message."""
         return len(self.meaning.input(0))
 
     @property
     def output_chunks(self) -> int:
-        """Chunks of a rank's output: of a reduce-scatter its piece of the message."""
+        """Number of chunks in a rank's output; for a reduce-scatter its piece of the message."""
         return len(self.meaning.output(0))
 
     @property
@@ -197,7 +199,7 @@ class Algo(_Part):
         return sum(len(block.step) for block in self.blocks)
 
     def too_large(self) -> str:
-        """Return the reason why it is too large to be read or followed, "" where it is not."""
+        """The reason why the algorithm is too large to be evaluated, "" if it is not."""
         moved = sum(step.cnt for block in self.blocks for step in block.step)
         return STEPS.fault(self.num_steps) or MOVED.fault(moved) or ""
 
@@ -206,7 +208,7 @@ class Algo(_Part):
 
 
 def read_algo(path: Path) -> Algo:
-    """Read the algorithm of a file. Raises InputError with the file and the place."""
+    """Read an algorithm from a file. Raises InputError with the file and the position in it."""
     try:
         return parse(ALGO_FILE.read(path), str(path))
     except OSError as error:
@@ -214,7 +216,7 @@ def read_algo(path: Path) -> Algo:
 
 
 def parse(data: bytes, where: str) -> Algo:
-    """Read the algorithm of a file's bytes; `where`: what errors call the file."""
+    """Parse an algorithm from the bytes of a file; `where`: name of the file in error messages."""
     from xml.etree import ElementTree
 
     if b"<?" in data or b"<!DOCTYPE" in data:  # so that there are no entities either
@@ -231,7 +233,7 @@ def parse(data: bytes, where: str) -> Algo:
 
 
 def _table(element: Element, level: int) -> dict[str, Any]:
-    """The attributes of an element, and the elements in it under their name."""
+    """Return the attributes of an element, and its child elements by name."""
     if element.tag != _LEVELS[level]:
         raise InputError(f"got an element {shown(element.tag)}; {nearest(element.tag, _LEVELS[level : level + 1])}")
     if any((text or "").strip() for text in (element.text, element.tail)):
@@ -252,8 +254,8 @@ def _refuse_numbers(algo: Algo) -> None:
 
 
 def xml_of(algo: Algo) -> str:
-    """Return the text that RCCL's parser takes: no XML declaration, one element a line. Its names hold no character
-    that XML or RCCL's parser, which knows no entities, takes for something else."""
+    """Return the XML text in the form that RCCL's parser accepts: no XML declaration, one element per line. Names must
+    contain no characters that are special in XML, since RCCL's parser knows no entities."""
     assert not set(algo.name) & set("<>&\"'=/ \n\r\t"), algo.name
     return "\n".join(_lines(algo.model_dump(), 0)) + "\n"
 

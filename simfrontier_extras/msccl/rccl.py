@@ -34,8 +34,9 @@ MAX_FINDINGS: Final = 20
 
 
 def chunks_per_message(algo: Algo) -> tuple[int, int]:
-    """Return the number of chunks of a step that RCCL puts into one message (maxAllowedCount): for the largest calls
-    that it takes the algorithm for, and for the smallest. Calls are a multiple of the chunks, which are whole bytes."""
+    """Return the number of chunks of a step that RCCL puts into one message (maxAllowedCount), for the largest and for
+    the smallest calls for which it uses the algorithm. The size of a call is a multiple of the number of chunks, and a
+    chunk is an integer number of bytes."""
     room, num_chunks = MESSAGE_BYTES[algo.proto], algo.nchunksperloop
     smallest = max(1, -(-(algo.minBytes or 0) // num_chunks))
     largest = max(smallest, algo.maxBytes // num_chunks if algo.maxBytes else room)
@@ -99,7 +100,7 @@ def _of_gpu(gpu: Gpu) -> Iterator[str]:
 
 
 def _connections(blocks: tuple[ThreadBlock, ...]) -> tuple[tuple[str, list[tuple[int, int]]], ...]:
-    """Ends of connections of a GPU's thread blocks, as (channel, peer)."""
+    """Return the ends of connections of a GPU's thread blocks, sending and receiving, as (channel, peer)."""
     return (
         ("send to", [(block.chan, block.send) for block in blocks if block.send != NONE]),
         ("receive from", [(block.chan, block.recv) for block in blocks if block.recv != NONE]),
@@ -150,7 +151,8 @@ def _beyond(algo: Algo, gpu: Gpu, end: Chunk, count: int) -> str:
 
 
 def _of_waits(at: str, block: ThreadBlock) -> Iterator[str]:
-    """A wait of a `nop` is one of the next step that is none; RCCL counts no `nop` that does not wait."""
+    """Yield faults of waits. RCCL attributes the wait of a `nop` to the next step that is not a `nop`, and does not
+    count a `nop` without a wait."""
     waiting = False
     for number, step in enumerate(block.step):
         if step.type == "nop" and not step.waits:
@@ -163,7 +165,8 @@ def _of_waits(at: str, block: ThreadBlock) -> Iterator[str]:
 
 
 def _of_fusion(at: str, block: ThreadBlock) -> Iterator[str]:
-    """Neighbouring `re` steps to one place become one, with the number of chunks of the last of them."""
+    """Yield faults of fused steps. RCCL fuses adjacent `re` steps with the same target into one, with the number of
+    chunks of the last of them."""
     first, num = None, 0
     for number, step in enumerate(block.step):
         joins = first is not None and step.type == "re" and not step.waits and num < MAX_FUSED

@@ -1,4 +1,5 @@
-"""The steps of one GPU in their order, shared out to thread blocks, with waits where two use the same memory."""
+"""The steps of one GPU in execution order, distributed over thread blocks, with waits between steps that use the same
+memory."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from simfrontier_extras.msccl.program import NONE, Chunk, Step, StepType, Thread
 
 
 class Homes:
-    """The places of one member's chunks; `written`: chunks of its line that ever are, which scratch memory is for."""
+    """Addresses of one GPU's chunks; `written`: the chunks that are ever written, for which scratch memory is
+    needed."""
 
     def __init__(self, lowered: Lowered, member: int, written: Iterable[int]) -> None:
         self.kind, self.input, self.output = lowered.kind, lowered.input(member), lowered.output(member)
@@ -20,34 +22,35 @@ class Homes:
         self.moved: set[int] = set()
 
     def home(self, chunk: int) -> Chunk:
-        """Return the place that a chunk is written to."""
+        """Return the address to which a chunk is written."""
         in_output = chunk in self.output
         return Chunk("o", self.output.index(chunk)) if in_output else Chunk("s", self.scratch[chunk])
 
     def now(self, chunk: int) -> Chunk:
-        """Return the place that a chunk is read from: its home once it was written, the input before."""
+        """Return the address from which a chunk is read: its home address once it was written, the input before."""
         if chunk in self.moved:
             return self.home(chunk)
         assert chunk in self.input, "proved: nothing empty is read"
         return Chunk("i", self.input.index(chunk))
 
     def moves(self, chunks: Iterable[int]) -> None:
-        """Note that chunks are written."""
+        """Note that chunks are written to their home addresses."""
         self.moved.update(chunks)
 
     def unmoved_results(self) -> list[int]:
-        """Chunks of the result that nothing was written to: an all-gather's own piece."""
+        """Return the chunks of the result that no step writes: the GPU's own piece in an all-gather."""
         return [chunk for chunk in self.output if chunk not in self.moved]
 
     def memory(self, place: Chunk) -> tuple[str, int]:
-        """Return the memory of a place: where a call is in place, input and output are one line."""
+        """Return the memory location of an address, which is the same for input and output if the call is in place."""
         if place.buffer == "s" or self.kind == "all_to_all":
             return place.buffer, place.offset
         return "line", (self.input if place.buffer == "i" else self.output)[place.offset]
 
 
 class End(NamedTuple):
-    """A GPU's thread block: of a connection to or from a peer, of both of a ring's channel, or of copies."""
+    """Role of a thread block of a GPU: a connection to or from a peer, both directions of a ring's channel, or local
+    copies."""
 
     kind: Literal["send", "recv", "both", "own"]
     peer: int = NONE
@@ -60,7 +63,7 @@ At = tuple[End, int]  # a step of a thread block
 
 @dataclass(slots=True)
 class _Draft:
-    """A step whose thread blocks have no numbers yet."""
+    """A step that refers to thread blocks that have no numbers yet."""
 
     kind: StepType
     src: Chunk
@@ -71,8 +74,8 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Block:
-    """A thread block under construction. `knows`: how many steps of others are over at its end, because it waits for
-    them or for a block that does; `knew`: the same after each step."""
+    """A thread block under construction. `knows`: by other thread block, how many of its steps are over at the end of
+    this one, because it waits for them directly or indirectly; `knew`: the same after each step."""
 
     end: End
     send: int = NONE
@@ -91,7 +94,7 @@ class _Used:
 
 
 class MemberSteps:
-    """The thread blocks of one GPU, as its steps are added in an order in which they could all be done."""
+    """The thread blocks of one GPU; its steps are added in an order in which they could be executed sequentially."""
 
     def __init__(self, homes: Homes) -> None:
         self.homes = homes
@@ -110,7 +113,8 @@ class MemberSteps:
         send: int = NONE,
         recv: int = NONE,
     ) -> None:
-        """A step on `count` chunks of the line: it reads those from `reads` on, and writes those from `writes` on."""
+        """Add a step on `count` chunks: it reads chunks from index `reads` on, and writes chunks from index `writes`
+        on."""
         homes = self.homes
         sources = [] if reads is None else [homes.now(reads + at) for at in range(count)]
         targets = [] if writes is None else [homes.home(writes + at) for at in range(count)]
@@ -122,19 +126,19 @@ class MemberSteps:
         self._put(block, _Draft(kind, ends[0], ends[-1], count, None), sources, targets)
 
     def bring_home(self, end: End, begin: int, count: int) -> None:
-        """Copy chunks that are still in the input to where they may be added to."""
+        """Copy chunks that are still in the input to their home addresses, where other data can be added to them."""
         if self.homes.now(begin) != self.homes.home(begin):
             self.add(end, "cpy", count, reads=begin, writes=begin)
 
     def keep(self, begin: int, count: int) -> None:
-        """Copy chunks of the result that are only in the input to the output. Nothing else uses them there, and where
-        the call is in place they are there, so that nobody waits."""
+        """Copy chunks of the result that are only in the input to the output. No other step uses these outputs, and in
+        an in-place call they are already there, so that no step waits for the copy."""
         block = self.blocks.setdefault(OWN, _Block(OWN))
         self._put(block, _Draft("cpy", self.homes.now(begin), self.homes.home(begin), count, None), [], [])
 
     def thread_blocks(self, unit: int = 1) -> tuple[ThreadBlock, ...]:
-        """Return all thread blocks, in the order of the peers that they send to and receive from; a chunk of theirs is
-        `unit` chunks of the line."""
+        """Return all thread blocks, in the order of the peers that they send to and receive from; each of their chunks
+        is `unit` chunks of the lowered collective."""
         order = sorted(self.blocks.values(), key=lambda each: (each.send, each.recv, each.end.channel))
         number = {block.end: place for place, block in enumerate(order)}
         return tuple(
@@ -166,8 +170,8 @@ class MemberSteps:
     # ── waits ──
 
     def _put(self, block: _Block, draft: _Draft, sources: Iterable[Chunk], targets: Iterable[Chunk]) -> None:
-        """Add a step, and before it a `nop` for every wait but one: for who wrote what is read, and who wrote or read
-        what is written."""
+        """Add a step, preceded by a `nop` for every wait but one: it waits for the writers of what it reads, and for
+        the readers and writers of what it writes."""
         reads, writes = ([self._used(place) for place in places] for places in (sources, targets))
         before = [used.writer for used in (*reads, *writes) if used.writer is not None]
         before += [reader for used in writes for reader in used.readers.items()]
@@ -192,7 +196,8 @@ class MemberSteps:
         block.knew.append(dict(block.knows))
 
     def _needed(self, block: _Block, before: Iterable[At]) -> list[At]:
-        """Return the last step of every other thread block that is to be waited for, and that no other wait implies."""
+        """Return the steps to wait for: the last one of every other thread block, without those that another wait
+        implies."""
         last: dict[End, int] = {}
         for end, step in before:
             if end != block.end and block.knows.get(end, 0) <= step:

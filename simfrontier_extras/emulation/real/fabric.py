@@ -1,5 +1,5 @@
-"""Network namespaces of a fabric: what a system lacks for them, one for each box of a layout, and the cables as a rank
-sees them. Every rank may enter every namespace of its fabric, so that no other process has to answer for it."""
+"""Network namespaces of an emulated fabric: missing system requirements, one namespace per box of a layout, and the
+cables as a rank sees them. Every rank may enter every namespace of its fabric, so that no server process is needed."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def search_path() -> str:
 
 
 def private() -> list[str]:
-    """The command before a command that runs it in private namespaces."""
+    """Return the command prefix that runs another command in private namespaces."""
     return ["unshare", *(() if os.geteuid() == 0 else ROOTLESS), *PRIVATE]
 
 
 def _fault(script: str) -> str:
-    """The line of a script at which it fails in private namespaces, and why; empty where none does."""
+    """Return the line of a script that fails in private namespaces, and why; empty if none fails."""
     environment = {**os.environ, "PATH": search_path()}
     command = [*private(), "sh", "-exc", script]
     try:
@@ -144,13 +144,13 @@ def _enter(namespace: int) -> None:
 
 
 def batch(tool: Sequence[str], lines: Sequence[str]) -> None:
-    """Run lines of `ip` or `tc`. Raises SimfrontierError."""
+    """Run `lines` as a batch of the tool `ip` or `tc`. Raises SimfrontierError."""
     if lines:
         run_tool([*tool, "-batch", "-"], "\n".join(lines) + "\n")
 
 
 def run_tool(command: Sequence[str], text: str = "") -> None:
-    """Run a command with this standard input. Raises SimfrontierError."""
+    """Run a command with `text` as standard input. Raises SimfrontierError."""
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         error = " ".join(done.stderr.split())[:300]
@@ -168,7 +168,7 @@ def is_inside() -> bool:
 
 @cache
 def wiring() -> Wiring:
-    """The wiring of the fabric around this rank."""
+    """Return the wiring of the fabric in which this rank runs."""
     return load_wiring(Path(os.environ[WIRING]))
 
 
@@ -178,14 +178,14 @@ def _layout() -> NamespaceLayout:
 
 
 def carried_bytes() -> dict[str, int]:
-    """Bytes that each cable has carried so far, by its name, Ethernet's headers included."""
+    """Return the bytes that each cable has carried so far, by cable name, Ethernet headers included."""
     layout = _layout()
     sent = [_sent(name) for name in layout.names]
     return {cable.name: sent[layout.senders[k]][f"c{k}"] for k, cable in enumerate(layout.cables)}
 
 
 def _sent(namespace: str) -> dict[str, int]:
-    """Bytes sent by device: in /proc/net/dev, the ninth number behind its name."""
+    """Return the bytes sent by each device of a namespace: the ninth number after the device name in /proc/net/dev."""
     with in_namespace(namespace):
         table = Path("/proc/thread-self/net/dev").read_text(encoding="ascii")
     devices = (line.split(":") for line in table.splitlines()[2:])
@@ -194,15 +194,16 @@ def _sent(namespace: str) -> dict[str, int]:
 
 @contextmanager
 def slowed(factors: Mapping[str, float]) -> Iterator[None]:
-    """Give cables these parts of their rates for a while; packets queued in them go on at the new rate."""
+    """Multiply the rates of cables by these factors during the block; packets already queued continue at the new
+    rate."""
     set_rates(factors)
     yield
     set_rates(dict.fromkeys(factors, 1.0))
 
 
 def set_rates(factors: Mapping[str, float]) -> None:
-    """Give cables these parts of the rates of the wiring, from now on; at 0 they are cut. Raises SimfrontierError for
-    a cable that is not there."""
+    """Set the rates of cables to these fractions of the wiring's rates from now on; a cable with factor 0 is cut.
+    Raises SimfrontierError for an unknown cable."""
     if not factors:
         return
     layout = _layout()
@@ -217,8 +218,8 @@ def set_rates(factors: Mapping[str, float]) -> None:
 
 
 def _wake(namespace: str, device: str) -> None:
-    """Send a frame that nobody takes: a shaper looks at its queue when something comes or when a timer says so, which
-    is still set by the rate before."""
+    """Send a frame that nobody receives: a shaper looks at its queue only when a packet arrives or its timer fires, and
+    the timer is still set by the previous rate."""
     with in_namespace(namespace), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as waking:
         waking.bind((device, 0))
         waking.send(WAKING)

@@ -1,4 +1,4 @@
-"""The jobs of an emulated run, done one after the other on the same joined ranks, while rates of cables change."""
+"""The jobs of an emulated run, executed one after another on the same connected ranks, while rates of cables change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simfrontier_real.replay.replay_session import ReplaySettings, replay
 
 
 def run_jobs(session: Session, jobs: tuple[ReplayJob, ...], folder: Path) -> None:
-    """Do all jobs; between them every cable has the rate of the wiring."""
+    """Run all jobs; between jobs every cable has the rate of the wiring."""
     for job in jobs:
         plan = ReplaySettings(
             out=folder / job.out,
@@ -37,8 +37,9 @@ def run_jobs(session: Session, jobs: tuple[ReplayJob, ...], folder: Path) -> Non
 
 @dataclass
 class TimedChanges:
-    """One rank's part in changing the rates of cables while a step runs, at moments after its common start, and back
-    when all ranks have done; rank 0 changes them. `made`: the changes that were made, in order."""
+    """A rank's part in changing cable rates during a step, at times relative to the common start of the step, and in
+    restoring them when all ranks have ended the step; rank 0 applies the changes. `made`: the applied changes, in
+    order."""
 
     world: World
     changes: tuple[RateChange, ...]
@@ -48,14 +49,14 @@ class TimedChanges:
     _running: Future[None] | None = None
 
     def start(self, number: int) -> None:
-        """Called by all ranks when a step begins, right after they have waited for each other."""
+        """Called by all ranks at the begin of a step, right after a barrier."""
         if self.changes and self.world.rank == 0:
             self._over.clear()
             self._running = self._pool.submit(self._run, number, time.monotonic())
 
     def end(self, _: int) -> None:
-        """Called by all ranks after a step: no rank still sends when cables get their rates back. Raises
-        SimfrontierError where a change could not be made."""
+        """Called by all ranks after a step; no rank sends any more when the cables get their rates back. Raises
+        SimfrontierError if a rate change failed."""
         if not self.changes:
             return
         self.world.barrier()

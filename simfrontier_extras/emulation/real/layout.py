@@ -1,4 +1,5 @@
-"""A wiring as lines for `ip` and `tc`: names, addresses, cables, shapers, and the route of every pair of ranks."""
+"""Translation of a wiring into lines for `ip` and `tc`: names, addresses, cables, shapers, and the route of every pair
+of ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ RULE = 100  # priority; before the main table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceLayout:
-    """Lines for `ip` and `tc`: `joins` in the namespace where all begins, `ip[i]` and `tc[i]` in that of `names[i]`.
+    """Lines for `ip` and `tc`: `joins` for the initial namespace, `ip[i]` and `tc[i]` for the namespace `names[i]`.
 
     The device `cK` sends into cable K, in the namespace number `senders[K]`; `control[r]` is the address of rank r on
     the unshaped network that runs in parallel to the fabric, `ranks[r]` the number of its namespace.
@@ -34,7 +35,8 @@ class NamespaceLayout:
 
 
 def lay_out(wiring: Wiring) -> NamespaceLayout:
-    """Lay a wiring out: a box is a namespace with an address of its own, a cable the sending end of a veth pair."""
+    """Return the layout of a wiring: a box is a namespace with its own address, a cable the sending end of a veth
+    pair."""
     number = {box: i for i, box in enumerate(wiring.boxes)}
     names = tuple(f"b{i}" for i in range(len(wiring.boxes)))
     own = f"link add name {DATA} type bridge"  # an address on `lo` is not one that gloo takes
@@ -81,15 +83,15 @@ def lay_out(wiring: Wiring) -> NamespaceLayout:
 
 
 def shaper(verb: str, number: int, cable: Cable, factor: float = 1.0) -> str:
-    """The line for `tc` that adds or changes the shaper of a cable. One that is cut lets a packet through in minutes:
-    `tc` counts the time of a burst in 32 bits, and takes no rate of 0."""
+    """Return the line for `tc` that adds or changes the shaper of a cable. A cut cable still lets one packet through
+    every few minutes: `tc` stores the time of a burst in 32 bits and does not accept a rate of 0."""
     bytes_per_s = max(factor * cable.bytes_per_s, cable.burst_bytes / LONGEST_BURST_S)
     rate = f"rate {round(8 * bytes_per_s)}bit burst {cable.burst_bytes} limit {QUEUE_BYTES}"
     return f"qdisc {verb} dev c{number} root tbf {rate}"
 
 
 def _pairs(wiring: Wiring) -> list[tuple[int, int | None]]:
-    """Return each cable with the opposite one between the same boxes, if there is one."""
+    """Return each cable with the cable of the opposite direction between the same boxes, if there is one."""
     waiting: dict[tuple[str, str], list[int]] = defaultdict(list)
     back_of: dict[int, int] = {}
     for k, cable in enumerate(wiring.cables):
@@ -102,8 +104,8 @@ def _pairs(wiring: Wiring) -> list[tuple[int, int | None]]:
 
 
 def _routes_of_boxes(wiring: Wiring, number: dict[str, int]) -> list[list[str]]:
-    """Routes, by destination; where ranks take different routes from one box to one destination, rules by source
-    too."""
+    """Return the routes of each box, by destination; if ranks take different routes from a box to the same destination,
+    also rules by source."""
     hops: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)  # box, destination -> source -> cable
     for source, row in enumerate(wiring.routes):
         for target, way in enumerate(row):

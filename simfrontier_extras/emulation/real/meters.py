@@ -1,4 +1,5 @@
-"""Bytes per cable of some steps: counters read before the first and after the last, while no rank sends."""
+"""Measurement of the bytes per cable in a number of steps: counters are read before the first and after the last step,
+while no rank sends."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from simfrontier_real.replay.replay_session import MeterMaker
 
 @dataclass
 class ByteMeter:
-    """One rank's part in counting; rank 0 reads the counters. Steps before `first` are not counted, and outside a
-    fabric nothing is."""
+    """A rank's part in counting bytes; rank 0 reads the counters. Steps before `first` are not counted; outside an
+    emulated fabric nothing is counted."""
 
     world: World
     first: int
@@ -26,8 +27,8 @@ class ByteMeter:
             self.before = self._read() or {}
 
     def end(self, num_steps: int, digest: str, title: str) -> LinkTable | None:
-        """Return the bytes of every cable since the first step, the mean over `num_steps`, on rank 0 in a fabric; None
-        elsewhere."""
+        """Return on rank 0 in a fabric the bytes of every cable per step, the mean over `num_steps` since the first
+        counted step; None on other ranks or outside a fabric."""
         after = self._read()
         if after is None:
             return None

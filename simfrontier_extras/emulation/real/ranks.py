@@ -1,7 +1,9 @@
-"""The rank processes of a fabric, each started in its box, and the first process inside the private namespaces, with
-which all ends: `python -m simfrontier_extras.emulation.real.ranks WIRING COMMAND...`.
+"""The rank processes of a fabric, each started in its box, and the first process in the private namespaces, whose end
+terminates all others: `python -m simfrontier_extras.emulation.real.ranks WIRING COMMAND...`.
 
-Ranks of simfrontier-real are forks of one process that has imported torch: sixteen imports take long on two cores."""
+Ranks of simfrontier-real are forks of one process that has imported torch: sixteen separate imports take long on two
+cores.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ WITH_PARENT: Final = ("setpriv", "--pdeathsig", "KILL")  # killed when this proc
 
 
 def run_in_fabric(wiring: Path, command: Sequence[str]) -> int:
-    """Build the wiring in namespaces of its own, run `command` as every rank, and remove all of it; return the exit
-    code.
+    """Build the wiring in private namespaces, run `command` as every rank, and remove everything; return the exit code.
 
-    0, the code of the first rank that failed, or 128 + the number of the signal that stopped this process (SIGINT,
-    SIGTERM, SIGHUP). Raises InputError for the wiring, SimfrontierError where this system lacks what it takes.
+    The exit code is 0, the code of the first rank that failed, or 128 + the number of the signal that stopped this
+    process (SIGINT, SIGTERM, SIGHUP). Raises InputError for an invalid wiring, SimfrontierError if this system cannot
+    build a fabric.
     """
     size = len(load_wiring(wiring).ranks)
     lacking = missing()
@@ -58,17 +60,17 @@ PORT: Final = 29500  # nobody else is on this network
 
 
 class ForkedRank:
-    """A rank that is a fork of this process."""
+    """A rank process that is a fork of this process."""
 
     def __init__(self, process: BaseProcess) -> None:
         self.process = process
 
     def poll(self) -> int | None:
-        """Its exit code (minus the signal's number where one killed it), None while it runs."""
+        """Return the exit code of the rank (minus the signal number if a signal killed it), None while it runs."""
         return self.process.exitcode
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal, if it still runs."""
+        """Send a signal to the rank if it is still running."""
         if self.process.pid is not None and self.poll() is None:
             os.kill(self.process.pid, number)
 

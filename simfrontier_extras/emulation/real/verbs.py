@@ -1,4 +1,4 @@
-"""The verbs of simfrontier-real for an emulated fabric: `emulate`, and one that `simfrontier doctor` calls."""
+"""The verbs of simfrontier-real for an emulated fabric: `emulate`, and the check that `simfrontier doctor` calls."""
 
 from __future__ import annotations
 

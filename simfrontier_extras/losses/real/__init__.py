@@ -1,1 +1,1 @@
-"""Trains schedules that compress in different ways, on real ranks, for their loss curves."""
+"""Training of schedules with different compression policies on real ranks, to record their loss curves."""

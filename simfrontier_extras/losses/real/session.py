@@ -1,4 +1,5 @@
-"""Loss curves: the schedules of a session trained from several seeds on the same data, as a table for the page."""
+"""Recording of loss curves: the schedules of a session are trained from several seeds on the same data, and their
+losses written as a table."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from simfrontier_real.train.training_settings import TrainingSettings
 
 
 def curves(session: Session, training: TrainingSettings, seeds: Sequence[int], out: Path) -> None:
-    """Train every schedule from every seed of weights; rank 0 writes the mean loss of each step."""
+    """Train every schedule with initial weights from every seed; rank 0 writes the mean loss of each step."""
     refuse_misnamed([(loaded.name, loaded.schedule) for loaded in session.loaded])
     rows: list[tuple[str, str, int, int, str]] = []
     for loaded in session.loaded:
@@ -36,7 +37,7 @@ def curves(session: Session, training: TrainingSettings, seeds: Sequence[int], o
 
 
 def _losses(session: Session, loaded: LoadedSchedule, training: TrainingSettings, title: str) -> Iterator[float]:
-    """The mean loss of every step, on rank 0."""
+    """Yield the mean loss of every step, on rank 0."""
     rank = training_rank(session, loaded, training)
     own_losses: list[float] = []
     timed_steps(
@@ -47,7 +48,7 @@ def _losses(session: Session, loaded: LoadedSchedule, training: TrainingSettings
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """`1,2,3`. Raises InputError."""
+    """Parse seeds such as `1,2,3`. Raises InputError."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts) or len(set(parts)) < len(parts):
         raise InputError(f"got {text!r}; allowed: different whole numbers, e.g. 1,2,3", where="--seeds")
@@ -55,8 +56,8 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def refuse_misnamed(loaded: Sequence[tuple[str, Schedule]]) -> None:
-    """Raise InputError where two schedules compress alike, so that their curves could not be told apart, and where one
-    codes nothing by its policy, or something without one."""
+    """Raise InputError if two schedules have the same compression policy, so that their curves could not be
+    distinguished, or if a schedule compresses nothing despite its policy, or something without a policy."""
     first: dict[object, str] = {}
     for name, schedule in loaded:
         ops = [op for role in schedule.roles for _, op in role.instances() if not isinstance(op, Compute)]
