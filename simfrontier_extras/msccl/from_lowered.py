@@ -115,7 +115,7 @@ class _Builder:
         return [_runs(cut, transfer.count) for cut, transfer in zip(cuts, self.lowered.transfers, strict=True)]
 
     def _breaks(self, member: int, begin: int, count: int) -> set[int]:
-        """Return the chunk indices at which consecutive chunks of a GPU are not adjacent in memory."""
+        """Return the offsets from `begin` at which consecutive chunks of a GPU are not adjacent in memory."""
         homes = self.homes[member]
         places = [homes.now(chunk) for chunk in range(begin, begin + count)]
         return {
