@@ -1,8 +1,8 @@
-"""Estimates: a whole step's time without contention, a floor under its simulated time, and its memory, out of small
-schedules: a plan for a few layers and micro-batches.
+"""Estimate of a plan from small schedules (few layers and micro-batches): step time without contention, a lower bound
+on the simulated step time, and peak memory.
 
-A step repeats itself: one layer more, or one micro-batch more, adds what the last one added. So the schedules of two
-and of three layers, and of at most three micro-batches, say what those of any number take.
+A step is repetitive: one more layer, or one more micro-batch, adds what the last one added. So schedules with two and
+with three layers, and with at most three micro-batches, determine the values for any number of them.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ _PASSES = ("embedding", "forward", "head", "backward", "embedding.backward")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallStep:
-    """One small step without contention: seconds at the end of each micro-batch, and of the step.
+    """One small step without contention: seconds at the end of each micro-batch (`micro_s`) and of the step (`step_s`).
 
-    `floor_s`: the same ends if there were nothing but the model's kernels and the collectives inside layers that they
-    wait for, each at its least (`Prices.floor_s`): the same wherever a plan keeps its weights. `embedding_s`, `head_s`:
-    the sums of these over the embedding and the head, in one micro-batch. `kernels_s`: seconds that the lane of the
-    kernels works until the end of each micro-batch, and of the step. `busy_s`: the last of these, per micro-batch;
-    `aside_s`: seconds that collectives take on other lanes, per micro-batch.
+    `floor_s`: the same end times if there were only the model's kernels and the collectives inside layers that they
+    wait for, each with its lower bound (`Prices.floor_s`); these do not depend on where a plan keeps its weights.
+    `embedding_s`, `head_s`: the sums of these lower bounds over the embedding and the head, in one micro-batch.
+    `kernels_s`: seconds that the compute lane is busy until the end of each micro-batch, and of the step. `busy_s`:
+    busy seconds of the compute lane until the end of the step, per micro-batch; `aside_s`: seconds of collectives on
+    other lanes, per micro-batch.
 
-    Bytes on a rank: `persistent_bytes` all the time; of buffers at most `peak_bytes` in time, of which weights and
-    gradients on their way are `passing_bytes`, and in program order
-    `layers_bytes` during layers, `head_bytes` during the head and `end_bytes` at the end of the step.
+    Bytes on a rank: `persistent_bytes`: tensors that live for the whole step; `peak_bytes`: peak of buffers over time,
+    of which `passing_bytes` are weights and gradients in flight; in program order, the peaks of buffers during layers
+    (`layers_bytes`), during the head (`head_bytes`) and at the end of the step (`end_bytes`).
     """
 
     micro_s: tuple[float, ...]
@@ -61,27 +62,32 @@ class SmallStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallSteps:
-    """A plan with two and with three layers, with as many micro-batches as its step has, or three. Bytes on a rank:
-    of what the embedding and the head keep (`ends_bytes`), and of the stream between layers."""
+    """Small steps of a plan with two and with three layers; the number of micro-batches is that of the full step, at
+    most three. Bytes on a rank: persistent tensors of the embedding and the head (`ends_bytes`), and activations passed
+    between layers (`stream_bytes`).
+    """
 
     small: tuple[SmallStep, SmallStep]
     ends_bytes: tuple[int, int]
     stream_bytes: int
 
     def at(self, num_layers: float, of: Callable[[SmallStep], float]) -> float:
-        """Return what a number of a small step is with any number of layers: each adds what the third does."""
+        """Return a quantity of a small step, extrapolated to any number of layers: each layer adds as much as the third
+        one.
+        """
         two, three = map(of, self.small)
         return two + (num_layers - FEW_LAYERS[0]) * (three - two)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmallForm:
-    """A small schedule that plans of one structure share, whatever the sizes of their meshes and batches: which of its
-    ops are inside layers (`is_inside`), its program, the last op of each
-    micro-batch, who holds buffers from which op to which, and whether an op is one of layers, of a head, or of the end
-    of the step. `chain`: the kernels of the model and the collectives inside layers, who of them waits for whom, the
-    last of each micro-batch, and in the first one the call that each is of. `ends`: the tensors that hold the weights
-    of the embedding, and of the head."""
+    """A small schedule shared by plans of one structure, whatever the sizes of their meshes and batches: its program,
+    which of its ops are inside layers (`is_inside`), the last op of each micro-batch, the lifetime of each buffer
+    (first and last op), and whether an op belongs to layers, to a head, or to the end of the step. `chain`: the kernels
+    of the model and the collectives inside layers, with their dependencies, the last one of each micro-batch, and the
+    call that each one of the first micro-batch belongs to. `ends`: the tensors that hold the weights of the embedding,
+    and of the head.
+    """
 
     schedule: Schedule
     num_layers: int
@@ -99,18 +105,18 @@ class SmallForm:
 
 @dataclass
 class SmallSchedules:
-    """Builds small schedules, once for each structure, and times them for cases."""
+    """Builds small schedules, once for each structure of plans, and times them for cases."""
 
     prices: Prices
     forms: dict[Hashable, tuple[SmallForm, SmallForm]] = field(default_factory=dict)
 
     def reprice(self, prices: Prices, machine: Machine) -> None:
-        """Time by these prices from now on, on a variant of their machine that has the same links."""
+        """Use other prices from now on, for a variant of the machine with the same links."""
         prices.machine = machine
         self.prices = prices
 
     def pair(self, case: Case) -> SmallSteps:
-        """Return the two small steps of a case. Raises InputError where one of its moves cannot be made."""
+        """Return the two small steps of a case. Raises InputError if one of its data movements cannot be built."""
         num_micro = 1
         if case.stages > 1 or case.grad_accum > 1:
             num_micro = 3 if case.engine.step_reduction == "overlap" else 2  # then the last is like those before it
@@ -139,7 +145,7 @@ class SmallSchedules:
 
 
 def _sizes(schedule: Schedule) -> dict[str, int]:
-    """Return the bytes of tensors on a rank; 0 for those that share the memory of others."""
+    """Return the bytes of each tensor on a rank; 0 for tensors that share the memory of others."""
     return {
         name: 0 if tensor.shares else tensor.local_bytes(schedule.mesh) for name, tensor in schedule.tensors.items()
     }
@@ -181,14 +187,15 @@ def _form(schedule: Schedule, num_layers: int, case: Case) -> SmallForm:
 
 
 def _last_of_each(micro_of: Mapping[int, int]) -> list[int]:
-    """Return the last of some places in each micro-batch."""
+    """Return the last position of each micro-batch, given the micro-batch of each position."""
     last = {micro: place for place, micro in micro_of.items()}
     return [last[micro] for micro in sorted(last)]
 
 
 def _chained(program: ExpandedProgram, chain: list[int]) -> list[list[int]]:
-    """Return the dependencies of each op of a chain, as places in the chain: the op before it on its lane, and those
-    that the program states."""
+    """Return the dependencies of each op of a chain, as indices into the chain: the preceding op on its lane, and the
+    dependencies that the program states.
+    """
     place = {index: at for at, index in enumerate(chain)}
     on_lane: dict[str, int] = {}
     out = []
@@ -201,7 +208,7 @@ def _chained(program: ExpandedProgram, chain: list[int]) -> list[list[int]]:
 
 
 def _small(form: SmallForm, schedule: Schedule, prices: Prices) -> SmallStep:
-    """Time a small schedule, rebound to the sizes of a case."""
+    """Time a small schedule that was rebound to the sizes of a case."""
     took = [prices.seconds(op, schedule) for op in schedule.ops]
     floor = [
         prices.floor_s(op, schedule) if is_inside and isinstance(op, Compute | Collective) else 0.0
@@ -244,7 +251,9 @@ def _small(form: SmallForm, schedule: Schedule, prices: Prices) -> SmallStep:
 def _peak_in_time(
     form: SmallForm, size: Mapping[str, int], start: list[float], end: list[float], passing: Collection[str]
 ) -> tuple[float, float]:
-    """Return the peak bytes of buffers over time, and how many of these are `passing` then."""
+    """Return the peak of buffer bytes over time, and how many of these bytes are `passing` (weights and gradients in
+    flight).
+    """
     held = [(size[name], start[first], end[last], name in passing) for name, first, last in form.held if size[name]]
     if not held:
         return 0.0, 0.0
@@ -258,7 +267,7 @@ def _peak_in_time(
 
 
 def _peaks_in_order(form: SmallForm, size: Mapping[str, int]) -> list[int]:
-    """Return the most bytes of buffers during an op, as `core.program.peak_bytes`, by phase."""
+    """Return the largest buffer bytes during an op, in program order (as `core.program.peak_bytes`), by phase."""
     change = [0] * (len(form.phase) + 1)
     for name, first, last in form.held:
         change[first] += size[name]
@@ -271,7 +280,7 @@ def _peaks_in_order(form: SmallForm, size: Mapping[str, int]) -> list[int]:
 
 
 def _ends(case: Case, schedule: Schedule) -> tuple[list[str], list[str]]:
-    """Return the persistent tensors of the weights that the embedding uses, and the head."""
+    """Return the persistent tensors that hold the weights of the embedding, and those of the head."""
     work = case.workload
     out = []
     for phase in (work.embedding, work.head):
@@ -283,9 +292,10 @@ def _ends(case: Case, schedule: Schedule) -> tuple[list[str], list[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Predicted step of a plan, in seconds and bytes. `step_s`: in closed form, without contention; at least `floor_s`,
-    a lower bound on the simulated step. `peak_bytes`: on the fullest rank. `busy_s`: how long the lane of the kernels
-    works; `aside_s`: how long collectives take on other lanes (0 in pipelines, where they are few)."""
+    """Estimated step of a plan, in seconds and bytes. `step_s`: step time in closed form, without contention; at least
+    `floor_s`, a lower bound on the simulated step time. `peak_bytes`: on the fullest rank. `busy_s`: busy time of the
+    compute lane; `aside_s`: time of collectives on other lanes (0 in pipelines, where they are few).
+    """
 
     step_s: float
     floor_s: float
@@ -299,8 +309,10 @@ class Estimate:
 
 
 def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
-    """Estimate the step of a case. If only some layers are checkpointed, the estimates of all and of none are mixed by
-    share. Raises InputError if its schedule cannot be built or priced."""
+    """Estimate the step of a case. If only some layers are checkpointed, the estimates with all and with no layers
+    checkpointed are averaged, weighted by the share of layers. Raises InputError if the schedule cannot be built or
+    priced.
+    """
     if case.checkpoint_every > 1:
         every = replace(case, checkpoint_every=1)
         none = replace(every, checkpointing="none")
@@ -406,8 +418,9 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
 
 
 def _pipeline_bytes(case: Case, pair: SmallSteps, stage: Line, bare: Line) -> float:
-    """Return the fuller of the first stage, which has the most micro-batches under way, and the last, which has the
-    head; `stage`: with all layers of one, `bare`: with none."""
+    """Return the larger of the peak bytes of the first stage, which has the most micro-batches in flight, and of the
+    last stage, which has the head; `stage`: small steps with all layers of a stage, `bare`: with none.
+    """
     pipeline = case.plan.pipeline
     assert pipeline is not None
     most = {"gpipe": float(case.grad_accum), "1f1b": float(case.stages)}.get(

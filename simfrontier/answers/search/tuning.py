@@ -41,21 +41,22 @@ def fitting_of(outlines: Mapping[Candidate, PlanResult]) -> list[TunedPlan]:
 
 
 def without(plans: Sequence[TunedPlan], known: Sequence[TunedPlan]) -> list[TunedPlan]:
-    """Return the plans that are not yet known."""
+    """Return the plans that are not in `known`."""
     keys = {plan.candidate.key for plan in known}
     return [plan for plan in plans if plan.candidate.key not in keys]
 
 
 def ordered(kept: list[TunedPlan], fitting: list[TunedPlan], misfits: Sequence[TunedPlan]) -> tuple[TunedPlan, ...]:
-    """Those simulated, the fastest first, then those estimated."""
+    """Return the simulated plans, the fastest first, followed by the estimated plans, the fastest first."""
     fastest = sorted(kept, key=lambda plan: (plan.step_s, plan.candidate.key))
     return (*fastest, *without(fitting, [*kept, *misfits]))
 
 
 def _next(rest: Sequence[TunedPlan], kept: Sequence[TunedPlan]) -> list[TunedPlan]:
-    """Return the plans that are worth a simulation, of those that were not simulated: all, as long as none that fits
-    was (`kept`); then those with a floor no higher than the fastest of these, and with an estimate that would make them
-    the fastest if it were off by `MARGIN` more than any was seen to be."""
+    """Return the plans, among those not yet simulated, that are worth a simulation: all of them as long as no simulated
+    plan fits (`kept` is empty); then those whose lower bound is at most the fastest simulated time and whose estimate
+    would make them the fastest if it were off by `MARGIN` more than the largest error observed so far.
+    """
     if not kept:
         return [*rest]
     fastest = min(plan.nominal_s for plan in kept)
@@ -67,7 +68,7 @@ def _next(rest: Sequence[TunedPlan], kept: Sequence[TunedPlan]) -> list[TunedPla
 
 
 class Runner:
-    """Estimates and simulates plans on workers, with an `evaluator` each, and keeps the results in a store."""
+    """Estimates and simulates plans on workers, with one `evaluator` per worker, and keeps the results in a store."""
 
     def __init__(
         self, evaluator: PerProcess[PlanEvaluator], workers: Workers, store: ResultStore, progress: Progress
@@ -78,8 +79,10 @@ class Runner:
     def _results(
         self, work: Work, groups: Sequence[Mapping[str, Any]], stage: str, before: int = 0, count: int = 0
     ) -> list[PlanResult]:
-        """Return the results of `work` for groups of arguments by their keys. What the store does not have is asked of
-        the workers, a group at a time. `before`: how many of the stage were done before, of `count` at least."""
+        """Return the results of `work` for groups of arguments by key. Results that are not in the store are computed
+        by the workers, one group at a time. `before`: number of items of the stage already done; `count`: expected
+        number, at least.
+        """
         asked = [{f"{work.__name__} {key}": given for key, given in group.items()} for group in groups]
         keys = [key for group in asked for key in group]
         missing = [{key: given for key, given in group.items() if key not in self.store} for group in asked]
@@ -94,8 +97,9 @@ class Runner:
         return [AS_JSON.validate_python(self.store.get(key)) for key in keys]
 
     def first_outlines(self, candidates: Sequence[Candidate]) -> dict[Candidate, PlanResult]:
-        """Return the estimates of the leanest plan of each core (grid, micro-batch, checkpointing), which has one
-        floor."""
+        """Return the estimates of one plan per core (grid, micro-batch, checkpointing), the one that needs least
+        memory; all plans of a core have the same lower bound.
+        """
         leanest: dict[tuple[object, ...], Candidate] = {}
         for candidate in candidates:
             known = leanest.get(candidate.core)
@@ -106,8 +110,9 @@ class Runner:
     def rest_of_outlines(
         self, candidates: Sequence[Candidate], outlines: dict[Candidate, PlanResult], fastest_s: float
     ) -> tuple[RuledOut, ...]:
-        """Add the estimates of all plans of which the floor is not above the time of one that was simulated; those of
-        which it is are ruled out."""
+        """Estimate all remaining plans whose lower bound is at most the fastest simulated time and add them to
+        `outlines`; return the other plans as ruled out.
+        """
         floors = {c.core: o.estimate.floor_s for c, o in outlines.items() if o.estimate is not None}
         others = [candidate for candidate in candidates if candidate not in outlines]
         out = [candidate for candidate in others if floors.get(candidate.core, 0.0) > fastest_s]
@@ -128,9 +133,10 @@ class Runner:
     def best(
         self, fitting: Sequence[TunedPlan], count: int, before: Sequence[TunedPlan]
     ) -> tuple[list[TunedPlan], tuple[TunedPlan, ...]]:
-        """Simulate the first plans by their estimates, after those simulated `before`, until `count` of them fit, twice
-        as many were tried, or no other is likely to be faster (`_next`); return them and those that do not fit. If none
-        of twice as many fits, the others follow, those that need least memory first, until one does."""
+        """Simulate plans in the order of their estimates, after those simulated `before`, until `count` of them fit,
+        twice as many were tried, or no other plan is likely to be faster (`_next`); return the plans that fit and those
+        that do not. If none of twice as many fits, continue with the plans that need least memory, until one fits.
+        """
         kept = list(before)
         misfits: list[TunedPlan] = []
         rest = list(fitting)
@@ -159,7 +165,7 @@ class Runner:
         return out
 
     def own(self, scenario: Scenario, size: int, batch: int) -> tuple[OwnPlan, ...]:
-        """Return the scenario's own plans at a size."""
+        """Simulate the scenario's own plans at a size."""
         whys = {plan: _why_not(scenario, plan, size, batch) for plan in scenario.plans}
         able = [plan for plan, why in whys.items() if not why]
         known = self._results(PlanEvaluator.own, [{plan: plan} for plan in able], "simulating the scenario's own")
@@ -172,8 +178,10 @@ class Runner:
         return tuple(out)
 
     def why(self, plans: Sequence[TunedPlan]) -> tuple[TimeSpent, str]:
-        """Return where the time of the best plan goes, and why it is faster than the next plan of another kind (other
-        dimensions cut, or another family) or, if only one kind was simulated, than the next with another layout."""
+        """Return the breakdown of the best plan's step time, and why it is faster than the next plan of another kind
+        (other grid dimensions, or another family) or, if only one kind was simulated, than the next plan with another
+        layout.
+        """
         best = plans[0]
         simulated = [plan for plan in plans if plan.simulated is not None]
         others = [plan for plan in simulated if plan.candidate.kind != best.candidate.kind]
@@ -290,7 +298,9 @@ def tune(
 
 
 def _searched(scenario: Scenario, space: Space, wanted: int | None, runner: Runner) -> TuningOutcome:
-    """Search a space: one plan of each grid first, of which two are simulated, so that their times rule out others."""
+    """Search a space: first one plan of each grid, of which two are simulated, so that their times rule out other
+    plans.
+    """
     candidates = list(space.candidates())
     outlines = runner.first_outlines(candidates)
     first = 0 if wanted is not None and wanted <= FIRST_SIMULATED else FIRST_SIMULATED
@@ -327,8 +337,9 @@ def _searched(scenario: Scenario, space: Space, wanted: int | None, runner: Runn
 
 @contextmanager
 def _resumed(folder: Path | None, digest: str) -> Iterator[ResultStore]:
-    """The store of a search, which stays in the folder where it is stopped, and is removed where it has its answer: the
-    best plans, or that there are none."""
+    """Open the store of a search. It stays in the folder if the search is interrupted, and is removed when the search
+    ends with its best plans or with the result that there are none.
+    """
     with store_in(folder, f"search {digest[:12]}") as store:
         try:
             yield store
@@ -341,7 +352,7 @@ def _resumed(folder: Path | None, digest: str) -> Iterator[ResultStore]:
 
 
 def _refuse_unsearchable(here: Scenario) -> None:
-    """Raise InputError for a model that has one plan only, and a fidelity that a search has not."""
+    """Raise InputError for a model that allows only one plan, and for a fidelity that searches do not support."""
     if here.shape.families:
         families = " or ".join(here.shape.families)
         raise InputError(
@@ -353,8 +364,9 @@ def _refuse_unsearchable(here: Scenario) -> None:
 
 
 def batch_of(scenario: Scenario, size: int) -> int:
-    """Return sequences of a step over all devices: as the scenario says, or as its first plan that can run makes
-    them."""
+    """Return the sequences per step over all devices, as the scenario states or as they follow from its first plan that
+    can run.
+    """
     here = scenario.at(size)
     training = here.file.training
     if training.batch is not None:
@@ -369,13 +381,13 @@ def batch_of(scenario: Scenario, size: int) -> int:
 
 
 def with_batch(scenario: Scenario, size: int, batch: int) -> Scenario:
-    """Return the scenario with that batch at that size, and with plans that state how they divide it."""
+    """Return the scenario with the given batch at a size, with plans that state how they divide the batch."""
     settings = {"training.batch": batch, "training.micro_batch": 1, "training.grad_accum": 1}
     return scenario_of(scenario.document, scenario.where, settings, devices=(size,), laid_out=False)
 
 
 def _digest(prepared: Scenario, original: Scenario, size: int, pins: Pins, loss: LossyPolicy) -> str:
-    """Return the digest of all that the results of a search depend on."""
+    """Return the digest of all inputs on which the results of a search depend."""
     digests = Digests()
     scenarios = (Setting(document=each.document, where=each.where, changes={}) for each in (prepared, original))
     held = [dict(pins.values), loss.lossy, loss.max_error]

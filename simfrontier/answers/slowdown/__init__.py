@@ -1,4 +1,6 @@
-"""Slowdown: what trouble costs, by plan: a step with something wrong over a healthy one."""
+"""Slowdown by degraded components: the step time of each plan with a degraded component, relative to the
+healthy step.
+"""
 
 from simfrontier.answers.slowdown.results import (
     LaggingDevices as LaggingDevices,

@@ -16,9 +16,10 @@ from simfrontier.core.machine import Perturbation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthyStep:
-    """A plan's step with nothing wrong: its seconds, its sequences, and what decides what trouble costs: the share of
-    it in which kernels run, the share in which the critical rank waits for messages between nodes and no kernel runs,
-    and the share of all bytes sent that cross nodes."""
+    """A plan's step without degraded components: its seconds, its sequences, and the properties that determine the cost
+    of degraded components: the share of the step in which kernels run, the share in which the critical rank waits for
+    inter-node messages while no kernel runs, and the share of all sent bytes that cross nodes.
+    """
 
     step_s: float
     samples: int
@@ -29,9 +30,10 @@ class HealthyStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TroubledStep:
-    """A plan's step in one case: its seconds, over those of the healthy step (`slowdown`), and what of it takes longer,
-    as a sentence without a full stop. Where the step cannot be there are no numbers, and the sentence says why.
-    `speed_error`: by what share it may be off as devices are simulated in classes of speed."""
+    """A plan's step with degraded components: its seconds, the ratio to the healthy step (`slowdown`), and the parts of
+    the step that take longer, as a sentence without a full stop. If the step cannot run there are no numbers, and the
+    sentence gives the reason. `speed_error`: relative error due to grouping devices into speed classes.
+    """
 
     step_s: float | None
     slowdown: float | None
@@ -41,10 +43,10 @@ class TroubledStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LaggingDevices:
-    """Slowdown by which device lags, one at a time. Devices that are alike have one class.
+    """Slowdown as a function of the single device that lags. Equivalent devices form one class.
 
-    class_of   [num_devices of the nodes] class of each device, -1 where it has no rank
-    slowdown   [num_classes] nan for classes that are not simulated, as there are too many
+    class_of   [num_devices of the nodes] class of each device, -1 if it has no rank
+    slowdown   [num_classes] nan for classes that were not simulated because there are too many
     """
 
     class_of: Ints
@@ -53,8 +55,10 @@ class LaggingDevices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaggingLinks:
-    """Slowdown where one link of a class lags, both ways: the machine's class of links, one of them by name, how many
-    links are alike, and the slowdown with any one of them (nan: not simulated, as there are too many classes)."""
+    """Slowdown if a single link lags in both directions: the machine's link class, the name of one such link, the
+    number of equivalent links, and the slowdown with any one of them (nan: not simulated because there are too many
+    classes).
+    """
 
     link_class: str
     example: str
@@ -64,8 +68,9 @@ class LaggingLinks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowedPlan:
-    """Slowdown of one plan: `cases` by label; `links`: of all links that it loads, by the machine's classes in order.
-    For a plan that does not fit there is only the reason (`misfit`)."""
+    """Slowdown of one plan: `cases` by label; `links`: for the links that the plan loads, in the order of the machine's
+    link classes. A plan that does not fit into memory has only the reason (`misfit`).
+    """
 
     plan: str
     misfit: str = ""
@@ -77,9 +82,10 @@ class SlowedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowdown:
-    """Slowdown of each plan at one size. `cases`: their labels; `device_factor` and `link_factor`: fraction of its rate
-    that a lagging device or link keeps. `sentences`: which plan suffers least in each case, and why; `verdict`: over
-    all cases."""
+    """Slowdown of each plan at one size. `cases`: labels of the cases; `device_factor` and `link_factor`: fraction of
+    its rate that a lagging device or link keeps. `sentences`: for each case, which plan is least affected, and why;
+    `verdict`: over all cases.
+    """
 
     devices: int
     devices_per_node: int
@@ -118,7 +124,7 @@ def case_sentence(label: str, perturbation: Perturbation, plans: Sequence[Slowed
 
 
 def verdict_of(plans: Sequence[SlowedPlan]) -> str:
-    """Return the plan with the mildest worst case, and the fastest in each case, without a full stop."""
+    """Return the plan with the mildest worst case, and the fastest plan in each case, without a full stop."""
     worst: dict[str, tuple[float, float, str]] = {}
     rates: dict[str, dict[str, float]] = {}
     for one in plans:

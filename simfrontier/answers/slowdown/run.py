@@ -1,9 +1,9 @@
-"""Simulate degraded components: every plan of a scenario healthy, in every case, and with one device or one link of
-each kind lagging.
+"""Simulate degraded components: every plan of a scenario on a healthy machine, in every case, and with one device or
+one link of each class lagging.
 
-Ranks of one class in the folding of a healthy step behave the same, and so do links: one step is simulated for each
-class, with one member slowed. Members that are alike in a healthy step differ once one of them is singled out, and
-which of its neighbours share its traffic may then matter: members of a class were observed to differ by up to 5e-6 of a
+Ranks of one class in the folding of a healthy step behave alike, and so do links: one step is simulated for each class,
+with one member slowed. Members that are equivalent in a healthy step differ once one of them is slowed, and which of
+its neighbours share its traffic may then matter: results within a class were observed to differ by up to 5e-6 of a
 step.
 """
 
@@ -41,8 +41,10 @@ from simfrontier.inputs.scenario import Scenario, SlowdownTable
 
 
 def lagging_links(pricing: Pricing, factor: float) -> Iterator[tuple[LaggingLinks, Perturbation]]:
-    """Yield every class of wires, memories and global pools that a schedule loads, where one of it has a part of its
-    capacity both ways, and what is wrong then; of each class of the machine the kinds with the most links first."""
+    """Yield every class of equivalent wires, memories and global pools that a schedule loads, with the perturbation in
+    which one of them has `factor` of its capacity in both directions; for each link class of the machine, the groups
+    with the most links first.
+    """
     fabric, folding = pricing.fabric, pricing.folding
     reverse = reverses(fabric)
     links = np.flatnonzero(np.isin(folding.link_class, loaded_classes(pricing)) & (reverse >= 0))
@@ -66,8 +68,9 @@ def loaded_classes(pricing: Pricing) -> Ints:
 
 
 def reverses(fabric: Fabric) -> Ints:
-    """Return the link that leads the other way [num_links]: of a wire without one, and of a memory, itself; -1 for
-    compute units, and for pools that no perturbation names."""
+    """Return the link in the opposite direction of each link [num_links]: the link itself for memories and for wires
+    without an opposite one; -1 for compute units, and for pools that no perturbation names.
+    """
     wires = fabric.machine.node.links
     ends = {(wire.src, wire.dst): number for number, wire in enumerate(wires)}
     back = np.array([ends.get((wire.dst, wire.src), number) for number, wire in enumerate(wires)], np.int64)
@@ -147,8 +150,9 @@ def _plans(
     schedules: PerProcess[ScheduleCache],
     progress: Callable[[str], None],
 ) -> Iterator[SlowedPlan]:
-    """Yield the plans in order; each thing that is asked of one is a call, so that plans of which a step takes long are
-    shared out."""
+    """Yield the plans in order. Each result of a plan is computed by a worker call of its own, so that plans with long
+    simulations are distributed over the workers.
+    """
     known = PerProcess(_HealthyPlans, scenario, fidelity, schedules)
     asked: list[tuple[Callable[..., Any], Any]] = [
         *((_troubled_step, case.perturbation) for case in table.cases),
@@ -175,13 +179,13 @@ def _plans(
 def _asked(
     known: PerProcess[_HealthyPlans], plan: str, ask: Callable[..., Any], given: Any
 ) -> tuple[HealthyStep | None, Any]:
-    """Return the healthy step of a plan, and what is asked of it; None where it does not fit."""
+    """Return the healthy step of a plan, and the result of `ask` for it; None if the plan does not fit into memory."""
     healthy = known.here.of(plan)
     return (None, None) if healthy is None else (_healthy_step(healthy), ask(healthy, given))
 
 
 class _HealthyPlans:
-    """Plans with nothing wrong, of which the last one is kept: a process works on one after the other."""
+    """Simulated healthy steps of plans; only the last one is kept, as a process works on one plan after the other."""
 
     def __init__(self, scenario: Scenario, fidelity: Fidelity, schedules: PerProcess[ScheduleCache]) -> None:
         self.scenario, self.fidelity = scenario, fidelity
@@ -224,7 +228,7 @@ def _troubled_step(healthy: SimulatedCase, perturbation: Perturbation) -> Troubl
 
 
 def _lagging_devices(healthy: SimulatedCase, factor: float) -> LaggingDevices | None:
-    """Slowdown by the device that lags; None where its factor is 1."""
+    """Return the slowdown by lagging device; None if the factor is 1."""
     if factor == 1.0:
         return None
     folding, fabric = healthy.step.pricing.folding, healthy.step.pricing.fabric
@@ -239,7 +243,7 @@ def _lagging_devices(healthy: SimulatedCase, factor: float) -> LaggingDevices | 
 
 
 def _lagging_links(healthy: SimulatedCase, factor: float) -> tuple[LaggingLinks, ...]:
-    """Slowdown by the class of links of which one lags; none where its factor is 1."""
+    """Return the slowdown by class of lagging link; empty if the factor is 1."""
     found = [] if factor == 1.0 else list(lagging_links(healthy.step.pricing, factor))
     largest = sorted(range(len(found)), key=lambda at: -found[at][0].num_links)[:MOST_CLASSES]
     return tuple(

@@ -1,4 +1,4 @@
-"""Studies: the plans of a scenario at its sizes, simulated; rows for the table and what the page draws."""
+"""Studies: simulation of the plans of a scenario at its sizes; rows of the results table and data for the plots."""
 
 from simfrontier.answers.study.advice import advice_on as advice_on, shortage as shortage
 from simfrontier.answers.study.columns import (

@@ -1,4 +1,6 @@
-"""Advice on a simulated plan: a grid that was left at its default, and settings with which its memory would do."""
+"""Advice on a simulated plan: a grid that was left at its default, and settings with which the plan would fit into
+memory.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,16 @@ MOST_GRIDS = 12  # that are tried until one fits
 
 
 def shortage(peak_bytes: float, capacity_bytes: float, at_peak: Mapping[str, int]) -> str:
-    """Return the memory that a plan needs and has, and the two kinds of tensors that need most of it, in words."""
+    """Return, in words, the memory that a plan needs and has, and the two kinds of tensors that take most of it."""
     largest = sorted(at_peak.items(), key=lambda item: -item[1])[:2]
     parts = ", ".join(f"{name} {written(size, 'bytes')}" for name, size in largest)
     return f"needs {written(peak_bytes, 'bytes')} of {written(capacity_bytes, 'bytes')} ({parts})"
 
 
 def advice_on(scenario: Scenario, case: Case, peak_bytes: float, at_peak: Mapping[str, int]) -> tuple[str, ...]:
-    """Return advice, in words, on a case that needs `peak_bytes` on a device (`at_peak`: by kind of tensor); none if it
-    fits on a chosen grid."""
+    """Return advice, in words, on a case that needs `peak_bytes` per device (`at_peak`: by kind of tensor); empty if it
+    fits and its grid was set explicitly.
+    """
     excess = peak_bytes - _capacity(scenario, case)
     parts = [_grid(scenario, case, excess <= 0)]
     if excess > 0 and at_peak.get("activations", 0) >= min(excess, MUCH * peak_bytes):
@@ -35,8 +38,9 @@ def advice_on(scenario: Scenario, case: Case, peak_bytes: float, at_peak: Mappin
 
 
 def _grid(scenario: Scenario, case: Case, fits: bool) -> str:
-    """Return the advice that a tensor-parallel plan has no grid because none was set, with one to try: the most ranks
-    of a node that divide the model, with as many stages as its memory takes."""
+    """Return the advice that a tensor-parallel plan has no grid because none was set, with a grid to try: as many
+    tensor ranks within a node as the model can be divided by, and as many stages as its memory requires.
+    """
     options = case.options
     if not isinstance(options, TensorOptions) or case.devices == 1:
         return ""
@@ -66,8 +70,10 @@ def _grids(scenario: Scenario, case: Case, axis: str) -> Iterator[dict[str, int]
 
 
 def _leaner(scenario: Scenario, case: Case, need: float) -> str:
-    """Return the setting of attention or checkpointing, or both, that saves most of what a case needs, and what is
-    left; nothing where none does. The fewest settings with which it fits, or which leave as little as all together."""
+    """Return the setting of attention or checkpointing, or both, that reduces the memory of a case most, and the
+    remaining need; empty if none reduces it. Preferred are the fewest settings with which the case fits or that save as
+    much as all together.
+    """
     fused = {"attention": "fused"} if case.attention == "plain" else {}
     full = {"checkpointing": "full"} if case.checkpointing != "full" else {}
     tried = [changes for changes in (fused, full, {**fused, **full}) if changes]
@@ -87,7 +93,7 @@ def _capacity(scenario: Scenario, case: Case) -> float:
 
 
 def _need(scenario: Scenario, case: Case, changes: Mapping[str, Any]) -> float:
-    """Return bytes on the fullest device with other options of the plan; infinite where they cannot be."""
+    """Return the bytes on the fullest device with other plan options; infinite if these options are invalid."""
     changed = _changed(scenario, case, changes)
     if changed is None:
         return float("inf")
@@ -98,7 +104,7 @@ def _need(scenario: Scenario, case: Case, changes: Mapping[str, Any]) -> float:
 
 
 def _changed(scenario: Scenario, case: Case, changes: Mapping[str, Any]) -> Case | None:
-    """Return the case with other options of the plan; None where they cannot be."""
+    """Return the case with other plan options; None if these options are invalid."""
     options: Options = case.options.model_copy(update=changes)
     try:
         batch = scenario.at(case.devices).shared_batch(case.devices)

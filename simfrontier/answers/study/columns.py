@@ -279,7 +279,9 @@ MOST_LISTED = 6  # times of steps in a note
 
 
 def different(perturbation: Perturbation, num_steps: int) -> tuple[tuple[int, int], ...]:
-    """Return the steps that differ from all before them, each with how many of the first `num_steps` are alike."""
+    """Return the distinct steps among the first `num_steps` under a perturbation, each with the number of steps equal
+    to it.
+    """
     if perturbation.calls_differ:
         return tuple((number, 1) for number in range(num_steps))
     last = min(perturbation.last_step + 1, num_steps - 1)
@@ -292,8 +294,9 @@ def different(perturbation: Perturbation, num_steps: int) -> tuple[tuple[int, in
 
 
 def mean_row(rows: Sequence[tuple[int, int, Row]], shown: int) -> Row:
-    """Return the row of several steps, of (step, how many are like it, its row): that of the step that is shown, with
-    the mean of each column over all of them as the column says, and a note of their times."""
+    """Return one row for several steps, given as (step, number of equal steps, row): the row of the step `shown`, with
+    each column averaged over all steps as the column defines, and a note on the step times.
+    """
     num_steps = sum(count for _, count, _ in rows)
     out = next(dict(row) for number, _, row in rows if number == shown)
     for column in RESULTS:

@@ -1,7 +1,7 @@
-"""A store of results by key: an SQLite file in a folder of results, or memory alone.
+"""A store of results by key: an SQLite file in a results folder, or in memory.
 
-Every `add` is one transaction: whatever ends a process, what was added before is there when the same command is given
-again. One process at a time holds the file, which is of one sweep or one search.
+Every `add` is one transaction: however a process ends, earlier results are available when the same command is run
+again. One process at a time locks the file, which belongs to one sweep or one search.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ STORE: Final = "results.sqlite"
 
 
 class HeldError(InputError):
-    """A store that another process holds."""
+    """Raised when another process has locked the store."""
 
 
 class ResultStore:
-    """Results by key, each what JSON holds.
+    """Results by key, each a JSON value.
 
-    `path`: the file; None: in memory alone. `owner`: what the results are of; "" for whatever it is. `is_done_with`:
-    whether nobody needs the results any more, which `store_in` removes then. Raises InputError for a file of another
-    owner or version, and for one that is no store; HeldError where another process holds it.
+    `path`: the file; None: in memory only. `owner`: identifies the sweep or search of the results; "" accepts any.
+    `is_done_with`: whether the results are no longer needed, so that `store_in` removes the store. Raises InputError
+    for a file of another owner or version, and for one that is no store; HeldError if another process has locked it.
     """
 
     def __init__(self, path: Path | None = None, owner: str = "") -> None:
@@ -49,7 +49,7 @@ class ResultStore:
         raise InputError(f"{fault}, or --fresh, which forgets them", where=str(path))
 
     def _prepared(self, owner: str) -> tuple[str, str]:
-        """Hold the file, make its tables where it is new, and return the version and the owner of its results."""
+        """Lock the file, create its tables if it is new, and return the version and the owner of its results."""
         self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._file.execute("BEGIN EXCLUSIVE")
         if not self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -72,7 +72,7 @@ class ResultStore:
         return None if found is None else json.loads(zlib.decompress(found[0]))
 
     def add(self, results: Mapping[str, Any]) -> None:
-        """Keep results. Raises InputError where they cannot be written; what was added before stays."""
+        """Store results. Raises InputError if they cannot be written; earlier results are kept."""
         rows = [(key, zlib.compress(json.dumps(value).encode())) for key, value in results.items()]
         try:
             self._file.execute("BEGIN")
@@ -82,7 +82,7 @@ class ResultStore:
             raise self._fault(error) from None
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file and release its lock."""
         self._file.close()
 
     def _fault(self, error: sqlite3.Error) -> InputError:
@@ -99,9 +99,10 @@ class ResultStore:
 
 @contextmanager
 def store_in(folder: Path | None, owner: str = "") -> Iterator[ResultStore]:
-    """Open the store of a folder, which is made where it is not there; None: in memory alone. An empty store, and one
-    that is done with, is removed, with the folders that were made for it. Raises as `ResultStore`, and InputError where
-    it cannot be written."""
+    """Open the store of a folder, which is created if necessary; None: in memory only. At the end an empty store, or
+    one that is marked as done with, is removed, together with the folders created for it. Raises as `ResultStore`, and
+    InputError if the store cannot be written.
+    """
     if folder is None:
         yield ResultStore()
         return
@@ -124,8 +125,9 @@ def store_in(folder: Path | None, owner: str = "") -> Iterator[ResultStore]:
 
 
 def forget(folder: Path) -> None:
-    """Remove the store of a folder, whatever it is of, if there is one. Raises HeldError where another process holds
-    it, InputError where it cannot be removed."""
+    """Remove the store of a folder, if there is one, whoever owns it. Raises HeldError if another process has locked
+    it, InputError if it cannot be removed.
+    """
     if (folder / STORE).is_file():
         try:
             ResultStore(folder / STORE).close()

@@ -1,4 +1,4 @@
-"""The schedules of a scenario's cases, built and checked once."""
+"""Cache of the schedules of a scenario's cases, each built and checked once."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from simfrontier.inputs.scenario import Case, Scenario
 
 
 def schedule_of(scenario: Scenario, plan: str, devices: int) -> Schedule:
-    """Return the schedule that a plan of a scenario means at a size. Raises InputError where one of its moves cannot be
-    made."""
+    """Return the schedule of a scenario's plan at a size. Raises InputError if one of its data movements cannot be
+    built.
+    """
     return schedule_of_case(scenario, scenario.case(plan, devices))
 
 
 def schedule_of_case(scenario: Scenario, case: Case) -> Schedule:
-    """Return the schedule of a case of a scenario; InputError as above."""
+    """Return the schedule of a case of a scenario. Raises InputError if one of its data movements cannot be built."""
     try:
         return build(case.workload, case.plan, case.mesh, case.engine, case.grad_accum)
     except InputError as error:
@@ -39,8 +40,9 @@ def schedule_of_case(scenario: Scenario, case: Case) -> Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltSchedule:
-    """A checked schedule, with its expansion where it has one role, and the peak memory of each role where it has
-    several."""
+    """A checked schedule, with its expanded program if it has one role, or the peak memory of each role if it has
+    several.
+    """
 
     schedule: Schedule
     program: ExpandedProgram | None = None
@@ -57,24 +59,26 @@ class BuiltSchedule:
 
     @cached_property
     def parts(self) -> tuple[SegmentedProgram, ...]:
-        """The roles' programs in nodes, calls whole where that may be."""
+        """Programs of the roles as nodes to simulate; a call is kept as one node where that is possible."""
         return segmented_roles(self.schedule, self.program)
 
 
 @dataclass
 class ScheduleCache:
-    """Builds and checks schedules; what has one role and differs only in mesh sizes and batch is built once and
-    rebound."""
+    """Builds and checks schedules. Schedules with one role that differ only in mesh sizes and batch are built once and
+    rebound to the sizes.
+    """
 
     known: dict[Hashable, BuiltSchedule] = field(default_factory=dict)
 
     def get(self, scenario: Scenario, plan: str, devices: int) -> BuiltSchedule:
-        """Return the schedule of a plan at a size. Raises InputError where one of its moves cannot be made, and
-        SimfrontierError if its check finds anything."""
+        """Return the schedule of a plan at a size. Raises InputError if one of its data movements cannot be built, and
+        SimfrontierError if the check of the schedule finds an error.
+        """
         return self.of_case(scenario, scenario.case(plan, devices))
 
     def of_case(self, scenario: Scenario, case: Case) -> BuiltSchedule:
-        """Return the schedule of a case of a scenario; errors as above."""
+        """Return the schedule of a case of a scenario. Raises as `get`."""
         work = case.workload
         structure: Hashable = structure_of(work, case.plan, case.mesh, case.engine, case.grad_accum)
         if case.plan.pipeline is not None:

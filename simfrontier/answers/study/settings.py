@@ -29,10 +29,10 @@ PARTS: Final = 4  # batches that each worker has of few settings
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Setting:
-    """The `document` of a scenario that was read from `where`, with `changes`: dotted key → value.
+    """A scenario with changes: the `document` of the scenario read from `where`, and `changes`: dotted key → value.
 
-    `plans`: those whose rows are asked for; () for all that it has then. `devices`: the sizes; () for its own.
-    `fidelity`: None for the scenario's own.
+    `plans`: names of the plans to simulate; () for all plans of the changed scenario. `devices`: sizes; () for those of
+    the scenario. `fidelity`: None for that of the scenario.
     """
 
     document: Mapping[str, Any]
@@ -62,7 +62,7 @@ class Setting:
         )
 
     def scenario(self) -> Scenario:
-        """Return the scenario with its changes. Raises InputError for changes that it cannot have."""
+        """Return the scenario with its changes. Raises InputError for invalid changes."""
         return scenario_of(self.document, self.where, self.changes, devices=self.devices, laid_out=False)
 
 
@@ -74,8 +74,10 @@ Keyed: TypeAlias = tuple[str, Setting]  # with its digest
 
 @dataclass
 class Digests:
-    """Digests of settings: of the scenario's document with all changes, the catalogs of machines, libraries and stacks,
-    the contents of files that the document names, what is asked for, and the version of simfrontier."""
+    """Digests of settings, computed from the scenario's document with all changes, the catalogs of machines, libraries
+    and stacks, the contents of files that the document names, the requested plans and sizes, and the version of
+    simfrontier.
+    """
 
     _known: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
@@ -91,14 +93,14 @@ class Digests:
         return digest_of([changed, files, _catalogs(), *asked, __version__])
 
     def _files(self, document: Any, folder: str, depth: int = 0) -> dict[str, str]:
-        """Return digests of the files that texts of a document name, relative to its folder or to the working
-        folder."""
+        """Return digests of the files that a document names, relative to its folder or to the working folder."""
         found = ((text, self._contents(folder, text, depth)) for text in sorted(set(_texts(document))))
         return {text: contents for text, contents in found if contents is not None}
 
     def _contents(self, folder: str, text: str, depth: int) -> str | None:
-        """Return the digest of the file that a text names and of those that it names itself; None where it names
-        none."""
+        """Return the digest of the file that a text names, including the files that this file names; None if it names
+        none.
+        """
         if (folder, text) not in self._known:
             self._known[folder, text] = None  # a file that names itself adds nothing
             path = next((path for path in (Path(folder) / text, Path(text)) if os.path.isfile(path)), None)
@@ -111,7 +113,7 @@ class Digests:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield texts of a document that may name files."""
+    """Yield all texts of a document, each of which may be a file name."""
     if isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
             yield from _texts(each)
@@ -120,7 +122,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _tables(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file; none of one that cannot be read."""
+    """Return the tables of a TOML file; empty if it cannot be read."""
     try:
         return read_toml(path, "file")
     except InputError:
@@ -140,8 +142,9 @@ def scenario_digest(scenario: Scenario) -> str:
 
 
 def inputs(scenario: Scenario) -> dict[str, str]:
-    """Return names and digests of what a result depends on: the scenario, the numbers of machine, library and stacks,
-    and other files that the scenario names: another job's scenario, and tables of what differs."""
+    """Return names and digests of all inputs of a result: the scenario, the numbers of machine, library and stacks, and
+    other files that the scenario names (the scenario of a concurrent job, and spread tables).
+    """
     families = {options.family for options in scenario.plans.values()}
     stacks = {stack.name: digest_of(repr(stack)) for each in families if (stack := scenario.stack_of(each)) is not None}
     return {
@@ -170,7 +173,7 @@ def _version(name: str) -> str:
 
 
 def digest_of(value: object) -> str:
-    """Return the SHA-256 of a value as JSON, whatever the order of its keys."""
+    """Return the SHA-256 of a value as JSON, independent of the order of its keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
     return sha256(text.encode(errors="backslashreplace")).hexdigest()
 
@@ -179,15 +182,17 @@ def digest_of(value: object) -> str:
 
 
 def is_number(key: str, value: Any) -> bool:
-    """Return whether a change is of a number of the machine's or the library's file, which leaves schedules as they
-    are."""
+    """Return whether a change is of a number of the machine's or the library's file, which does not
+    affect schedules.
+    """
     return isinstance(value, int | float) and not isinstance(value, bool) and key.startswith(NUMBER_TABLES)
 
 
 def batches_of(settings: Iterable[Keyed], count: int, num_workers: int) -> Iterator[tuple[Keyed, ...]]:
-    """Yield batches of settings, sized for `count` settings in all and `num_workers` workers. Settings that differ only
-    in numbers of machine or library go together, as they share their schedules, which may take longer to build than to
-    simulate."""
+    """Yield batches of settings, sized for `count` settings in total and `num_workers` workers. Settings that differ
+    only in numbers of machine or library are batched together, as they share their schedules, which may take longer to
+    build than to simulate.
+    """
     size = max(1, min(MOST_OF_BATCH, count // (PARTS * num_workers)))
     waiting = iter(settings)
     for window in iter(lambda: list(islice(waiting, WINDOW)), []):
@@ -197,7 +202,9 @@ def batches_of(settings: Iterable[Keyed], count: int, num_workers: int) -> Itera
 
 
 def alike(settings: Iterable[Keyed], is_free: Callable[[str, Any], bool] = is_number) -> list[list[Keyed]]:
-    """Return groups of settings that differ in free changes alone: by default in numbers of machine or library."""
+    """Return groups of settings that differ only in keys for which `is_free` holds: by default numbers of machine or
+    library.
+    """
     groups: dict[tuple[Any, ...], list[Keyed]] = {}
     for keyed in settings:
         setting = keyed[1]
