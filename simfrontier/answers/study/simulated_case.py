@@ -1,5 +1,6 @@
-"""A case of a scenario with its simulated step, and the quantities that its results are computed from; the concurrent
-job on other nodes of the machine; and the files that are written of a step."""
+"""A case of a scenario with its simulated step and the quantities from which its results are computed; the concurrent
+job on other nodes of the machine; and the output files of a step.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +50,9 @@ _BUILT = ScheduleCache()
 
 
 def neighbour_of(scenario: Scenario, num_devices: int) -> Neighbour | None:
-    """Return the job that runs concurrently with a job of that size, on the first free nodes of the machine or on its
-    own list of nodes; None if the scenario has none. Raises InputError if it cannot be placed there."""
+    """Return the concurrent job for a job of `num_devices` devices, placed on the first free nodes of the machine or on
+    the nodes that it lists; None if the scenario has none. Raises InputError if it cannot be placed.
+    """
     other = scenario.beside
     if other is None:
         return None
@@ -77,7 +79,7 @@ def neighbour_of(scenario: Scenario, num_devices: int) -> Neighbour | None:
 
 
 def _nodes(machine: Machine, num_devices: int, others: Machine, other_devices: int) -> Ints:
-    """Return the nodes of the other job, by their numbers in the machine."""
+    """Return the machine's node numbers of the concurrent job."""
     per_node = machine.devices_per_node
     mine, needed = nodes_of_job(machine, -(-num_devices // per_node)), -(-other_devices // per_node)
     count = len(machine.job_nodes.group_of) or machine.num_nodes
@@ -110,9 +112,10 @@ def simulated(
     number: int = 0,
     perturbation: Perturbation | None = None,
 ) -> SimulatedStep:
-    """Return one step of a schedule on the scenario's machine, as it is then, or with something else wrong
-    (`perturbation`); `number`: which step of the training. Raises InputError where the machine cannot run it, and
-    JobStopsError where it needs something that is dead for good."""
+    """Simulate one step of a schedule on the scenario's machine, in its state at that step or with another
+    `perturbation`; `number`: index of the step in the training. Raises InputError if the machine cannot run the step,
+    and JobStopsError if the step needs a component that has failed permanently.
+    """
     schedule = built.schedule
     by_ops = exact or fidelity == "chunk"
     parts = segmented_roles(schedule, built.program, whole=False) if by_ops else built.parts
@@ -135,14 +138,17 @@ def simulated(
 
 
 def stream_of(options: Options) -> str:
-    """Return the name of the stream of random numbers that is a plan's own: its options, so that it has the same
-    samples under whatever name, in a scenario or in a search."""
+    """Return the name of a plan's own random stream: its options, so that it has the same samples under any plan name,
+    in a scenario or in a search.
+    """
     return options.model_dump_json()
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedCase:
-    """A plan at a size with its simulated step. `with_waits`: its samples tell the waiting of devices, too."""
+    """A plan at a size with its simulated step. `with_waits`: whether sampled steps include the waiting times between
+    devices.
+    """
 
     scenario: Scenario
     case: Case
@@ -160,8 +166,9 @@ class SimulatedCase:
         schedules: ScheduleCache,
         perturbation: Perturbation | None = None,
     ) -> SimulatedCase:
-        """Build, check and simulate a nominal step of a plan of the scenario, on its machine as it is, or with
-        something else wrong (`perturbation`). Raises as `simulated` and `ScheduleCache.of_case`."""
+        """Build, check and simulate a nominal step of a plan of the scenario, on the machine as the scenario states it
+        or with another `perturbation`. Raises as `simulated` and `ScheduleCache.of_case`.
+        """
         case = scenario.case(plan, devices)
         built = schedules.of_case(scenario, case)
         step = simulated(scenario.of(plan, devices), built, fidelity, perturbation=perturbation)
@@ -169,7 +176,7 @@ class SimulatedCase:
 
     @cached_property
     def here(self) -> Scenario:
-        """The scenario as the plan's stack and size have it."""
+        """The scenario with the settings of the plan's software stack and size."""
         return self.scenario.of(self.case.name, self.case.devices)
 
     @cached_property
@@ -188,7 +195,7 @@ class SimulatedCase:
 
     @cached_property
     def exposure(self) -> Exposure:
-        """The parts of the nominal step."""
+        """Breakdown of the nominal step."""
         return exposure(self.step)
 
     @cached_property
@@ -202,15 +209,16 @@ class SimulatedCase:
 
     @cached_property
     def waits(self) -> Waits | None:
-        """Waiting in the sampled steps; None where it is not asked for, or devices are not known to differ."""
+        """Waiting times in the sampled steps; None if not requested, or if no variation between devices is known."""
         if not self.with_waits:
             return None
         return sampled_waits(self.step, self._stream, self._num_samples, self.scenario.file.uncertainty.seed)
 
     @cached_property
     def samples_s(self) -> Floats | None:
-        """Sampled step times in seconds, paired with those of other plans at the same size; None where the plan does
-        not fit, nothing is known to be uncertain, or no samples are asked for."""
+        """Sampled step times in seconds, paired with those of other plans at the same size; None if the plan does not
+        fit into memory, no uncertainty is known, or no samples are requested.
+        """
         if self.waits is not None:
             return self.waits.step_s
         return sampled_step_s(self.step, self._stream, self._num_samples, self.scenario.file.uncertainty.seed)
@@ -228,18 +236,19 @@ class SimulatedCase:
         return None if self.samples_s is None else band_of(self.samples_s)
 
     def of_samples(self, number: int) -> float | str:
-        """Return the low end (0), the median (1) or the high end (2) of the 90 % interval in seconds; "" without
-        samples."""
+        """Return the lower end (`number` 0), the median (1) or the upper end (2) of the 90 % interval of the step time
+        in seconds; "" without samples.
+        """
         return "" if self._band is None else self._band[number]
 
     @property
     def step_s(self) -> float:
-        """Seconds of the median step; of the nominal one where there are no samples."""
+        """Median step time in seconds; the nominal step time if there are no samples."""
         return self.step.step_s if self._band is None else self._band[1]
 
     @property
     def tokens(self) -> int:
-        """Tokens of a step."""
+        """Tokens per step."""
         return self.case.samples * self.case.shape.sequence
 
     @property
@@ -249,12 +258,14 @@ class SimulatedCase:
 
     @property
     def mesh_text(self) -> str:
-        """The mesh with the axes that have several ranks: `data 16 × tensor 8`."""
+        """The mesh axes that have several ranks: `data 16 × tensor 8`."""
         return " × ".join(f"{axis} {self.case.mesh[axis]}" for axis in self.case.mesh.live(self.case.mesh.names))
 
     @property
     def need_inter_node(self) -> float | str:
-        """Bytes that any algorithm must move between nodes; "" where a mesh's node is no node, placed as a block."""
+        """Bytes that any algorithm must move between nodes; "" if the nodes of the mesh are not contiguous blocks on
+        machine nodes.
+        """
         num_nodes = self.step.pricing.fabric.num_nodes
         if num_nodes == 1:
             return 0.0
@@ -264,9 +275,10 @@ class SimulatedCase:
 
 
 def write_simulated(scenario: Scenario, name: str, step: SimulatedStep, folder: Path) -> str:
-    """Write a schedule and the trace of its simulated step; where single messages were simulated also the recipes of
-    its collectives and the bytes of every link; the recipes too of one that codes per hop, which runs by them only.
-    Returns the schedule's digest."""
+    """Write a schedule and the trace of its simulated step, and return the schedule's digest. If single messages were
+    simulated also write the recipes of its collectives and the bytes on every link; the recipes also for a schedule
+    that encodes per hop, which can only be executed by recipes.
+    """
     digested = digest(step.schedule)
     title = f"{scenario.name} {name} {step.schedule.mesh.num_ranks}"
     save(step.schedule, folder / f"schedule-{name}.json")
@@ -291,10 +303,10 @@ def notes_of(scenario: Scenario) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFormat:
-    """A format that `simfrontier export --format` knows, by an extra's module `export_formats`.
+    """A format of `simfrontier export --format`, provided by the module `export_formats` of an extra.
 
-    `write` puts the step of a plan of that name into a folder, and returns a line that says what it wrote; `check`
-    raises InputError where a library that the format needs is not installed, before anything is simulated.
+    `write` writes the step of the named plan into a folder and returns a line that describes the output; `check` raises
+    InputError before the simulation if a library that the format needs is not installed.
     """
 
     name: str

@@ -1,5 +1,6 @@
-"""Studies: one plan at one size, built, checked and simulated, with its row of results and what the page draws of it;
-every plan of a scenario at every size, and what compares them with each other."""
+"""Studies: one plan at one size, built, checked and simulated, with its results row and data for plots; every plan of a
+scenario at every size, and comparisons between plans.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +42,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOutcome:
-    """One plan at one size. `links`, `stages` (of a pipeline) and `memory` are kept only where they are drawn, `trace`
-    (the critical rank first) and `link_use` (of links by name) there if the plan fits. `gathers`: of a model that keeps
-    what all ranks fill. `softmaxes`: of a scenario that names their kernels or ways.
+    """Outcome of one plan at one size. `links`, `stages` (of a pipeline) and `memory` are kept only if they are
+    plotted; `trace` (the critical rank first) and `link_use` (by link name) if they are plotted and the plan fits into
+    memory. `gathers`: only for a model with state that all ranks contribute to. `softmaxes`: only for a scenario that
+    names their kernels or methods.
 
     `samples_s`: sampled step times, paired with those of other plans at the same size (answers.step.uncertainty); None
-    where the plan does not fit, nothing is known to be uncertain, or no samples are wanted. `advice`: what to try with
-    a plan that does not fit, or whose grid was left at its default. `waits`: waiting in these samples, where the plan
-    is drawn and devices are known to differ.
+    if the plan does not fit, no uncertainty is known, or no samples are requested. `advice`: what to try with a plan
+    that does not fit, or whose grid was left at its default. `waits`: waiting times in these samples, if the plan is
+    plotted and variation between devices is known.
     """
 
     plan: str
@@ -77,8 +79,9 @@ def run_case(
     drawn: bool,
     schedule_cache: ScheduleCache,
 ) -> PlanOutcome:
-    """Build, check and simulate one plan at one size: as many steps as the scenario says, of which those that differ
-    are simulated, and the slowest is shown; `drawn` keeps what the page needs for pictures."""
+    """Build, check and simulate one plan at one size. Of the scenario's steps the distinct ones are simulated, and the
+    slowest is shown; `drawn`: keep the data that plots need.
+    """
     case = scenario.case(plan, devices)
     built = schedule_cache.of_case(scenario, case)
     counts = dict(different(scenario.file.perturbation, scenario.file.run.steps))
@@ -93,14 +96,14 @@ def run_case(
 
 
 def advised(scenario: Scenario, case: Case, outcome: PlanOutcome) -> PlanOutcome:
-    """Return the outcome of a case with advice on its grid and its memory."""
+    """Return the outcome of a case, with advice on its grid and its memory added."""
     return replace(outcome, advice=advice_on(scenario, case, int(outcome.row["peak_memory_bytes"]), outcome.at_peak))
 
 
 def outcome_of(
     scenario: Scenario, case: Case, built: BuiltSchedule, step: SimulatedStep, drawn: bool = False
 ) -> PlanOutcome:
-    """Return the results that are kept of a case's simulated step."""
+    """Return the results of a case's simulated step that are kept."""
     simulated_case = SimulatedCase(scenario=scenario, case=case, built=built, step=step, with_waits=drawn)
     memory, moved = simulated_case.memory, simulated_case.traffic
     row = row_of(simulated_case)
@@ -126,7 +129,9 @@ def outcome_of(
 
 
 def _refuse_endless(row: Row) -> None:
-    """Raise InputError for a result that is no finite number: constants of machine or library are beyond all sense."""
+    """Raise InputError if a result is not a finite number: numbers of the machine or library are far outside a sensible
+    range.
+    """
     for column, cell in row.items():
         if isinstance(cell, float) and not math.isfinite(cell):
             raise InputError(
@@ -148,7 +153,9 @@ class Study:
         return [outcome for outcome in self.outcomes if outcome.plan == plan]
 
     def frame(self) -> pd.DataFrame:
-        """Return the rows as a table for notebooks; what is empty because a plan does not fit is NaN."""
+        """Return the rows as a table for notebooks; cells that are empty because a plan does not fit into memory are
+        NaN.
+        """
         import pandas as pd
 
         table = pd.DataFrame([outcome.row for outcome in self.outcomes])
@@ -166,8 +173,10 @@ def run_study(
     workers: Workers | None = None,
     schedules: PerProcess[ScheduleCache] | None = None,
 ) -> Study:
-    """Simulate every plan at every size. `progress` is called with a short text as each case ends. `workers`: who does
-    it, a case at a time (None: this process); `schedules`: what is built is taken from there and kept there."""
+    """Simulate every plan at every size. `progress` is called with a short text when each case ends. `workers`:
+    simulate the cases in parallel (None: in this process); `schedules`: cache of built schedules, which is read and
+    filled.
+    """
     chosen = fidelity or scenario.file.run.fidelity
     workers, schedules = workers or Workers(Local()), schedules or PerProcess(ScheduleCache)
     # Every plan is built before the first is simulated, so that one that cannot be built is refused at once.
@@ -186,7 +195,9 @@ def run_study(
 
 
 def _stock(scenario: Scenario, plan: str, schedules: PerProcess[ScheduleCache]) -> None:
-    """Build a plan once for every structure that it has: what cannot be built is refused here."""
+    """Build a plan once for each of its schedule structures, to fill the cache. Raises InputError for what cannot be
+    built.
+    """
     built = set()
     for devices in scenario.file.run.devices:
         case = scenario.case(plan, devices)
@@ -204,7 +215,7 @@ def _outcome(
     exact: bool,
     schedules: PerProcess[ScheduleCache],
 ) -> PlanOutcome:
-    """Return the outcome of one plan at one size; the largest size is also drawn."""
+    """Return the outcome of one plan at one size, with plot data for the largest size."""
     drawn = devices == max(scenario.file.run.devices)
     return run_case(scenario, plan, devices, fidelity, exact, drawn, schedules.here)
 
@@ -234,7 +245,9 @@ def completed(scenario: Scenario, outcomes: list[PlanOutcome]) -> list[PlanOutco
 
 
 def _too_big(scenario: Scenario, outcome: PlanOutcome, outcomes: list[PlanOutcome]) -> str:
-    """Return the memory shortage of a plan, and what would fit at this size or where this plan would fit, in words."""
+    """Return, in words, a plan's memory shortage, and which plans fit at this size or at which sizes this plan would
+    fit.
+    """
     need, have = (
         int(outcome.row["peak_memory_bytes"]),
         scenario.of(outcome.plan, outcome.devices).machine.device.hbm_bytes,

@@ -1,4 +1,6 @@
-"""What-ifs: step times of one plan at one size on machines with other numbers, from one simulated step."""
+"""What-ifs: step times of one plan at one size with other machine or library numbers, repriced from one
+simulated step.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ class Answers:
     """Step times of variations.
 
     step_s     [num_variations] seconds
-    is_unlike  [num_variations] whether the library takes another algorithm there than in the simulated step, so that
-               other links are loaded: whoever needs that step time simulates it
+    is_unlike  [num_variations] whether the library selects another algorithm than in the simulated step, so that other
+               links are loaded; such a step time has to be simulated
     """
 
     step_s: Floats
@@ -41,7 +43,7 @@ class Answers:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WhatIfs:
-    """A simulated step of a plan at a size, of which what-ifs are asked."""
+    """A simulated step of a plan at a size, which can be repriced with other numbers."""
 
     scenario: Scenario
     built: BuiltSchedule
@@ -56,7 +58,7 @@ class WhatIfs:
         fidelity: Fidelity = "flow",
         schedule_cache: ScheduleCache | None = None,
     ) -> WhatIfs:
-        """Simulates one step. Raises InputError where what-ifs of it are not known."""
+        """Simulate one step and return its what-ifs. Raises InputError if the step cannot be repriced."""
         asked = f"what-ifs of {plan} at {devices} devices"
         if fidelity == "chunk":
             raise InputError(f"got chunk, of which {asked} are not known; allowed: analytic, flow", where="fidelity")
@@ -84,8 +86,9 @@ class WhatIfs:
         return Answers(step_s=step_s, is_unlike=prices.has_other_algorithm[1 : num + 1])
 
     def _refuse_unseen(self, keys: Sequence[str], given: Mapping[str, Floats]) -> None:
-        """Raise InputError where keys that change the time alone of no op change the step all the same. Without
-        contention they cannot."""
+        """Raise InputError if keys that change no op's duration without contention still change the step time. At a
+        fidelity without contention they cannot.
+        """
         if not keys or self.step.fidelity == "analytic" or not self._moves(keys, given):
             return
         if felt := [key for key in keys if self._moves([key], given)]:
@@ -115,15 +118,17 @@ def _with_ends(given: Mapping[str, Floats]) -> dict[str, Floats]:
 
 
 def _unseen(prices: VariedPrices, schedule: Schedule, keys: Sequence[str], first: int) -> tuple[str, ...]:
-    """Return the keys that change the time alone of no op, such as what ops take of each other's links: nothing tells
-    their variations apart. From `first` on there are two variations for each key, which differ in it alone."""
+    """Return the keys that change no op's duration without contention, for example the bandwidth that ops take from
+    each other: their variations have equal prices. From index `first` on there are two variations for each key, which
+    differ only in that key.
+    """
     times = np.concatenate([prices.alone_s(op)[:, first : first + 2 * len(keys)] for op in schedule.ops])
     is_same = (times[:, 0::2] == times[:, 1::2]).all(axis=0)
     return tuple(key for key, same in zip(keys, is_same.tolist(), strict=True) if same)
 
 
 def _why_not(step: SimulatedStep) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield why what-ifs of a step are not known, if they are not: keys of the scenario, and their effect."""
+    """Yield the reasons why a step cannot be repriced, if any: keys of the scenario, and their effect."""
     if step.changes:
         yield ("perturbation",), "the machine changes within a step"
     if step.is_shared:

@@ -1,5 +1,6 @@
-"""The run of a study into a folder: its points at once, or in rounds, where a search proposes points, or samples are
-added until there are enough."""
+"""Run a sweep study into a folder: all its points at once, or in rounds in which a search proposes points or samples
+are added until a stopping criterion holds.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ class Until:
     precision: float | None = None
 
     def is_over(self, started: float) -> bool:
-        """Return whether the time is over since `started`, of `time.monotonic`."""
+        """Return whether the time limit has passed since `started` (a value of `time.monotonic`)."""
         return self.seconds is not None and time.monotonic() - started >= self.seconds
 
 
@@ -64,8 +65,9 @@ STARTUP: Final = 10  # points of a search that are drawn at random before any is
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Search:
-    """Points that are asked for and told of in rounds: the same seed and the same results give the same points,
-    whoever works them out. `is_most`: whether the most of the result is searched for, or the least."""
+    """Search that proposes points and receives their results in rounds: the same seed and the same results give the
+    same points, whichever workers compute them. `is_most`: whether the goal is maximised rather than minimised.
+    """
 
     axes: Sequence[SampledAxis]
     is_most: bool
@@ -84,7 +86,7 @@ class Search:
         self._study = optuna.create_study(direction=direction, sampler=sampler)
 
     def put_first(self, settings: Mapping[str, Value]) -> None:
-        """Queue a point that is asked for before the proposed ones."""
+        """Queue a point that is returned by `ask` before the proposed points."""
         self._study.enqueue_trial(
             {axis.key: axis.among.index(settings[axis.key]) if axis.among else settings[axis.key] for axis in self.axes}
         )
@@ -132,8 +134,9 @@ def _optuna() -> Any:
 
 
 def first_points(study: SweepStudy, table: SearchTable, goal: GoalTable) -> list[Mapping[str, Value]]:
-    """Return the settings of the points that are drawn, the best estimate first. Points that do not fit by their
-    estimate are left out; there are none for a goal that does not follow from the time of a step."""
+    """Return the settings of randomly drawn points, ordered by their estimates, the best first. Points that do not fit
+    into memory by their estimate are left out; empty if the goal cannot be derived from the step time.
+    """
     rates = [each.name for each in RESULTS if each.mean == "per second"]
     if not table.estimates or goal.against is not None or goal.column not in ("step_time_s", *rates):
         return []
@@ -151,7 +154,9 @@ def first_points(study: SweepStudy, table: SearchTable, goal: GoalTable) -> list
 
 
 def _worths(scenario: Scenario, goal: GoalTable) -> Iterator[float]:
-    """Yield how good each plan is that can be estimated and fits: samples per second, or less time of a step."""
+    """Yield the quality of each plan that can be estimated and fits into memory: samples per second, or the negative
+    step time.
+    """
     for plan in [goal.plan] if goal.plan else scenario.plans:
         size = goal.devices or max(scenario.file.run.devices)
         here = scenario.of(plan, size)
@@ -173,7 +178,7 @@ GROWING: Final = ("random", "sobol", "saltelli")  # ways of sampling of which mo
 
 
 def refuse_until(study: SweepStudy, until: Until) -> None:
-    """Raise InputError where points cannot be added until then."""
+    """Raise InputError if a study cannot be extended with points up to this stopping criterion."""
     if study.searched:
         return
     sampling = study.file.sampling
@@ -195,7 +200,7 @@ def refuse_until(study: SweepStudy, until: Until) -> None:
 
 
 def sample_until(study: SweepStudy, rounds: Rounds, until: Until) -> SweepOutcome:
-    """Run a study with twice as many samples in each round until there are enough."""
+    """Run a sampled study, doubling the number of samples in each round until the stopping criterion holds."""
     sampling = study.file.sampling
     assert sampling is not None, "looked at by refuse_until"
     started, count = time.monotonic(), sampling.count
@@ -216,8 +221,9 @@ def sample_until(study: SweepStudy, rounds: Rounds, until: Until) -> SweepOutcom
 
 
 def _half_width(outcome: SweepOutcome) -> float:
-    """Return half of the 90 % interval of what a study is to find: of the widest first index, or of the mean of the
-    goal over its samples, relative to that; endless where too few points have the goal."""
+    """Return half the width of the 90 % interval of the study's result: that of the widest first-order Sobol' index, or
+    that of the mean of the goal over its samples, relative to the mean; infinite if too few points have a result.
+    """
     study = outcome.study
     goal, sampling = study.file.goal, study.file.sampling
     assert goal is not None, "a study with a goal"
@@ -240,7 +246,9 @@ def _half_width(outcome: SweepOutcome) -> float:
 
 
 def search_best(study: SweepStudy, rounds: Rounds, until: Until) -> SweepOutcome:
-    """Run rounds of points that optuna proposes, those with the best estimates first, until there are enough."""
+    """Run rounds of points proposed by optuna, beginning with those that have the best estimates, until the stopping
+    criterion holds.
+    """
     table, goal = study.file.search, study.file.goal
     assert table is not None and goal is not None, "a study that searches"
     search = Search(axes=study.searched, is_most=goal.best == "most", seed=table.seed)
@@ -281,12 +289,13 @@ def _is_quiet(bests: Sequence[float], precision: float) -> bool:
 def run_sweep(
     study: SweepStudy, folder: Path, place: Place, report: Report = lambda _: None, until: Until | None = None
 ) -> SweepOutcome:
-    """Simulate the points of a study that a folder does not have, and write its data set there; those of a search, and
-    with `until` further samples, in rounds.
+    """Simulate the points of a study whose results are not yet in the folder, and write the data set there; the points
+    of a search, and further samples with `until`, are simulated in rounds.
 
-    Raises InputError for a study without points, one with too many, one that cannot grow until then, and a folder that
-    is of something else or cannot be written; StoppedError and LostError where it ends early: what is kept is not
-    simulated again."""
+    Raises InputError for a study without points, with too many points, or that cannot be extended up to `until`, and
+    for a folder that belongs to something else or cannot be written; StoppedError and LostError if the run ends early:
+    results kept so far are not simulated again.
+    """
     if until is not None:
         refuse_until(study, until)
     with Rounds(folder, place, report) as rounds:

@@ -1,5 +1,6 @@
 """Answer the goal of a study from its data set: the best point, the mean over samples, and the unknown that explains
-most."""
+most of the variance.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +57,9 @@ class GoalAnswer:
 
 
 def goal_values(folder: Path, goal: GoalTable, num_points: int) -> list[float]:
-    """Return the goal at each point of a data set, in order; nan where a point has none: it was refused, or does not
-    fit."""
+    """Return the goal at each point of a data set, in order; nan if a point has no value because it was refused or does
+    not fit into memory.
+    """
     best = "max" if goal.best == "most" else "min"
     rows = read_rows(folder, ("point", "plan", "devices", goal.column)).to_pandas().dropna(subset=[goal.column])
     if goal.devices is not None:
@@ -75,13 +77,13 @@ def goal_values(folder: Path, goal: GoalTable, num_points: int) -> list[float]:
 
 
 def best_of(values: Sequence[float], goal: GoalTable) -> float:
-    """Return the best of some values of a goal; nan without one that is known."""
+    """Return the best known value of a goal; nan if none is known."""
     known = [value for value in values if not math.isnan(value)]
     return (max if goal.best == "most" else min)(known, default=math.nan)
 
 
 def goal_answer(study: SweepStudy, folder: Path, num_points: int) -> GoalAnswer | None:
-    """Return the answer of a data set; None of a study without a goal."""
+    """Return the answer to a study's goal from its data set; None if the study has no goal."""
     goal = study.file.goal
     if goal is None:
         return None
@@ -121,7 +123,7 @@ def _indices(study: SweepStudy, values: Sequence[float]) -> tuple[Indices | None
 
 
 def goal_words(goal: GoalTable) -> str:
-    """Return what the goal is, for people."""
+    """Return a description of the goal for display."""
     of = "" if goal.plan is None else f" of {goal.plan}" if goal.against is None else f", {goal.plan} : {goal.against}"
     return f"{goal.column}{of}{f' on {goal.devices:,}' if goal.devices else ''}"
 
@@ -131,7 +133,7 @@ def _cells(values: Sequence[float]) -> Cells:
 
 
 def write_goal(answer: GoalAnswer | None, folder: Path) -> None:
-    """Write goal.json into the folder of a data set; without an answer one of before is removed. Raises InputError."""
+    """Write goal.json into the folder of a data set; without an answer, remove an existing file. Raises InputError."""
     if answer is None:
         (folder / GOAL).unlink(missing_ok=True)
         return
@@ -139,13 +141,14 @@ def write_goal(answer: GoalAnswer | None, folder: Path) -> None:
 
 
 def goal_document(answer: GoalAnswer) -> dict[str, Any]:
-    """Return the answer as JSON holds it."""
+    """Return the answer as a JSON document."""
     return asdict(answer)
 
 
 def read_goal(folder: Path) -> GoalAnswer | None:
-    """Return the answer in the folder of a data set; None where there is none. Raises InputError for what is
-    damaged."""
+    """Read the answer from the folder of a data set; None if there is none. Raises InputError if the
+    file is damaged.
+    """
     path = folder / GOAL
     if not path.exists():
         return None
@@ -165,8 +168,9 @@ def _points_of(manifest: Mapping[str, Any]) -> str:
 def measure_next(
     indices: Indices, names: Mapping[str, str] | None = None, told: Callable[[float], str] = "{:.3g}".format
 ) -> str:
-    """Return a sentence that names the unknown to measure next. `names`: of unknowns by key (default: the keys);
-    `told`: formats a standard deviation."""
+    """Return a sentence that names the unknown to measure next. `names`: display names of unknowns by key (default: the
+    keys); `told`: formats a standard deviation.
+    """
     words = names or {each.key: each.key for each in indices.unknowns}
     first, *others = indices.unknowns
     if indices.sd == 0.0:
@@ -183,9 +187,10 @@ def measure_next(
 
 
 def best_rows(folder: Path) -> list[dict[str, Any]]:
-    """Return the row with the most tokens per second of each plan of each scenario (the first of equals), with all its
-    columns, in the order of the data set; none where a plan fits nowhere. Raises InputError for a folder that holds no
-    data set."""
+    """Return, for each plan of each scenario, the row with the most tokens per second (the first of equals) with all
+    columns, in the order of the data set; no row for a plan that never fits into memory. Raises InputError for a folder
+    without a data set.
+    """
     import pyarrow.dataset as ds
 
     rows = read_rows(folder, ("scenario", "plan", "tokens_per_s")).to_pandas().dropna(subset=["plan", "tokens_per_s"])

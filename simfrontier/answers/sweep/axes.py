@@ -44,7 +44,7 @@ MOST_TRIED: Final = 64  # values of an axis that are all tried; of more numbers 
 
 
 def quantiles(table: SamplesTable, shares: Sequence[float] | Floats) -> Floats:
-    """Return the numbers below which these shares of a distribution lie."""
+    """Return the quantiles of a distribution at the given probabilities (`shares`)."""
     is_log = table.distribution.startswith("log-")
     numbers = _frozen(table, is_log).ppf(np.clip(shares, ENDS, 1.0 - ENDS))
     found: Floats = np.exp(numbers) if is_log else numbers
@@ -52,7 +52,7 @@ def quantiles(table: SamplesTable, shares: Sequence[float] | Floats) -> Floats:
 
 
 def _frozen(table: SamplesTable, is_log: bool) -> Any:
-    """Return the distribution of scipy: of logarithms where `is_log`."""
+    """Return the scipy distribution of a table; if `is_log`, that of the logarithms."""
     from scipy import stats
 
     low, high = (None if end is None else math.log(end) if is_log else end for end in (table.low, table.high))
@@ -68,7 +68,7 @@ def _frozen(table: SamplesTable, is_log: bool) -> Any:
 
 
 def refuse_parameters(table: SamplesTable) -> None:
-    """Raise InputError for parameters that are missing, of another distribution, or in a wrong order."""
+    """Raise InputError for parameters that are missing, belong to another distribution, or are in the wrong order."""
     needed, may = PARAMETERS[table.distribution]
     given = [name for name in ("low", "mode", "high", "mean", "sd", "median") if getattr(table, name) is not None]
     if not {*needed} <= {*given} <= {*needed, *may}:
@@ -85,9 +85,10 @@ def refuse_parameters(table: SamplesTable) -> None:
 
 
 def shares(method: Method, count: int, num_axes: int, seed: int) -> Floats:
-    """(count, num_axes) shares in [0, 1), the same for the same seed. A Latin hypercube has one sample in each of
-    `count` equal parts of every axis; Sobol' numbers are scrambled. Of `saltelli` as many times more as a round of its
-    design has points."""
+    """Return a reproducible sample of probabilities in [0, 1) [count, num_axes]. A Latin hypercube has one sample in
+    each of `count` equal parts of every axis; Sobol' sequences are scrambled. For `saltelli`, `count` is the number of
+    rounds, each with all points of its design.
+    """
     if method == "saltelli":
         from simfrontier.answers.sweep.indices import design
 
@@ -109,8 +110,9 @@ def shares(method: Method, count: int, num_axes: int, seed: int) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """`keys` and the `rows` of values that they take. `number`: of its table in the file; None for the axes that are
-    sampled together."""
+    """Axis of a study: its `keys` and the `rows` of values that they take. `number`: index of its table in the study
+    file; None for the joint axis of keys that are sampled together.
+    """
 
     keys: tuple[str, ...]
     rows: Sequence[tuple[Value, ...]]
@@ -123,9 +125,9 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledAxis:
-    """A key whose values are sampled together with those of other axes: by a `distribution`, or `among` values that are
-    equally likely. `between`: the ends of one that is equally likely from one to the other, in its logarithm where
-    `is_log`."""
+    """A key whose values are sampled together with those of other axes: from a `distribution`, or `among` equally
+    likely values. `between`: the limits of a uniform distribution, of the logarithm if `is_log`.
+    """
 
     key: str
     number: int
@@ -140,7 +142,7 @@ class SampledAxis:
         return is_whole(self.key)
 
     def values(self, shares: Sequence[float] | Floats) -> list[Value]:
-        """Return the values below which these shares of all lie."""
+        """Return the quantiles of the axis at the given probabilities (`shares`)."""
         if self.distribution is None:
             num = len(self.among)
             return [self.among[min(int(share * num), num - 1)] for share in shares]
@@ -150,12 +152,12 @@ class SampledAxis:
         return [number_of(number, self.is_whole) for number in numbers.tolist()]
 
     def tried(self) -> Axis:
-        """Return an axis of the smallest and the largest value, or of all values if they have no order."""
+        """Return an axis with only the smallest and the largest value, or with all values if they are unordered."""
         return _listed(self.key, self.among or self.values((0.0, 1.0)), self.number)
 
 
 def number_of(number: float, whole: bool) -> float | int:
-    """Return a number as it stands in a setting: whole, or of twelve digits."""
+    """Return a number as written in a setting: as an integer if `whole`, otherwise with twelve digits."""
     return round(number) if whole else float(f"{number:.{DIGITS}g}")
 
 
@@ -173,8 +175,9 @@ def searched_axes(tables: Sequence[AxisTable]) -> tuple[SampledAxis, ...]:
 
 
 def axes_of(tables: Sequence[AxisTable], sampling: SamplingTable | None) -> tuple[Axis, ...]:
-    """Return the axes of a study, those sampled together as one at the place of the first of them. Raises
-    InputError."""
+    """Return the axes of a study; those sampled together form one axis at the position of the first of them. Raises
+    InputError.
+    """
     made = list(_each(tables))
     together = [axis for axis, _ in made if isinstance(axis, SampledAxis)]
     if together and sampling is None:
@@ -192,7 +195,7 @@ def axes_of(tables: Sequence[AxisTable], sampling: SamplingTable | None) -> tupl
 
 
 def _each(tables: Sequence[AxisTable]) -> Iterator[tuple[Axis | SampledAxis, int]]:
-    """Yield the axis of each table, and its number. Raises InputError, also for a key that stands twice."""
+    """Yield the axis of each table with the table's number. Raises InputError, also for a key that occurs twice."""
     seen: set[str] = set()
     for number, table in enumerate(tables):
         try:
@@ -244,7 +247,7 @@ def _of_one_key(table: AxisTable, key: str, number: int) -> Axis | SampledAxis:
 
 
 def _numbers(table: AxisTable) -> Floats:
-    """Return the numbers of a range, at equal distances or ratios."""
+    """Return the numbers of a range, with equal differences or equal ratios."""
     if table.range is not None:
         return _range(table.range)
     assert table.log_range is not None, "the only other way"
@@ -273,8 +276,9 @@ def _range(table: RangeTable) -> Floats:
 
 
 def _between(key: str, number: int, between: Sequence[float], is_log: bool) -> SampledAxis:
-    """Return an axis of values that are equally likely between two numbers, or between their logarithms; a whole number
-    has the share of the values that are rounded to it."""
+    """Return an axis with a uniform distribution between two numbers, or between their logarithms; for whole numbers,
+    each has the probability of the values that are rounded to it.
+    """
     low, high = between
     ends, margin = (low, high), 0.0
     if is_whole(key):
@@ -293,7 +297,7 @@ def _between(key: str, number: int, between: Sequence[float], is_log: bool) -> S
 
 
 def _samples(table: SamplesTable, key: str, number: int) -> Axis | SampledAxis:
-    """Return the axis of a distribution; with `count`, an axis of that many random values, run one by one."""
+    """Return the axis of a distribution; with `count`, an axis with that many random values as listed values."""
     refuse_parameters(table)
     sampled = SampledAxis(key=key, number=number, distribution=table)
     if table.count is not None:
@@ -337,7 +341,7 @@ def _fault(document: Mapping[str, Any], where: str, settings: Settings) -> Input
 
 
 def _told(fault: InputError, axis: Axis, number: int, where: str) -> InputError:
-    """Return the fault of a value at its place in the study."""
+    """Return the error about a value of an axis, located at the value's place in the study file."""
     got = ", ".join(f"{key} = {shown(value)}" for key, value in zip(axis.keys, axis.rows[number], strict=True))
     place = ("sampling",) if axis.number is None else ("axes", axis.number)
     inner = fault.outside(where)
@@ -346,8 +350,9 @@ def _told(fault: InputError, axis: Axis, number: int, where: str) -> InputError:
 
 
 def _tried(axis: Axis) -> list[int]:
-    """Return the numbers of the rows that are tried: all, or of many one with each text, and those with the smallest
-    and the largest number of each key."""
+    """Return the indices of the rows to check: all rows or, if there are many, a row for each distinct text, and those
+    with the smallest and the largest number of each key.
+    """
     if axis.count <= MOST_TRIED:
         return list(range(axis.count))
     chosen = {0}

@@ -1,7 +1,9 @@
-"""A study's data set on the disk: its rows as Parquet in the order of the points, the same bytes however it was made.
+"""A study's data set on disk: its rows as a Parquet file in the order of the points, byte-identical however it was
+computed.
 
-A folder holds results.sqlite (the store of all rows), rows.parquet (those of the study), study.toml and manifest.json.
-The manifest is removed before the rows are replaced and written last."""
+A folder holds results.sqlite (the store of all rows), rows.parquet (the rows of the study), study.toml and
+manifest.json. The manifest is removed before the rows are replaced, and written last.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,9 @@ RESULTS: Final = {column.name: column for column in RESULT_COLUMNS if column.nam
 
 
 def result_schema() -> pa.Schema:
-    """Return the columns of each row of results, whatever the study: the digest of its point, its results, and why it
-    was refused."""
+    """Return the columns that every row of results has, in any study: the digest of its point, its results, and the
+    error if it was refused.
+    """
     import pyarrow as pa
 
     names = ("digest", "scenario", *RESULTS, "error")
@@ -52,14 +55,14 @@ def data_schema(study: SweepStudy) -> pa.Schema:
 
 
 def _cell(value: Value, kind: pa.DataType) -> Any:
-    """Return a value as it stands in a column of an axis."""
+    """Return a value as stored in the column of an axis."""
     import pyarrow as pa
 
     return value if isinstance(value, str) or kind != pa.string() else json.dumps(value, ensure_ascii=False)
 
 
 def _axis_type(values: Sequence[Value]) -> pa.DataType:
-    """Return the type of all values of an axis; string, as JSON, for values of several types or lists."""
+    """Return the column type of the values of an axis; for values of several types or lists: string, holding JSON."""
     import pyarrow as pa
 
     try:
@@ -89,7 +92,7 @@ KIND: Final = "sweep"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Number of points and rows of a data set, and of points of which some rows, or all, were refused."""
+    """Numbers of points and rows of a data set, and of points of which some rows, or all rows, were refused."""
 
     points: int
     rows: int
@@ -116,7 +119,7 @@ def read_rows(folder: Path, results: Collection[str] | None = None) -> pa.Table:
 
 
 def _refuse_columns(found: pa.Schema, where: str) -> None:
-    """Raise InputError for a file that has not the columns of points and results."""
+    """Raise InputError for a file that lacks the columns of points and results."""
     import pyarrow as pa
 
     fields = list(found)
@@ -138,7 +141,7 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 
 def refuse_folder(folder: Path, study: str) -> None:
-    """Raise InputError for a folder that has other files than those of this study."""
+    """Raise InputError for a folder that contains files other than those of this study."""
     if folder.is_file():
         raise InputError(f"--out {folder}: is a file; allowed: a folder, or a name for a new one")
     if (folder / MANIFEST).is_file():
@@ -152,8 +155,9 @@ def refuse_folder(folder: Path, study: str) -> None:
 
 
 def write_dataset(study: SweepStudy, digests: Sequence[str], store: ResultStore, folder: Path) -> Counts:
-    """Replace the data set of a folder by that of a study whose rows are all in the store; `digests`: of its points, in
-    order. Raises InputError where it cannot be written: the store has all rows."""
+    """Replace the data set of a folder by that of a study whose rows are all in the store; `digests`: of the points, in
+    order. Raises InputError if it cannot be written; the rows remain in the store.
+    """
     import pyarrow as pa
 
     try:

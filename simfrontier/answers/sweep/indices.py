@@ -1,4 +1,6 @@
-"""Sobol' indices: how much of what is unknown of a result each unknown explains, and so which one to measure next."""
+"""Sobol' indices: the share of a result's variance that each unknown input explains, to decide which one to measure
+next.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ LEAST_ROUNDS = 8  # with fewer, intervals say nothing
 class Index:
     """Sobol' indices of one unknown: the share of the variance of a result that it explains.
 
-    first   if it alone were known, the variance would be smaller by this share, on average over its values
-    total   if all others were known, this share of the variance would be left, on average over theirs
+    first   share by which the variance would shrink, on average, if only this unknown were known
+    total   share of the variance that would remain, on average, if all other unknowns were known
 
-    Each with its 90 % interval over resampled rounds. `sd_left`: the standard deviation that is left on average if it
-    alone is known.
+    Both have a 90 % interval from resampled rounds. `sd_left`: the average standard deviation that remains if only this
+    unknown is known.
     """
 
     key: str
@@ -37,9 +39,10 @@ class Index:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indices:
-    """The indices of all unknowns, the one that explains most by itself first. `mean` and `sd` are of the result over
-    the unknowns; `num_rounds`: of the design, those left out that had a point without a result not counted (of
-    `num_planned`)."""
+    """The indices of all unknowns, sorted by first-order index, the largest first. `mean` and `sd`: of the result over
+    the unknowns; `num_rounds`: number of rounds of the design that are used, without rounds that have a point without a
+    result (out of `num_planned`).
+    """
 
     mean: Number
     sd: Number
@@ -49,7 +52,7 @@ class Indices:
 
     @property
     def widest(self) -> float:
-        """Half width of the widest interval of a first index."""
+        """Half the width of the widest interval of a first-order index."""
         return max((high - low) / 2.0 for low, high in (each.first_interval for each in self.unknowns))
 
 
@@ -68,9 +71,10 @@ def design(num_unknowns: int, num_rounds: int, seed: int) -> Floats:
 
 
 def indices_of(keys: Sequence[str], values: Floats, seed: int) -> Indices:
-    """Return indices of the results of a design [num_rounds, num_unknowns + 2]; nan where a point has none: its round
-    is left out. Of the others a power of two counts, as Sobol' sequences need. Raises InputError where too few are
-    left."""
+    """Return the indices for the results of a design [num_rounds, num_unknowns + 2]; rounds that contain nan (a point
+    without a result) are dropped. Of the others a power of two is used, as Sobol' sequences require. Raises InputError
+    if too few rounds remain.
+    """
     whole = values[np.isfinite(values).all(axis=1)]
     count = 1 << max(0, len(whole).bit_length() - 1) if len(whole) else 0
     if count < LEAST_ROUNDS:
@@ -99,7 +103,7 @@ def _shares(used: Floats) -> tuple[Floats, Floats]:
 
 
 def _intervals(used: Floats, seed: int) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """Return 90 % intervals of each first and each total index, of bootstrap samples of the rounds."""
+    """Return the 90 % intervals of each first-order and each total index, from bootstrap samples of the rounds."""
     draws = np.random.default_rng(seed)
     samples = []
     for _ in range(RESAMPLES):

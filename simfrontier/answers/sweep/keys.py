@@ -1,5 +1,6 @@
-"""Keys of scenarios as axes of a study: what they hold, and what they are at a point; and filters, conditions on the
-keys of a point."""
+"""Scenario keys as axes of a study: their types and their values at a point; and filters, which are conditions on the
+keys of a point.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def is_whole(key: str) -> bool:
 
 
 def put(settings: Settings) -> dict[str, Any]:
-    """Return settings as a scenario takes them: a key that holds a list may be given one entry of it."""
+    """Return settings in the form that a scenario takes: for a key that holds a list, a single value becomes a list."""
     return {
         key: [value] if not isinstance(value, list) and (form := _form_of(key)) is not None and form.is_list else value
         for key, value in settings.items()
@@ -46,20 +47,21 @@ def _form_of(key: str) -> ScenarioKey | None:
 
 
 def is_of_plan(key: str, plan: str) -> bool:
-    """Return whether a setting is one of a plan: all are, except those of another plan alone."""
+    """Return whether a setting affects a plan; only settings of another plan do not."""
     parts = _at_any_size(key)
     return parts[0] != "plans" or len(parts) < 3 or parts[1] in ("*", plan)
 
 
 def _at_any_size(key: str) -> list[str]:
-    """Return the parts of a key, without the size that `at.SIZE.` is for."""
+    """Return the parts of a key, without a leading `at.SIZE.`."""
     parts = key.split(".")
     return parts[2:] if parts[0] == "at" and len(parts) > 2 else parts
 
 
 def value_of(scenario: Scenario, settings: Settings, key: str) -> Any:
-    """Return what a key is at a point: as set, as the scenario says, or its default. Raises KeyError where there is
-    none."""
+    """Return the value of a key at a point: from its settings, from the scenario, or the default. Raises KeyError if
+    there is none.
+    """
     path = path_of(key)
     of_plan = path[0] == "plans" and len(path) > 2
     same = (key, ".".join(("plans", "*", *path[2:]))) if of_plan else (key,)
@@ -94,7 +96,7 @@ def _is_of_a_file(path: Sequence[str]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as filters see it: the one entry of a list of one."""
+    """Return a value as used in filters: a list with one entry is replaced by the entry."""
     if isinstance(value, list | tuple):
         return value[0] if len(value) == 1 else list(value)
     return value
@@ -128,7 +130,9 @@ class Filter:
     code: CodeType
 
     def holds(self, lookup: Lookup) -> bool:
-        """Return whether a point meets the condition. Raises InputError where it cannot be evaluated for one."""
+        """Return whether a point meets the condition. Raises InputError if the condition cannot be evaluated for the
+        point.
+        """
         values = {name: _value(lookup, key) for key, name in self.names.items()}
         try:
             answer = eval(self.code, {"__builtins__": {}, **WORDS}, values)  # `_Names` allowed every part of it
@@ -141,7 +145,7 @@ class Filter:
 
 
 def parse_filter(text: str) -> Filter:
-    """Return the filter that a text means. Raises InputError."""
+    """Parse the text of a filter. Raises InputError."""
     names = _Names()
     try:
         tree = ast.parse(text.strip(), mode="eval")
@@ -170,7 +174,7 @@ def _value(lookup: Lookup, key: str) -> Any:
 
 
 class _Names(ast.NodeTransformer):
-    """Replaces keys by names of Python, `of` each key. Raises InputError for syntax that filters do not have."""
+    """Replaces scenario keys in a filter by Python names. Raises InputError for syntax that filters do not allow."""
 
     def __init__(self) -> None:
         self.of: dict[str, str] = {}
@@ -196,7 +200,7 @@ def _is_allowed(node: ast.AST) -> bool:
 
 
 def _key(node: ast.AST) -> str | None:
-    """Return the key that a part of a filter is, if it is one."""
+    """Return the scenario key that a node of a filter's syntax tree denotes; None if it is not a key."""
     match node:
         case ast.Name(id=name) if name not in WORDS:
             return name

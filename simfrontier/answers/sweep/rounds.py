@@ -1,4 +1,4 @@
-"""Rounds of a sweep: points that its store does not have are simulated, then the data set is written."""
+"""Rounds of a sweep: simulate the points that are not in the store, then write the data set."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from simfrontier.inputs.scenario import scenario_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Progress of a sweep: number of points that are done, of them those whose rows were stored before and those
-    refused, and the number of all points. A point with the digest of an earlier one is done together with it."""
+    """Progress of a sweep: number of finished points, how many of them were stored before and how many were refused,
+    and the number of all points. A point with the same digest as an earlier one is finished together with it.
+    """
 
     done: int
     known: int
@@ -48,8 +49,9 @@ Report = Callable[[Progress], None]
 
 
 class Rounds:
-    """The rounds of a sweep, of which each has the points of those before it, by the same workers and into the same
-    store. `most`: points at the end, where that is known. To be used with `with`."""
+    """Context manager for the rounds of a sweep, which share workers and store; each round contains the points of the
+    earlier rounds. `most`: number of points at the end, if it is known.
+    """
 
     def __init__(self, folder: Path, place: Place, report: Report) -> None:
         self.folder, self.most = folder, 0
@@ -67,7 +69,7 @@ class Rounds:
         self._opened.close()
 
     def run(self, study: SweepStudy) -> SweepOutcome:
-        """Simulate what is new, and write the data set of all. Raises as `run_sweep`."""
+        """Simulate the new points of a study, and write the data set of all its points. Raises as `run_sweep`."""
         study.refuse_many()
         digests = _digests(study)
         if not digests:
@@ -86,7 +88,7 @@ class Rounds:
     def _simulate(
         self, study: SweepStudy, store: ResultStore, digests: Sequence[str], left: set[str], known: int
     ) -> None:
-        """Simulate the points whose digests are left."""
+        """Simulate the points whose digests are in `left`."""
 
         def tell() -> None:
             total = max(self.most, len(digests))
@@ -123,7 +125,7 @@ def _digests(study: SweepStudy) -> list[str]:
 
 
 def _first_of_each(study: SweepStudy, digests: Sequence[str], left: set[str]) -> Iterator[Keyed]:
-    """Yield the first point of each digest that is left."""
+    """Yield the first point for each digest in `left`."""
     for point, digest in zip(study.points(), digests, strict=True):
         if digest in left:
             left.remove(digest)

@@ -1,4 +1,4 @@
-"""A study as it is read: scenarios, settings, axes and filters of a file, and the points that they mean."""
+"""A checked study: the scenarios, settings, axes and filters of a study file, and the points that they define."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GOALS: Final = tuple(column.name for column in RESULTS if column.is_number)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A scenario of a study: where it stands, its document, and what it is with the settings of all points."""
+    """A scenario of a study: its path, its document, and the scenario with the settings that all points share."""
 
     path: str
     document: Mapping[str, Any]
@@ -34,8 +34,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A point of a study: its place in the study's order, the path of its scenario, and what is set in that: those of
-    all points, then those of the axes."""
+    """A point of a study: its index in the study's order, the path of its scenario, and its settings: those shared by
+    all points, then those of the axes.
+    """
 
     number: int
     scenario: str
@@ -44,8 +45,9 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepStudy:
-    """A checked study. `text`: its file as read; `count`: points before filters, which nothing has made yet.
-    `searched`: the axes that a search proposes values of; until it does, `axes` are their ends."""
+    """A checked study. `text`: content of its file; `count`: number of points before filtering, without generating
+    them. `searched`: the axes for which a search proposes values; before it does, `axes` hold only the ends of these.
+    """
 
     where: str
     text: str
@@ -68,8 +70,9 @@ class SweepStudy:
         return tuple(key for axis in self.axes for key in axis.keys)
 
     def points(self) -> Iterator[Point]:
-        """Yield the points that pass the filters, in order: scenario by scenario; the last axis moves first. Raises
-        InputError where a filter cannot be computed for one."""
+        """Yield the points that pass the filters, in order: scenario by scenario, the last axis varies fastest. Raises
+        InputError if a filter cannot be evaluated for a point.
+        """
         number = 0
         for source in self.sources.values():
             for place in range(self.count // len(self.sources)):
@@ -79,7 +82,7 @@ class SweepStudy:
                     number += 1
 
     def setting_of(self, point: Point) -> Setting:
-        """Return what is simulated of a point."""
+        """Return the setting to simulate for a point."""
         return Setting(
             document=self.sources[point.scenario].document,
             where=point.scenario,
@@ -88,7 +91,7 @@ class SweepStudy:
         )
 
     def with_points(self, rows: Sequence[tuple[Value, ...]]) -> SweepStudy:
-        """Return the study of a search with the points that were asked for: values of its keys."""
+        """Return the study of a search with the proposed points: rows of values of its keys."""
         return replace(self, axes=(Axis(keys=self.keys, rows=rows),), count=len(self.sources) * len(rows))
 
     def with_samples(self, count: int) -> SweepStudy:
@@ -99,7 +102,9 @@ class SweepStudy:
         return replace(self, file=file, axes=axes, count=len(self.sources) * math.prod(axis.count for axis in axes))
 
     def settings_at(self, place: int) -> dict[str, Value]:
-        """Return the settings of the axes at a place of their grid, whose digits are the places on each axis."""
+        """Return the settings of the axes at an index of their grid; the digits of the index are the indices on each
+        axis.
+        """
         settings: dict[str, Value] = {}
         for axis in reversed(self.axes):
             place, digit = divmod(place, axis.count)
@@ -136,7 +141,7 @@ class SweepStudy:
         return True
 
     def refuse_many(self, told: Callable[[], str] = lambda: "") -> None:
-        """Raise InputError for more points than are made; `told`: what else is said of them."""
+        """Raise InputError if there are more points than the limit; `told`: text added to the message."""
         if fault := SWEEP_POINTS.fault(self.count):
             raise InputError(f"{fault}{told()}", where=self.where)
 
@@ -151,7 +156,7 @@ def load_study(path: str | Path) -> SweepStudy:
 
 
 def study_of(document: Mapping[str, Any], where: str, text: str = "") -> SweepStudy:
-    """Return a checked study out of a document that was read from `where`."""
+    """Check a study document that was read from `where`, and return the study."""
     file = typed(document, StudyFile, where)
     try:
         return _resolved(file, where, text)
