@@ -1,5 +1,5 @@
-"""Architecture of Mugs pre-training (arXiv 2203.14415): a student and a teacher vision transformer, three heads,
-queues; and the crops and patches that they see."""
+"""Architecture of Mugs pre-training (arXiv 2203.14415): a student and a teacher vision transformer, three heads and
+queues, and the image crops and patches that they process."""
 
 from __future__ import annotations
 
@@ -40,19 +40,20 @@ class MugsArchitecture:
 
     @property
     def crops(self) -> int:
-        """Crops of an image that the student sees."""
+        """Number of crops of an image that the student processes."""
         return self.global_crops + self.local_crops
 
     @property
     def pairs(self) -> int:
-        """Pairs of a teacher's and a student's crop of one image that are not of the same view."""
+        """Number of pairs of a teacher's crop and a student's crop of one image that are different views."""
         return self.global_crops * (self.crops - 1)
 
     @property
     def patch_features(self) -> int:
-        """Numbers of one patch."""
+        """Number of input values of one patch."""
         return 3 * self.patch**2
 
     def num_patches(self, pixels: int) -> int:
-        """Patches of a square crop; its tokens are one more."""
+        """Return the number of patches of a square crop of `pixels` pixels a side; the number of tokens is one
+        larger."""
         return (pixels // self.patch) ** 2

@@ -76,8 +76,8 @@ class HeadStream:
         self.is_student = not stream.follower
 
     def features(self) -> Ops:
-        """Return the ops that make the inputs of the losses: a query of each student's crop or keys of the teacher's,
-        head by head."""
+        """Return the ops that compute the inputs of the losses, head by head: a query for each student's crop, or keys
+        of the teacher's crops."""
         ops = (
             *self._projected("instance", "cls"),
             *self._related(),
@@ -122,12 +122,12 @@ class HeadStream:
         return tuple(out)
 
     def _relation(self) -> tuple[Workload, Stream]:
-        """The relation block on this stream's rows."""
+        """Return the relation block for the rows of this stream."""
         return self.declarations.block(self.crops), Stream(RELATION, one_layer=True)
 
     def _related(self) -> Ops:
-        """Return the nearest rows of a query in the memory, and the relation block's output for its token among
-        them."""
+        """Return the ops that find the nearest rows of a query in the memory, and compute the relation block's output
+        for the query's token among them."""
         block, stream = self._relation()
         self._declare("bk", "similarity")
         self._declare("bh", "related")
@@ -139,7 +139,7 @@ class HeadStream:
         return search, nearest, *self._block_ops(block, stream, block.layer.forward), first
 
     def _block_ops(self, block: Workload, stream: Stream, ops: Ops) -> Ops:
-        """A layer's ops as the relation block's, whose weights are its own."""
+        """Return the ops of a layer as ops of the relation block, with the relation block's own weights."""
 
         def own(names: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(f"{RELATION}/{name}" for name in names)
@@ -148,7 +148,8 @@ class HeadStream:
         return tuple(replace(op, weights=own(op.weights), gradients=own(op.gradients)) for op in plain)
 
     def _prototypes(self) -> Ops:
-        """Rows of the last matrix brought to their lengths, and every row's product with them."""
+        """Return the ops that scale the rows of the last weight matrix to their lengths, and multiply every feature row
+        with them."""
         self._declare("we", "last.rows")
         self._declare("bw", "cluster.scores")
         trained = ("last.norm",) if self.declarations.shape.trains_norms else ()
@@ -161,7 +162,8 @@ class HeadStream:
     # ── backward, of the student ──
 
     def backward(self) -> Ops:
-        """From the gradients of prototypes' scores and of queries to those of class and mean tokens."""
+        """Return the backward ops from the gradients of prototype scores and queries to those of class and mean
+        tokens."""
         self._declare("bw", "d.cluster.scores")
         self._declare("be", "d.cluster.query")
         self._declare("bh", "d.related", "d.cls", "d.mean")
@@ -187,7 +189,7 @@ class HeadStream:
         return query, product("last", "|w|e|b", reads, part="wgrad", weights=weights, states=held, gradients=weights)
 
     def _projected_backward(self, head: str, source: str, target: str) -> Ops:
-        """The head's modules in the other order, from `d.head.query` to `target`."""
+        """Return the backward ops of a head's modules in reverse order, from `d.head.query` to `target`."""
         parts = self._parts(head)
         inputs = [source, *(f"{head}.{part}.{_after(part)}.out" for part, _ in parts[:-1])]
         last = f"{head}.{parts[-1][0]}.out"

@@ -51,8 +51,8 @@ class Heads:
     # ── states ──
 
     def states(self) -> dict[str, State]:
-        """Queues of negatives, memories, the centre; the lengths of prototypes that are not trained. Of a memory's
-        three tensors one is searched."""
+        """Return queues of negatives, memories, the centre, and the lengths of prototypes that are not trained. Only
+        one of a memory's three tensors is searched."""
         shape = self.shape
         queue, rows, prototypes = (shape.bottleneck, shape.queue), (shape.queue, shape.hidden), (shape.prototypes,)
         kept = [
@@ -87,7 +87,8 @@ class Heads:
     # ── forward: features, losses, and the queues ──
 
     def forward(self) -> Ops:
-        """Features of both streams, then loss by loss with its queue, then the memories."""
+        """Return the forward ops: features of both streams, then each loss with its queue, then the update of the
+        memories."""
         student, teacher = self.streams[STUDENT], self.streams[TEACHER]
         return (
             self._join(),
@@ -100,15 +101,15 @@ class Heads:
         )
 
     def _join(self) -> WorkOp:
-        """The features of all crops of the student, image by image."""
+        """Return the op that joins the features of all crops of the student, image by image."""
         self.declare("bh", self.shape.crops, "cls", "mean", "d.cls", "d.mean", streams=(STUDENT,))
         parts = " ".join(f"{stream}/{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean"))
         builder = self.builder(self.shape.crops)
         return in_stream(STUDENT, builder.pointwise("join", "join", "bh", parts, f"{STUDENT}/cls {STUDENT}/mean"))
 
     def _contrast(self, head: str) -> Ops:
-        """Scores of every pair with its key and with the queue, the loss, the gradient of the queries; then the keys of
-        all ranks enter the queue."""
+        """Return the ops of a contrastive loss: scores of every pair with its key and with the queue, the loss, the
+        gradient of the queries; then the keys of all ranks enter the queue."""
         shape, builder, queue = self.shape, self.builder(self.shape.pairs), (f"{head}.queue",)
         scores, gradient = f"{head}.scores", f"d.{head}.scores"
         query, of_query = f"{STUDENT}/{head}.query", f"{STUDENT}/d.{head}.query"
@@ -124,7 +125,8 @@ class Heads:
         )
 
     def _cluster(self) -> Ops:
-        """Every pair's cross-entropy of prototypes, and the mean of the teacher's over all ranks, its next centre."""
+        """Return the ops of every pair's cross-entropy over prototypes, and of the mean of the teacher's scores over
+        all ranks, which updates the centre."""
         self.declare("w", 1, "cluster.sum")
         student, teacher, centre = f"{STUDENT}/cluster.scores", f"{TEACHER}/cluster.scores", ("cluster.centre",)
         of_student, of_teacher = self.builder(self.shape.crops), self.builder(self.shape.global_crops)
@@ -137,7 +139,8 @@ class Heads:
         )
 
     def _remember(self) -> Ops:
-        """A row of each image enters the memories: the student's only where the image's flag is set."""
+        """Return the ops that enter a row of each image into the memories; the student's row only if the image's flag
+        is set."""
         self.declare("b", 1, "flags", dtype="uint8", persistent=True)
         out: list[WorkOp] = []
         builder = self.builder(1)
@@ -152,7 +155,7 @@ class Heads:
     # ── backward ──
 
     def backward(self) -> Ops:
-        """Return the student's backward: the heads in the other order, then the joined features taken apart."""
+        """Return the student's backward ops: the heads in reverse order, then the split of the joined features."""
         parts = " ".join(f"{stream}/d.{name}" for stream in (GLOBAL, LOCAL) for name in ("cls", "mean"))
         reads, builder = f"{STUDENT}/d.cls {STUDENT}/d.mean", self.builder(self.shape.crops)
         parted = builder.pointwise("join", "join", "bh", reads, parts, part="backward")

@@ -30,7 +30,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanGathers:
-    """The gathers of a plan in a step; `held_s`: the time for which a rank's work waits for them."""
+    """The gathers of a plan in a step; `held_s`: the time in seconds for which a rank's work waits for them."""
 
     plan: str
     step_s: float
@@ -40,7 +40,8 @@ class PlanGathers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyGathers:
-    """The plans that fit at the largest size, and `waits_s`: by plan and size how long a rank's work waits."""
+    """The plans that fit at the largest size; `waits_s`: by plan and size, the seconds that a rank's work waits for the
+    gathers."""
 
     device_word: str
     devices: int
@@ -49,7 +50,7 @@ class StudyGathers:
 
 
 def study_gathers(view: StudyView) -> StudyGathers | None:
-    """Return the findings, or None where no plan that fits gathers such values."""
+    """Return the findings, or None if no plan that fits gathers values for later steps."""
     plans = tuple(
         PlanGathers(plan=o.plan, step_s=step_s(o), held_s=o.gathers.held_s, gathers=o.gathers)
         for o in view.drawn
@@ -65,17 +66,17 @@ def study_gathers(view: StudyView) -> StudyGathers | None:
 
 
 def found_gathers(view: StudyView) -> StudyGathers | None:
-    """The findings on a study whose model gathers values for later steps."""
+    """Return the findings on a study whose model gathers values for later steps."""
     return study_gathers(view) if any(shape.gathers_statistics for shape in view.shapes.values()) else None
 
 
 def queues_section(view: StudyView, found: StudyGathers) -> str:
-    """The section of a study whose model gathers values for later steps."""
+    """Return the HTML of the section on values gathered for later steps."""
     return render("section.html.j2", _TEMPLATES, found=found, figure=waits(view, found), names=NAMES, marks=view.marks)
 
 
 def waits(view: StudyView, found: StudyGathers) -> Figure:
-    """Per plan, the time that a rank's work waits for the calls, over the number of devices."""
+    """Plot for each plan the time that a rank's work waits for the gathers, against the number of devices."""
     traces = []
     for plan, by_size in found.waits_s.items():
         sizes, mark = sorted(by_size), view.marks[plan]

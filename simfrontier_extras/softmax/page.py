@@ -1,5 +1,5 @@
-"""The page of measured softmax kernels: rows for which two passes over memory beat three on this CPU, and the
-reasons."""
+"""The page of measured softmax kernels: the row lengths for which two passes over memory are faster than three on this
+CPU, and the reasons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEIGHT: Final = 440
 
 
 def _chart(rates: Rates, relative: bool) -> Figure:
-    """Return nanoseconds per element, or how many times as long as two passes, by the length of a row."""
+    """Plot nanoseconds per element, or the time relative to the two-pass algorithm, against row length."""
     traces = [
         trace
         for name in IN_MEMORY
@@ -82,7 +82,7 @@ def _lines(result: Rates, name: str, starts: str, relative: bool) -> list[dict[s
 
 
 def _cache_end(cache_bytes: int) -> dict[str, Any]:
-    """An upright line at the row that is as large as the last cache."""
+    """Return a vertical line at the row length that fills the last-level cache."""
     x = cache_bytes / FLOAT_BYTES
     words = f"a row fills the last cache ({binary(cache_bytes)})"
     label = {

@@ -29,7 +29,8 @@ ALIKE: Final = 1.15  # rates that differ by less are called about the same
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """One row of float32 by one algorithm: seconds, and bytes by the count of its passes; `place` in the table."""
+    """Measured time of one algorithm on one row of float32: seconds, and the bytes moved according to its number of
+    passes; `place`: position in the table."""
 
     elements: Annotated[int, Ge(1)]
     algorithm: Annotated[str, Names(*IN_MEMORY)]
@@ -70,7 +71,7 @@ class AgainstTwoPass:
 
     @property
     def reached(self) -> float:
-        """Share of the gain that bytes alone would make; negative where there is a loss."""
+        """Fraction reached of the gain that is expected from bytes alone; negative if there is a loss."""
         return (self.ratio - 1) / (self.limit - 1)
 
 
@@ -89,7 +90,7 @@ class AlgorithmSpeed:
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """Times of all three algorithms for every length of a row, on one CPU whose last cache has `cache_bytes` bytes."""
+    """Times of all three algorithms for every row length, on one CPU whose last-level cache has `cache_bytes` bytes."""
 
     rates: Mapping[tuple[int, str, str], Rate]  # by elements, where the row starts, and algorithm
     cpu: str
@@ -103,17 +104,17 @@ class Rates:
         return tuple(sorted(kinds, key=lambda kind: (STARTS.index(kind[1]), kind[0])))
 
     def ratio(self, elements: int, starts: str, algorithm: str) -> float:
-        """Time of an algorithm relative to that of two passes."""
+        """Return the time of an algorithm relative to the two-pass algorithm."""
         own, best = (self.rates[elements, starts, name].median_s for name in (algorithm, TWO_PASS))
         return own / best
 
     def is_outside(self, elements: int, starts: str) -> bool:
-        """True if a row comes from memory in every pass, as it is larger than the last cache."""
+        """Return whether a row is read from memory in every pass, because it is larger than the last-level cache."""
         return starts == UNCACHED and FLOAT_BYTES * elements > self.cache_bytes
 
     @cached_property
     def outside(self) -> tuple[int, ...]:
-        """Lengths of the rows that are larger than the last cache."""
+        """Lengths of the rows that are larger than the last-level cache."""
         return tuple(elements for elements, starts in self.kinds if self.is_outside(elements, starts))
 
     @cached_property
@@ -123,19 +124,19 @@ class Rates:
 
     @property
     def wins(self) -> bool:
-        """True if two passes are the fastest for every row that is larger than the last cache."""
+        """True if the two-pass algorithm is the fastest for every row that is larger than the last-level cache."""
         return all(self.ratio(elements, UNCACHED, other) > 1 for elements in self.outside for other in OTHERS)
 
     # ── findings ──
 
     @cached_property
     def against(self) -> tuple[AgainstTwoPass, ...]:
-        """Every other algorithm compared with two passes."""
+        """Every other algorithm compared with the two-pass algorithm."""
         return tuple(map(self._against, OTHERS))
 
     @cached_property
     def speeds(self) -> tuple[AlgorithmSpeed, ...]:
-        """Every algorithm by itself."""
+        """Results of every algorithm by itself."""
         return tuple(
             AlgorithmSpeed(
                 algorithm=name,
@@ -192,13 +193,14 @@ class Rates:
         )
 
     def _ns(self, name: str, starts: str) -> float:
-        """Nanoseconds of an element, the median over lengths in the cache, or over those that are larger than it."""
+        """Return nanoseconds per element: the median over row lengths in the cache, or over those larger than the
+        cache."""
         lengths = self.cached if starts == CACHED else self.outside
         return median(1e9 * self.rates[elements, starts, name].median_s / elements for elements in lengths)
 
 
 def limit_of(algorithm: str) -> float:
-    """The ratio to two passes if only passes took time."""
+    """Return the expected time ratio to the two-pass algorithm if time were proportional to the number of passes."""
     return KERNELS[algorithm].accesses / KERNELS[TWO_PASS].accesses
 
 

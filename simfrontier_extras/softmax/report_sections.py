@@ -1,4 +1,5 @@
-"""The section of a study on softmaxes: memory and time of each plan's, its gain, and the collectives of the loss."""
+"""The section of a study's page on softmaxes: memory and time of each plan's softmaxes, its gain, and the collectives
+of its loss."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ from simfrontier.interfaces.report.view import StudyView, step_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSoftmaxes:
-    """The softmaxes of a plan in a step. `gain`: its samples per second over those of the scenario's first plan, less
-    1; None of the first itself."""
+    """The softmaxes of a plan in a step. `gain`: samples per second relative to the scenario's first plan, minus 1;
+    None for the first plan itself."""
 
     plan: str
     attention: Attention
@@ -81,7 +82,7 @@ class StudySoftmaxes:
 
 
 def study_softmaxes(view: StudyView) -> StudySoftmaxes | None:
-    """The findings, or None where no plan that fits has any."""
+    """Return the findings, or None if no plan that fits has softmaxes to report."""
     sizes = tuple(each for size in view.sizes if (each := _at(view, size)).plans)
     if not sizes:
         return None
@@ -138,7 +139,7 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def softmax_bars(plans: Sequence[PlanSoftmaxes]) -> Figure:
-    """Stacked horizontal bars, the scenario's first plan on top; parts that no plan has are left out."""
+    """Plot stacked horizontal bars, the scenario's first plan on top; parts that no plan has are left out."""
     traces: list[PlotTrace] = []
     for part, (name, colour) in PARTS.items():
         values = [getattr(one.spent, part) for one in plans]
@@ -153,12 +154,12 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def found_softmaxes(view: StudyView) -> StudySoftmaxes | None:
-    """The findings on a study whose plans name kernels of softmaxes, or methods of the loss."""
+    """Return the findings on a study whose plans select softmax kernels, or methods of the loss."""
     return study_softmaxes(view) if view.scenario.names_softmaxes else None
 
 
 def softmax_section(view: StudyView, found: StudySoftmaxes) -> str:
-    """The HTML of the section."""
+    """Return the HTML of the section."""
     largest_first = {f"{each.devices:,}": each for each in reversed(found.sizes)}
     return render(
         "section.html.j2",
