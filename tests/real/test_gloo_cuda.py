@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from simfrontier.core.collectives import save_lowered
 from simfrontier.core.program import load, save
 from simfrontier.core.trace import read_perfetto
 from simfrontier_real.ranks.device import device_kind
+from simfrontier_real.ranks.processes import TorchPending, TorchWire, copied
+from simfrontier_real.ranks.transport import WireMessage
 from tests.real.grids import axonn, megatron
 from tests.real.lowerings import lowered_of
 from tests.real.ranks import Ended, run_ranks
@@ -85,3 +88,20 @@ def test_measuring_says_what_was_measured(tmp_path: Path) -> None:
 def test_what_tensors_are_on() -> None:
     assert device_kind("gloo", None) == device_kind("gloo", "cpu") == "cpu"
     assert device_kind("gloo", "cuda") == device_kind("nccl", None) == device_kind("nccl", "cuda") == "cuda"
+
+
+def test_gloo_gets_copies_in_the_hosts_memory_and_results_go_to_the_device() -> None:
+    """torch's device `meta` holds no values: it stands for the one that results belong on."""
+    wire = TorchWire(group=None, members=(0, 1), staged=True, in_batches=False)
+    message, on_device = torch.arange(6.0), torch.empty(6, device="meta")
+    sent, _ = wire._side(WireMessage(1, True, message))
+    assert torch.equal(sent, message) and sent.data_ptr() != message.data_ptr()
+    room, deliver = wire._side(WireMessage(1, False, on_device))
+    assert room.device.type == "cpu" and room.shape == on_device.shape
+    arrived = torch.zeros(6)
+    room, deliver = wire._side(WireMessage(1, False, arrived))
+    room[...] = message
+    deliver(None)
+    assert torch.equal(arrived, message)
+    result = TorchPending([], message, partial(copied, device="meta")).wait()
+    assert result.device.type == "meta" and result.shape == message.shape
