@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from simfrontier.answers.sweep import load_study
 from simfrontier.answers.sweep.keys import parse_filter
+from simfrontier.base.errors import InputError
 from tests.answers.sweep.studies import ACCUM, HOOK, MICRO, study
 from tests.invoke import ROOT
 
@@ -127,6 +128,14 @@ def test_arithmetic_and_orders_are_those_of_python(a: int, b: int, c: int) -> No
     text = "a + b * 2 <= c or (a - b) % c == 1 and not a // c < b"
     lookup: dict[str, Any] = {"a": a, "b": b, "c": c}
     assert parse_filter(text).holds(lookup.__getitem__) == (a + b * 2 <= c or ((a - b) % c == 1 and not a // c < b))
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_filter_or_refused_in_one_line(text: str) -> None:
+    try:
+        parse_filter(text)
+    except InputError as error:
+        assert "\n" not in str(error)
 
 
 STUDIES = ROOT / "scenarios" / "studies"
