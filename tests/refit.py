@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from simfrontier.answers.accuracy import load_parameters, read_runs
+from simfrontier.answers.accuracy import load_parameters, shipped_runs
 from simfrontier.answers.accuracy.published_runs.fit import (
     FAR,
     NOISE,
@@ -32,7 +32,7 @@ MOST: Final = 0.4  # by which the logarithm of a parameter moves in one of them
 def shipped_steps() -> list[JobStep]:
     """The steps of all shipped runs that have one."""
     steps = []
-    for run in read_runs():
+    for run in shipped_runs():
         with suppress(InputError):
             steps.append(step_of(run))
     return steps

@@ -28,10 +28,11 @@ from simfrontier.answers.accuracy.published_runs.fit import (
     load_parameters as load_parameters,
     mean_step_error as mean_step_error,
 )
-from simfrontier.answers.accuracy.published_runs.rules import (
+from simfrontier.answers.accuracy.published_runs.table import (
     Run as Run,
     is_of_runs as is_of_runs,
     read_runs as read_runs,
+    shipped_runs as shipped_runs,
 )
 from simfrontier.answers.accuracy.published_runs.validation import (
     PredictedRun as PredictedRun,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from simfrontier.answers.accuracy.published_runs.rates import PER_DEVICE, Rate
-from simfrontier.answers.accuracy.published_runs.rules import VALUE, Rule, Run, Told, Unknown, load_rules, told
+from simfrontier.answers.accuracy.published_runs.rules import Rule, Told, Unknown, load_rules, told
+from simfrontier.answers.accuracy.published_runs.table import VALUE, Run
 from simfrontier.base.errors import InputError, nearest, wrong
 from simfrontier.core.machine import catalog, load_machine
 from simfrontier.core.plan import MOST_MICRO_BATCHES

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from simfrontier.answers.accuracy.published_runs.job import PLAN, Job, job_of
 from simfrontier.answers.accuracy.published_runs.rates import value_of
-from simfrontier.answers.accuracy.published_runs.rules import Run
+from simfrontier.answers.accuracy.published_runs.table import Run
 from simfrontier.answers.search import Estimate, SmallSchedules, estimate
 from simfrontier.core.collectives import Library
 from simfrontier.core.cost import Prices

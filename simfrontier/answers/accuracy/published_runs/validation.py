@@ -17,7 +17,7 @@ from simfrontier.answers.accuracy.published_runs.fit import (
     sensitivities,
 )
 from simfrontier.answers.accuracy.published_runs.job import Job
-from simfrontier.answers.accuracy.published_runs.rules import TABLE, Run, read_runs
+from simfrontier.answers.accuracy.published_runs.table import Run, shipped_runs
 from simfrontier.answers.accuracy.published_runs.step import TimedStep, step_of
 from simfrontier.answers.accuracy.residual import (
     Errors,
@@ -144,7 +144,7 @@ def validate_shipped_runs(workers: Workers | None = None) -> RunsValidation:
     machine or, if no other machine of the table has the same device, no run of its system. `workers` as in
     `validate_runs`.
     """
-    title, runs, parameters = "End-to-end training runs", read_runs(TABLE), load_parameters().parameters
+    title, runs, parameters = "End-to-end training runs", shipped_runs(), load_parameters().parameters
     made = list(_timed_all(runs, parameters, workers))
     timed = [each for each in made if not isinstance(each, str)]
     steps = [step for step, _ in timed]

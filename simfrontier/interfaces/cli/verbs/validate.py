@@ -107,10 +107,9 @@ def _validated(
     """Compare the tables and training runs in the user's files, or all shipped ones, with predictions."""
     if any(map(accuracy.is_of_runs, own)):
         _refuse_times(own, of_times)
-        runs = [run for path in own for run in accuracy.read_runs(path)]
-        numbered = [replace(run, number=number) for number, run in enumerate(runs)]
-        with Workers(for_calls(place, len(numbered))) as workers:
-            return None, accuracy.validate_runs(numbered, " and ".join(path.name for path in own), workers)
+        runs = accuracy.read_runs(*own)
+        with Workers(for_calls(place, len(runs))) as workers:
+            return None, accuracy.validate_runs(runs, " and ".join(path.name for path in own), workers)
     if own:
         return accuracy.validate_files(own, setup, harness), None
     if cross is False:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simfrontier.answers.accuracy.published_runs.rules import COLUMNS, OPTIONAL, Run
+from simfrontier.answers.accuracy.published_runs.table import COLUMNS, OPTIONAL, Run
 
 USUAL = {
     "machine": "a100-80-800g",

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfrontier.answers.accuracy import PredictedRun, RunsValidation, load_parameters, read_runs, validate_shipped_runs
-from simfrontier.answers.accuracy.published_runs.rules import TABLE
+from simfrontier.answers.accuracy import PredictedRun, RunsValidation, load_parameters, shipped_runs, validate_shipped_runs
+from simfrontier.answers.accuracy.published_runs.table import TABLES
 from tests.invoke import invoke
 from tests.refit import shipped_steps
 
@@ -29,7 +29,7 @@ def of(done: RunsValidation, system: str) -> float:
 
 
 def test_runs_are_expressed_or_said(shipped: RunsValidation) -> None:
-    assert len(shipped.rows) == len(read_runs()) == 235
+    assert len(shipped.rows) == len(shipped_runs()) == 235
     assert len(shipped.predicted) >= 215
 
 

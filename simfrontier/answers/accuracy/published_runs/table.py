@@ -1,0 +1,112 @@
+"""Tables of published training runs, with either of two sets of columns."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from simfrontier.base.errors import InputError
+from simfrontier.inputs.measured import Line, columns_of, read_lines
+
+COLUMNS: Final = (
+    *("machine", "system", "model_shape", "plan", "devices", "batch", "seq", "micro_batch", "checkpointing"),
+    *("precision", "value", "unit", "notes"),
+)
+OPTIONAL: Final = ("status", "machine_as_told", "source", "metric")
+GRID_COLUMNS: Final = (  # a grid in columns of its own
+    *("source", "machine", "gpus", "model", "params_b", "precision", "global_batch", "seq", "tp", "pp", "cp", "ep"),
+    *("dp", "vp", "micro_batch", "recompute", "optimizer_sharding", "metric", "value", "unit", "notes"),
+)
+_RENAMED: Final = {"gpus": "devices", "model": "model_shape", "global_batch": "batch", "recompute": "checkpointing"}
+_DEGREES: Final = ("tp", "pp", "cp", "ep", "vp")
+_NODES: Final = re.compile(r",? *(one node|\d+ nodes?( of \d+)?|\d+ node\(s\) of \d+)$")
+VALUE: Final = "what was measured, a number above 0 in the row's unit"
+_ABOUT: Final = re.compile(r"(?:about|approx\.?|ca\.?|~|≈)? ?([0-9][0-9,]*(?:\.[0-9]+)?) ?%?", re.IGNORECASE)
+TABLES: Final = tuple(Path(__file__).parent / name for name in ("end_to_end.csv", "runs_2026.csv"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One published run: `value` is the measured number in the row's own `unit` (NaN: no number above 0); all other
+    fields are texts of the source.
+
+    `number`: index of the run among those read, from 0; `where`: file and line. `fault`: why the line is not a valid
+    row.
+    """
+
+    number: int
+    where: str
+    value: float
+    cells: Mapping[str, str]
+    fault: str = ""
+
+    def __getitem__(self, column: str) -> str:
+        """Return the text of a column; empty where the table has no such column."""
+        return self.cells.get(column, "")
+
+    @property
+    def unit(self) -> str:
+        return self["unit"]
+
+    @property
+    def title(self) -> str:
+        """Name of the run: machine, model, plan, devices."""
+        model = self["model_shape"].split(" L=")[0]
+        return f"{self['machine']}: {model}, {self['plan']}, {self['devices']} devices"
+
+
+def shipped_runs() -> tuple[Run, ...]:
+    """Return the runs of the shipped tables."""
+    return read_runs(*TABLES)
+
+
+def read_runs(*paths: Path) -> tuple[Run, ...]:
+    """Return the runs of CSV files, each of which has `COLUMNS` or `GRID_COLUMNS`. Raises InputError, one line, for a
+    file that is no such table."""
+    lines: list[Line] = []
+    for path in paths:
+        lines += read_lines(path, GRID_COLUMNS if _has_grid(path) else COLUMNS, uneven=True)
+    return tuple(_run(number, line) for number, line in enumerate(lines))
+
+
+def is_of_runs(path: Path) -> bool:
+    """Return whether a CSV file has the columns of published runs rather than those of collectives."""
+    return columns_of(path) >= {"model_shape", "plan", "unit"} or _has_grid(path)
+
+
+def _has_grid(path: Path) -> bool:
+    return columns_of(path) >= {"model", "optimizer_sharding", "unit"}
+
+
+def _run(number: int, line: Line) -> Run:
+    try:
+        value = line.above_zero("value", VALUE)
+    except InputError:
+        value = _about(line.cells["value"])
+    cells = line.cells if "plan" in line.cells else _with_plan(line.cells)
+    return Run(number=number, where=str(line.place), value=value, cells=cells, fault=line.uneven)
+
+
+def _with_plan(cells: Mapping[str, str]) -> dict[str, str]:
+    """Return the cells of a row with `GRID_COLUMNS` under the names of `COLUMNS`: the plan's text from the degrees and
+    the sharding, the machine's without its number of nodes, and the source as the system."""
+    grid = ", ".join(f"{axis} {cells[axis]}" for axis in _DEGREES if cells[axis])
+    own = {_RENAMED.get(column, column): text for column, text in cells.items() if column not in (*_DEGREES, "dp")}
+    return own | {
+        "machine": _NODES.sub("", cells["machine"]),
+        "machine_as_told": cells["machine"],
+        "system": cells["source"],
+        "plan": ", ".join(filter(None, (grid, cells["optimizer_sharding"]))),
+    }
+
+
+def _about(text: str) -> float:
+    """Parse a number that may have thousands separators, an approximation sign or a percent sign; NaN unless above
+    0."""
+    found = _ABOUT.fullmatch(text)
+    value = math.nan if found is None else float(found[1].replace(",", ""))
+    return value if 0.0 < value < math.inf else math.nan
