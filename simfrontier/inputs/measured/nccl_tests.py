@@ -31,10 +31,10 @@ TESTS: Final[dict[str, CollectiveKind]] = {
     "alltoall_perf": "all_to_all",
 }
 _TEST: Final = re.compile(r"(?<![a-z_])([a-z]+(?:_[a-z]+)*_perf)(?![a-z])")  # an MPI build: all_gather_perf_mpi
-_RANK: Final = re.compile(r"#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\b")
+_RANK: Final = re.compile(r"#\s*Rank\s+(\d{1,9})\s+(?:Group\s+(\d{1,9})\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\b")
 _HEADER: Final = re.compile(r"#\s+size\s+count\s+type\b")
 _END: Final = "# Out of bounds values"  # the first line below a table
-_ROW: Final = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\s")
+_ROW: Final = re.compile(r"\s*\d{1,18}\s+\d+\s+[a-z]\w*\s")
 _TIMESTAMP: Final = "timestamp"  # the last column of nccl-tests' -S: one word in the head, date and time in a row
 _NOT_WHOLE: Final = "no whole row"
 _WRONG_RESULTS: Final = "wrong results"

@@ -36,6 +36,7 @@ COPY_COLUMNS: Final = (
 PRODUCT_QUANTITIES: Final[tuple[Quantity, ...]] = ("seconds", "flops_per_s")
 SLOW_S: Final = 10.0  # no collective of a cluster takes so long and moves so few bytes per second
 SLOW_BYTES_PER_S: Final = 1e6
+LONGEST_NUMBER: Final = 18  # digits of a whole number in a cell
 
 
 # ── lines ──
@@ -63,7 +64,7 @@ class Line:
     def integer(self, column: str, least: int = 1) -> int:
         """Return the whole number in a cell, which must be at least `least`."""
         got = self.cells[column]
-        if not got.isdecimal() or int(got) < least:
+        if not got.isdecimal() or len(got) > LONGEST_NUMBER or int(got) < least:
             raise self.fault(column, f"a whole number of {least} or more")
         return int(got)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from simfrontier.base.errors import InputError, located, near, not_modelled, shown, unknown_key, wrong
 from simfrontier.base.io import refuse_unfit
+from simfrontier.base.limits import DEPTH
 from simfrontier.core.plan import FAMILIES
 from simfrontier.inputs.scenario.added_keys import FileForm
 from simfrontier.inputs.scenario.keys import scenario_keys
@@ -25,8 +26,10 @@ NUMBERS: Path = ("overrides",)  # of a machine or library: what follows is the d
 
 def path_of(key: str) -> Path:
     """Return a dotted key as a path of keys; the end of `machine.overrides.device.hbm_bytes`, after `overrides`, is a
-    single key with dots."""
+    single key with dots. Raises InputError for a key with more parts than a document has levels."""
     parts = tuple(key.split("."))
+    if len(parts) > DEPTH:
+        raise InputError(f"a key of {len(parts)} parts; allowed: {DEPTH}", where=f"--set {key[:40]}…")
     if parts[:1] in (("machine",), ("library",)) and parts[1:2] == NUMBERS and len(parts) > 2:
         return (*parts[:2], ".".join(parts[2:]))
     return parts
