@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from simfrontier.base.io import Strict, Text, read_toml, typed
 from simfrontier.answers.accuracy.published_runs.table import Run
+from simfrontier.base.io import Strict, Text, read_toml, typed
 
 # What texts of plans turn on by its name; of two that begin alike the longer one stands first.
 _FLAGS: Final = (

@@ -17,8 +17,8 @@ from simfrontier.answers.accuracy.published_runs.fit import (
     sensitivities,
 )
 from simfrontier.answers.accuracy.published_runs.job import Job
-from simfrontier.answers.accuracy.published_runs.table import Run, shipped_runs
 from simfrontier.answers.accuracy.published_runs.step import TimedStep, step_of
+from simfrontier.answers.accuracy.published_runs.table import Run, shipped_runs
 from simfrontier.answers.accuracy.residual import (
     Errors,
     Prediction,

@@ -12,7 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfrontier.answers.accuracy import PredictedRun, RunsValidation, load_parameters, shipped_runs, validate_shipped_runs
+from simfrontier.answers.accuracy import (
+    PredictedRun,
+    RunsValidation,
+    load_parameters,
+    shipped_runs,
+    validate_shipped_runs,
+)
 from simfrontier.answers.accuracy.published_runs.table import TABLES
 from tests.invoke import invoke
 from tests.refit import shipped_steps
@@ -105,7 +111,7 @@ def test_memory_is_near_what_is_stated(shipped: RunsValidation) -> None:
 
 def some(tmp_path: Path, *numbers: int, **changed: str) -> Path:
     """A file of these rows of the shipped table, with cells changed in the last one."""
-    with TABLE.open(encoding="utf-8", newline="") as file:
+    with TABLES[0].open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     chosen = [dict(rows[number]) for number in numbers]
     chosen[-1].update(changed)
