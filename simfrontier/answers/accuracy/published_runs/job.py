@@ -18,7 +18,7 @@ from simfrontier.inputs.scenario import Scenario, scenario_of
 
 PLAN: Final = "run"
 USUAL_HEAD: Final = 128  # features of a head, where a source tells no number of heads
-KNOWN_DEVICES: Final = "A100, H100, H200, GH200, V100, MI250, MI250X"
+KNOWN_DEVICES: Final = "A100, A800, H100, H200, H800, H20, GH200, V100, MI250, MI250X"
 PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank (Megatron-LM, arguments.py)
 KEPT: Final = 0.1  # share by which a batch may move so that the micro-batch stays as told
 MOST_CHUNKS: Final = 4
@@ -26,7 +26,7 @@ OF_TENSOR: Final = ("sequence_parallel", "product_pieces")  # keys of a plan tha
 QUANTISED: Final = ("qwz", "hpz", "qgz")  # keys of ZeRO++
 OF_DATA: Final = ("gradient_codec", *QUANTISED)  # keys of a plan that say how data axes communicate
 
-_KINDS: Final = r"(GPU|GCD|device|rank|card|accelerator|chip|A100|H100|H200|V100|MI250X?)s?"
+_KINDS: Final = r"(GPU|GCD|device|rank|card|accelerator|chip|A[18]00|H[128]00|H20|V100|MI250X?)s?"
 _COUNT: Final = re.compile(rf"~?([1-9][\d,]{{0,11}})( ?x)?( ?{_KINDS})*", re.IGNORECASE)
 _PRODUCT: Final = re.compile(rf"([1-9]\d{{0,5}})( ?nodes?)? ?[x×*] ?([1-9]\d{{0,3}})( ?{_KINDS})*", re.IGNORECASE)
 _IN_BRACKETS: Final = re.compile(rf"\(=? ?([1-9][\d,]{{0,11}}) ?{_KINDS}\)", re.IGNORECASE)
