@@ -158,8 +158,8 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
 
 
 def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:
-    """Return the memory traffic of an op in bytes. For the model's kernels without matrix products, the traffic is
-    scaled up if the software stack fuses fewer kernels."""
+    """Return the memory traffic of an op in bytes. For the model's kernels without matrix products, and for other ops
+    that the software stack names (the optimizer), the traffic is scaled up if the stack fuses fewer kernels."""
     traffic = float(traffic_bytes(op, schedule.tensors, schedule.mesh))
-    is_pointwise = op.matmul is None and is_work(op)
+    is_pointwise = op.matmul is None and (is_work(op) or op.kind in machine.kernels.traffic_of)
     return traffic * machine.kernels.traffic(op.kind) if is_pointwise else traffic

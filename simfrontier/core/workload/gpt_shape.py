@@ -81,7 +81,7 @@ class GptShape(GptArchitecture, OfAnyPlan):
         return model + (model - head) / 3.0 if recomputed else model
 
 
-def neox_flops(shape: GptShape, samples: int, recomputed: bool) -> float:
+def neox_flops(shape: GptShape, samples: float, recomputed: bool) -> float:
     """Return the flops of a step as GPT-NeoX counts them: F = 24 f B s L h² (1 + s/(6h) + V/(16 L h)), with f = 4 with
     activation checkpointing (`recomputed`), else 3. The formula assumes an MLP of 4h features and as many key heads as
     query heads.

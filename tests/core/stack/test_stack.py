@@ -158,3 +158,14 @@ def test_none_is_kernels_as_fused_as_the_model_on_the_machine_as_it_is() -> None
     own, none = (run_study(each).of("zero3")[0].row for each in (without_stack(), of))
     assert none["stack"] == "none" and own["step_time_nominal_s"] != none["step_time_nominal_s"]
     assert without_stack().of("zero3", 16).machine == load_stack("deepspeed").on(of.machine)
+
+
+def test_a_stack_scales_the_optimizers_traffic_only_if_it_names_it() -> None:
+    def adam_bytes(stack: str) -> float:
+        made = scenario(stack)
+        schedule = schedule_of(made, "p", 8)
+        op = next(each for each in schedule.ops if isinstance(each, Compute) and each.kind == "adam")
+        return Kernel.of(op, schedule, made.machine).num_bytes
+
+    # fsdp1 scales the model's kernels alone; torch.optim.AdamW's kernels move 104 bytes a parameter in place of 52
+    assert adam_bytes("megatron-deepspeed-xpu") == 2.0 * adam_bytes("fsdp1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from simfrontier.answers.accuracy.published_runs.rates import PER_DEVICE, Rate
@@ -14,12 +14,16 @@ from simfrontier.answers.accuracy.published_runs.table import VALUE, Run
 from simfrontier.base.errors import InputError, nearest, wrong
 from simfrontier.core.machine import catalog, load_machine
 from simfrontier.core.plan import MOST_MICRO_BATCHES
+from simfrontier.core.workload import GptShape
 from simfrontier.inputs.scenario import Scenario, scenario_of
 
 PLAN: Final = "run"
 USUAL_HEAD: Final = 128  # features of a head, where a source tells no number of heads
-KNOWN_DEVICES: Final = "A100, A800, H100, H200, H800, H20, GH200, V100, MI250, MI250X"
+KNOWN_DEVICES: Final = "A100, A800, H100, H200, H800, H20, GH200, V100, MI250, MI250X, Max 1550"
 PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank (Megatron-LM, arguments.py)
+STATES: Final = (
+    16  # bytes of a parameter: 16-bit weight and gradient, fp32 weight and Adam's two moments (arXiv 1910.02054)
+)
 KEPT: Final = 0.1  # share by which a batch may move so that the micro-batch stays as told
 MOST_CHUNKS: Final = 4
 OF_TENSOR: Final = ("sequence_parallel", "product_pieces")  # keys of a plan that need tensor parallelism
@@ -237,6 +241,9 @@ class _Making:
         if family == "hsdp" and grid.get("shard", 0) > load_machine(self.machine["name"]).devices_per_node:
             family = "zero3"
             self.assume(f"weights: divided over all ranks, not over {grid['shard']}")
+        elif family == "hsdp" and self._outgrows_node():
+            family = "zero3"
+            self.assume("weights: divided over all ranks, since the states do not fit into a node")
         of_data = ("gradient_codec", *(QUANTISED if family == "zeropp" else ()))
         data = {"family": family, **{key: value for key, value in own.items() if key in of_data}}
         left_out = OF_DATA if self.tensor > 1 and "x" not in grid else (*OF_DATA, *OF_TENSOR)
@@ -251,6 +258,14 @@ class _Making:
             return data | rest
         grown = {"tensor": self.tensor, "pipeline": self.pipeline, "data": data}
         return {"family": "megatron", **grown, **rest, **self._interleaving()}
+
+    def _outgrows_node(self) -> bool:
+        """Return whether the weights and the optimizer's states, divided over the devices of a node alone, are larger
+        than the memory of a device."""
+        names = {each.name for each in fields(GptShape)}
+        shape = GptShape(**{key: value for key, value in self.model.items() if key in names}, source=self.run.where)
+        machine = load_machine(self.machine["name"])
+        return STATES * shape.num_parameters / machine.devices_per_node > machine.device.hbm_bytes
 
     def _interleaving(self) -> dict[str, Any]:
         """Return the keys of an interleaved pipeline schedule, if the run uses one and the number of micro-batches

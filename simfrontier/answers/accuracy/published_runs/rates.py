@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from simfrontier.core.workload import GptShape
+from simfrontier.core.workload import GptShape, neox_flops
 
 Measure = Literal[
     "step_s",
@@ -18,16 +18,17 @@ Measure = Literal[
     "tflops_per_device",
     "percent_of_peak",
 ]
-Flops = Literal["model", "recomputed", "hardware"]
+Flops = Literal["model", "recomputed", "hardware", "megatron"]
 PER_DEVICE: Final = {"tokens_per_s": "tokens_per_s_per_device", "samples_per_s": "samples_per_s_per_device"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
     """Unit of a published value. `flops`, for flop rates: the FLOP count, either the model's (`model`), or with a full
-    recomputed forward whether or not the run recomputes (`recomputed`), or with what the run recomputes (`hardware`).
-    `devices`: number of devices that one rate covers. `factor`: of the unit's prefix or time, e.g. 1e-3 for thousands
-    of tokens.
+    recomputed forward whether or not the run recomputes (`recomputed`), or with what the run recomputes (`hardware`),
+    or that by the formula of Megatron-DeepSpeed and GPT-NeoX (`megatron`), which takes an MLP of 4h features and as
+    many key heads as heads for every model. `devices`: number of devices that one rate covers. `factor`: of the unit's
+    prefix or time, e.g. 1e-3 for thousands of tokens.
     """
 
     measure: Measure
@@ -46,6 +47,8 @@ def step_flops(shape: GptShape, samples: float, flops: Flops, recomputes: bool) 
     layers, attention of every position to every other one, and the output head; the backward counts twice the forward,
     and a recomputed forward of the layers may be added.
     """
+    if flops == "megatron":
+        return neox_flops(shape, samples, recomputes)
     return replace(shape, causal=False).step_flops(
         samples, flops == "recomputed" or (flops == "hardware" and recomputes)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -41,6 +42,12 @@ def test_flops_of_the_published_formula() -> None:
     b, s, layers, h, v = 2, 4, 3, 8, 50
     formula = 96 * b * s * layers * h * h * (1 + s / (6 * h) + v / (16 * layers * h))
     assert step_flops(GPT, b, "recomputed", recomputes=True) == pytest.approx(formula)
+
+
+def test_megatrons_formula_takes_every_model_for_a_gpt() -> None:
+    narrow = replace(GPT, gated=True, ffn_hidden=20, kv_heads=1)
+    # 96 B s l h² (1 + s / 6h + V / 16lh) with recomputation: as above
+    assert step_flops(narrow, 2, "megatron", True) == pytest.approx(step_flops(GPT, 2, "recomputed", True))
 
 
 def test_values_by_hand() -> None:

@@ -39,6 +39,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"unit": "sec/iter"}, {"rate.measure": "step_s"}),
     ({"unit": "TFLOP/s per GPU"}, {"rate.measure": "tflops_per_device", "rate.flops": "model"}),
     ({"unit": "MFU", "value": "0.41"}, {"rate.measure": "percent_of_peak", "rate.factor": 0.01}),
+    ({"unit": "TFLOP/s/GPU", "system": "argonne-lcf/Megatron-DeepSpeed"}, {"rate.flops": "megatron"}),
     # devices and machines: 4 NICs of 400 Gb/s / 4 on a node of 4 A100
     ({"devices": "16 nodes", "machine": "perlmutter"}, {"run.devices": [64]}),
     ({"machine": "polaris", "machine_as_told": "4x A100 40GB"}, {"machine.name": "perlmutter", NIC: 12.5e9}),
@@ -46,6 +47,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     # models by name and by other words
     ({"model_shape": "llama3_70b"}, LLAMA_70B | {"model.vocabulary": 128512, "model.gated": True}),  # 251 · 128 · tp 4
     ({"model_shape": "GPT 24 layers, hidden 2,048, 16 heads"}, {"model.num_layers": 24, "model.hidden": 2048}),
+    ({"model_shape": "Ours (L 48 h 8160 a 48 kv 6 ffn 28668)"}, {"model.num_layers": 48, "model.kv_heads": 6}),
     # sequence and batch: 4e6 / 2048 = 1953.1 sequences, of 2 ranks · micro-batch 4 nearest 1952
     ({"batch": "4M tokens"}, {"training.batch": 1952}),
     ({"seq": "8k", "batch": "32"}, {"model.sequence": 8192}),
@@ -58,6 +60,9 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"plan": "Gx 2 Gy 1 Gz 4", "system": "AxoNN"}, {"plan.family": "axonn", "plan.x": 2, "plan.z": 4}),
     *(({"plan": text}, {"plan.family": "ddp"}) for text in ("fsdp 0", "no FSDP", "ZeRO-3 off", "HSDP 0")),
     ({"plan": "tp 8 sequence_parallel 0"}, {"plan.tensor": 8, "plan.sequence_parallel": None}),
+    # states of 70B in a node of 8: 16 · 70e9 / 8 = 140 GB a device, of 7B 14 GB
+    ({"plan": "ZeRO-3 MiCS", "model_shape": "Llama-2-70B", "batch": "64"}, {"plan.family": "zero3"}),
+    ({"plan": "ZeRO-3 MiCS", "model_shape": "Llama-2-7B", "batch": "64"}, {"plan.family": "hsdp"}),
     # types and checkpointing
     ({"precision": "float8", "machine": "dgx-h100"}, {"model.linear_precision": "fp8", "model.precision": "bf16"}),
     ({"checkpointing": "off"}, {"model.checkpointing": "none"}),
