@@ -153,7 +153,7 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
     form = matmul_form(op, schedule.tensors)
     own = matmul_dtype(op, schedule.tensors)
     matmul = machine.matmul(own if form is None else machine.kernels.linear or own)
-    factor = machine.device.matmul_forms.factor(form)
+    factor = machine.device.matmul_forms.factor(form) / machine.kernels.products.get(own, 1.0)
     return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
 
 

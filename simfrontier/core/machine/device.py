@@ -41,13 +41,16 @@ class Kernels:
     that are computed (with causal attention, half of the square of positions); None: as fast as ordinary matrix
     products of those sizes. `pointwise_traffic`: bytes that kernels without matrix products move, per byte that the ops
     of the graph move, which are fused as far as possible (1: as in the graph); `traffic_of`: the same ratio for single
-    kinds of ops. `linear`: number type of the matrix products of linear modules, if it differs from the model's (fp8,
-    with casts before and scales after). `measured`: kernels measured in the traces of a job, by op name.
+    kinds of ops. `products`: time of a matrix product of a number type relative to the machine's law, where the
+    library's kernels of that type are slower. `linear`: number type of the matrix products of linear modules, if it
+    differs from the model's (fp8, with casts before and scales after). `measured`: kernels measured in the traces
+    of a job, by op name.
     """
 
     attention: float | None = None
     pointwise_traffic: float = 1.0
     traffic_of: Mapping[str, float] = field(default_factory=dict, hash=False)
+    products: Mapping[str, float] = field(default_factory=dict, hash=False)
     linear: Literal["fp8"] | None = None
     measured: Mapping[str, MeasuredKernel] = field(default_factory=dict, hash=False)
 

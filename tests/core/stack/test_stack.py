@@ -88,6 +88,27 @@ def test_products_move_their_operands_once_whatever_the_stack(tmp_path: Path) ->
     assert many[2] == 2.0 * few[2] > 0.0
 
 
+def test_products_of_one_type_are_slower_by_the_factor_of_that_type(tmp_path: Path) -> None:
+    """A stack whose fp16 products take 1.5 times as long: so does the arithmetic of a model in fp16, not of one in
+    bf16; attention runs by a kernel of its own."""
+    path = tmp_path / "slow.toml"
+    more = '[kernels.products]\nfp16 = { value = 1.5, kind = "assumed", source = "mine" }\n\n[engine]'
+    path.write_text(OWN.replace("[engine]", more), encoding="utf-8")
+
+    def arithmetic_s(stack: str, precision: str, name: str) -> float:
+        made = scenario_of(
+            scenario(stack).document | {"model": {"name": "tiny", "attention": "fused", "precision": precision}},
+            "s.toml",
+        )
+        schedule = schedule_of(made, "p", 8)
+        op = next(each for each in schedule.ops if isinstance(each, Compute) and each.name == name)
+        return Kernel.of(op, schedule, made.machine).arithmetic_s
+
+    for precision, factor in (("fp16", 1.5), ("bf16", 1.0)):
+        plain = arithmetic_s("fsdp1-flash2", precision, "h_to_4h.wgrad")
+        assert arithmetic_s(str(path), precision, "h_to_4h.wgrad") == pytest.approx(factor * plain)
+
+
 def test_a_user_writes_one_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(OWN, encoding="utf-8")

@@ -34,13 +34,14 @@ USUAL: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
     """Properties of a stack's kernels. `attention`: which of the device's fused attention kernels the stack calls, if a
-    model's attention is fused. `pointwise_traffic`, `traffic_of`: see `machine.Kernels`. `kernel_gap_s`, `misaligned`:
-    see `machine.Device`; present if this stack's host code or BLAS library performs differently from that of the
-    machine's file."""
+    model's attention is fused. `pointwise_traffic`, `traffic_of`, `products`: see `machine.Kernels`.
+    `kernel_gap_s`, `misaligned`: see `machine.Device`; present if this stack's host code or BLAS library performs
+    differently from that of the machine's file."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
     traffic_of: Mapping[str, Annotated[AtLeastOne, SOURCED]] = field(default_factory=dict, hash=False)
+    products: Mapping[str, Annotated[AtLeastOne, SOURCED]] = field(default_factory=dict, hash=False)
     kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
     misaligned: Annotated[NotNegative, SOURCED] | None = None
 
@@ -119,6 +120,7 @@ class Stack:
             attention=None if own.attention is None else machine.device.attention.get(own.attention),
             pointwise_traffic=own.pointwise_traffic,
             traffic_of=own.traffic_of,
+            products=own.products,
         )
         return replace(machine, device=device, host=host, kernels=kernels)
 

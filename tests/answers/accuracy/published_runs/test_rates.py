@@ -36,6 +36,12 @@ def test_flops_by_hand() -> None:
     assert step_flops(GPT, 1, "hardware", recomputes=False) == 4 * 17_376
 
 
+def test_flops_as_neox_logged_them_by_hand() -> None:
+    # 3 layers of 12 h² + 13 h (biases, two norms) = 872 parameters, embedding 50 · 8 and positions 4 · 8, final norm 16
+    parameters = GPT.num_parameters
+    assert step_flops(GPT, 2, "neox_2021", recomputes=True) == 2 * 4 * (6 * parameters + 60 * 4 * 8 * 3)
+
+
 def test_flops_of_the_published_formula() -> None:
     # 96 B s l h² (1 + s / 6h + V / 16lh) of arXiv 2104.04473: 4 · 24 B s l h² for the layers with their attention, and
     # 6 B s h V for the head

@@ -40,6 +40,11 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"unit": "TFLOP/s per GPU"}, {"rate.measure": "tflops_per_device", "rate.flops": "model"}),
     ({"unit": "MFU", "value": "0.41"}, {"rate.measure": "percent_of_peak", "rate.factor": 0.01}),
     ({"unit": "TFLOP/s/GPU", "system": "argonne-lcf/Megatron-DeepSpeed"}, {"rate.flops": "megatron"}),
+    # GPT-NeoX's own count before September 2023, and FORGE's jobs: over several nodes without P2P, cast to fp16
+    (
+        {"unit": "TFLOPS/GCD (NeoX formula)", "system": "GPT-NeoX (FORGE)", "machine": "frontier", "devices": "64"},
+        {"rate.flops": "neox_2021", "library.name": "rccl-no-p2p", "model.precision": "fp16"},
+    ),
     # devices and machines: 4 NICs of 400 Gb/s / 4 on a node of 4 A100
     ({"devices": "16 nodes", "machine": "perlmutter"}, {"run.devices": [64]}),
     ({"machine": "polaris", "machine_as_told": "4x A100 40GB"}, {"machine.name": "perlmutter", NIC: 12.5e9}),
