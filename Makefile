@@ -18,6 +18,7 @@ SECONDS := 0
 FUZZ_SEED :=
 READERS :=
 SAMPLE := 520
+WRITE :=
 REF := HEAD
 
 # Bytecode is written even where a machine forbids it: without, each start takes 0.3 s longer.
@@ -27,13 +28,14 @@ test long extras golden mutation bench: export OMP_NUM_THREADS := 1
 test long extras golden mutation bench: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate crosscheck gpu test nightly long extras exhaustive mutation mutants mutated-schedules fuzz check same hta refit bench golden docs picture browser clean
+.PHONY: help setup setup-real compare validate accuracy crosscheck gpu test nightly long extras exhaustive mutation mutants mutated-schedules fuzz check same hta refit bench golden docs picture browser clean
 
 help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
 	@echo "make setup-real  and torch, to execute schedules for real"
 	@echo "make compare     the plans of $(SCENARIO) side by side: $(OUT)/index.html"
 	@echo "make validate    the models held against every measured table: $(VALIDATE)/index.html"
+	@echo "make accuracy    errors of left-out training runs by family, against the last landing's (a minute; WRITE=1 keeps the new ones)"
 	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
 	@echo "make gpu         all that one GPU can show in eight minutes: $(GPU)/summary.json"
 	@echo "make test        the tests (JOBS=$(JOBS) at once, some ten minutes)"
@@ -82,6 +84,10 @@ compare: setup
 # Exit code 1 if a table exceeds its stated bound.
 validate: setup
 	$(BIN)/simfrontier validate --out $(VALIDATE)
+
+# Exit code 1 if the mean error of a machine, a source or a stack grew by a tenth, or a run is no longer predicted.
+accuracy: setup
+	$(BIN)/python -m tests.accuracy --jobs $(JOBS) $(if $(WRITE),--write)
 
 # Measure this machine, simulate three plans on what was measured, run the same schedules on $(RANKS) gloo ranks with
 # compute replaced by waits of the simulated length, and hold the two against each other.

@@ -73,8 +73,9 @@ def step_s(step: JobStep, parameters: Sequence[Parameter], factors: Sequence[flo
 
 
 class ParametersFile(Strict):
-    """File of fitted parameters. `spread`: standard deviation of the natural logarithm of step times around the fit,
-    for runs that the fit has not seen.
+    """File of fitted parameters. `spread`: standard deviation of the natural logarithm of the step times of runs that
+    state everything, in which errors are counted; how many of them an interval reaches is taken from left-out runs
+    (`Calibration`).
     """
 
     spread: Annotated[float, Field(gt=0)]

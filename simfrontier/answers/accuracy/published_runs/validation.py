@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Final
 
 from simfrontier.answers.accuracy.fit_rows import fits_without
@@ -17,19 +18,17 @@ from simfrontier.answers.accuracy.published_runs.fit import (
     sensitivities,
 )
 from simfrontier.answers.accuracy.published_runs.job import Job
+from simfrontier.answers.accuracy.published_runs.left_out import (
+    Calibration,
+    LeftOut,
+    Rankings,
+    calibration,
+    rankings_of,
+    source_of,
+)
 from simfrontier.answers.accuracy.published_runs.step import TimedStep, step_of
 from simfrontier.answers.accuracy.published_runs.table import Run, shipped_runs
-from simfrontier.answers.accuracy.residual import (
-    Errors,
-    Prediction,
-    Residual,
-    Use,
-    around,
-    errors_by,
-    errors_of,
-    factor_90,
-    grouped,
-)
+from simfrontier.answers.accuracy.residual import Errors, Prediction, Residual, Use, errors_by, errors_of, grouped
 from simfrontier.base.errors import InputError
 from simfrontier.base.workers import Local, Workers
 
@@ -42,7 +41,8 @@ class PredictedRun(Residual[Run]):
     """A published run with its prediction, both in the unit of the row, and its step and job.
 
     `step_s`: predicted step time in seconds. `without`: the machine or system whose runs were left out of the fit;
-    empty if no fit has seen the run. `sd`: standard deviation of the logarithm of the step time.
+    empty if no fit has seen the run. `sd`: standard deviation of the logarithm of the step time, as in `LeftOut`;
+    `factor`: factor from the predicted step time to the ends of its 90 % interval.
     """
 
     measured: float
@@ -50,6 +50,7 @@ class PredictedRun(Residual[Run]):
     step: TimedStep
     step_s: float
     sd: float
+    factor: float
     without: str = ""
 
     @property
@@ -58,9 +59,9 @@ class PredictedRun(Residual[Run]):
         return self.step.job
 
     @property
-    def factor(self) -> float:
-        """Factor from the predicted step time to the ends of its 90 % interval."""
-        return factor_90(self.sd)
+    def left_out(self) -> LeftOut:
+        """The run as a row of the table of left-out runs."""
+        return _left_out(self.step, self.step_s, self.sd)
 
     @property
     def devices(self) -> int:
@@ -98,9 +99,31 @@ class RunsValidation:
         """Errors of all runs that have a prediction; None where none has."""
         return errors_of(self.predicted)
 
-    def by(self, column: str) -> dict[str, Errors]:
-        """Return errors by the text of a column, in the order of the table."""
-        return errors_by(self.predicted, lambda row: row.row[column])
+    @cached_property
+    def calibration(self) -> Calibration:
+        """The calibration that these runs give: of intervals and rankings of further runs."""
+        return Calibration(rows=tuple(row.left_out for row in self.predicted))
+
+    @cached_property
+    def rankings(self) -> Rankings | None:
+        """Rankings of pairs of runs of one job, sure from the lead on that pairs of other sources give (where the runs
+        were left out of fits; else all shipped pairs); None without pairs."""
+        own = self.calibration
+        if all(row.use == "left out" for row in self.predicted):
+            return rankings_of(own.leads, lambda source: own.sure_lead(True, without=source))
+        return rankings_of(own.leads, lambda source: calibration().sure_lead(True))
+
+    def by_machine(self) -> dict[str, Errors]:
+        """Return errors by the machine of the catalog on which runs are simulated, in the order of the table."""
+        return errors_by(self.predicted, lambda row: row.left_out.machine)
+
+    def by_stack(self) -> dict[str, Errors]:
+        """Return errors by the software stack that runs are simulated with, in the order of the table."""
+        return errors_by(self.predicted, lambda row: row.left_out.stack)
+
+    def by_source(self) -> dict[str, Errors]:
+        """Return errors by who published the runs, in the order of the table."""
+        return errors_by(self.predicted, lambda row: row.left_out.source)
 
     def by_size(self) -> dict[str, Errors]:
         """Return errors by the number of devices."""
@@ -133,7 +156,7 @@ def validate_runs(runs: Sequence[Run], title: str, workers: Workers | None = Non
     runs in parallel, one run at a time (None: in this process).
     """
     rows = [
-        _unpredicted(run, title, made) if isinstance(made, str) else _predicted(made[0], title, "held")
+        _unpredicted(run, title, made) if isinstance(made, str) else _held(made[0], title)
         for run, made in zip(runs, _timed_all(runs, (), workers), strict=True)
     ]
     return RunsValidation(title=title, rows=tuple(rows))
@@ -149,11 +172,16 @@ def validate_shipped_runs(workers: Workers | None = None) -> RunsValidation:
     timed = [each for each in made if not isinstance(each, str)]
     steps = [step for step, _ in timed]
     law = sensitivities([moves for _, moves in timed], parameters)
-    predicted: dict[int, PredictedRun] = {}
+    fitted: dict[int, tuple[float, float, str]] = {}
     for name, left, fit in fits_without(_groups(steps), law.without):
         for at in left.nonzero()[0].tolist():
             change, fit_sd = fit.of(law.moves[at])
-            predicted[steps[at].job.run.number] = _predicted(steps[at], title, "left out", change, fit_sd, name)
+            fitted[at] = steps[at].step_s * math.exp(change), _sd(steps[at], fit_sd), name
+    known = Calibration(rows=tuple(_left_out(step, *fitted[at][:2]) for at, step in enumerate(steps)))
+    predicted = {
+        step.job.run.number: _predicted(step, title, "left out", fitted[at], known, source_of(step.job.run))
+        for at, step in enumerate(steps)
+    }
     rows = (
         _unpredicted(run, title, each) if isinstance(each, str) else predicted[run.number]
         for run, each in zip(runs, made, strict=True)
@@ -207,23 +235,50 @@ def _unpredicted(run: Run, title: str, why: str) -> Residual[Run]:
     return Residual(table=title, row=run, measured=measured, prediction=None, use="no model", why=why)
 
 
+def _held(step: TimedStep, title: str) -> PredictedRun:
+    return _predicted(step, title, "held", (step.step_s, _sd(step), ""), calibration())
+
+
+def _sd(step: TimedStep, fit_sd: float = 0.0) -> float:
+    """Return the standard deviation of the logarithm of a step time: of steps in general, of the fit, and of each
+    assumption about what the run's source does not state."""
+    return math.hypot(load_parameters().spread, fit_sd, *(each.spread for each in step.job.unknown))
+
+
+def _left_out(step: TimedStep, step_s: float, sd: float) -> LeftOut:
+    run, scenario = step.job.run, step.job.scenario
+    job = ("machine", "model_shape", "devices", "batch", "seq", "precision")
+    return LeftOut(
+        run=Path(run.where).name,
+        source=source_of(run),
+        machine=scenario.machine.name,
+        peak_tflops=round(_peak(step) / 1e12, 1),
+        stack=str(scenario.file.stack),
+        job="; ".join(run[column] for column in job),
+        predicted_s=step_s,
+        measured_s=step.measured_s,
+        sd=sd,
+    )
+
+
 def _predicted(
-    step: TimedStep, title: str, use: Use, change: float = 0.0, fit_sd: float = 0.0, without: str = ""
+    step: TimedStep, title: str, use: Use, made: tuple[float, float, str], known: Calibration, source: str = ""
 ) -> PredictedRun:
-    """Return a run with its prediction. `change`: correction by the fit to the logarithm of the step time, with
-    standard deviation `fit_sd`.
+    """Return a run with its prediction: step time, standard deviation of its logarithm, and what was left out of the
+    fit (`made`), with the interval by the left-out runs of other sources than `source`.
     """
-    job = step.job
-    step_s = step.step_s * math.exp(change)
-    sd = math.hypot(load_parameters().spread, fit_sd, *(each.spread for each in job.unknown))
+    step_s, sd, without = made
+    factor = math.exp(known.half_width(sd, _peak(step), without=source))
+    low, high = sorted((step.value(step_s / factor), step.value(step_s * factor)))
     return PredictedRun(
         table=title,
-        row=job.run,
-        measured=job.run.value,
-        prediction=around(step.value(step_s), sd),
+        row=step.job.run,
+        measured=step.job.run.value,
+        prediction=Prediction(value=step.value(step_s), low=low, high=high),
         use=use,
         step=step,
         step_s=step_s,
         sd=sd,
+        factor=factor,
         without=without,
     )

@@ -178,10 +178,12 @@ def runs_document(done: accuracy.RunsValidation) -> dict[str, Any]:
         "num_rows": len(done.rows),
         "num_expressed": len(done.predicted),
         "overall": _run_errors("all", done.overall),
-        "by_machine": _all_run_errors(done.by("machine")),
-        "by_system": _all_run_errors(done.by("system")),
+        "by_machine": _all_run_errors(done.by_machine()),
+        "by_stack": _all_run_errors(done.by_stack()),
+        "by_source": _all_run_errors(done.by_source()),
         "by_size": _all_run_errors(done.by_size()),
         "memory": _run_errors("memory", done.memory),
+        "rankings": done.rankings and asdict(done.rankings),
         "rows": [_run_row(row) for row in done.rows],
     }
 
@@ -311,6 +313,12 @@ def print_runs(done: accuracy.RunsValidation, out: Path | None) -> None:
             for each in done.worst()
         ]
         tell(Table("the farthest off", _WORST, worst, words=("run", "unit")))
+    if (ranked := done.rankings) is not None:
+        said_sure = f"{ranked.sure - ranked.sure_right} of {ranked.sure} sure rankings are wrong"
+        screen.print(
+            f"Rankings of {counted(ranked.pairs, 'pair')} of plans of one job: {percent(ranked.right_share)} right; "
+            f"{percent(ranked.too_close_share)} too close to call, {said_sure}."
+        )
     if done.memory is not None:
         off = done.memory
         memory = f"Memory of {counted(off.count, 'run')} that state it: {percent(off.mean_abs)} off on average"
@@ -338,8 +346,14 @@ def _cells(errors: accuracy.Errors | None) -> tuple[str, ...]:
 
 
 def _run_rows(done: accuracy.RunsValidation) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of the table of errors: all runs, then by machine, system and size if there are several."""
-    for what, group in (("machine", done.by("machine")), ("system", done.by("system")), ("size", done.by_size())):
+    """Yield the rows of the table of errors by machine, stack, source and size, each if there are several."""
+    groups = {
+        "machine": done.by_machine(),
+        "stack": done.by_stack(),
+        "source": done.by_source(),
+        "size": done.by_size(),
+    }
+    for what, group in groups.items():
         for place, (name, errors) in enumerate(group.items() if len(group) > 1 else ()):
             yield f"{name} ({what})" if place == 0 else name, *_run_cells(errors)
 
