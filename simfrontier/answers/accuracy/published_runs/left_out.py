@@ -67,6 +67,7 @@ class Lead:
     """Predicted and measured lead of one plan of a job over another: log of the ratio of their step times."""
 
     source: str
+    job: str
     predicted: float
     measured: float
 
@@ -130,6 +131,7 @@ class Calibration:
         leads = (
             Lead(
                 source=first.source,
+                job=first.job,
                 predicted=math.log(second.predicted_s / first.predicted_s),
                 measured=math.log(second.measured_s / first.measured_s),
             )
@@ -140,23 +142,23 @@ class Calibration:
     def sure_lead(self, same_stack: bool, without: str = "") -> float:
         """Return the relative lead of one plan over another (0.05: 5 % faster) from which on nine of ten rankings are
         right. `same_stack`: both run by one software stack on one machine, so that the errors of kernels and network
-        cancel in part; else those of the machine alone do. `without`: a source that is left out.
+        cancel in part; else those of the machine alone do. `without`: a job that is left out.
         """
         return math.expm1(self._sure_of_one(without) if same_stack else max(self._sure_of_two, self._sure_of_one("")))
 
     def _sure_of_one(self, without: str) -> float:
         """Return the least predicted lead at which nine of ten pairs are ranked right, by isotonic regression of the
-        right rankings on the lead, in which all pairs of a source weigh as much as those of another; 0 without pairs,
-        the largest lead of all if even there fewer are right."""
+        right rankings on the lead; 0 without pairs, the largest lead of all if even there fewer are right. As n runs
+        make some n² / 2 pairs, all pairs of a source weigh as much as the root of their number."""
         from scipy.optimize import isotonic_regression
 
         known: dict[str, list[Lead]] = {}
         for lead in self.leads:
-            if lead.source != without:
+            if lead.job != without:
                 known.setdefault(lead.source, []).append(lead)
         if not known:
             return 0.0
-        every = [(abs(lead.predicted), lead.is_right, 1.0 / len(leads)) for leads in known.values() for lead in leads]
+        every = [(abs(lead.predicted), lead.is_right, len(leads) ** -0.5) for leads in known.values() for lead in leads]
         leads, right, weights = np.array(every).T
         each, place = np.unique(leads.round(6), return_inverse=True)
         weight = np.bincount(place, weights)
@@ -216,10 +218,10 @@ class Rankings:
 
 def rankings_of(leads: Sequence[Lead], sure_lead: Callable[[str], float]) -> Rankings | None:
     """Judge the predicted leads of pairs of runs; None without pairs. `sure_lead`: the relative lead from which on a
-    ranking is sure, by the source of the pair."""
+    ranking is sure, by the job of the pair."""
     if not leads:
         return None
-    sure = [lead for lead in leads if abs(lead.predicted) > math.log1p(sure_lead(lead.source))]
+    sure = [lead for lead in leads if abs(lead.predicted) > math.log1p(sure_lead(lead.job))]
     return Rankings(
         pairs=len(leads),
         right=sum(lead.is_right for lead in leads),

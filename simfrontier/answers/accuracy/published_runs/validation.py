@@ -25,6 +25,7 @@ from simfrontier.answers.accuracy.published_runs.left_out import (
     calibration,
     rankings_of,
     source_of,
+    sure_lead,
 )
 from simfrontier.answers.accuracy.published_runs.step import TimedStep, step_of
 from simfrontier.answers.accuracy.published_runs.table import Run, shipped_runs
@@ -106,12 +107,13 @@ class RunsValidation:
 
     @cached_property
     def rankings(self) -> Rankings | None:
-        """Rankings of pairs of runs of one job, sure from the lead on that pairs of other sources give (where the runs
+        """Rankings of pairs of runs of one job, sure from the lead on that the pairs of other jobs give (where the runs
         were left out of fits; else all shipped pairs); None without pairs."""
         own = self.calibration
         if all(row.use == "left out" for row in self.predicted):
-            return rankings_of(own.leads, lambda source: own.sure_lead(True, without=source))
-        return rankings_of(own.leads, lambda source: calibration().sure_lead(True))
+            margins = {job: own.sure_lead(True, without=job) for job in {lead.job for lead in own.leads}}
+            return rankings_of(own.leads, margins.__getitem__)
+        return rankings_of(own.leads, lambda job: sure_lead(True))
 
     def by_machine(self) -> dict[str, Errors]:
         """Return errors by the machine of the catalog on which runs are simulated, in the order of the table."""

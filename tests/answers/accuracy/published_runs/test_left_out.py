@@ -94,11 +94,12 @@ def test_a_ranking_is_sure_from_the_lead_on_at_which_nine_of_ten_are_right() -> 
     known = Calibration(rows=tuple(one for both in (*near, *far) for one in both))
     assert len(known.leads) == 40
     assert math.log1p(known.sure_lead(True)) == pytest.approx(0.05, abs=1e-6)
-    assert known.sure_lead(True, without="a") == 0.0
-    judged = rankings_of(known.leads, lambda source: 0.03)
+    alone = Calibration(rows=(*far[0], *near[0]))
+    assert alone.sure_lead(True, without="near 0") > 0.05 and alone.sure_lead(True, without="far 0") < 0.03
+    judged = rankings_of(known.leads, lambda job: 0.03)
     assert judged is not None and (judged.pairs, judged.right, judged.sure, judged.sure_right) == (40, 30, 20, 20)
     assert (judged.right_share, judged.too_close_share, judged.sure_right_share) == (0.75, 0.5, 1.0)
-    assert rankings_of((), lambda source: 0.0) is None
+    assert rankings_of((), lambda job: 0.0) is None
 
 
 def test_plans_of_two_stacks_differ_by_the_errors_of_both() -> None:
@@ -107,7 +108,7 @@ def test_plans_of_two_stacks_differ_by_the_errors_of_both() -> None:
     found = Calibration(rows=tuple(rows)).sure_lead(False)
     assert found == pytest.approx(1.1 ** (2 * 0.08 / 0.1) - 1.0)  # as many deviations of a run that states everything
     assert Calibration(rows=(rows[0], replace(rows[1], stack="one"))).sure_lead(False) == 0.0
-    assert Lead(source="a", predicted=0.1, measured=-0.1).is_right is False
+    assert Lead(source="a", job="b", predicted=0.1, measured=-0.1).is_right is False
 
 
 def test_the_table_is_read_as_it_was_written(tmp_path: Path) -> None:
