@@ -21,7 +21,7 @@ from simfrontier.inputs.measured import read_lines
 
 LEFT_OUT: Final = Path(__file__).parent / "left_out.csv"
 COVERED: Final = 0.9  # probability that an interval contains the measured value, and that a sure ranking is right
-OTHER_DEVICE: Final = 0.25  # weight of a source's runs on other devices (assumed)
+OTHER_DEVICE: Final = 0.1  # weight of a source's runs on other devices (assumed)
 _REPOSITORY: Final = re.compile(r"[\w.-]+[/.][\w./-]+")
 
 

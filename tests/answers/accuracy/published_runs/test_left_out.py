@@ -52,7 +52,7 @@ def test_an_interval_reaches_as_far_as_nine_of_ten_sources_are_off_however_many_
 
 
 def test_runs_on_other_devices_weigh_less() -> None:
-    """40 sources on another device, far off, weigh as much as 10 on this one; the quantile is at 0.9 · 51 / 50."""
+    """40 sources on another device, far off, weigh as much as 4 on this one; the quantile is at 0.9 · 51 / 50."""
     near = [row(f"near {n}", 0.01 * (n + 1)) for n in range(10)]
     far = [row(f"far {n}", 1.0 + 0.01 * n, peak_tflops=200.0) for n in range(40)]
     level = COVERED * 51 / 50 * (10 + 40 * OTHER_DEVICE) - 10  # of the weight of the far ones

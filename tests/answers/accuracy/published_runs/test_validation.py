@@ -35,8 +35,13 @@ def of(done: RunsValidation, system: str) -> float:
 
 
 def test_runs_are_expressed_or_said(shipped: RunsValidation) -> None:
-    assert len(shipped.rows) == len(shipped_runs()) == 235
-    assert len(shipped.predicted) >= 215
+    """Of the first table nearly all; of the second the dense ones without context parallelism, not all of which state
+    batch and grid."""
+    assert len(shipped.rows) == len(shipped_runs()) == 238 + 503
+    of_first = [each for each in shipped.predicted if TABLES[0].name in each.row.where]
+    assert len(of_first) >= 233
+    assert len(shipped.predicted) - len(of_first) >= 66
+    assert all(each.why for each in shipped.rows if each.prediction is None)
 
 
 @pytest.mark.long
@@ -66,14 +71,29 @@ def test_left_out_errors_are_as_promised(shipped: RunsValidation) -> None:
     assert all(each.use == "left out" for each in shipped.predicted)
     assert overall.mean_abs <= 0.12
     assert overall.median_abs <= 0.08
-    assert overall.covered is not None and 0.85 <= overall.covered <= 0.95
-    assert overall.width is not None and overall.width <= 0.25
+    assert overall.width is not None and overall.width <= 0.30
     assert of(shipped, "Foundry") <= 0.10
     assert of(shipped, "BLOOM") <= 0.10
     assert of(shipped, "SC21") <= 0.08
     assert of(shipped, "torchtitan") <= 0.12
     amd = [each for each in shipped.predicted if "MI2" in each.row["machine_as_told"] or "lumi" in each.row["machine"]]
     assert np.mean([abs(each.error or 0.0) for each in amd]) <= 0.15
+
+
+def test_nine_of_ten_left_out_runs_lie_inside_their_interval(shipped: RunsValidation) -> None:
+    """Over all, and four of five at least on each machine with ten runs."""
+    assert shipped.overall is not None and shipped.overall.covered is not None
+    assert 0.87 <= shipped.overall.covered <= 0.96
+    many = {name: each for name, each in shipped.by_machine().items() if each.count >= 10}
+    assert len(many) >= 6
+    assert {name: each.covered for name, each in many.items() if (each.covered or 0.0) < 0.80} == {}
+
+
+def test_nine_of_ten_sure_rankings_are_right(shipped: RunsValidation) -> None:
+    ranked = shipped.rankings
+    assert ranked is not None and ranked.pairs >= 400
+    assert ranked.right_share >= 0.8
+    assert ranked.sure >= 60 and ranked.sure_right_share is not None and ranked.sure_right_share >= 0.9
 
 
 def test_topologies_of_one_model_are_ranked(shipped: RunsValidation) -> None:
