@@ -112,7 +112,8 @@ class TreeTimes(HopTimes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowLatency(HopTimes):
-    """Parameters of the LL protocol: every 8 bytes carry a flag, so the rate is `rate_share` of a ring's rate.
+    """Parameters of a low-latency protocol, LL or LL128: every 8 bytes (LL128: every 120) carry a flag, so the rate is
+    `rate_share` of a ring's rate. `forwarded_share`: as of rings; 1 where a rank forwards whole blocks, as short ones.
 
     The protocol uses one channel for every `bytes_per_channel` of a block, at most `num_channels`. Each channel's
     message adds `channel_s` to a hop between nodes, since one host thread submits the messages of all channels to the
@@ -120,6 +121,7 @@ class LowLatency(HopTimes):
     """
 
     rate_share: Annotated[Share, SOURCED]
+    forwarded_share: Annotated[Part, SOURCED] = 1.0
     channel_s: Annotated[NotNegative, SOURCED] = 0.0
     bytes_per_channel: Annotated[Positive, SOURCED] = math.inf
     num_channels: Annotated[int, Ge(1), Le(CHANNELS), SOURCED] = 1
@@ -179,15 +181,17 @@ def simple_step(ring: RingTimes, block_bytes: float, group: GroupShape, rate: fl
 
 
 def low_latency_step(low: LowLatency, block_bytes: float, group: GroupShape, rate: float) -> RingStep:
-    """Return the timing of a ring step with the LL protocol: a + h channels + c / (share * B), and never less than c/B,
-    with block size c, rate B, start-up time a and time h per channel."""
+    """Return the timing of a ring step with a low-latency protocol: max(c/B', a + h channels + f c/B'), with block size
+    c, rate B' = share * B, start-up time a, time h per channel and forwarded share f."""
     between_s = low.hop_of_block_s(block_bytes)
     slower_s = block_bytes / rate * (1.0 / low.rate_share - 1.0)
+    hidden_s = (1.0 - low.forwarded_share) * block_bytes / (rate * low.rate_share)
+    mean_s = group.ring_mean(low.hop_in_node_s, between_s)
     return RingStep(
         base_s=low.base_s,
-        extra_s=group.ring_mean(low.hop_in_node_s, between_s) + slower_s,
-        inside_s=low.hop_in_node_s + slower_s,
-        share=1.0,
+        extra_s=maximum(0.0, mean_s - hidden_s) + slower_s,
+        inside_s=maximum(0.0, low.hop_in_node_s - hidden_s) + slower_s,
+        share=low.forwarded_share,
         bytes_per_s=rate * low.rate_share,
     )
 

@@ -19,7 +19,7 @@ from simfrontier.core.codecs import timed_codecs
 from simfrontier.core.machine.elementary import maximum, minimum
 
 COMPUTE_UNITS: Final = 1_000_000  # devices have hundreds
-AttentionKernel = Literal["flash1", "flash2"]
+AttentionKernel = Literal["flash1", "flash2", "cudnn"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

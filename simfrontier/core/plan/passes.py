@@ -7,6 +7,7 @@ parameter_offload.py, partitioned_param_coordinator.py, stage3.py).
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -106,6 +107,37 @@ def gather_by_layer(program: Program) -> Program:
     return Program(out, program.tensors)
 
 
+def gather_in_buckets(program: Program, max_elements: int) -> Program:
+    """Fetch the weights of a call at its first hook, in as many calls of the library as buckets of `max_elements` hold
+    them (Megatron-Core's `overlap_param_gather`: param_and_grad_buffer.py). A bucket ends with its layer."""
+    items = program.items
+    wanted: dict[Place, list[Move]] = defaultdict(list)
+    for place, item in items:
+        if is_gather(item):
+            wanted[place].append(item)
+    out: Placed = []
+    for place, item in items:
+        if is_gather(item):
+            continue
+        out.append((place, item))
+        if isinstance(item, Hook):
+            out += [(place, move) for held in _filled(wanted.pop(place, []), max_elements) for move in coalesced(held)]
+    return Program(out, program.tensors)
+
+
+def _filled(moves: list[Move], max_elements: int) -> list[list[Move]]:
+    """Return consecutive moves in groups that no further move of them would fit into."""
+    groups: list[list[Move]] = []
+    room = 0
+    for move in moves:
+        if not groups or move.num_elements > room:
+            groups.append([])
+            room = max_elements
+        groups[-1].append(move)
+        room -= move.num_elements
+    return groups
+
+
 def _sources_written(items: Placed) -> dict[Ref, int]:
     """Return, for each gathered buffer, the index of the last op before its gather that writes the source of the
     gather, or -1 if there is none."""
@@ -145,12 +177,15 @@ def coalesced(moves: list[Move]) -> list[Move]:
     ]
 
 
-def bucket(program: Program, purpose: Purpose, max_elements: int, together: bool = True) -> Program:
+def bucket(
+    program: Program, purpose: Purpose, max_elements: float, together: bool = True, by_layer: bool = False
+) -> Program:
     """Delay the moves of one purpose until the next move would overflow the bucket, then issue them as one call. Where
     the moves cannot share a call (`together` is false), they are issued one after the other once all tensors of the
-    bucket are available. The rest of a bucket is issued at the end of the micro-batch's backward, or of the step."""
+    bucket are available. The rest of a bucket is issued at the end of the layer's backward (`by_layer`), of the
+    micro-batch's, or of the step."""
     items = program.items
-    last_of = _flush_points(items, purpose)
+    last_of = _flush_points(items, purpose, by_layer)
     out: Placed = []
     held: list[Move] = []
 
@@ -179,13 +214,13 @@ def _stream_wait_of(held: list[Move]) -> StreamWait:
     return StreamWait(name="bucket", waits=waits, purpose=held[0].purpose)
 
 
-def _flush_points(items: Placed, purpose: Purpose) -> set[int]:
+def _flush_points(items: Placed, purpose: Purpose, by_layer: bool) -> set[int]:
     """Return the indices of items after which a bucket of this purpose must be flushed: the last move of this purpose
-    in each micro-batch, or in the step."""
-    last: dict[int, int] = {}
-    for index, (_, item) in enumerate(items):
+    in each call of a layer (`by_layer`), in each micro-batch, or in the step."""
+    last: dict[int | Place, int] = {}
+    for index, (place, item) in enumerate(items):
         if isinstance(item, Move) and item.purpose == purpose:
-            last[item.src[0].micro] = index
+            last[place if by_layer else item.src[0].micro] = index
     return set(last.values())
 
 
@@ -325,14 +360,18 @@ def passes_of(engine: Engine, plan: Plan) -> list[Callable[[Program], Program]]:
         passes.append(keep_recomputed)
     if plan.overlapped is not None:
         if "weight_gather" in plan.overlapped:
-            at_hooks = engine.overlap and not plan.gathers_once  # copies have room for all layers
-            passes += [fetch_next, fetch_at_hooks] if at_hooks else [fetch_next]
+            if plan.gathers_once:  # copies have room for all layers
+                passes.append(lambda p: gather_in_buckets(p, engine.gather_bucket_elements))
+            else:
+                passes += [fetch_next, fetch_at_hooks] if engine.overlap else [fetch_next]
     elif engine.granularity == "layer":
         passes.append(gather_by_layer)
     elif engine.overlap and engine.prefetch_elements:
         passes.append(lambda p: prefetch(p, engine))
     if plan.buckets:
-        passes.append(lambda p: bucket(p, "gradient", engine.reduce_bucket_elements, together=not plan.one_at_a_time))
+        by_layer, together = engine.granularity == "layer", not plan.one_at_a_time
+        most = math.inf if by_layer else engine.reduce_bucket_elements
+        passes.append(lambda p: bucket(p, "gradient", most, together, by_layer))
     passes += [
         after_their_gradients,
         lambda p: bucket(p, "step_reduction", engine.reduce_bucket_elements),

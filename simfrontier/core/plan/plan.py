@@ -222,9 +222,11 @@ class Engine:
     """Rules by which a training engine issues communication; the defaults are those of DeepSpeed 0.16.5's ZeRO-3 (docs,
     stage3.py).
 
-    Sizes are in elements. `blocking` says how far qgZ's synchronous collective calls block: `stream`, only the stream
-    that issues them (like synchronous calls of torch.distributed over NCCL; DeepSpeed issues these calls on its
-    reduction stream), or `host`, as with TORCH_NCCL_BLOCKING_WAIT=1: the host issues nothing until each call has ended.
+    Sizes are in elements, those of buckets in elements of a rank's shards of tensor parallelism; a bucket holds at
+    least `bucket_elements_per_rank` elements for each data-parallel rank (Megatron-Core). `blocking` says how far qgZ's
+    synchronous collective calls block: `stream`, only the stream that issues them (like synchronous calls of
+    torch.distributed over NCCL; DeepSpeed issues these calls on its reduction stream), or `host`, as with
+    TORCH_NCCL_BLOCKING_WAIT=1: the host issues nothing until each call has ended.
     """
 
     persistence_elements: Annotated[int, Ge(0), Le(COUNT.most)] = 100_000
@@ -233,8 +235,19 @@ class Engine:
     reuse_elements: Annotated[int, Ge(0), Le(COUNT.most)] = 1_000_000_000
     reduce_bucket_elements: Annotated[int, Ge(1), Le(COUNT.most)] = 500_000_000
     gather_bucket_elements: Annotated[int, Ge(1), Le(COUNT.most)] = 500_000_000
+    bucket_elements_per_rank: Annotated[int, Ge(0), Le(COUNT.most)] = 0
     outstanding_fetches: Annotated[int, Ge(1), Le(COUNT.most)] = 2
     granularity: Literal["module", "layer"] = "module"
     overlap: bool = True
     blocking: Literal["host", "stream"] = "stream"
     step_reduction: Literal["overlap", "end"] = "overlap"
+
+    def on_ranks(self, data_ranks: int, tensor_ranks: int) -> Engine:
+        """Return the settings with the sizes of buckets on a grid, in elements of whole tensors: a rank's bucket times
+        the ranks among which tensor parallelism divides them."""
+        least = self.bucket_elements_per_rank * data_ranks
+        return replace(
+            self,
+            reduce_bucket_elements=max(self.reduce_bucket_elements, least) * tensor_ranks,
+            gather_bucket_elements=max(self.gather_bucket_elements, least) * tensor_ranks,
+        )

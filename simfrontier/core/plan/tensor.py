@@ -362,12 +362,13 @@ def _with_all(nesting: tuple[str, ...], axes: tuple[str, ...]) -> tuple[str, ...
     return (*nesting, *(axis for axis in axes if axis not in nesting))
 
 
-def engine_of(options: TensorOptions, engine: Engine) -> Engine:
-    """Return the engine settings that run a plan. AxoNN keeps no weight matrix whole and no gathered one for a later
-    pass, and reduces over the data axes at the end of the step; so does Megatron-LM with the reductions, unless it
-    overlaps them."""
+def engine_of(options: TensorOptions, engine: Engine, data_ranks: int) -> Engine:
+    """Return the engine settings that run a plan on a grid with this number of data-parallel ranks. AxoNN keeps no
+    weight matrix whole and no gathered one for a later pass, and reduces over the data axes at the end of the step; so
+    does Megatron-LM with the reductions, unless it overlaps them."""
     if isinstance(options, MegatronOptions):
-        return replace(engine, step_reduction="overlap" if options.overlap_gradients else "end")
+        sized = engine.on_ranks(data_ranks, options.tensor)
+        return replace(sized, step_reduction="overlap" if options.overlap_gradients else "end")
     return replace(engine, persistence_elements=0, reuse_elements=0, step_reduction="end")
 
 

@@ -148,7 +148,7 @@ def case_of(
         if options.pipeline > 1:
             refuse_periods(shape.num_layers // (options.pipeline * options.chunks), every)
         options.refuse_micro_batches(grad_accum)
-        engine = engine_of(options, engine)
+        engine = engine_of(options, engine, ranks)
     return Case(
         name=name,
         devices=devices,

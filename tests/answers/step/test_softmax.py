@@ -37,7 +37,7 @@ def step(
     work = gpt(
         SHAPE, 2 * options.batch_ranks(mesh), checkpointing, precision="bf16", attention=attention, softmax=softmax
     )
-    engine = engine_of(options, Engine(persistence_elements=0))
+    engine = engine_of(options, Engine(persistence_elements=0), 1)
     made = build(work, make_plan("megatron", options, mesh), mesh, engine, micros)
     return simulate_step(made, load_machine("frontier"), load_library("rccl"), fidelity)
 

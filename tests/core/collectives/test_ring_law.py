@@ -96,3 +96,18 @@ def test_the_measured_all_gathers_of_the_plateau_by_hand() -> None:
     value = algorithm("ring").latency_s(RCCL, "all_gather", 2**26, shape, 86.4e9) + 127 / 128 * 2**26 / 86.4e9
     assert value == pytest.approx(3.54e-3, rel=2e-3)
     assert value + 54.5e-6 + 128 * 4.3e-6 == pytest.approx(3.943e-3, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("block_us", "extra_us"),
+    [
+        (0, 2),
+        (1, 1.75),  # at 0.8 of the rate 1.25 us: 0.25 more, and 2 less the 0.5 that a share of 0.6 leaves hidden
+        (100, 25),  # 125 us, which hide all hops
+    ],
+)
+def test_ll128_passes_blocks_on_before_they_are_whole(block_us: float, extra_us: float) -> None:
+    """Over two nodes (14 * 1 + 2 * 9) / 16 = 2 us on average; a step is the longer of c/B' and 2 us + 0.6 c/B'."""
+    low = replace(LOW, channel_s=0.0, rate_share=0.8, forwarded_share=0.6)
+    step = low_latency_step(low, block_us * 1e3, TWO, 1e9)
+    assert step.extra_s == pytest.approx(extra_us * US, abs=1e-15)

@@ -62,7 +62,7 @@ def schedule_of(
     options.refuse_micro_batches(micros)
     work = gpt(shape, micro_batch * options.batch_ranks(mesh), checkpointing, precision=precision)
     work = replace(work, optimizer=optimizer)
-    how = engine_of(options, engine or Engine(persistence_elements=0))
+    how = engine_of(options, engine or Engine(persistence_elements=0), options.batch_ranks(mesh))
     return build(work, make_plan(options.family, options, mesh), mesh, how, micros)
 
 

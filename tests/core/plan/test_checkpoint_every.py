@@ -43,7 +43,7 @@ def built(family: str, every: int, micros: int = 2, samples: int = 2, **options:
     if family in ("megatron", "axonn"):
         grid = {"megatron": megatron, "axonn": axonn}[family](**options)
         mesh = grid.mesh(8, 1, 1)
-        batch, engine = samples * grid.batch_ranks(mesh), engine_of(grid, Engine(persistence_elements=0))
+        batch, engine = samples * grid.batch_ranks(mesh), engine_of(grid, Engine(persistence_elements=0), 1)
     else:
         kind, keys = EXACT[family]
         family, grid, mesh = kind, options_of(kind, **keys), mesh_of(2, 1, 2)

@@ -152,9 +152,9 @@ class _Making:
         machine = load_machine(name)
         gbit_per_s = {
             "edr_links": 100.0,
+            "gbit_per_device": machine.devices_per_node,  # before the rules that take any rate for a node's
             "gbit_per_node": 1.0,
             "tbit_per_node": 1e3,
-            "gbit_per_device": machine.devices_per_node,
         }
         total = next(known[key] * each for key, each in gbit_per_s.items() if key in known)
         return {"link_classes.nic.bytes_per_s": total * 1e9 / 8 / max(1, len(machine.node.nic_device))}
@@ -202,6 +202,10 @@ class _Making:
         parts = ranks * grid.get("grad_accum", 0)
         if "micro_batch" not in known and "batch" in known and parts and known["batch"] % parts == 0:
             known["micro_batch"] = known["batch"] // parts
+        if (
+            "micro_batches" in grid and "batch" in known
+        ):  # where what is told as a micro-batch is a rank's share of a step
+            known["micro_batch"] = max(1, known["batch"] // (ranks * grid["micro_batches"]))
         if "micro_batch" not in known:
             known["micro_batch"] = 1
             self.assume("micro-batch: 1")

@@ -117,12 +117,18 @@ class Stack:
             host = replace(host, hook_s=self.host.hook_s)
         kernels = replace(
             machine.kernels,
-            attention=None if own.attention is None else machine.device.attention.get(own.attention),
+            attention=self._attention_of(machine),
             pointwise_traffic=own.pointwise_traffic,
             traffic_of=own.traffic_of,
             products=own.products,
         )
         return replace(machine, device=device, host=host, kernels=kernels)
+
+    def _attention_of(self, machine: Machine) -> float | None:
+        """Return the rate of the fused attention that the stack calls, in flop/s; cuDNN's is FlashAttention-2's where
+        the machine's file has none. None: attention is as fast as ordinary matrix products."""
+        known, called = machine.device.attention, self.kernels.attention
+        return None if called is None else known.get(called, known.get("flash2") if called == "cudnn" else None)
 
 
 def stacks() -> tuple[str, ...]:

@@ -49,6 +49,10 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"devices": "16 nodes", "machine": "perlmutter"}, {"run.devices": [64]}),
     ({"machine": "polaris", "machine_as_told": "4x A100 40GB"}, {"machine.name": "perlmutter", NIC: 12.5e9}),
     ({"machine": "ours", "machine_as_told": "8x H100, 3.2 Tb/s"}, {"machine.name": "h100-node", NIC: 50e9}),
+    (
+        {"machine": "ours", "machine_as_told": "8x H100, 400 Gb/s RDMA per GPU"},
+        {"machine.name": "h100-node", NIC: 50e9},
+    ),
     # models by name and by other words
     ({"model_shape": "llama3_70b"}, LLAMA_70B | {"model.vocabulary": 128512, "model.gated": True}),  # 251 · 128 · tp 4
     ({"model_shape": "GPT 24 layers, hidden 2,048, 16 heads"}, {"model.num_layers": 24, "model.hidden": 2048}),
@@ -68,6 +72,19 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     # states of 70B in a node of 8: 16 · 70e9 / 8 = 140 GB a device, of 7B 14 GB
     ({"plan": "ZeRO-3 MiCS", "model_shape": "Llama-2-70B", "batch": "64"}, {"plan.family": "zero3"}),
     ({"plan": "ZeRO-3 MiCS", "model_shape": "Llama-2-7B", "batch": "64"}, {"plan.family": "hsdp"}),
+    # NVIDIA's recipes: no recomputation, tensor parallelism in pieces, up to eight runs of layers a stage (96 / 8: 6)
+    (
+        {"system": "NVIDIA/dgxc-benchmarking", "model_shape": "Nemotron4 340b", "plan": "tp 8, pp 8, NeMo recipe"}
+        | {"devices": "256", "batch": "64", "micro_batch": "1", "checkpointing": "not told (recipe in the repository)"},
+        {"stack": "nemo", "model.hidden": 18432, "model.checkpointing": "none", "plan.product_pieces": 8}
+        | {"plan.chunks": 6},
+    ),
+    # 32 sequences a rank in as many micro-batches as stages
+    (
+        {"system": "torchtitan", "plan": "FSDP 8 x TP 8 x PP 8", "devices": "512", "batch": "256", "micro_batch": "32"}
+        | {"notes": "local batch 32; micro-batch size not told", "model_shape": "Llama-3.1-405B", "machine": "h100"},
+        {"training.micro_batch": 4},
+    ),
     # types and checkpointing
     ({"precision": "float8", "machine": "dgx-h100"}, {"model.linear_precision": "fp8", "model.precision": "bf16"}),
     ({"checkpointing": "off"}, {"model.checkpointing": "none"}),
