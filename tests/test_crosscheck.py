@@ -45,6 +45,18 @@ def test_a_simulation_agrees_with_itself(sim: Path) -> None:
     assert [plan["num_ranks"] for plan in document["plans"].values()] == [8, 8]
 
 
+def test_speeds_are_relative_to_the_plan_whose_real_steps_are_slowest(sim: Path, tmp_path: Path) -> None:
+    """ZeRO-3 takes 9 times as long as simulated, the other 3 times: really 3 times as fast as simulated, relatively."""
+    plans = json.loads(invoke("crosscheck", sim, real(sim, tmp_path / "r", slowed(9.0, 3.0)), "--json").out)["plans"]
+    sim_s, real_s = ({plan: each["step"][f"{side}_s"] for plan, each in plans.items()} for side in ("sim", "real"))
+    assert plans["zero3"]["speed"] == {"simulated": 1.0, "real": 1.0}
+    assert plans["zero-topo"]["speed"] == {
+        "simulated": sim_s["zero3"] / sim_s["zero-topo"],
+        "real": real_s["zero3"] / real_s["zero-topo"],
+    }
+    assert plans["zero-topo"]["speed"]["real"] == pytest.approx(3 * plans["zero-topo"]["speed"]["simulated"], rel=0.1)
+
+
 def slowed(zero3: float, others: float) -> Make:
     """So many times as long as simulated."""
     return lambda made: measured(made, zero3 if "zero3" in made.title else others)

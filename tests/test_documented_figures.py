@@ -75,6 +75,44 @@ OF_CORE = (
         ),
     ),
     Quoted(
+        page="docs/zero-topo.md",
+        command="run scenarios/frontier-20b.toml --devices 384",
+        read=study,
+        sentences=(
+            "| none | {ratio[zeropp]:.3f} | {ratio[zero-topo]:.3f} |",
+            "through the host's memory | {varied[way of RCCL between nodes = rccl-no-gdr][zeropp]:.3f}"
+            " | {varied[way of RCCL between nodes = rccl-no-gdr][zero-topo]:.3f} |",
+            "| RCCL over sockets | {varied[way of RCCL between nodes = rccl-sockets][zeropp]:.3f}"
+            " | {varied[way of RCCL between nodes = rccl-sockets][zero-topo]:.3f} |",
+            "| ZeRO++ by DeepSpeed 0.10.2 to 0.13.1 | {varied[hpZ version = 0.10.2][zeropp]:.3f}"
+            " | {varied[hpZ version = 0.10.2][zero-topo]:.3f} |",
+            "| fused attention | {varied[attention = fused][zeropp]:.3f}"
+            " | {varied[attention = fused][zero-topo]:.3f} |",
+            "| no overlap of communication | {varied[overlap of communication = false][zeropp]:.3f}"
+            " | {varied[overlap of communication = false][zero-topo]:.3f} |",
+            "| micro-batch 4, as GPT-NeoX's 20B.yml | {varied[micro-batch = 4][zeropp]:.3f}"
+            " | {varied[micro-batch = 4][zero-topo]:.3f} |",
+            "| 4 accumulation steps | {varied[accumulation steps = 4][zeropp]:.3f}"
+            " | {varied[accumulation steps = 4][zero-topo]:.3f} |",
+        ),
+    ),
+    Quoted(
+        page="docs/zero-topo.md",
+        command="run scenarios/frontier-20b-paper.toml --devices 384",
+        read=study,
+        sentences=(
+            "GPU-direct | (default) | | {varied[way of RCCL between nodes = rccl][zeropp]:.3f}"
+            " | {varied[way of RCCL between nodes = rccl][zero-topo]:.3f} |",
+            "| ZeRO++ by DeepSpeed 0.13.2 | (default) | | {varied[hpZ version = 0.13.2][zeropp]:.3f}"
+            " | {varied[hpZ version = 0.13.2][zero-topo]:.3f} |",
+            "| attention with scores in memory | (default) | | {varied[attention = plain][zeropp]:.3f}"
+            " | {varied[attention = plain][zero-topo]:.3f} |",
+            "All together they give {ratio[zeropp]:.3f} (90 % interval {ratio_low[zeropp]:.3f} to"
+            " {ratio_high[zeropp]:.3f}) and {ratio[zero-topo]:.3f} ({ratio_low[zero-topo]:.3f} to"
+            " {ratio_high[zero-topo]:.3f}):",
+        ),
+    ),
+    Quoted(
         page="docs/headlines.md",
         command="run scenarios/frontier-20b.toml",
         read=study,

@@ -15,6 +15,7 @@
 #   BACKEND COMPUTE PRECISION     nccl or gloo; real, wait or none; of the matrix products that are measured
 #   SIZES DEVICES_PER_PACKAGE     messages to measure; 2 on MI250X
 #   TIMEOUT JOIN_TIMEOUT          seconds: without progress; until all ranks have come
+#   ITERATIONS WARMUP             timed steps of a replay, and those before them; empty: as simfrontier-real has it
 #   TRACE_RANKS                   a real trace holds the ops of at most so many ranks
 #   STEPS                         any of STEP_NAMES
 #   MEET_AT                       name or address of the first host: where the ranks find each other
@@ -29,6 +30,9 @@ ARCHIVE=${ARCHIVE:-$PYTHON_ENV.tar.gz}
 LOCAL_DISK=${LOCAL_DISK:-}
 MEET_AT=${MEET_AT:-name}
 TRACE_RANKS=${TRACE_RANKS:-384} # 350 MB per plan of frontier-10b; crosscheck reads files of up to 512 MiB
+ITERATIONS=${ITERATIONS:-}
+WARMUP=${WARMUP:-}
+PORTS_USED=${PORTS_USED:-0} # by earlier runs of the steps in this job
 port=0
 status=0
 rank_env=$PYTHON_ENV     # the environment that ranks start from
@@ -174,7 +178,7 @@ submit() {
     whole TRAIN_NODES 100000
     whole TRACE_RANKS 1000000
     num_train_nodes=$((TRAIN_NODES < NODES ? TRAIN_NODES : NODES))
-    if [[ -z ${SLURM_JOB_ID:-} ]]; then
+    if [[ -z ${SLURM_JOB_ID:-} && -z ${IN_TURN:-} ]]; then
         if [[ $DRY_RUN != 1 ]]; then
             if [[ -z $ACCOUNT ]]; then fail "ACCOUNT is not set; allowed: the project to charge"; fi
             look_for sbatch
@@ -187,6 +191,22 @@ submit() {
         if [[ $DRY_RUN != 1 ]]; then exit 0; fi
     fi
     OUT=${OUT:-$ROOT/reports/$SITE-${SLURM_JOB_ID:-JOB_ID}} # results of two jobs do not mix
+}
+
+# each_in_turn NAME SCRIPT: run the script once for each word of the variable, with that word as its value and results in OUT/WORD, and stop. The
+# exit code is the first that is not 0.
+each_in_turn() {
+    local name=$1 script=$2 word code launches=0 step
+    for step in where measure replay train; do
+        if wants "$step"; then launches=$((launches + 1)); fi
+    done
+    for word in ${!name}; do
+        code=0
+        env "$name=$word" OUT="$OUT/$word" PORTS_USED="$PORTS_USED" IN_TURN=1 bash "$script" || code=$?
+        PORTS_USED=$((PORTS_USED + launches))
+        if ((status == 0)); then status=$code; fi
+    done
+    exit "$status"
 }
 
 # meet: where the ranks find each other.
@@ -209,7 +229,7 @@ meet() {
     # source: docs.nersc.gov/machinelearning/launchers (first host of scontrol show hostnames); OLCF's PyTorch page, "Master Address and Sockets" (hostname -i)
     setting MASTER_ADDR "$where"
     # Ten ports per job, one per launch, below the kernel's own (32768 and up): two jobs that share a node rarely collide.
-    port=$((10000 + job % 1990 * 10))
+    port=$((10000 + job % 1990 * 10 + PORTS_USED))
 }
 
 # find_address HOST: into meet's `where` the first address of the first host that others can reach, as hostname -i says there; its name where
@@ -365,6 +385,7 @@ all_steps() {
             fi
         fi
         ranks replay "$NODES" simfrontier-real replay "${files[@]}" --out "$OUT/real" --compute "$COMPUTE" \
+            ${ITERATIONS:+--iterations "$ITERATIONS"} ${WARMUP:+--warmup "$WARMUP"} \
             --trace-ranks "$TRACE_RANKS" ${waits[@]+"${waits[@]}"} "${limits[@]}"
     fi
     if wants train; then

@@ -134,6 +134,7 @@ def test_outside_of_a_job_the_script_submits_itself(site: str) -> None:
         ("frontier", {"STEPS": "predict mesure"}, "STEPS: got mesure; allowed: predict where measure calibrate"),
         ("generic", {"BROADCAST": "1"}, "LOCAL_DISK is not set"),
         ("frontier", {"TRAIN_NODES": "0"}, "TRAIN_NODES: got '0'; allowed: a whole number from 1 to 100000"),
+        ("frontier", {"NETWORK": "plugin tcp"}, "NETWORK: got tcp; allowed: plugin no-gdr sockets"),
         ("frontier", {"ROOT": "/nowhere"}, "/nowhere has no real/slurm/common.sh"),
     ],
 )
@@ -152,6 +153,27 @@ def test_on_frontier_rank_r_of_a_node_has_the_cores_and_memory_of_gcd_r() -> Non
     assert [int(domain) for domain in memory.split(",")] == [mine[0] // 16 for mine in cores]  # 16 cores per domain
     closest = dry_run("frontier", **INPUTS, **JOB, BIND="closest").launches()[0]
     assert {"--gpus-per-task=1", "--gpu-bind=closest"} < set(closest)
+
+
+@pytest.mark.parametrize(
+    ("network", "library", "variables"),
+    [
+        ("", "", {"NCCL_NET": ["OFI"], "NCCL_NET_GDR_LEVEL": []}),
+        ("plugin", "rccl", {"NCCL_NET": ["OFI"], "NCCL_NET_GDR_LEVEL": []}),  # the module sets the level
+        ("no-gdr", "rccl-no-gdr", {"NCCL_NET": ["OFI"], "NCCL_NET_GDR_LEVEL": ["LOC"]}),
+        ("sockets", "rccl-sockets", {"NCCL_NET": ["Socket"], "NCCL_NET_GDR_LEVEL": []}),
+    ],
+)
+def test_a_network_on_frontier_is_an_environment_and_the_state_of_the_library_that_is_predicted(
+    network: str, library: str, variables: dict[str, list[str]]
+) -> None:
+    ended = dry_run("frontier", **INPUTS, **JOB, NETWORK=network)
+    assert {name: ended.exports(name) for name in variables} == variables
+    assert (["module", "load", "rccl-net-plugin"] in ended.lines) is (network != "sockets")
+    predict = ended.commands("simfrontier")[0]
+    assert [word for word in predict if word.startswith("library.name=")] == (
+        [f"library.name={library}"] if library else []
+    )
 
 
 @pytest.mark.parametrize("nodes", [1, 48, *(pytest.param(each, marks=pytest.mark.long) for each in (2, 8, 96, 384))])

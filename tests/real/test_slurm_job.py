@@ -103,6 +103,26 @@ def test_a_job_of_48_nodes_launches_384_ranks(tmp_path: Path) -> None:
     assert [call["command"][1] for call in job.of("module")][-1] == "rccl-net-plugin"
 
 
+def test_a_job_of_several_networks_runs_its_steps_by_each(tmp_path: Path) -> None:
+    """ZeRO-topo's headline (real/slurm/README.md): a page for each network, one launch each, each with its own port."""
+    job = run_job(
+        tmp_path,
+        NETWORK="plugin no-gdr sockets",
+        STEPS="predict replay compare",
+        ITERATIONS="2",
+        STAND_IN_FAILS="replay:9",
+    )
+    assert job.code == 9 and job.said.count("predict done; replay failed (9); compare skipped") == 3
+    job = run_job(tmp_path, NETWORK="plugin no-gdr sockets", STEPS="predict replay compare", ITERATIONS="2", WARMUP="1")
+    assert job.code == 0, job.said + job.err
+    ranks = [call for call in job.of("srun") if call["options"]["ntasks-per-node"] != "1"]
+    assert [call["environment"]["NCCL_NET"] for call in ranks] == ["OFI", "OFI", "Socket"]
+    for call, network in zip(ranks, ("plugin", "no-gdr", "sockets"), strict=True):
+        words = " ".join(call["command"])
+        assert f"--out {job.out / network / 'real'} " in words and "--iterations 2 --warmup 1 " in words
+        assert job.has_page(f"{network}/page-predicted")
+
+
 @pytest.mark.parametrize(
     ("fails", "code", "outcomes", "pages"),
     [

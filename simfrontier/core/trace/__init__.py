@@ -46,5 +46,6 @@ from simfrontier.core.trace.verdict import (
     axis_sizes as axis_sizes,
     deltas as deltas,
     duration as duration,
+    quotient as quotient,
     step_times as step_times,
 )

@@ -16,7 +16,7 @@ from simfrontier.interfaces.report.view import StudyView, comparable, finite
 
 _WRAP = 26  # characters of a line beside the chart
 _LINE = 16  # pixels that it takes
-_DEFAULT = "documented defaults"
+_DEFAULT = "nothing changed"
 _PUBLISHED = "published"
 
 

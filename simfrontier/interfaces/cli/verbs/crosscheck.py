@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from simfrontier.base.wholefile import ensure_writable
-from simfrontier.core.trace import Comparison, CrossCheck, Delta, crosscheck_of, deltas, step_times
+from simfrontier.core.trace import Comparison, CrossCheck, Delta, crosscheck_of, deltas, quotient, step_times
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import console, print_json, say, say_written, tell, write_page
 from simfrontier.interfaces.report.crosscheck import crosscheck_findings, crosscheck_page
@@ -55,7 +55,7 @@ def crosscheck(
 
 def crosscheck_document(check: CrossCheck) -> dict[str, Any]:
     """Return the results of a cross-check as a JSON document, without the individual operations."""
-    verdict, found = check.verdict, crosscheck_findings(check)
+    verdict, found, speeds = check.verdict, crosscheck_findings(check), _speeds(check)
     return {
         "outcome": check.outcome,
         "verdict": asdict(verdict)
@@ -66,7 +66,7 @@ def crosscheck_document(check: CrossCheck) -> dict[str, Any]:
         "real_order": found.real_order,
         "only_simulated": check.only_sim,
         "only_real": check.only_real,
-        "plans": {each.plan: _plan_document(each) for each in check.comparisons},
+        "plans": {each.plan: _plan_document(each) | {"speed": speeds[each.plan]} for each in check.comparisons},
         **{key: value for each in check.added for key, value in each.document().items()},
     }
 
@@ -126,11 +126,22 @@ def _times(delta: Delta) -> tuple[str, ...]:
 
 
 def _steps(check: CrossCheck) -> Table:
-    rows = []
+    rows, speeds = [], _speeds(check)
     for each in check.comparisons:
         step = step_times(each)
         noise = "–" if step.real_iqr_s is None else quantity(step.real_iqr_s, "s")
         times = (quantity(step.sim_s, "s"), quantity(step.real_s, "s"), noise, number(step.ratio))
-        rows.append((each.plan, *times, f"{len(each.pairs):,}", f"{each.num_different:,}"))
-    heads = ("plan", "sim", "real", "interquartile", "ratio", "operations", "differ")
-    return Table("steps", heads, rows, words=("plan",))
+        relative = (number(speed) for speed in speeds[each.plan].values())
+        rows.append((each.plan, *times, *relative, f"{len(each.pairs):,}", f"{each.num_different:,}"))
+    heads = ("plan", "sim", "real", "interquartile", "ratio", "speed sim", "real", "operations", "differ")
+    return Table("steps; speed: steps per second, relative to the slowest real plan", heads, rows, words=("plan",))
+
+
+def _speeds(check: CrossCheck) -> dict[str, dict[str, float]]:
+    """Return each plan's simulated and real steps per second, relative to the plan whose real steps are slowest."""
+    steps = [step_times(each) for each in check.comparisons]
+    slowest = max(steps, key=lambda step: step.real_s)
+    return {
+        step.plan: {"simulated": quotient(slowest.sim_s, step.sim_s), "real": quotient(slowest.real_s, step.real_s)}
+        for step in steps
+    }

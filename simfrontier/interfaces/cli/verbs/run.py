@@ -168,7 +168,7 @@ def _varied(found: Mapping[str, Any], at: Mapping[str, Any]) -> Table:
     def cell(value: float | None) -> str:
         return "too big" if value is None else phrases.number(value) if is_one else f"{value:.3f}"
 
-    rows = [("the documented defaults", *map(cell, at["default"]["compared"].values()))]
+    rows = [("nothing changed", *map(cell, at["default"]["compared"].values()))]
     if at["published"]:
         rows.append(("published", *(cell(at["published"][plan]) if plan in at["published"] else "" for plan in plans)))
     rows += [(f"{one['setting']} = {one['value']}", *map(cell, one["compared"].values())) for one in at["varied"]]
