@@ -107,10 +107,12 @@ def _rates(
 
 
 def _best(headline: Mapping[str, Any]) -> dict[str, float]:
-    """In percent: the fastest plan's lead over the next, and the model's own error of a step."""
+    """The 90 % interval of the fastest plan's rate; in percent, its lead over the next, and the lead from which on this
+    is sure."""
     ahead = headline["ahead"]
-    made = {"step_error": 100 * headline["step_error"]}
+    made = dict(zip(("low", "high"), headline["interval"] or (), strict=False))
     if ahead:
+        made |= {"sure_lead": 100 * ahead[0]["sure_lead"]}
         made |= {"lead": 100 * (ahead[0]["ratio"]["median"] - 1), "faster": 100 * ahead[0]["faster_share"]}
     return made
 

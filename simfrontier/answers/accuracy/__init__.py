@@ -24,10 +24,8 @@ from simfrontier.answers.accuracy.predictors.calls import (
     shipped_harnesses as shipped_harnesses,
 )
 from simfrontier.answers.accuracy.predictors.rates import BoundedRate as BoundedRate
-from simfrontier.answers.accuracy.published_runs.fit import (
-    load_parameters as load_parameters,
-    mean_step_error as mean_step_error,
-)
+from simfrontier.answers.accuracy.published_runs.fit import load_parameters as load_parameters
+from simfrontier.answers.accuracy.published_runs.left_out import step_factor as step_factor, sure_lead as sure_lead
 from simfrontier.answers.accuracy.published_runs.table import (
     Run as Run,
     is_of_runs as is_of_runs,

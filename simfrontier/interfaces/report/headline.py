@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from simfrontier.answers.accuracy import mean_step_error
+from simfrontier.answers.accuracy import step_factor, sure_lead
 from simfrontier.answers.step import Spread, band_of, probability_faster, spread_of
 from simfrontier.answers.study import PlanOutcome
-from simfrontier.interfaces.report.view import Row, StudyView, rate, result_row, step_s
+from simfrontier.interfaces.report.view import RATE, Row, StudyView, rate, result_row, step_s
 
 SURE = 0.9  # a ranking that fewer samples agree with is too close to call
 PARTS = ("inter_node", "intra_node", "package", "codec", "idle")  # of the columns exposed_PART_s
@@ -36,11 +36,11 @@ def sampled_ratio(first: PlanOutcome, second: PlanOutcome, work: float) -> Sampl
     return Sampled(low=low, median=ratio, high=high)
 
 
-def too_close(ratio: float, faster_share: float | None) -> bool:
+def too_close(ratio: float, faster_share: float | None, sure: float) -> bool:
     """Return whether a ratio of two plans' rates is too near 1 to tell which plan is faster: it differs from 1 by less
-    than the model's own error of a step (which samples do not show if it affects all plans alike), or fewer than `SURE`
-    of the samples agree."""
-    is_near = max(ratio, 1 / ratio) - 1 < mean_step_error()
+    than the lead from which on rankings of published runs are right (`sure`; samples do not show errors that affect all
+    plans alike), or fewer than `SURE` of the samples agree."""
+    is_near = max(ratio, 1 / ratio) - 1 < sure
     return is_near or (faster_share is not None and max(faster_share, 1 - faster_share) < SURE)
 
 
@@ -52,7 +52,8 @@ def work_ratio(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> floa
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """Comparison of two plans at one size: the ratio of their rates, the share of `num_samples` paired samples in which
-    the first plan is faster (None without samples), and whether the ratio is `too_close` to 1 to call."""
+    the first plan is faster (None without samples), the relative lead from which on the ranking of two such plans is
+    sure (`sure_lead`), and whether the ratio is `too_close` to 1 to call."""
 
     devices: int
     plan: str
@@ -60,6 +61,7 @@ class Pair:
     ratio: Sampled
     faster_share: float | None
     num_samples: int
+    sure_lead: float
     too_close: bool
 
     @property
@@ -74,6 +76,7 @@ def pair_of(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> Pair:
     share, count, ratio = None, 0, sampled_ratio(first, second, work)
     if first.samples_s is not None and second.samples_s is not None:
         share, count = probability_faster(first.samples_s / work, second.samples_s), len(first.samples_s)
+    sure = sure_lead(first.row["stack"] == second.row["stack"])
     return Pair(
         devices=first.devices,
         plan=first.plan,
@@ -81,29 +84,39 @@ def pair_of(view: StudyView, first: PlanOutcome, second: PlanOutcome) -> Pair:
         ratio=ratio,
         faster_share=share,
         num_samples=count,
-        too_close=too_close(ratio.median, share),
+        sure_lead=sure,
+        too_close=too_close(ratio.median, share, sure),
     )
+
+
+def rate_interval(view: StudyView, outcome: PlanOutcome) -> tuple[float, float]:
+    """Return the 90 % interval of the rate of a plan that fits: as far as left-out published runs are off on such
+    devices, and at least as far as the samples reach."""
+    factor = step_factor(view.scenario.machine.device.peak_flops_per_s)
+    row = result_row(outcome)
+    low, high = (row[f"{RATE}_{end}"] or row[RATE] for end in ("p05", "p95"))
+    return min(low, row[RATE] / factor), max(high, row[RATE] * factor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
     """Comparison of a study's plans at its largest size.
 
-    `best`: the row of the fastest plan, None if no plan fits; `ahead`: comparisons of the fastest plan with each slower
-    plan, the fastest of these first, and `too_close` those among them that are too close to call; `equal`: the plans
-    that are as fast as the best; `pairs`: comparisons of all pairs of plans that fit, at every size, in the scenario's
-    order of plans; `limits`: the rows of all other plans, with the part that costs them most (`with_limit`); `advice`:
-    changes to try on plans that fit, by plan; `unequal_batches`: sequences per step by plan, empty if all plans have
-    the same number.
+    `best`: the row of the fastest plan, None if no plan fits; `interval`: 90 % interval of its rate (`rate_interval`);
+    `ahead`: comparisons of the fastest plan with each slower plan, the fastest of these first, and `too_close` those
+    among them that are too close to call; `equal`: the plans that are as fast as the best; `pairs`: comparisons of all
+    pairs of plans that fit, at every size, in the scenario's order of plans; `limits`: the rows of all other plans,
+    with the part that costs them most (`with_limit`); `advice`: changes to try on plans that fit, by plan;
+    `unequal_batches`: sequences per step by plan, empty if all plans have the same number.
     """
 
     device_word: str
     devices: int
     num_plans: int
     rate_unit: str
-    step_error: float
     unequal_batches: Mapping[str, int]
     best: Row | None
+    interval: tuple[float, float] | None
     ahead: tuple[Pair, ...]
     too_close: tuple[str, ...]
     equal: tuple[str, ...]
@@ -124,9 +137,9 @@ def headline_of(view: StudyView) -> Headline:
         devices=view.largest,
         num_plans=len(view.plans),
         rate_unit=view.rate_unit,
-        step_error=mean_step_error(),
         unequal_batches=samples if len(set(samples.values())) > 1 else {},
         best=None if best is None else result_row(best),
+        interval=None if best is None else rate_interval(view, best),
         ahead=left,
         too_close=tuple(pair.other for pair in left if pair.too_close),
         equal=tuple(pair.other for pair in ahead if pair.lead < SAME),
@@ -155,16 +168,16 @@ class Ranking:
     """Confidence in the ranking of plans.
 
     `errors`: the sampled sources of error. By number of devices: `ranked`, the plans with samples, the fastest first,
-    and `pairs`, the comparison of each plan with each other, by plan and other plan. `step_error`: the model's own
-    error of a step. `are_plain`: whether steps can be sampled: single steps of a job that has the machine to itself, on
-    a machine that does not change during the step.
+    and `pairs`, the comparison of each plan with each other, by plan and other plan. `sure_leads`: the relative lead
+    from which on the ranking of two plans is sure, by one software stack and by two. `are_plain`: whether steps can be
+    sampled: single steps of a job that has the machine to itself, on a machine that does not change during the step.
     """
 
     errors: Spread
     num_samples: int
     ranked: Mapping[int, tuple[str, ...]]
     pairs: Mapping[int, Mapping[str, Mapping[str, Pair]]]
-    step_error: float
+    sure_leads: tuple[float, float]
     are_plain: bool
 
 
@@ -182,6 +195,6 @@ def ranking_of(view: StudyView) -> Ranking:
             size: {a.plan: {b.plan: pair_of(view, a, b) for b in outcomes if b is not a} for a in outcomes}
             for size, outcomes in known.items()
         },
-        step_error=mean_step_error(),
+        sure_leads=(sure_lead(True), sure_lead(False)),
         are_plain=view.scenario.beside is None and not file.perturbation.is_timed and file.run.steps == 1,
     )

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from simfrontier.answers.accuracy import mean_step_error
+from simfrontier.answers.accuracy import step_factor, sure_lead
 from simfrontier.answers.search import Candidate, OwnPlan, SimulatedPlan, TunedPlan, TuningOutcome, rows
 from simfrontier.answers.study import inputs, versions
 from simfrontier.base.wholefile import MANIFEST
@@ -110,14 +110,25 @@ class TuningFindings:
         return self.outcome.chances[0]
 
     @property
-    def step_error(self) -> float:
-        """The model's own relative error of a step time (0.05: 5 %): a smaller lead is too close to call."""
-        return mean_step_error()
+    def sure_lead(self) -> float:
+        """The relative lead over the next simulated plan from which on the ranking is sure (0.05: 5 % faster)."""
+        stacks = {plan.candidate.stack for plan in self.outcome.simulated[:2]}
+        return sure_lead(len(stacks) == 1)
+
+    @property
+    def interval_s(self) -> Range:
+        """90 % interval of the best plan's step: as far as left-out published runs are off on such devices, and at
+        least as far as the samples reach."""
+        best = self.outcome.best
+        factor = step_factor(self.outcome.scenario.machine.device.peak_flops_per_s)
+        band = best.simulated and best.simulated.band_s
+        low, _, high = band or (best.step_s, best.step_s, best.step_s)
+        return min(low, best.step_s / factor), max(high, best.step_s * factor)
 
     @property
     def is_sure(self) -> bool:
         """Return whether the lead of the best plan is large enough to be certain."""
-        return self.lead is not None and not too_close(1.0 + self.lead, self.chance)
+        return self.lead is not None and not too_close(1.0 + self.lead, self.chance, self.sure_lead)
 
     @property
     def leads(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from simfrontier.answers.accuracy import mean_step_error
+from simfrontier.answers.accuracy import step_factor, sure_lead
 from simfrontier.answers.study import PlanOutcome, Study, run_study
 from simfrontier.inputs.scenario import scenario_of
 from simfrontier.interfaces.report.headline import Ranking, headline_of, ranking_of
@@ -85,11 +85,13 @@ def test_a_ranking_that_samples_do_not_agree_on_is_too_close_to_call() -> None:
 
 
 @pytest.mark.parametrize(("more", "is_near"), [(0.9, True), (1.1, False)])
-def test_a_lead_below_the_models_own_error_is_too_close_to_call_though_all_samples_agree(
+def test_a_lead_below_the_models_error_of_it_is_too_close_to_call_though_all_samples_agree(
     more: float, is_near: bool
 ) -> None:
     """Samples err in the same way for all plans, so that they agree on any difference."""
-    lead = more * mean_step_error()
+    stacks = {o.row["stack"] for o in study().outcomes if o.plan in ("ddp", "zero3")}
+    sure = sure_lead(len(stacks) == 1)
+    lead = more * sure
     fast = np.linspace(1.0, 1.5, 100)
     view = with_samples({"ddp": fast.tolist(), "zero3": (fast * (1 + lead)).tolist(), "zeropp": [9.0] * 100})
     found = headline_of(view)
@@ -98,10 +100,20 @@ def test_a_lead_below_the_models_own_error_is_too_close_to_call_though_all_sampl
     assert found.ahead[0].lead == pytest.approx(lead, rel=1e-9)
     assert found.too_close == (("zero3",) if is_near else ())
     assert says(headline(view), "ddp and zero3", "too close to call") == is_near
-    assert says(headline(view), "within the model’s own error of a step", plain(percent(mean_step_error()))) == is_near
+    assert says(headline(view), "within the model’s error of such a lead", plain(percent(sure))) == is_near
     assert says(headline(view), "ddp", "faster in more than 99 % of the samples") != is_near
     words = ranking_words(ranking_of(view), view)
     assert ("≈ &gt; 99 %" in " ".join(words.split())) == is_near
+
+
+def test_the_interval_of_the_fastest_plan_is_that_of_published_runs_on_such_devices() -> None:
+    """And at least that of its samples."""
+    factor = step_factor(view().scenario.machine.device.peak_flops_per_s)
+    found = headline_of(view())
+    assert found.best is not None and found.interval is not None
+    low, high = found.interval
+    assert low == pytest.approx(min(found.best[RATE] / factor, found.best[f"{RATE}_p05"]))
+    assert high == pytest.approx(max(found.best[RATE] * factor, found.best[f"{RATE}_p95"]))
 
 
 SEQUENCES = {"short": 8, "long": 512}  # of a step

@@ -82,13 +82,6 @@ class ParametersFile(Strict):
     parameters: list[Parameter]
 
 
-def mean_step_error() -> float:
-    """Return the mean relative error of the step time of a run that the fit has not seen: sqrt(2 / pi) times the
-    standard deviation, for normally distributed errors.
-    """
-    return load_parameters().spread * math.sqrt(2.0 / math.pi)
-
-
 @cache
 def load_parameters(path: Path = PARAMETERS) -> ParametersFile:
     """Load a file of fitted parameters. Raises InputError."""

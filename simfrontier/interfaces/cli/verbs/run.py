@@ -141,7 +141,7 @@ def _bands(found: results.Findings, view: StudyView) -> Iterator[str]:
     rate = "tokens_per_s_per_device"
     sampled = [row for row in view.rows_at(view.largest) if row[f"{rate}_p05"]]
     if sampled:
-        yield f"{view.rate_unit} on {view.largest:,}: median, 90 % interval, nominal (no variation, no model errors):"
+        yield f"{view.rate_unit} on {view.largest:,}: median, 90 % of samples, nominal (no variation or errors):"
     width = max((len(row["plan"]) for row in sampled), default=0)
     for row in sampled:
         median, low, high, nominal = (phrases.number(row[f"{rate}{end}"]) for end in ("", "_p05", "_p95", "_nominal"))
