@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from simfrontier.answers.accuracy.published_runs.rates import PER_DEVICE, Rate
+from simfrontier.answers.accuracy.published_runs.rates import PER_DEVICE, Rate, step_flops
 from simfrontier.answers.accuracy.published_runs.rules import Rule, Told, Unknown, load_rules, told
 from simfrontier.answers.accuracy.published_runs.table import VALUE, Run
 from simfrontier.base.errors import InputError, nearest, wrong
@@ -19,11 +19,14 @@ from simfrontier.inputs.scenario import Scenario, scenario_of
 
 PLAN: Final = "run"
 USUAL_HEAD: Final = 128  # features of a head, where a source tells no number of heads
-KNOWN_DEVICES: Final = "A100, A800, H100, H200, H800, H20, GH200, V100, MI250, MI250X, Max 1550"
+KNOWN_DEVICES: Final = (
+    "A100, A800, H100, H200, H800, H20, GH200, V100, MI250, MI250X, MI300X, MI325X, MI350X, MI355X, Max 1550"
+)
 PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank (Megatron-LM, arguments.py)
 STATES: Final = (
     16  # bytes of a parameter: 16-bit weight and gradient, fp32 weight and Adam's two moments (arXiv 1910.02054)
 )
+OTHER_MODEL: Final = 1.6  # factor between FLOPs of a token beyond any way to count them (recomputation 4/3, attention)
 KEPT: Final = 0.1  # share by which a batch may move so that the micro-batch stays as told
 MOST_CHUNKS: Final = 4
 OF_TENSOR: Final = ("sequence_parallel", "product_pieces")  # keys of a plan that need tensor parallelism
@@ -66,16 +69,32 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job:
     if said.refused:
         raise InputError(said.refused)
     making = _Making(run, said)
-    document = making.document()
+    document, rate = making.document(), making.rate()
+    scenario = scenario_of(document, run.where, laid_out=False)
+    _refuse_other_model(run, scenario, rate, said.table("stated"))
     return Job(
         run=run,
-        scenario=scenario_of(document, run.where, laid_out=False),
+        scenario=scenario,
         document=document,
-        rate=making.rate(),
+        rate=rate,
         unknown=tuple(making.assumed),
         stated_bytes=_stated_bytes(said.table("stated")),
         steps=making.steps,
     )
+
+
+def _refuse_other_model(run: Run, scenario: Scenario, rate: Rate, known: Mapping[str, Any]) -> None:
+    """Raise InputError if the FLOPs of a token, which follow where a source states both FLOP/s and tokens/s of a
+    device, are far from those of the model that it names: then it has run another one, e.g. of fewer layers."""
+    if "tflops" not in known or rate.measure != "tokens_per_s_per_device":
+        return
+    shape = scenario.case(PLAN, scenario.file.run.devices[0]).shape
+    assert isinstance(shape, GptShape), "rules read GPTs"
+    stated = known["tflops"] * 1e12 * rate.factor / (run.value * rate.devices)
+    of_model = step_flops(shape, 1.0, "model", recomputes=False) / shape.sequence
+    if not of_model / OTHER_MODEL < stated < of_model * OTHER_MODEL:
+        gflop = f"{stated / 1e9:.1f} GFLOP a token, the model's {of_model / 1e9:.1f}"
+        raise InputError(f"model_shape {run['model_shape']!r}: the stated TFLOP/s and tokens/s are {gflop}")
 
 
 def _stated_bytes(known: Mapping[str, Any]) -> float | None:

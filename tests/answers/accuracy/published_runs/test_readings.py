@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from simfrontier.answers.accuracy.published_runs.job import Job, job_of
+from simfrontier.base.errors import InputError
 from tests.answers.accuracy.published_runs.rows import run
 
 NIC = "machine.overrides.link_classes.nic.bytes_per_s"
@@ -53,6 +54,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"machine": "ours", "machine_as_told": "8x H100, 400 Gb/s RDMA per GPU"},
         {"machine.name": "h100-node", NIC: 50e9},
     ),
+    ({"machine": "AMD Instinct MI325X 256GB HBM3E"}, {"machine.name": "mi325x-node"}),
     # models by name and by other words
     ({"model_shape": "llama3_70b"}, LLAMA_70B | {"model.vocabulary": 128512, "model.gated": True}),  # 251 · 128 · tp 4
     ({"model_shape": "GPT 24 layers, hidden 2,048, 16 heads"}, {"model.num_layers": 24, "model.hidden": 2048}),
@@ -87,6 +89,10 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ),
     # types and checkpointing
     ({"precision": "float8", "machine": "dgx-h100"}, {"model.linear_precision": "fp8", "model.precision": "bf16"}),
+    (
+        {"precision": "FP8", "system": "torchtitan", "notes": "compile false"},
+        {"model.linear_precision": None, "model.precision": "bf16"},
+    ),
     ({"checkpointing": "off"}, {"model.checkpointing": "none"}),
 ]
 
@@ -95,3 +101,11 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
 def test_other_texts_are_read(cells: dict[str, str], expected: dict[str, Any]) -> None:
     made = keys(job(**cells))
     assert {key: made.get(key) for key in expected} == expected
+
+
+def test_a_run_of_another_model_than_it_says_is_refused() -> None:
+    # Llama-2-7B: 6 · 6.6e9 + 12 · 32 · 4096 · 4096 = 46.1 GFLOP a token; 235.7e12 / 10,057 = 23.4
+    cells = {"model_shape": "Llama-2-7B", "seq": "4096", "unit": "tokens/s/GPU", "value": "10057"}
+    with pytest.raises(InputError, match=r"23\.4 GFLOP a token, the model's 46\.1"):
+        job(**cells, notes="235.7 TFLOP/s")
+    assert job(**cells, notes="464 TFLOP/s")  # 46.1
