@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import Codec
 from simfrontier.core.dtypes import DTYPE_BYTES
-from simfrontier.core.machine import Machine
+from simfrontier.core.machine import Machine, NarrowType
 from simfrontier.core.program import (
     Collective,
     Compute,
@@ -123,7 +123,8 @@ class Kernel(NamedTuple):
         if not num_bytes:
             return cls(0.0, 0.0, machine.device.kernel_gap_s, 0.0)
         math_s = _arithmetic_s(op, schedule, machine)
-        return cls(num_bytes, math_s, machine.device.kernel_gap_s, machine.device.roofline_s(math_s, num_bytes))
+        paced_s = machine.device.roofline_s(math_s, num_bytes) + _cast_s(op, schedule, machine)
+        return cls(num_bytes, math_s, machine.device.kernel_gap_s, paced_s)
 
     def seconds(self, speed: float) -> float:
         """Return the kernel's time on a device whose speed relative to a nominal device is `speed`."""
@@ -152,9 +153,28 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
         return op.local_flops(schedule.mesh) / machine.kernels.attention
     form = matmul_form(op, schedule.tensors)
     own = matmul_dtype(op, schedule.tensors)
-    matmul = machine.matmul(own if form is None else machine.kernels.linear or own)
+    matmul = machine.matmul(_narrow(op, schedule, machine) or own)
     factor = machine.device.matmul_forms.factor(form) / machine.kernels.products.get(own, 1.0)
     return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
+
+
+def _narrow(op: Compute, schedule: Schedule, machine: Machine) -> NarrowType | None:
+    """Return the narrow number type in which an op multiplies: products of linear modules in the layers, if the model
+    has such a type; None for other ops, also those of the output head."""
+    in_layers = matmul_form(op, schedule.tensors) is not None and schedule.tensors[op.reads[0].name].per_layer
+    return machine.kernels.linear if in_layers else None
+
+
+def _cast_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
+    """Return the seconds on a nominal device of casting to the narrow type of a linear module's products: its input
+    before the forward, the gradient of its output before the gradient of its input, each in both layouts at once, so
+    that the product for the gradient of the weights finds its operands. Casts of weights, once per step, take none."""
+    if op.matmul is None or (narrow := _narrow(op, schedule, machine)) is None:
+        return 0.0
+    if matmul_form(op, schedule.tensors) == "nt":
+        return 0.0
+    batch, m, _, k = matmul_shape(op, schedule.mesh)
+    return machine.device.roofline_s(0.0, batch * m * k * machine.kernels.cast_bytes.get(narrow, 0.0))
 
 
 def _moved_bytes(op: Compute, schedule: Schedule, machine: Machine) -> float:

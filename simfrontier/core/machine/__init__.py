@@ -9,6 +9,7 @@ from simfrontier.core.machine.device import (
     Matmul as Matmul,
     MatmulForms as MatmulForms,
     MeasuredKernel as MeasuredKernel,
+    NarrowType as NarrowType,
 )
 from simfrontier.core.machine.elementary import (
     exp as exp,

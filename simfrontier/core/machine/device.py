@@ -20,6 +20,8 @@ from simfrontier.core.machine.elementary import maximum, minimum
 
 COMPUTE_UNITS: Final = 1_000_000  # devices have hundreds
 AttentionKernel = Literal["flash1", "flash2", "cudnn"]
+NarrowType = Literal["fp8", "mxfp8", "nvfp4"]  # of products: one scale a tensor, one for 32 numbers, one for 16 numbers
+NARROWER: Final = {"fp8": 2, "mxfp8": 2, "nvfp4": 4}  # numbers in the bytes of one of 16 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +44,18 @@ class Kernels:
     products of those sizes. `pointwise_traffic`: bytes that kernels without matrix products move, per byte that the ops
     of the graph move, which are fused as far as possible (1: as in the graph); `traffic_of`: the same ratio for single
     kinds of ops. `products`: time of a matrix product of a number type relative to the machine's law, where the
-    library's kernels of that type are slower. `linear`: number type of the matrix products of linear modules, if it
-    differs from the model's (fp8, with casts before and scales after). `measured`: kernels measured in the traces
-    of a job, by op name.
+    library's kernels of that type are slower. `linear`: number type of the matrix products of the layers' linear
+    modules, if it differs from the model's (the output head multiplies in the model's type). `cast_bytes`: bytes that
+    casting to such a type moves through memory, per number of a linear module's input in the forward and of its
+    output's gradient in the backward. `measured`: kernels measured in the traces of a job, by op name.
     """
 
     attention: float | None = None
     pointwise_traffic: float = 1.0
     traffic_of: Mapping[str, float] = field(default_factory=dict, hash=False)
     products: Mapping[str, float] = field(default_factory=dict, hash=False)
-    linear: Literal["fp8"] | None = None
+    linear: NarrowType | None = None
+    cast_bytes: Mapping[NarrowType, float] = field(default_factory=dict, hash=False)
     measured: Mapping[str, MeasuredKernel] = field(default_factory=dict, hash=False)
 
     def traffic(self, kind: str) -> float:
@@ -75,12 +79,18 @@ class Tiles:
 
     A tile of r × c outputs takes as long as r·c·(k + `start`)·(1 + `loads`·(1/r + 1/c)) / (1 + `loads`·(1/256 + 1/128))
     multiplications at the rate of large matrix products. `start` is the cost of filling the pipeline and writing the
-    result, in elements of k; `loads` is the cost of reading operands, which is relatively higher for smaller tiles. The
-    fastest tile shape is used.
+    result, in elements of k of 16 bits: twice as many of 8 bits and four times as many of 4 bits, since it is a matter
+    of bytes (fitted to single products of B200 to GB300 apart: 0 to 134 elements of 16 bits, 400 to 800 of FP8, 800 to
+    1,600 of NVFP4; ai-dynamo/aiconfigurator@095f58a, systems/data/*/gemm); `loads` is the cost of reading operands,
+    which is relatively higher for smaller tiles. The fastest tile shape is used.
     """
 
     start: Annotated[NotNegative, SOURCED]
     loads: Annotated[NotNegative, SOURCED]
+
+    def of_narrower(self, times: int) -> Tiles:
+        """Return the model for numbers of which `times` as many have the bytes of one of 16 bits."""
+        return replace(self, start=times * self.start)
 
     def slowdown(self, m: int, n: int, k: int, batch: int, units: int) -> float:
         """Return the time of `batch` matrix products (m x k)(k x n), relative to the time of 2·m·n·k flops each at the
@@ -191,6 +201,8 @@ class Device:
     call_sd: Annotated[Part, SOURCED] = 0.0
     matmul_sd: Annotated[Part, SOURCED] = 0.0
     fp8: Matmul | None = None
+    mxfp8: Matmul | None = None
+    nvfp4: Matmul | None = None
     fp32: Matmul | None = None
     fp64: Matmul | None = None
     matmul_forms: MatmulForms = MatmulForms()
@@ -210,11 +222,15 @@ class Device:
             num_compute_units=self.num_compute_units,
             misaligned=self.misaligned,
         )
-        fp8 = (
-            None if self.fp8 is None else replace(self.fp8, tiles=self.tiles, num_compute_units=self.num_compute_units)
-        )
-        every = {"fp8": fp8, "fp16": narrow, "bf16": narrow, "fp32": self.fp32, "fp64": self.fp64}
-        return {name: one for name, one in every.items() if one is not None}
+        scaled: dict[str, Matmul | None] = {"nvfp4": self.nvfp4, "mxfp8": self.mxfp8, "fp8": self.fp8}
+        tiles = {name: None if self.tiles is None else self.tiles.of_narrower(n) for name, n in NARROWER.items()}
+        of_tiles = {
+            name: replace(one, tiles=tiles[name], num_compute_units=self.num_compute_units)
+            for name, one in scaled.items()
+            if one is not None
+        }
+        every = {"fp16": narrow, "bf16": narrow, "fp32": self.fp32, "fp64": self.fp64}
+        return of_tiles | {name: one for name, one in every.items() if one is not None}
 
     def matmul_rate(self, m: int, n: int, k: int, batch: int = 1) -> float:
         """Return the achieved flop/s of `batch` matrix products (m x k)(k x n) of 16-bit numbers, of 2*m*n*k flops

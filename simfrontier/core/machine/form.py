@@ -53,9 +53,13 @@ class Links(Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nics(Told):
-    """NICs of a node: NIC k is attached to device `device[k]`."""
+    """NICs of a node: NIC k is attached to device `device[k]` (default: to the first device of package k)."""
 
-    device: Annotated[tuple[int, ...], Len(1)]
+    device: Annotated[tuple[int, ...], Len(1)] | None = None
+
+    def devices(self, num_devices: int, per_package: int) -> tuple[int, ...]:
+        """Return the device of each NIC of a node of `num_devices` devices."""
+        return self.device or tuple(range(0, num_devices, per_package))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,8 @@ class Orders(Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTable:
-    """Tables of a node; it has links and rings, or a switch, or a bus."""
+    """Tables of a node; it has links and rings, or a switch, or a bus. Default of the chains with a switch: for each
+    NIC, one that starts at its device and goes around, and its way back."""
 
     links: Links | None = None
     rings: Orders | None = None
@@ -116,6 +121,8 @@ def _wrong_sizes(file: MachineFile) -> Iterator[tuple[Key, str]]:
     of_types: dict[Key, Matmul | Device | None] = {
         ("device",): file.device,
         ("device", "fp8"): file.device.fp8,
+        ("device", "mxfp8"): file.device.mxfp8,
+        ("device", "nvfp4"): file.device.nvfp4,
         ("device", "fp32"): file.device.fp32,
         ("device", "fp64"): file.device.fp64,
     }
@@ -150,7 +157,8 @@ def _wrong_parts(file: MachineFile) -> Iterator[tuple[Key, str]]:
     outside: dict[Key, object] = {("node", "nics"): node.nics, ("node", "chains"): node.chains}
     above: dict[Key, object] = {("dragonfly",): file.dragonfly, ("fat_tree",): file.fat_tree}
     for key, part in {**outside, **above}.items():
-        if file.num_nodes > 1 and part is None and key in outside:
+        is_derived = key == ("node", "chains") and node.switch is not None
+        if file.num_nodes > 1 and part is None and key in outside and not is_derived:
             yield key, f"missing, needed because num_nodes is {file.num_nodes}"
         if file.num_nodes == 1 and part is not None:
             yield key, "not allowed in a machine of one node (num_nodes = 1)"

@@ -73,10 +73,12 @@ def node_of(file: MachineFile, classes: Mapping[str, LinkClass]) -> Node:
     chains: tuple[Route, ...] = ()
     out: list[Route] = []
     back: list[Route] = []
-    if file.node.nics is not None and file.node.chains is not None:
-        nic_device = file.node.nics.device
+    if file.node.nics is not None and (file.node.chains is not None or file.node.switch is not None):
+        nic_device = file.node.nics.devices(num_devices, file.devices_per_package)
         nic_of = _nic_of(nic_device, num_devices, file.devices_per_package)
-        chains = _orders(("node", "chains"), file.node.chains, pairs, num_devices)
+        chains = _around(nic_device, num_devices)
+        if file.node.chains is not None:
+            chains = _orders(("node", "chains"), file.node.chains, pairs, num_devices)
         for device, nic in enumerate(nic_of):
             up, down, tx, rx = range(len(links) + 4 * nic, len(links) + 4 * nic + 4)
             out.append((*paths[device][nic_device[nic]], up, tx))
@@ -153,6 +155,13 @@ def _nic_of(nic_device: Sequence[int], num_devices: int, per_package: int) -> tu
         text = f"got {list(nic_device)}, allowed: devices 0..{num_devices - 1}, one NIC per package of {per_package}"
         raise InputError(text, key=("node", "nics", "device"))
     return tuple(of_package[device // per_package] for device in range(num_devices))
+
+
+def _around(nic_device: Sequence[int], num_devices: int) -> tuple[Route, ...]:
+    """Return the chains of a node with a switch: for each NIC one that starts at its device and goes around, and its
+    way back."""
+    there = [tuple((start + step) % num_devices for step in range(num_devices)) for start in nic_device]
+    return tuple(chain for way in there for chain in (way, way[::-1]))
 
 
 def _orders(key: Key, table: Orders, pairs: Pairs, num_devices: int) -> tuple[Route, ...]:

@@ -134,7 +134,8 @@ def _fat_tree(file: MachineFile, classes: Mapping[str, LinkClass]) -> FatTree | 
     if file.fat_tree is None:
         return None
     assert file.node.nics is not None, "a machine of several nodes has NICs"
-    injected = file.fat_tree.nodes_per_leaf * len(file.node.nics.device) * classes[NIC].bytes_per_s
+    num_nics = len(file.node.nics.devices(file.devices_per_node, file.devices_per_package))
+    injected = file.fat_tree.nodes_per_leaf * num_nics * classes[NIC].bytes_per_s
     return replace(file.fat_tree, bytes_per_s=injected / file.fat_tree.taper)
 
 

@@ -13,7 +13,7 @@ from simfrontier.base.extras import added
 from simfrontier.base.io import Names, Strict, Text, extended
 from simfrontier.base.limits import COUNT, RANKS
 from simfrontier.core.collectives import carriers
-from simfrontier.core.machine import HEALTHY, NodePlacement, Perturbation
+from simfrontier.core.machine import HEALTHY, NarrowType, NodePlacement, Perturbation
 from simfrontier.core.plan import Engine
 from simfrontier.core.program import LIBRARY, CollectiveKind
 from simfrontier.core.workload import Attention, Checkpointing, Norm, Optimizer, Positions, Softmax
@@ -144,7 +144,7 @@ class ModelTable(Strict):
     master: Literal["fp16", "bf16", "fp32", "fp64"] | None = None  # weights that the optimizer steps; the wide type
     moments: Literal["bf16", "fp32", "fp64"] | None = None  # each of the optimizer's two; the wide type
     optimizer: Optimizer = "adam"
-    linear_precision: Literal["fp8"] | None = None  # of the products of linear modules, where it is another one
+    linear_precision: NarrowType | None = None  # of the products of the layers' linear modules, where it is another one
 
 
 class TrainingTable(Strict):

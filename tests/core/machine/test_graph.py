@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simfrontier.core.machine import load_machine
+from simfrontier.core.machine import load_machine, mesh_sizes
 from simfrontier.core.network import solve
 
 
@@ -78,3 +78,11 @@ def test_chains_enter_at_every_nic(name: str, devices: int, nics: int) -> None:
     assert (machine.devices_per_node, len(machine.node.nic_device)) == (devices, nics)
     entries = [chain[0] for chain in machine.node.chains[::2]]
     assert entries == list(machine.node.nic_device)
+
+
+def test_an_nvlink_domain_has_a_nic_and_two_chains_a_device_and_a_job_may_take_a_part() -> None:
+    for taken in (72, 64):
+        machine = load_machine("gb200-nvl72", {"devices_per_node": float(taken)})
+        assert (machine.devices_per_node, len(machine.node.nic_device)) == (taken, taken)
+        assert machine.node.chains[2:4] == ((*range(1, taken), 0), (0, *range(taken - 1, 0, -1)))
+        assert mesh_sizes(machine, 2 * taken)["node"] == 2

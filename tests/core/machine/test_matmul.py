@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
 from simfrontier.core.collectives import load_library
 from simfrontier.core.engine import simulate_step
 from simfrontier.core.machine import Machine, MatmulForms, load_machine
-from simfrontier.core.machine.device import SHAPES, Tiles, misaligned
+from simfrontier.core.machine.device import SHAPES, Kernels, Tiles, misaligned
 from simfrontier.core.program import Call, Compute, Mesh, Role, Schedule, Tensor
 from simfrontier.core.program.cost import MatmulForm
 from simfrontier.core.program.ir import Ref
@@ -103,8 +105,8 @@ def test_tuning_never_slows_and_leaves_equal_forms_alone(tn: float, nn: float, n
 EDGE = 1000
 
 
-def product(first: str, second: str, m: str, n: str, k: str) -> Schedule:
-    """One product of edge 1000 on one rank; m, n and k are one label each."""
+def product(first: str, second: str, m: str, n: str, k: str, *, per_layer: bool = True) -> Schedule:
+    """One product of edge 1000 on one rank, in a layer or outside the layers; m, n and k are one label each."""
     tensors = {
         name: Tensor(
             name=name,
@@ -113,6 +115,7 @@ def product(first: str, second: str, m: str, n: str, k: str) -> Schedule:
             role="activation",
             placement=REPLICATE,
             dims=tuple(dims),
+            per_layer=per_layer,
         )
         for name, dims in (("first", first), ("second", second), ("out", m + n))
     }
@@ -134,6 +137,7 @@ PRODUCTS = {
     "nn": product("bo", "oi", "b", "i", "o"),
     "nt": product("bo", "bi", "o", "i", "b"),
 }
+HEAD = product("bi", "oi", "b", "o", "i", per_layer=False)
 
 
 def took_s(form: str, machine: Machine) -> float:
@@ -150,3 +154,30 @@ def test_a_product_takes_its_time_over_the_factor_of_its_form(tuned: float, fact
     for form, factor in zip(FORMS, factors, strict=True):
         assert took_s(form, plain) == pytest.approx(gap_s + 1.1e-3, rel=1e-9)
         assert took_s(form, formed) == pytest.approx(gap_s + 1.1e-3 / factor, rel=1e-9)
+
+
+# ── in fewer bits ──
+
+
+def test_a_start_of_tiles_is_a_matter_of_bytes() -> None:
+    # one full wave of 148 tiles of 256 x 128: k + start multiplications, with 4 numbers of NVFP4 in 16 bits
+    machine = load_machine("b200-node", {"device.tiles.start": 100.0})
+    sizes = (148 * 256, 128, 1000)
+    for dtype, start in (("bf16", 100), ("mxfp8", 200), ("nvfp4", 400)):
+        matmul = machine.matmul(dtype)
+        aligned = misaligned(matmul.misaligned, *sizes)
+        assert matmul.rate(*sizes) == pytest.approx(matmul.matmul_flops_per_s / aligned / (1.0 + start / 1000))
+
+
+def test_products_of_layers_are_cast_before_and_the_head_is_not() -> None:
+    # 1e6 inputs (forward) or gradients of outputs (backward) of 5 bytes each; products of weights find them cast
+    machine = load_machine("b200-node")
+    narrow = replace(machine, kernels=Kernels(linear="mxfp8", cast_bytes={"mxfp8": 5.0}))
+    rates = [machine.matmul(dtype).rate(EDGE, EDGE, EDGE) for dtype in ("fp16", "mxfp8")]
+    cast_s = 5e6 / (machine.device.hbm_bytes_per_s * machine.device.hbm_share)
+    gap_s = machine.device.kernel_gap_s
+    for form in FORMS:
+        expected = gap_s + 2e9 / rates[1] + (0.0 if form == "nt" else cast_s)
+        assert took_s(form, narrow) == pytest.approx(expected, rel=1e-9)
+    head = simulate_step(HEAD, narrow, load_library("rccl"), "analytic").step_s
+    assert head == pytest.approx(gap_s + 2e9 / rates[0], rel=1e-9)

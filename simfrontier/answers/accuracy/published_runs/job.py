@@ -12,7 +12,7 @@ from simfrontier.answers.accuracy.published_runs.rates import PER_DEVICE, Rate, 
 from simfrontier.answers.accuracy.published_runs.rules import Rule, Told, Unknown, load_rules, told
 from simfrontier.answers.accuracy.published_runs.table import VALUE, Run
 from simfrontier.base.errors import InputError, nearest, wrong
-from simfrontier.core.machine import catalog, load_machine
+from simfrontier.core.machine import catalog, document_of, load_machine
 from simfrontier.core.plan import MOST_MICRO_BATCHES
 from simfrontier.core.workload import GptShape
 from simfrontier.inputs.scenario import Scenario, scenario_of
@@ -20,7 +20,8 @@ from simfrontier.inputs.scenario import Scenario, scenario_of
 PLAN: Final = "run"
 USUAL_HEAD: Final = 128  # features of a head, where a source tells no number of heads
 KNOWN_DEVICES: Final = (
-    "A100, A800, H100, H200, H800, H20, GH200, V100, MI250, MI250X, MI300X, MI325X, MI350X, MI355X, Max 1550"
+    "A100, A800, H100, H200, H800, H20, GH200, B200, B300, GB200, GB300, V100, "
+    "MI250, MI250X, MI300X, MI325X, MI350X, MI355X, Max 1550"
 )
 PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank (Megatron-LM, arguments.py)
 STATES: Final = (
@@ -129,12 +130,12 @@ class _Making:
     def document(self) -> dict[str, Any]:
         """Return the scenario's document. Raises InputError for models and batches that cannot be expressed."""
         self._complete_model()
-        network = self._network()
+        numbers = self._nodes() | self._network()
         self._divide_batch()
         return {
             "name": "run",
             "title": self.run.title,
-            "machine": self.machine | ({"overrides": network} if network else {}),
+            "machine": self.machine | ({"overrides": numbers} if numbers else {}),
             "library": self.said.table("library"),
             "stack": self.said.table("stack")["name"],
             "model": self.model,
@@ -162,6 +163,21 @@ class _Making:
         return Rate(**values)
 
     # ── machine and model ──
+
+    def _nodes(self) -> dict[str, float]:
+        """Return the number of devices that the run has in each node, if it is another one than the machine's: as many
+        in each of as few nodes as possible (72 in an NVLink domain, of which a job of 128 takes 64 in each of two)."""
+        name = self.machine["name"]
+        if name not in catalog():
+            return {}
+        full = load_machine(name).devices_per_node
+        nodes = -(-self.devices // full)
+        if self.devices % full == 0 or full % self.devices == 0 or self.devices % nodes:
+            return {}
+        if "chains" in document_of(name).get("node", {}):  # of whole nodes
+            return {}
+        self.assume(f"{self.devices // nodes} devices in each of {nodes} nodes")
+        return {"devices_per_node": float(self.devices // nodes)}
 
     def _network(self) -> dict[str, float]:
         """Return the numbers of the machine's file that describe the network of the run's nodes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from simfrontier.base.io import SOURCED, AtLeastOne, NotNegative, Text, typed
-from simfrontier.core.machine import AttentionKernel, Catalog, Machine
+from simfrontier.core.machine import AttentionKernel, Catalog, Machine, NarrowType
 
 CATALOG: Final = Path(__file__).parent / "catalog"
 FILES: Final = Catalog(folder=CATALOG, what="stack")
@@ -34,7 +34,7 @@ USUAL: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
     """Properties of a stack's kernels. `attention`: which of the device's fused attention kernels the stack calls, if a
-    model's attention is fused. `pointwise_traffic`, `traffic_of`, `products`: see `machine.Kernels`.
+    model's attention is fused. `pointwise_traffic`, `traffic_of`, `products`, `cast_bytes`: see `machine.Kernels`.
     `kernel_gap_s`, `misaligned`: see `machine.Device`; present if this stack's host code or BLAS library performs
     differently from that of the machine's file."""
 
@@ -42,6 +42,7 @@ class StackKernels:
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
     traffic_of: Mapping[str, Annotated[AtLeastOne, SOURCED]] = field(default_factory=dict, hash=False)
     products: Mapping[str, Annotated[AtLeastOne, SOURCED]] = field(default_factory=dict, hash=False)
+    cast_bytes: Mapping[NarrowType, Annotated[NotNegative, SOURCED]] = field(default_factory=dict, hash=False)
     kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
     misaligned: Annotated[NotNegative, SOURCED] | None = None
 
@@ -121,6 +122,7 @@ class Stack:
             pointwise_traffic=own.pointwise_traffic,
             traffic_of=own.traffic_of,
             products=own.products,
+            cast_bytes=own.cast_bytes,
         )
         return replace(machine, device=device, host=host, kernels=kernels)
 

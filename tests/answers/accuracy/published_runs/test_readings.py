@@ -12,6 +12,7 @@ from simfrontier.base.errors import InputError
 from tests.answers.accuracy.published_runs.rows import run
 
 NIC = "machine.overrides.link_classes.nic.bytes_per_s"
+PER_NODE = "machine.overrides.devices_per_node"
 LLAMA_70B = {"model.num_layers": 80, "model.hidden": 8192, "model.heads": 64, "model.kv_heads": 8}
 
 
@@ -55,6 +56,9 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"machine.name": "h100-node", NIC: 50e9},
     ),
     ({"machine": "AMD Instinct MI325X 256GB HBM3E"}, {"machine.name": "mi325x-node"}),
+    # NVLink domains of 72: 128 take 64 of each of two, 8 divide 72
+    ({"machine": "DGX-GB300", "devices": "128"}, {"machine.name": "gb300-nvl72", PER_NODE: 64.0}),
+    ({"machine": "GB200 NVL72", "devices": "8"}, {"machine.name": "gb200-nvl72", PER_NODE: None}),
     # models by name and by other words
     ({"model_shape": "llama3_70b"}, LLAMA_70B | {"model.vocabulary": 128512, "model.gated": True}),  # 251 · 128 · tp 4
     ({"model_shape": "GPT 24 layers, hidden 2,048, 16 heads"}, {"model.num_layers": 24, "model.hidden": 2048}),
@@ -63,6 +67,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"batch": "4M tokens"}, {"training.batch": 1952}),
     ({"seq": "8k", "batch": "32"}, {"model.sequence": 8192}),
     ({"micro_batch": "", "plan": "tp 4, GAS=8"}, {"training.micro_batch": 2}),  # 32 sequences over 2 ranks · 8
+    ({"micro_batch": "", "plan": "tp 4", "notes": "GA 8.0"}, {"training.micro_batch": 2}),
     # plans, and flags that are off
     ({"plan": "TP8PP4", "devices": "64"}, {"plan.tensor": 8, "plan.pipeline": 4}),
     ({"plan": "8-way tensor parallel, sequence parallel"}, {"plan.tensor": 8, "plan.sequence_parallel": True}),
@@ -93,6 +98,8 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"precision": "FP8", "system": "torchtitan", "notes": "compile false"},
         {"model.linear_precision": None, "model.precision": "bf16"},
     ),
+    ({"precision": "FP8-MX", "machine": "dgx-b200"}, {"model.linear_precision": "mxfp8"}),
+    ({"precision": "FP8 or NVFP4", "machine": "B300"}, {"model.linear_precision": "nvfp4", "model.precision": "bf16"}),
     ({"checkpointing": "off"}, {"model.checkpointing": "none"}),
 ]
 
