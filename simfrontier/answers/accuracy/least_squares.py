@@ -111,7 +111,7 @@ def _places(library: Library, key: str, value: float) -> Iterator[tuple[tuple[An
         case ["levels", kind]:
             yield ("two_level", "calls", kind, name), value
         case _:
-            yield (part, name), value
+            yield (*part.split("."), name), value
 
 
 @lru_cache(maxsize=16)

@@ -9,7 +9,7 @@ from simfrontier.base.errors import InputError, shown
 from simfrontier.core.collectives.algorithms import algorithm, all_algorithms, in_plans
 from simfrontier.core.collectives.laws import GroupShape
 from simfrontier.core.collectives.library import Library
-from simfrontier.core.program import DIRECT, LIBRARY, TREE, CollectiveKind
+from simfrontier.core.program import DIRECT, LIBRARY, NVLS, RING, TREE, CollectiveKind
 
 
 def carriers(kind: CollectiveKind) -> tuple[str, ...]:
@@ -46,9 +46,17 @@ def candidate_algorithms(
 def algorithms_left(
     library: Library, kind: CollectiveKind, added_later: bool, via: str, message_bytes: float, group: GroupShape
 ) -> dict[str, bool]:
-    """Return for each candidate algorithm of a call whether the library's own rule for trees allows it; the values are
-    arrays for a library whose parameters are arrays. Raises InputError as `allowed_algorithms` does."""
+    """Return for each candidate algorithm of a call whether the library's own rules, for trees and inside nodes, allow
+    it; the values are arrays for a library whose parameters are arrays. Raises InputError as `allowed_algorithms` does,
+    and if the only one is NVLS and the group is on several nodes."""
     options = allowed_algorithms(library, kind, added_later, via)
+    if NVLS in options:
+        options = tuple(name for name in options if name != NVLS) if group.num_nodes > 1 else options
+        if not options:
+            raise InputError(f"{kind} by {NVLS}: got a group on {group.num_nodes} nodes, allowed: of one node")
+    if library.in_node is not None and group.num_nodes == 1 and RING in options:
+        by_nvls = NVLS in options and library.in_node.tuning.takes_nvls(message_bytes, group.size)
+        return {name: by_nvls == (name == NVLS) for name in options if name in (RING, NVLS)}
     if library.tuning is None or TREE not in options or set(options) == {TREE}:
         return dict.fromkeys(options, True)
     by_tree = library.tuning.takes_tree(message_bytes, group)

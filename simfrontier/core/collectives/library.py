@@ -17,6 +17,7 @@ from simfrontier.base.io import SOURCED, Derived, Deviation, Kind, Names, NotNeg
 from simfrontier.base.limits import COUNT
 from simfrontier.core.collectives.algorithms import in_libraries
 from simfrontier.core.collectives.calibration import CallTable, Group
+from simfrontier.core.collectives.in_node import InNode
 from simfrontier.core.collectives.laws import (
     CHANNELS,
     GroupShape,
@@ -136,6 +137,8 @@ class Library:
     rings, for all-reduces also trees, and direct messages for all-to-alls. `choices`: the algorithms in use. `tables`:
     measured times of calls, which take precedence over the time laws.
 
+    `in_node`: time laws of calls among devices of one node, in place of the others (None: the others hold there, too).
+
     `ring_shares`: the share of nominal bandwidth that rings achieve, for link classes where it was measured separately
     from `shares`.
 
@@ -176,6 +179,7 @@ class Library:
     tree: TreeTimes | None = None
     tree_ll: HopTimes | None = None
     direct: HopTimes
+    in_node: InNode | None = None
     choices: Annotated[Mapping[CollectiveKind, tuple[str, ...]], Derived({})] = field(default_factory=dict)
     sources: Annotated[tuple[Provenance, ...], Derived(())] = ()
     tables: Annotated[Mapping[Group, CallTable], Derived({})] = field(default_factory=dict)

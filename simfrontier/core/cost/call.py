@@ -142,7 +142,8 @@ def pair_shape(edges: Sequence[int]) -> GroupShape:
 def exchange_latency_s(num_bytes: float, shape: GroupShape, library: Library, sent_per_s: float) -> float:
     """Return the time of an exchange in seconds minus (bytes of its larger message) / (rate at which its ranks
     send)."""
-    return algorithm_of(DIRECT).latency_s(library, "all_to_all", num_bytes, shape, sent_per_s)
+    # both send what they have to the other: an all-gather of two
+    return algorithm_of(DIRECT).latency_s(library, "all_gather", 2.0 * num_bytes, shape, sent_per_s)
 
 
 def exchange_s(num_bytes: float, shape: GroupShape, library: Library, sent_per_s: float) -> float:

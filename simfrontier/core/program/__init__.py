@@ -63,6 +63,7 @@ from simfrontier.core.program.names import (
     HALVING as HALVING,
     LIBRARY as LIBRARY,
     NO_MODULE as NO_MODULE,
+    NVLS as NVLS,
     RING as RING,
     RING_TWICE as RING_TWICE,
     TREE as TREE,

@@ -71,7 +71,8 @@ DIRECT: Final = "direct"
 TREE: Final = "tree"
 HALVING: Final = "halving"
 TWO_LEVEL: Final = "two_level"
-ALGORITHMS: Final = (RING, RING_TWICE, DIRECT, TREE, HALVING, TWO_LEVEL)
+NVLS: Final = "nvls"
+ALGORITHMS: Final = (RING, RING_TWICE, DIRECT, TREE, HALVING, TWO_LEVEL, NVLS)
 
 LIBRARY: Final = "library"
 """The `via` of a collective whose algorithm the library chooses."""

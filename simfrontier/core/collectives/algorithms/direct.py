@@ -43,7 +43,10 @@ class Direct(Algorithm):
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
-        """Return the start-up times, if a rank has as many messages in flight as the library has channels."""
+        """Return the start-up times, if a rank has as many messages in flight as the library has channels; inside a
+        node the times of `Library.in_node`, if it has them."""
+        if library.in_node is not None and group.num_nodes == 1:
+            return library.in_node.direct_s(kind, message_bytes, group.size, bytes_per_s)
         near = group.size // group.num_nodes - 1
         far = group.size - 1 - near
         rounds_near, rounds_far = -(-near // library.num_channels), -(-far // library.num_channels)

@@ -61,12 +61,14 @@ class Ring(Algorithm):
     ) -> RingStep:
         """Return the timing of one ring step for a message of S bytes, with the protocol that the library selects."""
         rounds, block = self.rounds(kind), message_bytes / group.size
+        called: CollectiveKind = "all_reduce" if rounds == 2 else kind
+        if library.in_node is not None and group.num_nodes == 1:
+            return library.in_node.ring_step(library.ring, called, message_bytes, group, bytes_per_s)
         simple = simple_step(library.ring, block, group, bytes_per_s)
         if library.ring_ll is None:
             return simple
         low = low_latency_step(library.ring_ll, block, group, bytes_per_s)
         if library.tuning is not None:
-            called: CollectiveKind = "all_reduce" if rounds == 2 else kind
             return either(library.tuning.takes_ll(RING, called, message_bytes, group), low, simple, RingStep)
         hops = rounds * (group.size - 1)
         is_faster = low.base_s + hops * low.extra_s <= simple.base_s + hops * simple.extra_s
