@@ -120,6 +120,8 @@ class _Making:
                 f"machine {run['machine']}: no rule knows it; {nearest(run['machine'], catalog())}; "
                 f"devices that have a file: {KNOWN_DEVICES}"
             )
+        if self.machine["name"].lower() in catalog():  # texts write names of the catalog in their own case
+            self.machine["name"] = self.machine["name"].lower()
         self.tensor, self.pipeline = self.grid.get("tensor", 1), self.grid.get("pipeline", 1)
         self.devices = _devices_of(run["devices"], self.machine["name"])
         self.ranks, self.steps = 1, 1.0

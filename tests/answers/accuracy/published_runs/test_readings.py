@@ -68,6 +68,13 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"seq": "8k", "batch": "32"}, {"model.sequence": 8192}),
     ({"micro_batch": "", "plan": "tp 4, GAS=8"}, {"training.micro_batch": 2}),  # 32 sequences over 2 ranks · 8
     ({"micro_batch": "", "plan": "tp 4", "notes": "GA 8.0"}, {"training.micro_batch": 2}),
+    # batch and micro-batch of Megatron-DeepSpeed's examples; its optimizer of bf16 divides states in stage 0, too
+    (
+        {"system": "Megatron-DeepSpeed", "model_shape": "GPT-3 13B", "batch": "", "micro_batch": "", "plan": "pp 8"},
+        {"training.batch": 1024, "training.micro_batch": 2},
+    ),
+    ({"system": "Megatron-DeepSpeed", "plan": "tp 2 zero0", "precision": "bf16"}, {"plan.data.family": "zero1"}),
+    ({"system": "Megatron-DeepSpeed", "plan": "tp 2 zero0", "precision": "fp16"}, {"plan.data.family": "ddp"}),
     # plans, and flags that are off
     ({"plan": "TP8PP4", "devices": "64"}, {"plan.tensor": 8, "plan.pipeline": 4}),
     ({"plan": "8-way tensor parallel, sequence parallel"}, {"plan.tensor": 8, "plan.sequence_parallel": True}),
