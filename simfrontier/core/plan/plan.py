@@ -79,8 +79,9 @@ class Plan:
     label in every op that has it: tensor parallelism. `cuts_of_kind` maps (kind of op, label) to the axes that cut the
     label only in ops of that kind; a batch axis among these axes does not divide the samples in such an op. Ops with
     none of the labels that a `sequence` axis cuts are cut by this axis along the sequence, s. Tensors of one dimension
-    are never flat over `whole_vectors_over`. With `sums_branches`, partial values that one addition reads are added up
-    before they are reduced. `pipeline` divides the layers among stages.
+    and those of `whole_modules` are never flat over `whole_over`; with `reduces_whole_at_once`, the gradients of those
+    that are no biases take a single hop over all batch axes. With `sums_branches`, partial values that one addition
+    reads are added up before they are reduced. `pipeline` divides the layers among stages.
 
     `overlapped` names the purposes of the moves that have lanes of their own (None: all purposes, if the engine
     overlaps). With `gathers_again`, a backward gathers the weights again that the recomputed forward already gathered.
@@ -123,7 +124,9 @@ class Plan:
     cuts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cuts_of_kind: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     sequence: str | None = None
-    whole_vectors_over: frozenset[str] = frozenset()
+    whole_over: frozenset[str] = frozenset()
+    whole_modules: frozenset[str] = frozenset()
+    reduces_whole_at_once: bool = False
     sums_branches: bool = False
     pipeline: Pipeline | None = None
     overlapped: frozenset[Purpose] | None = None
@@ -151,7 +154,7 @@ class Plan:
         """Return the placements of the states of one weight. `raw` is the placement of the weight's gradient before
         reduction (shards, and partial over the ranks that contribute); `persistent` weights are not partitioned further
         among the ranks that have the same shard."""
-        whole = self.whole_vectors_over if len(weight.shape) == 1 else frozenset()
+        whole = self._whole_over(weight)
         spread = frozenset(self.axes) - whole - {axis for axis, _ in raw.shards}
         accumulator = self.accumulator & spread & raw.partial_axes
         pending = tuple(part for part in raw.partial if part[0] not in accumulator)
@@ -162,9 +165,14 @@ class Plan:
             optimizer=Placement(raw.shards, self.optimizer & spread),
         )
 
+    def _whole_over(self, weight: Weight) -> frozenset[str]:
+        """Return the axes over which a weight is never flat."""
+        is_whole = len(weight.shape) == 1 or weight.module in self.whole_modules
+        return self.whole_over if is_whole else frozenset()
+
     def nesting_of(self, weight: Weight) -> tuple[str, ...]:
         """Return the nesting of a weight's flat index: the axes over which the weight may be partitioned."""
-        whole = self.whole_vectors_over if len(weight.shape) == 1 else frozenset()
+        whole = self._whole_over(weight)
         return tuple(axis for axis in self.nesting if axis not in whole)
 
     def falls_back(self, weight: Weight) -> bool:
@@ -182,6 +190,8 @@ class Plan:
         """Return the route of an accumulated gradient to the optimizer; a gradient that took the route `fallback` keeps
         the codec of this route."""
         hops = self.hops["step_reduction"]
+        if self.reduces_whole_at_once and self._whole_over(weight) and weight.parameter != "bias":
+            return (Hop(self.axes, hops[-1].codec),)
         if self.fallback is None or not self.falls_back(weight):
             return hops
         return tuple(replace(hop, codec=self.fallback[0].codec) for hop in hops)

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from simfrontier.base.errors import InputError
+from simfrontier.core.codecs import Codec
 from simfrontier.core.plan.compression import LEAST_BYTES, Compression, compression_of
 from simfrontier.core.plan.grid import (
     DATA_AXES,
@@ -23,7 +24,7 @@ from simfrontier.core.plan.grid import (
     refuse_remainder,
 )
 from simfrontier.core.plan.moves import Hop
-from simfrontier.core.plan.options import Options
+from simfrontier.core.plan.options import CodecText, Options
 from simfrontier.core.plan.plan import Engine, Pipeline, Plan, Purpose
 from simfrontier.core.plan.zero import ZERO, BucketOptions, DdpOptions
 from simfrontier.core.program import Mesh
@@ -31,6 +32,7 @@ from simfrontier.core.workload import USUAL_CROSS_ENTROPY, CrossEntropy, GptShap
 
 Ranks = Annotated[int, Field(ge=1, le=2**20)]
 Pieces = Annotated[int, Field(ge=1, le=64)]
+TABLES = ("embedding", "positions")  # modules that look up rows
 COLUMNS = ("a", "f", "v", "c")  # labels of features that a module makes for itself: heads, feed-forward, classes
 
 
@@ -98,11 +100,20 @@ class TensorOptions(Options, ABC):
 
 class AxonnOptions(TensorOptions):
     """axonn: the grid X × Y × Z (arXiv 2305.13525), its overlaps, and whether a backward gathers the weights again that
-    the recomputed forward already gathered."""
+    the recomputed forward already gathered.
+
+    `mode`: in AxoNN's easy mode (`auto_parallelize`, axonn/intra_layer/automatic_parallelism.py) only linear modules
+    are divided: every rank has whole embedding tables, whose gradients, and those of norms, are reduced over all ranks
+    of the job at once (`sync_gradients`). In the expert mode, that of Megatron-AxoNN, tables are divided as well.
+    `gather_codec`: data type of the weights that Z gathers; under autocast these are the FP32 weights, which every rank
+    casts after the gather.
+    """
 
     x: Ranks = 1
     y: Ranks = 1
     z: Ranks = 1
+    mode: Literal["expert", "easy"] = "expert"
+    gather_codec: CodecText = None
     oar: bool = True
     ors: bool = True
     oag: bool = True
@@ -123,6 +134,7 @@ class AxonnOptions(TensorOptions):
 
     def refuse_shape(self, shape: Shape) -> None:
         super().refuse_shape(shape)
+        self._refuse_easy(shape)
         refuse_remainder("hidden", shape.hidden, "x", self.x)
         refuse_columns(shape, "y", self.y)
         squares = 1 if isinstance(shape, GptShape) else 4  # in a layer's smallest matrix, of which others are multiples
@@ -130,6 +142,20 @@ class AxonnOptions(TensorOptions):
         refuse_remainder(f"{product} / (x y)", squares * shape.hidden**2 // (self.x * self.y), "z", self.z)
         for name, features in _other_matrices(shape):
             refuse_remainder(f"hidden {name} / (x y)", shape.hidden * features // (self.x * self.y), "z", self.z)
+
+    def _refuse_easy(self, shape: Shape) -> None:
+        """Raise InputError for combinations with the easy mode that are not modelled."""
+        if self.mode == "expert":
+            return
+        if self.x * self.y > 1:
+            raise InputError(
+                f'mode = "easy" with x = {self.x} and y = {self.y}: gathers of activations around every linear module '
+                "are not modelled; allowed: x = 1, y = 1"
+            )
+        if self.data.family != "ddp":
+            raise InputError(f'mode = "easy" all-reduces gradients: got data = "{self.data.family}"; allowed: "ddp"')
+        if isinstance(shape, GptShape) and shape.tied:
+            raise InputError('mode = "easy" divides the head, not the embedding; allowed: tied = false')
 
 
 class MegatronOptions(TensorOptions):
@@ -275,10 +301,11 @@ def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
         (options.ors, "gradient"),
         (options.oag, "weight_gather"),
     )
-    by_z = Hop(z) if z else None
+    is_easy = options.mode == "easy"
 
-    def through(hops: tuple[Hop, ...], first: bool) -> tuple[Hop, ...]:
-        return hops if by_z is None else (by_z, *hops) if first else (*hops, by_z)
+    def through(hops: tuple[Hop, ...], first: bool, codec: Codec | None = None) -> tuple[Hop, ...]:
+        by_z = Hop(z, codec)
+        return hops if not z else (by_z, *hops) if first else (*hops, by_z)
 
     hops = data.hops
     return replace(
@@ -292,15 +319,17 @@ def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
         accumulator=data.accumulator | set(z),
         optimizer=data.optimizer | set(z),
         hops={
-            "weight_gather": through(hops["weight_gather"], first=False),
-            "copy_gather": through(hops["copy_gather"], first=False),
+            "weight_gather": through(hops["weight_gather"], first=False, codec=options.gather_codec),
+            "copy_gather": through(hops["copy_gather"], first=False, codec=options.gather_codec),
             "gradient": through(hops["gradient"], first=True),
             "step_reduction": through(hops["step_reduction"], first=True),
             "publish": through(hops["publish"], first=False),
             "scalar": (Hop(mesh.live(mesh.names)),),
         },
         cuts=_cuts(mesh.live(("y",)), mesh.live(("x",))),
-        whole_vectors_over=frozenset(z),
+        whole_over=frozenset(z),
+        whole_modules=frozenset(TABLES if is_easy else ()),
+        reduces_whole_at_once=is_easy,
         pipeline=options.stages,
         overlapped=frozenset(purpose for is_on, purpose in flags if is_on),
         gathers_again=options.gather_again,

@@ -148,6 +148,14 @@ def test_a_tree_is_as_high_as_it_is_laid(num_nodes: int) -> None:
         assert group(num_nodes, num_nodes, num_nodes).tree_depth == edges
 
 
+def test_a_tree_reaches_its_share_of_what_rings_reach() -> None:
+    """Through the host's memory rings get less of a NIC than single messages do; trees get 0.672 of what rings get."""
+    for name, ring in (("rccl-no-gdr", 0.394), ("rccl-one-core", 0.277)):
+        library = load_library(name)
+        shares = algorithm_of("tree").shares_of(library, {"nic": 0.9, "xgmi4": 0.9})
+        assert shares == pytest.approx({"nic": 0.672 * ring, "xgmi4": 0.672 * 0.9}, rel=1e-12)
+
+
 def test_a_tree_between_nodes_waits_for_a_chunk(tmp_path: Path) -> None:
     """Chunks of 1 MB in 4 channels at 100 GB/s: 40 us for each hop between nodes, 10 us where the message has 1 MB;
     none inside a node. Two such hops and half of the bytes are more than one hop and all of them."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from simfrontier.base.errors import InputError
+from simfrontier.core.codecs import parse_codec
 from simfrontier.core.program import Schedule
-from tests.core.plan.grids import NO_LAYER, SHAPE, Moved, axonn, moved, schedule_of
+from simfrontier.core.workload import GptShape
+from tests.core.plan.grids import NO_LAYER, SHAPE, Moved, axonn, moved, other, schedule_of
 
 BF16, FP32 = 2, 4
 SEQUENCES, MICROS = 2, 2  # of one rank of the batch in a micro-batch; micro-batches of a step
@@ -155,6 +159,50 @@ def test_embedding_head_and_loss_add_their_own_and_two_scalars(grid: Grid) -> No
             expected[Moved("forward", scalar, "all_reduce", live, 1, FP32)] += 1
     for micro in range(MICROS):
         assert moved(schedule, NO_LAYER, micro) == expected
+
+
+# ── the easy mode ──
+
+
+def test_the_easy_mode_divides_linear_modules_alone_and_reduces_the_rest_over_all_ranks_at_once() -> None:
+    """What axonn-ai/axonn moves under `auto_parallelize` and autocast: FP32 weights over Z, their gradients in BF16;
+    `sync_gradients` reduces biases over Z and data, norms and embedding tables over the whole job."""
+    grid = Grid(1, 1, 2, 3)
+    schedule = schedule_of(
+        axonn(z=2, mode="easy", gather_codec=parse_codec("fp32"), gather_again=True),
+        grid.num_ranks,
+        shape=other(positions="learned"),
+        micros=MICROS,
+        micro_batch=SEQUENCES,
+    )
+    expected = Counter[Moved]()
+    for module in LINEAR:
+        for row, count in linear(module, grid, again=True).items():
+            width = FP32 if row.kind == "all_gather" else BF16
+            expected[row._replace(num_bytes=row.elements * width)] += count
+    for name in ("ln1", "ln2"):
+        expected[Moved("step", f"{name}.weight", "all_reduce", "data+z", *_sent(H))] += 1
+        for axis in ("z", "data"):  # as the biases of linear modules: a simplification
+            expected[Moved("step", f"{name}.bias", "all_reduce", axis, *_sent(H))] += 1
+    assert moved(schedule, layer=1) == expected
+    ends = moved(schedule, NO_LAYER)
+    assert ends[Moved("step", "embedding.weight", "all_reduce", "data+z", *_sent(V * H))] == 1
+    assert ends[Moved("step", "positions.weight", "all_reduce", "data+z", *_sent(S * H))] == 1
+    assert not any(row.tensor == "embedding.weight" and row.when != "step" for row in ends)
+    assert ends[Moved("forward", "head.weight", "all_gather", "z", V * H, V * H * FP32)] == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "shape", "what"),
+    [
+        ({"x": 2}, SHAPE, "x = 1, y = 1"),
+        ({"z": 2, "data": "zero1"}, SHAPE, '"ddp"'),
+        ({"z": 2}, other(tied=True), "tied = false"),
+    ],
+)
+def test_what_the_easy_mode_does_otherwise_is_refused(keys: dict[str, Any], shape: GptShape, what: str) -> None:
+    with pytest.raises(InputError, match=what):
+        axonn(mode="easy", **keys).refuse_shape(shape)
 
 
 # ── placements and groups ──

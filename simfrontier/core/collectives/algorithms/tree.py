@@ -157,6 +157,10 @@ class Tree(Algorithm):
         """Return `bandwidth_ratio` times the rate cap of rings, which is known at most for groups inside a node."""
         return library.ring_cap(group) * _times(library).bandwidth_ratio
 
+    def shares(self, library: Library) -> Mapping[str, float]:
+        """Return the shares of rings, on which `bandwidth_ratio` is a factor."""
+        return {**library.shares, **library.ring_shares}
+
     def shares_ratio(self, library: Library) -> float:
         return _times(library).bandwidth_ratio
 
