@@ -29,7 +29,7 @@ from simfrontier.answers.accuracy.residual import (
 )
 from simfrontier.base.io import read_toml, typed
 from simfrontier.base.workers import Workers
-from simfrontier.inputs.measured import Row, Table, load_tables
+from simfrontier.inputs.measured import ClassRow, Row, Table, load_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,6 +151,11 @@ class Validation:
         """Errors per table, in the order of the rows, and over all tables if there are several."""
         made = [Summary(name, several) for name, several in grouped(self.rows, lambda row: row.table).items()]
         return (*made, self.overall) if len(made) > 1 else tuple(made)
+
+    @property
+    def of_steps(self) -> tuple[Residual[Row], ...]:
+        """Residuals of the times that classes of kernels take in whole steps."""
+        return tuple(row for row in self.rows if isinstance(row.row, ClassRow))
 
     @property
     def holds(self) -> bool:

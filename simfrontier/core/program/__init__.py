@@ -43,6 +43,7 @@ from simfrontier.core.program.kinds import (
     MEASURED as MEASURED,
     PAUSE as PAUSE,
     Phase as Phase,
+    has_products as has_products,
     is_product as is_product,
     is_work as is_work,
     kind_of as kind_of,

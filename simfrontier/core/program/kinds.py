@@ -233,6 +233,13 @@ def is_product(name: str) -> bool:
     return isinstance(kind, ModelKind) and kind.products == {}
 
 
+def has_products(name: str) -> bool:
+    """Return whether kernels of the kind with this name multiply matrices, as fused attention also does; False for an
+    unknown name."""
+    kind = KINDS.get(name)
+    return isinstance(kind, ModelKind) and kind.products is not None
+
+
 def is_copy(op: Op) -> bool:
     """Return whether an op is a local op that only moves, encodes, decodes or adds existing data."""
     return isinstance(op, Compute) and isinstance(KINDS[op.kind], CopyKind)

@@ -8,6 +8,7 @@ from simfrontier.inputs.measured.formats import (
     readings as readings,
 )
 from simfrontier.inputs.measured.index import (
+    STEPS as STEPS,
     Pathology as Pathology,
     Table as Table,
     call_faults as call_faults,
@@ -19,6 +20,7 @@ from simfrontier.inputs.measured.nccl_tests import read_log as read_log
 from simfrontier.inputs.measured.reading import Reading as Reading, Setup as Setup, Unusable as Unusable
 from simfrontier.inputs.measured.rows import (
     CallRow as CallRow,
+    ClassRow as ClassRow,
     CopyRow as CopyRow,
     KernelKind as KernelKind,
     KernelRow as KernelRow,

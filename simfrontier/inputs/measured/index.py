@@ -13,6 +13,7 @@ from simfrontier.inputs.measured.rows import Benchmark, CallKind, Form, Row
 from simfrontier.inputs.measured.tables import READERS
 
 INDEX: Final = Path(__file__).parent / "tables" / "index.toml"
+STEPS: Final = INDEX.parent / "steps"  # scenarios of the jobs in tables of kernel classes
 _EXACT: Final = ("machine", "collective", "library", "benchmark", "scope")
 
 

@@ -21,7 +21,8 @@ CallKind = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all", "
 CALL_KINDS: Final[tuple[CallKind, ...]] = get_args(CallKind)
 Benchmark = Literal["osu_bw", "osu_bibw", "osu_latency", "kernel_copy", "sdma_copy"]
 Unit = Literal["GB/s", "MB/s", "us"]
-Form = Literal["calls", "copies", "rates", "kernels"]  # of a table: which kind of rows it holds
+Form = Literal["calls", "copies", "rates", "kernels", "classes"]  # of a table: which kind of rows it holds
+KernelClass = Literal["compute", "all_gather", "reduce_scatter", "all_reduce", "other", "step"]
 KernelKind = Literal["copy", "softmax", "layernorm", "adam", "attention"]
 What = Literal["matmul", "training"]
 Quantity = Literal[
@@ -235,4 +236,27 @@ class KernelRow:
     flops: Count | None = None
 
 
-Row = CallRow | CopyRow | RateRow | KernelRow
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassRow:
+    """Time that one class of kernels takes in a training step, on the average device, median of `runs` runs of which
+    the fastest and the slowest took `low_s` and `high_s`.
+
+    `step` names a scenario in the folder `steps` beside the tables, which describes the job. `kernels`: matrix products
+    and attention ("compute"), one kind of collective, all other kernels, or the whole step by the program's own clock.
+    Collectives include waiting for their last rank. `read_off` is the key of the number in a library's file that was
+    set from this row.
+    """
+
+    machine: MachineName
+    step: Text
+    kernels: KernelClass
+    seconds: Seconds
+    low_s: Positive
+    high_s: Positive
+    runs: Count
+    source: Text
+    place: RowPlace
+    read_off: str = ""
+
+
+Row = CallRow | CopyRow | RateRow | KernelRow | ClassRow

@@ -14,7 +14,17 @@ from simfrontier.base.errors import InputError, near, wrong
 from simfrontier.base.io import fault_of, text_of
 from simfrontier.base.limits import LARGEST, SMALLEST
 from simfrontier.inputs.measured.reading import FileStart, Format, Reading
-from simfrontier.inputs.measured.rows import CallRow, CopyRow, Form, KernelRow, Quantity, RateRow, Row, RowPlace
+from simfrontier.inputs.measured.rows import (
+    CallRow,
+    ClassRow,
+    CopyRow,
+    Form,
+    KernelRow,
+    Quantity,
+    RateRow,
+    Row,
+    RowPlace,
+)
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -33,6 +43,7 @@ COPY_COLUMNS: Final = (
     *("machine", "benchmark", "scope", "path_class", "gcd_pair", "bytes"),
     *("library", "value", "unit", "source"),
 )
+CLASS_COLUMNS: Final = ("machine", "step", "kernels", "time_s", "low_s", "high_s", "runs", "source")
 PRODUCT_QUANTITIES: Final[tuple[Quantity, ...]] = ("seconds", "flops_per_s")
 SLOW_S: Final = 10.0  # no collective of a cluster takes so long and moves so few bytes per second
 SLOW_BYTES_PER_S: Final = 1e6
@@ -238,11 +249,17 @@ def read_copies(path: Path, called: str = "") -> tuple[CopyRow, ...]:
     return rows
 
 
+def read_classes(path: Path, called: str = "") -> tuple[ClassRow, ...]:
+    """Read a table of steps by class of kernels; the column `read_off` is optional. Raises InputError."""
+    return read_rows(path, ClassRow, CLASS_COLUMNS, called)
+
+
 READERS: Final[Mapping[Form, Callable[[Path, str], Sequence[Row]]]] = {
     "calls": read_calls,
     "copies": read_copies,
     "rates": read_rates,
     "kernels": read_kernels,
+    "classes": read_classes,
 }
 FORMAT: Final = Format(
     name="table",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from simfrontier.answers.accuracy import Residual, grouped, harnesses_of, shipped_harnesses
-from simfrontier.inputs.measured import CallRow, CopyRow, KernelRow, RateRow, Row
+from simfrontier.inputs.measured import CallRow, ClassRow, CopyRow, KernelRow, RateRow, Row
 from simfrontier.interfaces.report.phrases import binary
 
 _COPIES = {"kernel_copy": "copy by kernels", "sdma_copy": "copy by SDMA engines"}  # others are names of benchmarks
@@ -64,6 +64,9 @@ def standing(row: Row) -> RowPosition:
             words = f"{row.shape.replace('x', ' × ')}, {binary(row.num_bytes)}"
             chart = f"{row.kernel}, {row.machine}, {row.dtype}"
             return RowPosition(chart, row.statistic, 0.0, row.num_bytes, MOVED, words)
+        case ClassRow():
+            kernels = row.kernels.replace("_", "-")
+            return RowPosition(row.step, kernels, 0.0, 0.0, "", f"{row.runs} runs")
 
 
 def row_name(row: Row) -> str:

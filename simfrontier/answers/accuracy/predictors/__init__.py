@@ -17,8 +17,9 @@ from simfrontier.answers.accuracy.predictors.rates import (
     rate_fitted,
     training_bound,
 )
+from simfrontier.answers.accuracy.predictors.steps import predict_class
 from simfrontier.answers.accuracy.residual import NotCovered, Prediction
-from simfrontier.inputs.measured import CallRow, CopyRow, KernelRow, RateRow, Row, load_table
+from simfrontier.inputs.measured import CallRow, ClassRow, CopyRow, KernelRow, RateRow, Row, load_table
 
 Measured = tuple[str, str, int, int, float]  # machine, collective, devices, bytes, seconds
 # Below 64 KiB one node's times are those of launching a kernel, which every library file takes from their floor.
@@ -78,6 +79,8 @@ def predict_row(row: Row, harnesses: tuple[Harness, ...] | None = None) -> Predi
             return training_bound(row) if row.what == "training" else predict_rate(row)
         case KernelRow():
             return predict_kernel(row)
+        case ClassRow():
+            return predict_class(row)
 
 
 def row_fitted(row: Row) -> bool:
@@ -91,3 +94,5 @@ def row_fitted(row: Row) -> bool:
             return rate_fitted(row)
         case KernelRow():
             return False
+        case ClassRow():
+            return bool(row.read_off)

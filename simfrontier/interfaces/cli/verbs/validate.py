@@ -21,10 +21,12 @@ from simfrontier.interfaces.cli.console import console, print_json, say, say_wri
 from simfrontier.interfaces.report.measured import runs_page, validation_page
 from simfrontier.interfaces.report.phrases import NOTHING, percent, signed
 from simfrontier.interfaces.report.render import said
+from simfrontier.interfaces.report.rows import row_name
 from simfrontier.interfaces.report.table import Table
 
 _BOUNDS_HEAD = ("series", "which", "rows", "mean", "allowed", "90th pct", "allowed")
 _HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in 90 %")
+_STEPS_HEAD = ("kernels", "measured, s", "predicted, s", "error")
 _RUNS_HEAD = ("runs", "count", "mean", "median", "bias", "in 90 %", "± width")
 _WORST = ("run", "unit", "measured", "predicted", "error")
 _RUN = ("machine", "system", "model_shape", "plan", "devices", "unit")
@@ -291,6 +293,13 @@ def print_validation(done: accuracy.Validation, out: Path | None) -> None:
             styles.append("dim" if words == "fitted" else "bold" if "+" in words else "")
     title = "predicted / measured − 1, all sizes"
     tell(Table(title, _HEAD, rows, words=("table",), left=("which",), gap=0, styles=styles))
+    if done.of_steps:
+        rows = [
+            (row_name(each.row), f"{each.measured:.3g}", f"{each.prediction.value:.3g}", signed(each.error))
+            for each in done.of_steps
+            if each.measured is not None and each.prediction is not None
+        ]
+        tell(Table("steps by class of kernels", _STEPS_HEAD, rows, words=("kernels",), gap=0))
     if done.judged_bounds:
         rows = [(each.bound.series, *_bound_cells(each)) for each in done.judged_bounds]
         styles = ["" if each.holds else "bold red" for each in done.judged_bounds]
