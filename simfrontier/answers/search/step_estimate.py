@@ -381,20 +381,21 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
     slowest stage; then the step ends.
 
     Stages have only layers, except that the first and the last also have the embedding and the head, both of which are
-    attributed to the last. If exchanges block the stages, a stage exchanges with both neighbours for every micro-batch.
-    If weights are gathered during the first forward, its first run of layers waits for them; the gathers of later runs
-    have all that time.
+    attributed to the last; if these count as layers, both stages have a layer less. If exchanges block the stages, a
+    stage exchanges with both neighbours for every micro-batch. If weights are gathered during the first forward, its
+    first run of layers waits for them; the gathers of later runs have all that time.
     """
     pipeline = case.plan.pipeline
     assert pipeline is not None, "a case of several stages has a pipeline"
-    stages, layers, micros = case.stages, case.shape.num_layers / case.stages, case.grad_accum
-    stage, bare = partial(pair.at, layers), partial(pair.at, 0)
+    stages, ends, micros = case.stages, int(pipeline.ends_as_layers), case.grad_accum
+    layers = (case.shape.num_layers + 2 * ends) / stages  # of a stage between the first and the last
+    stage, bare = partial(pair.at, layers - ends), partial(pair.at, 0)
 
     def middle(small: SmallStep) -> float:
         return small.micro_s[1] - small.micro_s[0]
 
     last_s = stage(middle)
-    inner_s = last_s - bare(middle)
+    inner_s = pair.at(layers, middle) - bare(middle)
     ways = small_schedules.prices.boundaries_s(case.mesh, pipeline.axis, pair.stream_bytes)
     there_s, worst_s = sum(ways) / len(ways) * (stages - 1), max(ways)
     if pipeline.overlap:

@@ -61,7 +61,8 @@ class Pipeline:
     """Pipeline parallelism of a plan: the mesh axis of the stages, and the order in which a stage runs its
     micro-batches.
 
-    Every stage has `chunks` contiguous groups of layers, assigned round-robin (several with interleaved 1F1B).
+    Every stage has `chunks` contiguous groups of layers, assigned round-robin (several with interleaved 1F1B). With
+    `ends_as_layers`, the embedding and the head count as a layer each: the first and the last group have a layer less.
     Exchanges between stages block both stages, or, with `overlap`, run on lanes of their own.
     """
 
@@ -69,6 +70,14 @@ class Pipeline:
     order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
     chunks: int = 1
     overlap: bool = False
+    ends_as_layers: bool = False
+
+    def layers_of(self, num_layers: int, num_stages: int, number: int) -> range:
+        """Return the layers of a group, by its number in the order of the layers."""
+        num_groups, ends = num_stages * self.chunks, int(self.ends_as_layers)
+        each = (num_layers + 2 * ends) // num_groups
+        last = number == num_groups - 1
+        return range(max(0, number * each - ends), (number + 1) * each - ends * (1 + int(last)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

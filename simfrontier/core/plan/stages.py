@@ -56,8 +56,8 @@ class _Stages:
         work, mesh = self.tensors.workload, self.tensors.mesh
         self.num_stages = mesh[self.pipeline.axis]
         self.num_chunks = self.num_stages * self.pipeline.chunks
-        self.layers_per_chunk = work.num_layers // self.num_chunks
-        refuse_periods(self.layers_per_chunk, work.checkpoint_every)
+        for number in {0, 1, self.num_chunks - 1} if self.pipeline.ends_as_layers else {0}:
+            refuse_periods(len(self._layers(number)), work.checkpoint_every)
         self.tied = [w.name for w in work.weights.values() if self._is_in(w.name, True) and self._is_in(w.name, False)]
 
     def _is_in(self, weight: str, first: bool) -> bool:
@@ -76,9 +76,10 @@ class _Stages:
 
     def _part(self, stage: int, chunk: int) -> ModelPart:
         number = chunk * self.num_stages + stage
-        begin = number * self.layers_per_chunk
-        is_first, is_last = number == 0, number == self.num_chunks - 1
-        return ModelPart(range(begin, begin + self.layers_per_chunk), is_first, is_last)
+        return ModelPart(self._layers(number), number == 0, number == self.num_chunks - 1)
+
+    def _layers(self, number: int) -> range:
+        return self.pipeline.layers_of(self.tensors.workload.num_layers, self.num_stages, number)
 
     # ── forwards and backwards ──
 
@@ -88,7 +89,7 @@ class _Stages:
         part = self._part(stage, work.chunk)
         like = part
         if not part.first and not part.last:
-            like = ModelPart(range(self.layers_per_chunk, 2 * self.layers_per_chunk), False, False)
+            like = ModelPart(self._layers(1), False, False)
         last = self.num_micro - 1
         micro = work.micro if work.micro in (0, last) else min(1, last)
         key = (like, work.is_forward, micro)
@@ -117,7 +118,7 @@ class _Stages:
         """Return the call of an exchange at a stage boundary, including the stage's encoding and decoding of the
         messages; the layer of the call is the first layer after the boundary."""
         lower = (boundary.upper + 1) % self.num_stages
-        layer = (boundary.chunk * self.num_stages + boundary.upper + 1) * self.layers_per_chunk
+        layer = self._layers(boundary.chunk * self.num_stages + boundary.upper + 1).start
         there, back = boundary.direction != "backward", boundary.direction != "forward"
         micro = boundary.forward if there else boundary.backward
         forward, backward = Ref(STREAM), Ref(STREAM_GRADIENT, 0, boundary.backward - micro)

@@ -44,6 +44,7 @@ class TensorOptions(Options, ABC):
     order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
     chunks: Ranks = 1
     overlap_exchange: bool = False
+    ends_as_layers: bool = False
     cross_entropy: CrossEntropy = USUAL_CROSS_ENTROPY
     data: Options = DdpOptions(family="ddp")
 
@@ -95,6 +96,7 @@ class TensorOptions(Options, ABC):
             order=self.order,
             chunks=self.chunks,
             overlap=self.overlap_exchange or self.order == "interleaved",
+            ends_as_layers=self.ends_as_layers,
         )
 
 
@@ -235,14 +237,18 @@ class MegatronOptions(TensorOptions):
 
 
 def refuse_stages(options: TensorOptions, shape: Shape) -> None:
-    """Raise InputError unless all stages, and all chunks of a stage, have the same number of layers."""
-    pipeline, chunks, layers = options.pipeline, options.chunks, shape.num_layers
+    """Raise InputError unless all stages, and all chunks of a stage, have the same number of layers, among which the
+    embedding and the head may count."""
+    pipeline, chunks, layers = options.pipeline, options.chunks, shape.num_layers + 2 * int(options.ends_as_layers)
     if options.order == "interleaved" and pipeline > 1 and chunks < 2:
         raise InputError('chunks = 1: order = "interleaved" needs chunks = 2 or more layer runs per stage')
     if options.order != "interleaved" and chunks > 1:
         raise InputError(f'chunks = {chunks}: order = "{options.order}" has one; allowed: 1, or "interleaved"')
-    refuse_remainder("layers", layers, "chunks", chunks)
-    quantity, most = "layers" if chunks == 1 else f"layers / chunks {chunks}", layers // chunks
+    if options.ends_as_layers and pipeline == 1:
+        raise InputError("ends_as_layers = true: there is one stage; allowed: with pipeline = 2 or more")
+    name = "layers + 2" if options.ends_as_layers else "layers"
+    refuse_remainder(name, layers, "chunks", chunks)
+    quantity, most = name if chunks == 1 else f"{name} / chunks {chunks}", layers // chunks
     if pipeline > most:
         of = "" if chunks == 1 else f" of {chunks} chunks"
         raise InputError(

@@ -145,8 +145,9 @@ def case_of(
     shape.refuse_step(grad_accum, file.model.precision, checkpointing)
     engine, every = file.engine, file.model.checkpoint_every if checkpointing == "full" else 1
     if isinstance(options, TensorOptions):
-        if options.pipeline > 1:
-            refuse_periods(shape.num_layers // (options.pipeline * options.chunks), every)
+        if (stages := options.stages) is not None:
+            for number in (0, 1):
+                refuse_periods(len(stages.layers_of(shape.num_layers, options.pipeline, number)), every)
         options.refuse_micro_batches(grad_accum)
         engine = engine_of(options, engine, ranks)
     return Case(

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from simfrontier.base.errors import InputError
 from simfrontier.core.plan.options import Options
+from simfrontier.core.plan.plan import Pipeline
 from simfrontier.core.plan.tensor import TensorOptions
 from simfrontier.core.plan.zero import BucketOptions
 from simfrontier.core.program import Collective, Compute, Op, Schedule, check, is_product
@@ -67,6 +69,28 @@ def test_megatron_pipelines_with_plans_on_the_data_axes(data: str, order: str) -
 )
 def test_every_block_of_the_model_in_every_kind_of_grid(options: TensorOptions, residual: str, tied: bool) -> None:
     is_sound(schedule_of(options, 32, shape=other(FOUR, tied=tied, residual=residual), micros=4, node=NODE))
+
+
+@pytest.mark.parametrize(
+    ("keys", "stages"),
+    [({"pipeline": 4}, [1, 2, 2, 1]), ({"pipeline": 2, "order": "interleaved", "chunks": 2}, [1 + 2, 2 + 1])],
+    ids=["1f1b", "interleaved"],
+)
+def test_the_embedding_and_the_head_count_as_a_layer_each(keys: dict[str, Any], stages: list[int]) -> None:
+    options = megatron(1, ends_as_layers=True, data="zero1", **keys)
+    schedule = schedule_of(options, 8, shape=other(num_layers=6), micros=4, node=NODE)
+    is_sound(schedule)
+    of_stage = [{call.layer for call in role.calls if call.label == "forward"} for role in schedule.roles]
+    assert sorted(layer for layers in of_stage for layer in layers) == list(range(6))
+    assert [len(layers) for layers in of_stage] == stages
+
+
+def test_llama_has_126_layers_for_eight_stages_of_four_runs() -> None:
+    runs = [Pipeline(axis="stage", chunks=4, ends_as_layers=True).layers_of(126, 8, run) for run in range(32)]
+    assert [len(run) for run in runs] == [3, *[4] * 30, 3]
+    assert [layer for run in runs for layer in run] == list(range(126))
+    with pytest.raises(InputError, match="layers \\+ 2"):
+        schedule_of(megatron(1, 4, ends_as_layers=True), 8, shape=FOUR, micros=4)
 
 
 # ── what a plan on the data axes adds ──

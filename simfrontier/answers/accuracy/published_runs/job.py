@@ -212,9 +212,17 @@ class _Making:
         model["name"] = self.run["model_shape"].split(" L=")[0]
         if self.tensor > 1:
             model["vocabulary"] = _up(model["vocabulary"], PADDED * self.tensor)
-        if model["num_layers"] % self.pipeline:
+        if model["num_layers"] % self.pipeline and not self._has_ends_as_layers:
             model["num_layers"] = _up(model["num_layers"], self.pipeline)
             self.assume(f"stages of {model['num_layers'] // self.pipeline} layers, some of one less")
+
+    @property
+    def _has_ends_as_layers(self) -> bool:
+        """Whether stages have equally many layers only if the embedding and the head count as one each, as those who
+        gave Llama 3.1 126 layers count them (arXiv 2407.21783, section 3.3.2)."""
+        layers = self.model["num_layers"]
+        is_even = layers % self.pipeline == 0 or self.model.get("checkpoint_every", 1) > 1
+        return not is_even and (layers + 2) % self.pipeline == 0
 
     # ── batch ──
 
@@ -298,6 +306,8 @@ class _Making:
         if self.tensor == self.pipeline == 1:
             return data | rest
         grown = {"tensor": self.tensor, "pipeline": self.pipeline, "data": data}
+        if self._has_ends_as_layers:
+            grown["ends_as_layers"] = True
         return {"family": "megatron", **grown, **rest, **self._interleaving()}
 
     def _outgrows_node(self) -> bool:
@@ -315,7 +325,8 @@ class _Making:
         if self.pipeline == 1 or self.grid.get("order") != "interleaved":
             return {}
         micros = self.training["batch"] // (self.ranks * self.training["micro_batch"])
-        chunks = _chunks(self.grid.get("chunks"), self.model["num_layers"] // self.pipeline)
+        layers = self.model["num_layers"] + 2 * int(self._has_ends_as_layers)
+        chunks = _chunks(self.grid.get("chunks"), layers // self.pipeline)
         if micros % self.pipeline:
             self.assume("1F1B: the micro-batches do not divide by the stages, as interleaving asks")
             return {}

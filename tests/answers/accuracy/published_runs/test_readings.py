@@ -93,6 +93,11 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"stack": "nemo", "model.hidden": 18432, "model.checkpointing": "none", "plan.product_pieces": 8}
         | {"plan.chunks": 6},
     ),
+    # 126 layers, the embedding and the head on eight stages
+    (
+        {"system": "Megatron-Bridge", "model_shape": "LLAMA3.1_405B", "plan": "tp 4, pp 8, vp 4", "devices": "32"},
+        {"model.num_layers": 126, "plan.ends_as_layers": True, "plan.chunks": 4},
+    ),
     # 32 sequences a rank in as many micro-batches as stages
     (
         {"system": "torchtitan", "plan": "FSDP 8 x TP 8 x PP 8", "devices": "512", "batch": "256", "micro_batch": "32"}
