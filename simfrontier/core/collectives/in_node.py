@@ -86,13 +86,14 @@ _PROTOCOLS: tuple[RingProtocol, ...] = ("ll", "ll128", "simple")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowLatencyInNode:
     """Rings with the protocol LL: its share of a ring's rate, and the pass over a rank's own block as a share of the
-    time of a block. A hop of blocks below `least_block_bytes` takes as long as one of that size, since NCCL gives small
-    blocks fewer channels."""
+    time of a block. NCCL gives a block a channel for every `bytes_per_channel`, so up to `least_block_bytes`, which
+    fill all channels, a hop takes as long as one of that size, and with one channel in proportion to the block."""
 
     hop_s: Annotated[NotNegative, SOURCED]
     rate_share: Annotated[Share, SOURCED]
     own_share: Annotated[NotNegative, SOURCED] = 0.0
     least_block_bytes: Annotated[NotNegative, SOURCED] = 0.0
+    bytes_per_channel: Annotated[Positive, SOURCED] = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +154,7 @@ class InNode:
         """Return the timing of a step of a ring with blocks of c bytes at the rate B, by the protocol that NCCL
         chooses. With h hops a call takes
 
-            LL       base + h hop + (h max(c, least) + own c) / (share B)
+            LL       base + h hop + (h max(c, min(1, c / channel) least) + own c) / (share B)
             LL128    base + h hop + (h + own) c / (share B)
             Simple   base + h max(c/B, hop + f c/B) + own c/B, the maximum as smooth as `ring` has it
         """
@@ -164,12 +165,12 @@ class InNode:
         lines = either(
             takes_ll128, self._ll128(block_s, bytes_per_s), self._simple(ring, block_s, bytes_per_s), RingStep
         )
-        return either(takes_ll, self._ll(block_s, bytes_per_s), lines, RingStep)
+        return either(takes_ll, self._ll(message_bytes / group.size, bytes_per_s), lines, RingStep)
 
-    def _ll(self, block_s: float, bytes_per_s: float) -> RingStep:
-        low = self.ll
-        least_s = maximum(block_s, low.least_block_bytes / bytes_per_s) / low.rate_share
-        extra_s = low.hop_s + least_s - block_s
+    def _ll(self, block_bytes: float, bytes_per_s: float) -> RingStep:
+        low, block_s = self.ll, block_bytes / bytes_per_s
+        least_bytes = minimum(1.0, block_bytes / low.bytes_per_channel) * low.least_block_bytes
+        extra_s = low.hop_s + maximum(block_bytes, least_bytes) / (low.rate_share * bytes_per_s) - block_s
         return RingStep(
             base_s=self.base_s + low.own_share * block_s / low.rate_share,
             extra_s=extra_s,

@@ -85,11 +85,11 @@ def test_an_all_reduce_in_switches_by_hand() -> None:
 
 
 def test_rings_by_hand() -> None:
-    """An all-gather over four by LL, with blocks above and below the least; by Simple in a sharp corner."""
+    """An all-gather over four by LL, with blocks of half a channel, of a few and of all; by Simple in a corner."""
     law = inside(H100)
     low = law.ll
-    for block in (1_000.0, 250_000.0):
-        moved = 3 * max(block, low.least_block_bytes) + low.own_share * block
+    for block, least in ((2_048.0, 0.5 * low.least_block_bytes), (20_000.0, low.least_block_bytes), (250_000.0, 0.0)):
+        moved = 3 * max(block, least) + low.own_share * block
         expected = law.base_s + 3 * low.hop_s + moved / (low.rate_share * RATE)
         assert algorithm("ring").seconds_at(H100, "all_gather", 4 * block, shape(4), RATE) == pytest.approx(expected)
     sharp = replace(H100, ring=replace(H100.ring, sharpness=1e6))

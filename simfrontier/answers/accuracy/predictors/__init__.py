@@ -32,13 +32,17 @@ FITS: Final[Mapping[str, Mapping[str, int]]] = {
     "hierarchical-mpi-nccl": {"mpi_and_hierarchical": 0},
     "hierarchical-nccl-nccl": {"mpi_and_hierarchical": 0},
 }
+# One fit to the devices of three generations, whose libraries share most parameters: no single library can be refitted.
+FITTED_TOGETHER: Final[Mapping[str, Mapping[str, int]]] = {
+    name: {"nccl_in_node": 0} for name in ("nccl-ampere", "nccl-hopper", "nccl-blackwell")
+}
 
 
 @lru_cache(maxsize=8)
 def fitted_rows(library: str) -> tuple[CallRow, ...]:
     """Return the rows that a library's shipped parameters were fitted to, without known faults."""
     rows: list[CallRow] = []
-    for name, least_bytes in FITS.get(library, {}).items():
+    for name, least_bytes in (FITS.get(library) or FITTED_TOGETHER.get(library, {})).items():
         table = load_table(name)
         rows += [
             row
