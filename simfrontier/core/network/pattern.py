@@ -33,7 +33,9 @@ class GroupLayout:
     group_of   [num_ranks]   group of each rank
     group      [num_visits]  the group of the visit
     node       [num_visits]  the node visited
-    mask       [num_visits]  bit mask of the device positions of the node that belong to the group
+    mask       [num_visits]  bit mask of the device positions of the node that belong to the group; Python integers on
+                             nodes of more devices than an int64 has bits
+    members    [num_visits]  number of these devices
     following  [num_visits]  index of the visit of the same group to its next node, cyclically
     order      [num_visits]  index of the visit within its group
     """
@@ -44,6 +46,7 @@ class GroupLayout:
     group: Ints
     node: Ints
     mask: Ints
+    members: Ints
     following: Ints
     order: Ints
 
@@ -65,7 +68,9 @@ def lay_out(fabric: Fabric, groups: NDArray[np.integer]) -> GroupLayout:
     first = np.ones((num_groups, size), bool)  # the member opens a visit
     first[:, 1:] = node[:, 1:] != node[:, :-1]
     starts = np.flatnonzero(first)
-    mask = np.bitwise_or.reduceat(np.int64(1) << position.ravel(), starts)
+    per_node = fabric.machine.devices_per_node
+    bits = np.array([1 << each for each in range(per_node)], np.int64 if per_node < 64 else object)
+    mask = np.bitwise_or.reduceat(bits[position.ravel()], starts)
     group = starts // size
     opens = np.searchsorted(group, np.arange(num_groups))  # first visit of each group
     num_visits = np.diff(np.append(opens, len(group)))
@@ -79,6 +84,7 @@ def lay_out(fabric: Fabric, groups: NDArray[np.integer]) -> GroupLayout:
         group=group,
         node=node.ravel()[starts],
         mask=mask,
+        members=np.diff(np.append(starts, groups.size)),
         following=following,
         order=np.arange(len(group)) - opens[group],
     )

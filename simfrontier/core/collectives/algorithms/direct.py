@@ -165,7 +165,7 @@ def _all_pairs(fabric: Fabric, at: GroupLayout) -> tuple[Ints, Ints, Floats] | N
         return None
     seat, which = np.unique(at.group * num_groups + fabric.group_of_node[at.node], return_inverse=True)
     act, group = np.divmod(seat, num_groups)
-    members = np.bincount(which, np.bitwise_count(at.mask))
+    members = np.bincount(which, at.members)
     # every (seat, seat) pair of the same activity: seat i is repeated as often as its activity has seats
     num_seats = np.bincount(act, minlength=at.num_groups)
     first_seat = np.cumsum(num_seats) - num_seats
