@@ -81,6 +81,11 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"plan": "tp 2 pp 4 vp 9", "batch": "16"}, {"plan.order": "interleaved", "plan.chunks": 9}),
     ({"plan": "ZeRO++ (hpZ only)"}, {"plan.family": "zeropp", "plan.qwz": False, "plan.qgz": False}),
     ({"plan": "Gx 2 Gy 1 Gz 4", "system": "AxoNN"}, {"plan.family": "axonn", "plan.x": 2, "plan.z": 4}),
+    (
+        {"plan": "depth (z) 16, data 4", "system": "AxoNN nanoGPT", "machine": "frontier", "devices": "64"}
+        | {"batch": "64", "micro_batch": "1"},
+        {"plan.z": 16, "stack": "axonn-easy", "library.name": "rccl-one-core", "model.tied": False},
+    ),
     *(({"plan": text}, {"plan.family": "ddp"}) for text in ("fsdp 0", "no FSDP", "ZeRO-3 off", "HSDP 0")),
     ({"plan": "tp 8 sequence_parallel 0"}, {"plan.tensor": 8, "plan.sequence_parallel": None}),
     # states of 70B in a node of 8: 16 · 70e9 / 8 = 140 GB a device, of 7B 14 GB
