@@ -85,25 +85,30 @@ def prefetch(program: Program, engine: Engine) -> Program:
 
 
 def gather_by_layer(program: Program) -> Program:
-    """Fetch all weights that a call gathers together, at its first hook, except those gathered from a second copy that
-    has not been written yet; these gathers stay where they are."""
+    """Fetch all weights that a call gathers together, at its first hook, or, for the backward of a layer, at the first
+    hook of the call before it, ahead of the reduction that the call before ends with (PyTorch FSDP, BACKWARD_PRE).
+    Gathers from a second copy that has not been written yet stay where they are."""
     items = program.items
     written_at = _sources_written(items)
     first_hook: dict[Place, int] = {}
-    wanted: dict[Place, list[Move]] = defaultdict(list)
     for index, (place, item) in enumerate(items):
         if isinstance(item, Hook):
             first_hook.setdefault(place, index)
-        elif is_gather(item) and written_at[item.dst[0]] < first_hook[place]:
-            wanted[place].append(item)
-    moved = {ref for moves in wanted.values() for move in moves for ref in move.dst}
+    before = {place: earlier for earlier, place in pairwise(first_hook) if place.label == "backward"}
+    wanted: dict[Place, dict[Place, list[Move]]] = defaultdict(lambda: defaultdict(list))
+    for place, item in items:
+        if is_gather(item):
+            hooks = (each for each in (before.get(place, place), place) if written_at[item.dst[0]] < first_hook[each])
+            if (at := next(hooks, None)) is not None:
+                wanted[at][place].append(item)
+    moved = {ref for calls in wanted.values() for moves in calls.values() for move in moves for ref in move.dst}
     out: Placed = []
     for place, item in items:
         if is_gather(item) and item.dst[0] in moved:
             continue
         out.append((place, item))
         if isinstance(item, Hook):
-            out += [(place, move) for move in coalesced(wanted.pop(place, []))]
+            out += [(place, move) for moves in wanted.pop(place, {}).values() for move in coalesced(moves)]
     return Program(out, program.tensors)
 
 
