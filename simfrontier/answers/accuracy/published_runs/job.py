@@ -46,7 +46,8 @@ class Job:
     """A published run as a scenario with one plan at one size, with the unit of its published value and the assumptions
     about what its source does not state. `document`: the scenario's document; `stated_bytes`: memory per device that
     the source states; `steps`: number of scenario steps that make up one step of the run, if the run has more
-    micro-batches than the schedule lays out.
+    micro-batches than the schedule lays out; `documents`: number of sequences of the scenario that one of the run is
+    packed of.
     """
 
     run: Run
@@ -56,6 +57,7 @@ class Job:
     unknown: tuple[Unknown, ...]
     stated_bytes: float | None = None
     steps: float = 1.0
+    documents: int = 1
 
 
 def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job:
@@ -81,6 +83,7 @@ def job_of(run: Run, rules: Sequence[Rule] | None = None) -> Job:
         unknown=tuple(making.assumed),
         stated_bytes=_stated_bytes(said.table("stated")),
         steps=making.steps,
+        documents=making.documents,
     )
 
 
@@ -107,7 +110,7 @@ def _stated_bytes(known: Mapping[str, Any]) -> float | None:
 
 class _Making:
     """Builder of a run's scenario. `grid`: the keys that divide the job among devices; `assumed`: assumptions about
-    what the source does not state; `ranks`: number of data-parallel ranks; `steps`: as in `Job`.
+    what the source does not state; `ranks`: number of data-parallel ranks; `steps`, `documents`: as in `Job`.
     """
 
     def __init__(self, run: Run, said: Told) -> None:
@@ -124,7 +127,7 @@ class _Making:
             self.machine["name"] = self.machine["name"].lower()
         self.tensor, self.pipeline = self.grid.get("tensor", 1), self.grid.get("pipeline", 1)
         self.devices = _devices_of(run["devices"], self.machine["name"])
-        self.ranks, self.steps = 1, 1.0
+        self.ranks, self.steps, self.documents = 1, 1.0, 1
 
     def assume(self, text: str) -> None:
         self.assumed.append(Unknown(text=text))
@@ -134,6 +137,7 @@ class _Making:
         self._complete_model()
         numbers = self._nodes() | self._network()
         self._divide_batch()
+        self._unpack()
         return {
             "name": "run",
             "title": self.run.title,
@@ -162,6 +166,8 @@ class _Making:
             case "node":
                 values["measure"] = PER_DEVICE.get(values["measure"], values["measure"])
                 values["devices"] = load_machine(self.machine["name"]).devices_per_node
+        if values["measure"].startswith("samples"):  # of the run, not of the scenario
+            values["factor"] = values.get("factor", 1.0) / self.documents
         return Rate(**values)
 
     # ── machine and model ──
@@ -264,6 +270,16 @@ class _Making:
         if known["batch"] > most:
             self.steps = known["batch"] / most
             known["batch"] = most
+
+    def _unpack(self) -> None:
+        """Replace packed sequences by the documents in them: attention stays inside a document, and all other work is
+        done token by token."""
+        length, sequence = self.grid.get("document", 0), self.model["sequence"]
+        if length and sequence % length == 0:
+            self.documents = sequence // length
+            self.model["sequence"] = length
+            for key in ("batch", "micro_batch"):
+                self.training[key] *= self.documents
 
     def _make_batch_divide(self) -> None:
         """Choose a batch near the stated one that divides evenly, keeping the stated micro-batch if the batch changes

@@ -18,16 +18,17 @@ Measure = Literal[
     "tflops_per_device",
     "percent_of_peak",
 ]
-Flops = Literal["model", "recomputed", "hardware", "megatron", "neox_2021"]
+Flops = Literal["model", "causal", "recomputed", "hardware", "megatron", "neox_2021"]
 PER_DEVICE: Final = {"tokens_per_s": "tokens_per_s_per_device", "samples_per_s": "samples_per_s_per_device"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Unit of a published value. `flops`, for flop rates: the FLOP count, either the model's (`model`), or with a full
-    recomputed forward whether or not the run recomputes (`recomputed`), or with what the run recomputes (`hardware`),
-    or that by the formula of Megatron-DeepSpeed and GPT-NeoX (`megatron`), which takes an MLP of 4h features and as
-    many key heads as heads for every model, or by GPT-NeoX's of before September 2023 (`neox_2021`, see `step_flops`).
+    """Unit of a published value. `flops`, for flop rates: the FLOP count, either the model's (`model`), or these
+    with the half of attention that a causal mask leaves (`causal`), or with a full recomputed forward whether or not
+    the run recomputes (`recomputed`), or with what the run recomputes (`hardware`), or that by the formula of
+    Megatron-DeepSpeed and GPT-NeoX (`megatron`), which takes an MLP of 4h features and as many key heads as heads for
+    every model, or by GPT-NeoX's of before September 2023 (`neox_2021`, see `step_flops`).
     `devices`: number of devices that one rate covers. `factor`: of the unit's prefix or time, e.g. 1e-3 for thousands
     of tokens.
     """
@@ -45,8 +46,8 @@ class Rate:
 
 def step_flops(shape: GptShape, samples: float, flops: Flops, recomputes: bool) -> float:
     """Return the FLOPs of a step by arXiv 2104.04473 eq. 3, with the widths of this shape: matrix products of the
-    layers, attention of every position to every other one, and the output head; the backward counts twice the forward,
-    and a recomputed forward of the layers may be added.
+    layers, attention of every position to every other one (`causal`: to those before it), and the output head; the
+    backward counts twice the forward, and a recomputed forward of the layers may be added.
 
     `neox_2021`: 6 FLOPs per parameter (embedding and head among them) and 60 per feature and position of a layer, for
     each token, whatever is recomputed: EleutherAI/gpt-neox, megatron/logging.py, `get_flops`, from May 2021 (da0a017b)
@@ -57,7 +58,7 @@ def step_flops(shape: GptShape, samples: float, flops: Flops, recomputes: bool) 
     if flops == "neox_2021":
         attention = 60 * shape.sequence * shape.hidden * shape.num_layers
         return samples * shape.sequence * (6.0 * shape.num_parameters + attention)
-    return replace(shape, causal=False).step_flops(
+    return replace(shape, causal=flops == "causal").step_flops(
         samples, flops == "recomputed" or (flops == "hardware" and recomputes)
     )
 
