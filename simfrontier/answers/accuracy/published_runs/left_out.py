@@ -21,7 +21,7 @@ from simfrontier.inputs.measured import read_lines
 
 LEFT_OUT: Final = Path(__file__).parent / "left_out.csv"
 COVERED: Final = 0.9  # probability that an interval contains the measured value, and that a sure ranking is right
-OTHER_DEVICE: Final = 0.1  # weight of a source's runs on other devices (assumed)
+OTHER_DEVICE: Final = 0.25  # weight of a source's runs on other devices (assumed)
 _REPOSITORY: Final = re.compile(r"[\w.-]+[/.][\w./-]+")
 
 
@@ -82,7 +82,7 @@ class Calibration:
     """The error of a step, and of the ratio of two steps, that runs left out of the fit imply.
 
     A source is the unit that is drawn: its runs share software, machine, author and the reading of its texts, so that
-    they err alike. All runs of a source weigh together as much as those of any other.
+    they err alike.
     """
 
     rows: tuple[LeftOut, ...]
@@ -98,18 +98,19 @@ class Calibration:
         return sd * self._deviations(round(peak_flops_per_s / 1e12, 1), without)
 
     def _deviations(self, peak_tflops: float, without: str) -> float:
-        """Return how many standard deviations the 90 % interval reaches: the weighted quantile of the scores at
-        0.9 (K + 1) / K for K sources (conformal prediction of a run of a new source, each source of weight 1 / K). Runs
-        on other devices weigh `OTHER_DEVICE` as much.
+        """Return how many standard deviations the 90 % interval reaches: the weighted 90 % quantile of the scores
+        (conformal prediction of a run of a new source). All runs of a source on a kind of device weigh as much as the
+        root of their number, and those on other devices `OTHER_DEVICE` of that.
         """
         known = self._by_place(without)
         if not known:
             return NORMAL_90
-        num_sources = len({source for source, _ in known})
-        weights = {place: 1.0 if place[1] == peak_tflops else OTHER_DEVICE for place in known}
-        level = COVERED * (num_sources + 1) / num_sources
-        scores = [(row.score, weights[place] / len(rows)) for place, rows in known.items() for row in rows]
-        return _quantile(scores, level)
+        weights = {
+            place: len(rows) ** -0.5 * (1.0 if place[1] == peak_tflops else OTHER_DEVICE)
+            for place, rows in known.items()
+        }
+        scores = [(row.score, weights[place]) for place, rows in known.items() for row in rows]
+        return _quantile(scores, COVERED)
 
     def _by_place(self, without: str) -> dict[tuple[str, float], list[LeftOut]]:
         """Return the runs by source and kind of device."""
@@ -148,21 +149,15 @@ class Calibration:
 
     def _sure_of_one(self, without: str) -> float:
         """Return the least predicted lead at which nine of ten pairs are ranked right, by isotonic regression of the
-        right rankings on the lead; 0 without pairs, the largest lead of all if even there fewer are right. As n runs
-        make some n² / 2 pairs, all pairs of a source weigh as much as the root of their number."""
+        right rankings on the lead; 0 without pairs, the largest lead of all if even there fewer are right."""
         from scipy.optimize import isotonic_regression
 
-        known: dict[str, list[Lead]] = {}
-        for lead in self.leads:
-            if lead.job != without:
-                known.setdefault(lead.source, []).append(lead)
+        known = [(abs(lead.predicted), lead.is_right) for lead in self.leads if lead.job != without]
         if not known:
             return 0.0
-        every = [(abs(lead.predicted), lead.is_right, len(leads) ** -0.5) for leads in known.values() for lead in leads]
-        leads, right, weights = np.array(every).T
-        each, place = np.unique(leads.round(6), return_inverse=True)
-        weight = np.bincount(place, weights)
-        chance = isotonic_regression(np.bincount(place, weights * right) / weight, weights=weight).x
+        leads, right = np.array(known).T
+        each, place, count = np.unique(leads.round(6), return_inverse=True, return_counts=True)
+        chance = isotonic_regression(np.bincount(place, right) / count, weights=count).x
         return float(each[min(int(np.searchsorted(chance, COVERED)), len(each) - 1)])
 
     @cached_property
@@ -182,11 +177,9 @@ class Calibration:
 
 
 def _quantile(weighted: Sequence[tuple[float, float]], level: float) -> float:
-    """Return the smallest of some values up to which a share `level` of all weight lies; the largest if `level` is
-    above 1."""
+    """Return the smallest of some values up to which a share `level` of all weight lies."""
     values, weights = np.array(sorted(weighted)).T
-    place = int(np.searchsorted(np.cumsum(weights) / weights.sum(), min(level, 1.0) - 1e-9))
-    return float(values[min(place, len(values) - 1)])
+    return float(values[int(np.searchsorted(np.cumsum(weights) / weights.sum(), level - 1e-9))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,21 +42,24 @@ def row(source: str, off: float, sd: float = 0.1, **changed: object) -> LeftOut:
     return replace(made, **changed)  # type: ignore[arg-type]
 
 
-def test_an_interval_reaches_as_far_as_nine_of_ten_sources_are_off_however_many_runs_one_has() -> None:
-    """Of 19 sources, the quantile at 0.9 · 20 / 19 = 18 / 19 is the second largest; runs repeated do not count."""
-    rows = [row(f"s{n}", 0.01 * n * (-1) ** n) for n in range(1, 20)]
-    rows += [replace(rows[0], run=f"again {n}") for n in range(100)]
+def test_an_interval_reaches_as_far_as_nine_tenths_of_the_weight_of_other_sources_are_off() -> None:
+    """20 sources of one run each: the 18th is the 90 % quantile. With 100 runs of the first, which weigh 10, the rest
+    has 19 of 29, so that all but 2.9 of the weight lies up to the 18th again; a source of 100 far off moves it."""
+    rows = [row(f"s{n}", 0.01 * n * (-1) ** n) for n in range(1, 21)]
     assert Calibration(rows=tuple(rows)).half_width(0.1, PEAK) == pytest.approx(0.18)
     assert Calibration(rows=tuple(rows)).half_width(0.2, PEAK) == pytest.approx(0.36)  # twice the deviation
-    assert Calibration(rows=tuple(rows)).half_width(0.1, PEAK, without="s18") == pytest.approx(0.19)
+    assert Calibration(rows=tuple(rows)).half_width(0.1, PEAK, without="s1") == pytest.approx(0.19)
+    again = [replace(rows[0], run=f"again {n}") for n in range(99)]
+    assert Calibration(rows=(*rows, *again)).half_width(0.1, PEAK) == pytest.approx(0.18)
+    far = [replace(rows[19], run=f"again {n}") for n in range(99)]
+    assert Calibration(rows=(*rows, *far)).half_width(0.1, PEAK) == pytest.approx(0.2)
 
 
 def test_runs_on_other_devices_weigh_less() -> None:
-    """40 sources on another device, far off, weigh as much as 4 on this one; the quantile is at 0.9 · 51 / 50."""
+    """40 sources on another device, far off, weigh as much as 10 on this one: 9 tenths of 20 is at the 32nd of 40."""
     near = [row(f"near {n}", 0.01 * (n + 1)) for n in range(10)]
     far = [row(f"far {n}", 1.0 + 0.01 * n, peak_tflops=200.0) for n in range(40)]
-    level = COVERED * 51 / 50 * (10 + 40 * OTHER_DEVICE) - 10  # of the weight of the far ones
-    expected = 1.0 + 0.01 * (math.ceil(level / OTHER_DEVICE) - 1)
+    expected = 1.0 + 0.01 * (math.ceil((COVERED * (10 + 40 * OTHER_DEVICE) - 10) / OTHER_DEVICE) - 1)
     assert Calibration(rows=(*near, *far)).half_width(0.1, PEAK) == pytest.approx(expected)
     assert Calibration(rows=(*near, *far)).half_width(0.1, 2 * PEAK) > expected
 
