@@ -9,8 +9,8 @@ from typing import Final
 
 from simfrontier.core.plan.hops import communicator
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
-from simfrontier.core.plan.program import Item, Move, Placed, Program, StreamWait
-from simfrontier.core.program import GRADIENT_ROLES, Collective, Compute, Ref, cut_label, in_pieces
+from simfrontier.core.plan.program import Item, Move, Place, Placed, Program, StreamWait
+from simfrontier.core.program import GRADIENT_ROLES, HOST, Collective, Compute, Ref, cut_label, in_pieces
 
 ALONG_SEQUENCE: Final[frozenset[Purpose]] = frozenset({"activation", "input_gradient", "input_gather"})
 
@@ -50,6 +50,30 @@ def statistics_beside(program: Program) -> Program:
         is_moved = isinstance(item, Compute) and not moved.isdisjoint(item.reads)
         if isinstance(item, Move | Compute) and (is_moved or item in statistics):
             item = replace(item, lane=LANE_OF["statistic"])
+        out.append((place, item))
+    return Program(out, program.tensors)
+
+
+def synchronise_layers(program: Program) -> Program:
+    """Make the host wait, before each layer's forward or backward and after it, for all that it has issued: for the
+    results of the moves on lanes of their own, and of the last op of the compute lane. Weights among these may be as
+    old as the oldest that the program's ops read."""
+    max_age = max((item.max_age for _, item in program.items if isinstance(item, Compute)), default=0)
+    out: Placed = []
+    moved: dict[Ref, None] = {}
+    computed: tuple[Ref, ...] = ()
+    before: Place | None = None
+    for place, item in program.items:
+        if before not in (None, place) and not {"forward", "backward"}.isdisjoint((before.label, place.label)):
+            reads = tuple(dict.fromkeys((*moved, *computed)))
+            wait = Compute(kind="hook", name="synchronise", reads=reads, max_age=max_age, lane=HOST)
+            out.append((place, wait))
+            moved = {}
+        before = place
+        if isinstance(item, Move) and item.lane != "compute":
+            moved |= dict.fromkeys(item.dst)
+        elif isinstance(item, Compute):
+            computed = (*item.writes, *item.accumulates)
         out.append((place, item))
     return Program(out, program.tensors)
 

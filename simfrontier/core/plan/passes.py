@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TypeGuard
 
 from simfrontier.core.plan.moves import Hop
-from simfrontier.core.plan.overlap import inputs_first, overlap, statistics_beside, weights_first
+from simfrontier.core.plan.overlap import inputs_first, overlap, statistics_beside, synchronise_layers, weights_first
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
 from simfrontier.core.plan.program import Hook, Item, Move, Place, Placed, Program, StreamWait, token_tensor
 from simfrontier.core.program import Compute, Ref, gathered_name
@@ -391,4 +391,6 @@ def passes_of(engine: Engine, plan: Plan) -> list[Callable[[Program], Program]]:
         passes.append(lambda p: overlap(p, purposes))
         if plan.overlaps_statistics:
             passes.append(statistics_beside)
+        if engine.synchronise == "layer":
+            passes.append(synchronise_layers)
     return passes

@@ -245,7 +245,10 @@ class Engine:
     least `bucket_elements_per_rank` elements for each data-parallel rank (Megatron-Core). `blocking` says how far qgZ's
     synchronous collective calls block: `stream`, only the stream that issues them (like synchronous calls of
     torch.distributed over NCCL; DeepSpeed issues these calls on its reduction stream), or `host`, as with
-    TORCH_NCCL_BLOCKING_WAIT=1: the host issues nothing until each call has ended.
+    TORCH_NCCL_BLOCKING_WAIT=1: the host issues nothing until each call has ended. With `synchronise` = `layer` the host
+    waits for all streams of the device before and after each layer, forward and backward (`synchronize` of DeepSpeed's
+    activation checkpointing, `synchronize_each_layer` of GPT-NeoX): nothing is prefetched, and no gradient is reduced,
+    across layers.
     """
 
     persistence_elements: Annotated[int, Ge(0), Le(COUNT.most)] = 100_000
@@ -260,6 +263,7 @@ class Engine:
     overlap: bool = True
     blocking: Literal["host", "stream"] = "stream"
     step_reduction: Literal["overlap", "end"] = "overlap"
+    synchronise: Literal["never", "layer"] = "never"
 
     def on_ranks(self, data_ranks: int, tensor_ranks: int) -> Engine:
         """Return the settings with the sizes of buckets on a grid, in elements of whole tensors: a rank's bucket times

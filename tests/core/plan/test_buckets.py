@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from simfrontier.core.engine import SimulatedStep
 from simfrontier.core.plan import Engine
 from simfrontier.core.program import Collective, Ref, check, is_product
@@ -62,3 +64,20 @@ def test_calls_hold_their_stream_unless_they_hold_the_host() -> None:
     stream, host = (of("zeropp", 48, blocking=blocking) for blocking in ("stream", "host"))
     assert held_up(stream) > 0 and held_up(host) == 0
     assert stream.step_s < host.step_s
+
+
+@pytest.mark.parametrize("family", ["zero3", "zeropp", "zero-topo"])
+def test_nothing_is_under_way_around_a_layer_where_the_host_waits_for_the_device(family: str) -> None:
+    """Embedding, four layers, head, the layers back, and the embedding back: ten boundaries, at each of which all that
+    was issued has ended before anything else begins."""
+    done, free = of(family, synchronise="layer"), of(family)
+    start, end = done.timeline.start[0], done.timeline.end[0]
+    waits = [index for index, op in enumerate(done.program.ops) if op.kind == "hook" and op.name == "synchronise"]
+    assert len(waits) == 10
+    for wait in waits:
+        assert end[:wait].max() <= end[wait] + 1e-12 and start[wait + 1 :].min() >= end[wait] - 1e-12
+    alone = of(family, overlap=False)  # less contention makes up for little: zero-topo's step is a thousandth shorter
+    assert (
+        0.99 * free.step_s < done.step_s < alone.step_s
+        and of(family, overlap=False, synchronise="layer").step_s == alone.step_s
+    )

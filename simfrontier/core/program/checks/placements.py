@@ -10,19 +10,7 @@ from typing import Final
 from simfrontier.core.program.checks.layouts import Layouts, RuleFault, stacked_text, text_of
 from simfrontier.core.program.checks.work import OpsByName, Stated, faults_of_work
 from simfrontier.core.program.finding import Fault, Findings, ranks_of, ranks_of_role, title_of
-from simfrontier.core.program.ir import (
-    HOST,
-    Call,
-    Collective,
-    Compute,
-    Exchange,
-    Op,
-    Ref,
-    Role,
-    Schedule,
-    Tensor,
-    TensorRole,
-)
+from simfrontier.core.program.ir import Call, Collective, Compute, Exchange, Op, Ref, Role, Schedule, Tensor, TensorRole
 from simfrontier.core.program.kinds import is_work, kind_of
 from simfrontier.core.program.names import RING
 from simfrontier.core.program.op_kind import AverageKind, CopyKind, ModelKind, NormKind, StepKind, WaitKind
@@ -223,9 +211,6 @@ class _Rules:
             yield from layouts.stacked(b.name, ())
 
     def _wait(self, op: Compute) -> Iterator[RuleFault]:
-        for ref in op.reads if op.lane == HOST else ():
-            if self.tensors[ref.name].role != "token":
-                yield "references", "a hook of the host that waits for tokens only", ref.name
         for ref in (*op.writes, *op.accumulates):
             yield "references", "a hook that writes nothing", ref.name
 
