@@ -125,12 +125,13 @@ class NvlsTimes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectInNode:
     """Direct messages: times per call in addition to the launch, with the protocol LL for messages of at most
-    `low_latency_bytes` and with Simple above, and the copy of a rank's own part in an all-to-all, as a share of the
-    time of a message."""
+    `low_latency_bytes` and with Simple above, the longest time of filling the pipelines of Simple, and the copy of a
+    rank's own part in an all-to-all, as a share of the time of a message."""
 
     low_latency_bytes: Annotated[NotNegative, SOURCED]
     low_latency_base_s: Annotated[NotNegative, SOURCED]
     base_s: Annotated[NotNegative, SOURCED]
+    fill_s: Annotated[Positive, SOURCED]
     own_share: Annotated[NotNegative, SOURCED]
 
 
@@ -202,16 +203,21 @@ class InNode:
         )
 
     def direct_s(self, kind: CollectiveKind, message_bytes: float, size: int, bytes_per_s: float) -> float:
-        """Return the time of direct messages, in seconds, in addition to the time of the bytes sent."""
-        part_bytes, direct = message_bytes / size, self.direct
-        is_low = part_bytes <= direct.low_latency_bytes
-        base_s = where(is_low, direct.low_latency_base_s, direct.base_s)
-        own_share = direct.own_share if kind == "all_to_all" else 0.0
-        return self.base_s + base_s + own_share * part_bytes / bytes_per_s
+        """Return the time of direct messages, in seconds, in addition to the time of the bytes sent: the start-up, with
+        Simple that of filling (`nvls_s`), and the copy of a rank's own part."""
+        direct, part_s = self.direct, message_bytes / size / bytes_per_s
+        own_s = part_s * (direct.own_share if kind == "all_to_all" else 0.0)
+        simple_s = direct.base_s + _filled_s((size - 1) * part_s + own_s, direct.fill_s)
+        is_low = message_bytes / size <= direct.low_latency_bytes
+        return self.base_s + own_s + where(is_low, direct.low_latency_base_s, simple_s)
 
     def nvls_s(self, sent_bytes: float, bytes_per_s: float) -> float:
         """Return the time of an all-reduce by NVLS, in seconds, in addition to the time t of the bytes sent:
         base + t fill / (t + fill)."""
         assert self.nvls is not None, "`Library.algorithms` names no NVLS in a library without its times"
-        sent_s = sent_bytes / bytes_per_s
-        return self.base_s + self.nvls.base_s + sent_s * self.nvls.fill_s / (sent_s + self.nvls.fill_s)
+        return self.base_s + self.nvls.base_s + _filled_s(sent_bytes / bytes_per_s, self.nvls.fill_s)
+
+
+def _filled_s(sent_s: float, fill_s: float) -> float:
+    """Return the time of filling a pipeline of chunks that grow with the message, of which sending takes `sent_s`."""
+    return sent_s * fill_s / (sent_s + fill_s)

@@ -101,11 +101,15 @@ def test_rings_by_hand() -> None:
 
 
 def test_an_exchange_copies_nothing_of_its_own() -> None:
-    """1 MB each way at 100 GB/s has the start-up alone; an all-to-all of two also copies 1 MB."""
+    """1 MB each way at 100 GB/s: start-up, and 10 us beside the fill; an all-to-all of two copies 1 MB as well."""
     law = inside(B200)
-    assert exchange_latency_s(1e6, pair_shape((0, 1, 0)), B200, RATE) == pytest.approx(law.base_s + law.direct.base_s)
+    assert exchange_latency_s(1e6, pair_shape((0, 1, 0)), B200, RATE) == pytest.approx(
+        law.base_s + law.direct.base_s + 1 / (0.1 / US + 1 / law.direct.fill_s)
+    )
     both = algorithm("direct").latency_s(B200, "all_to_all", 2e6, shape(2), RATE)
-    assert both == pytest.approx(law.base_s + law.direct.base_s + law.direct.own_share * 10 * US)
+    own_s = law.direct.own_share * 10 * US
+    fill_s = 1 / (1 / (10 * US + own_s) + 1 / law.direct.fill_s)
+    assert both == pytest.approx(law.base_s + law.direct.base_s + own_s + fill_s)
 
 
 def test_between_nodes_nothing_changes() -> None:
