@@ -184,7 +184,7 @@ class _Making:
             return {}
         if "chains" in document_of(name).get("node", {}):  # of whole nodes
             return {}
-        self.assume(f"{self.devices // nodes} devices in each of {nodes} nodes")
+        self.assume(f"{self.devices // nodes} of the {full} devices of each node")
         return {"devices_per_node": float(self.devices // nodes)}
 
     def _network(self) -> dict[str, float]:

@@ -110,6 +110,11 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"model.sequence": 256, "training.batch": 512, "training.micro_batch": 64, "rate.flops": "causal"}
         | {"model.checkpoint_every": 2},
     ),
+    # the column FSDP of Megatron-Bridge's tables
+    (
+        {"system": "Megatron-Bridge", "notes": "FSDP 64", "plan": "tp 1, distributed optimizer (recipe)"},
+        {"plan.family": "zero3", "stack": "nemo-fsdp"},
+    ),
     # 126 layers, the embedding and the head on eight stages
     (
         {"system": "Megatron-Bridge", "model_shape": "LLAMA3.1_405B", "plan": "tp 4, pp 8, vp 4", "devices": "32"},
