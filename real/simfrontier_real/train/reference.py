@@ -167,7 +167,7 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
             seen = dropped(scores.softmax(-1), "probabilities", layer) @ value
         else:
             seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=added)
-        attention = linear(seen.transpose(1, 2).reshape(batch_size, length, hidden), "dense", layer)
+        attention = linear(seen.transpose(1, 2).reshape(batch_size, length, -1), "dense", layer)
         attention = dropped(attention, "attention", layer)
         middle = x + attention
         stream = x if is_parallel else middle

@@ -278,6 +278,8 @@ def _other_matrices(shape: Shape) -> Iterator[tuple[str, int]]:
     if isinstance(shape, GptShape):
         if shape.kv_heads is not None:
             yield "2 keys", 2 * shape.key_features  # in addition to the queries' hidden²
+        if shape.head_dim is not None:
+            yield "queries", shape.query_features
         if shape.ffn_hidden is not None:
             yield "ffn_hidden", shape.ffn_hidden
 

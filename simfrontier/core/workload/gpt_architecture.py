@@ -25,6 +25,7 @@ class GptArchitecture:
                   (SwiGLU, arXiv 2002.05202)
     kv_heads      number of key and value heads, each shared by equally many query heads (GQA, arXiv 2305.13245; None:
                   heads)
+    head_dim      features of a head, where they are not hidden / heads (Gemma, Qwen3, Mistral NeMo)
     norm          rmsnorm has a scale but no bias, and subtracts no mean (arXiv 1910.07467)
     biases        False: neither linear modules nor norms have biases (MPT's no_bias, Llama)
     positions     learned: a table sequence × hidden added to the embedding; rotary: queries and keys are rotated in
@@ -50,6 +51,7 @@ class GptArchitecture:
     ffn_hidden: int | None = None
     gated: bool = False
     kv_heads: int | None = None
+    head_dim: int | None = None
     norm: Norm = "layernorm"
     biases: bool = True
     positions: Positions = "none"
@@ -59,7 +61,7 @@ class GptArchitecture:
     dropout: bool = False
 
     def __post_init__(self) -> None:
-        if self.hidden % self.heads:
+        if self.head_dim is None and self.hidden % self.heads:
             raise InputError(
                 f"model {self.name}: hidden = {self.hidden} does not divide into heads = {self.heads}; "
                 f"nearest that does: heads = {_nearest_divisor(self.hidden, self.heads)}"
@@ -77,7 +79,12 @@ class GptArchitecture:
 
     @property
     def head_features(self) -> int:
-        return self.hidden // self.heads
+        return self.hidden // self.heads if self.head_dim is None else self.head_dim
+
+    @property
+    def query_features(self) -> int:
+        """Features of all query heads of one position together."""
+        return self.heads * self.head_features
 
     @property
     def key_heads(self) -> int:

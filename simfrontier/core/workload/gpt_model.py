@@ -49,7 +49,7 @@ class _Gpt(GraphBuilder):
             "s": shape.sequence,
             "t": shape.sequence,
             "h": shape.hidden,
-            "a": shape.hidden,
+            "a": shape.query_features,
             "p": shape.sequence,
             "d": shape.head_features,
             "f": shape.feed_forward,
@@ -72,7 +72,9 @@ class _Gpt(GraphBuilder):
         self.dropped = "probabilities.dropped" if shape.dropout else "probabilities"
         self.unrotated = "d.rotary.query d.rotary.key" if self.is_rotary else "d.query d.key"
         self.heads = {"a": shape.heads}  # the size of `a` where heads are counted
-        self.joint = {"a": shape.hidden + 2 * shape.key_features}  # where it has queries, keys and values together
+        self.joint = {
+            "a": shape.query_features + 2 * shape.key_features
+        }  # where it has queries, keys and values together
         self.rise = {"f": shape.feed_forward * (2 if shape.gated else 1)}  # features of the MLP's first product
 
     def workload(self, checkpointing: Checkpointing) -> Workload:

@@ -24,23 +24,24 @@ class GptShape(GptArchitecture, OfAnyPlan):
 
     @property
     def _matrices_of_layer(self) -> int:
-        """Elements of all weight matrices of a layer: h (h + 2k) of query, key and value, h² of the output projection,
+        """Elements of all weight matrices of a layer: h (q + 2k) of query, key and value, h q of the output projection,
         and 2 h f of the MLP, or 3 h f if it is gated."""
-        h = self.hidden
-        return h * (h + 2 * self.key_features) + h * h + h * (self._rise + self.feed_forward)
+        h, q = self.hidden, self.query_features
+        return h * (q + 2 * self.key_features) + h * q + h * (self._rise + self.feed_forward)
 
     @property
     def num_parameters(self) -> int:
-        """Number of parameters ψ. With k = kv_heads · h / heads, f = ffn_hidden, r = f (2f if the MLP is gated), V the
+        """Number of parameters ψ. With q and k features of all query and key heads (h and kv_heads · h
+        / heads, unless head_dim is set), f = ffn_hidden, r = f (2f if the MLP is gated), V the
         padded vocabulary, and norms of n = h (2h: layernorm with biases) parameters:
 
-            ψ = L (2h² + 2hk + h (r + f) + [biases] (3h + 2k + r) + 2n) + n + Vh (twice unless tied)
+            ψ = L (2hq + 2hk + h (r + f) + [biases] (2h + q + 2k + r) + 2n) + n + Vh (twice unless tied)
                 + [learned positions] s h + [embedding norm] n
 
         which is L (12h² + 13h) + 2h + 2Vh for the default architecture.
         """
         h, norm = self.hidden, (2 if self.norms_have_biases else 1) * self.hidden
-        biases = 3 * h + 2 * self.key_features + self._rise if self.biases else 0
+        biases = 2 * h + self.query_features + 2 * self.key_features + self._rise if self.biases else 0
         ends = (1 if self.tied else 2) * self.padded_vocabulary * h + norm
         ends += self.sequence * h if self.positions == "learned" else 0
         ends += norm if self.embedding_norm else 0
@@ -49,16 +50,16 @@ class GptShape(GptArchitecture, OfAnyPlan):
     @property
     def model_flops_per_token(self) -> int:
         """Model flops per trained token, forward and backward, without recomputation: 6 for each element of the weight
-        matrices (layers and head; the embedding is a look-up), plus 6 L h s' for each of the two matrix products of
-        attention, where s' is the number of positions attended to: s, or with `causal` (s + 1) / 2 on average, hence 6
-        L h (s + 1) for both products together.
+        matrices (layers and head; the embedding is a look-up), plus 6 L q s' for each of the two matrix products of
+        attention, where q are the features of all query heads and s' is the number of positions attended to: s, or with
+        `causal` (s + 1) / 2 on average, hence 6 L q (s + 1) for both products together.
 
         PaLM's appendix B (arXiv 2204.02311) and GPT-NeoX count all s positions, whatever is computed; FlashAttention-2
         (arXiv 2307.08691) counts the causal half.
         """
         products = self.num_layers * self._matrices_of_layer + self.padded_vocabulary * self.hidden
         positions = self.sequence + 1 if self.causal else 2 * self.sequence
-        return 6 * products + 6 * self.num_layers * self.hidden * positions
+        return 6 * products + 6 * self.num_layers * self.query_features * positions
 
     @property
     def sample(self) -> str:

@@ -128,6 +128,7 @@ class ModelTable(Strict):
     ffn_hidden: Size | None = None
     gated: bool | None = None
     kv_heads: Size | None = None
+    head_dim: Size | None = None
     norm: Norm | None = None
     biases: bool | None = None
     positions: Positions | None = None

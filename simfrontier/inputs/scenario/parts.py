@@ -38,8 +38,8 @@ def beside(folder: Path, name: str) -> Path:
 # ── model ──
 
 TRAITS: Final = (
-    *("residual", "tied", "ffn_hidden", "gated", "kv_heads", "norm", "biases", "positions", "embedding_norm", "causal"),
-    *("vocabulary_multiple", "dropout"),
+    *("residual", "tied", "ffn_hidden", "gated", "kv_heads", "head_dim", "norm", "biases", "positions"),
+    *("embedding_norm", "causal", "vocabulary_multiple", "dropout"),
 )  # of a GPT
 
 

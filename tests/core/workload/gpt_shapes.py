@@ -28,6 +28,7 @@ NAMED: Final = {
     "mpt-like": replace(BASE, positions="alibi", biases=False, tied=True, causal=True),
     "queries in groups": replace(BASE, kv_heads=8, causal=True),
     "dropped": replace(BASE, dropout=True),
+    "wide heads": replace(BASE, head_dim=2 * BASE.hidden // BASE.heads, kv_heads=8, positions="rotary", biases=False),
     "rotated": replace(BASE, positions="rotary", residual="parallel"),
     "all at the embedding": replace(
         BASE, positions="learned", embedding_norm=True, norm="rmsnorm", gated=True, dropout=True
@@ -53,6 +54,7 @@ def shapes(draw: st.DrawFn) -> GptShape:
         ffn_hidden=draw(st.none() | st.integers(1, 50)),
         gated=draw(st.booleans()),
         kv_heads=draw(st.sampled_from([None, kv_heads])),
+        head_dim=draw(st.sampled_from([None, 2, 8])),
         norm=draw(st.sampled_from(["layernorm", "rmsnorm"])),
         biases=draw(st.booleans()),
         positions=draw(st.sampled_from(["none", "learned", "rotary", "alibi"])),

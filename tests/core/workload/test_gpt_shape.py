@@ -41,13 +41,14 @@ def test_matrix_products_of_any_shape(shape: GptShape, batch: int, attention: At
     """2 b s for each element of a matrix, forward, and twice that backward; attention makes 2 products of all pairs of
     positions forward and 4 backward, fused 5, of which it then needs only those that are not later, if it is causal."""
     h, s, tokens = shape.hidden, shape.sequence, batch * shape.sequence
-    keys = shape.hidden // shape.heads * (shape.kv_heads or shape.heads)
+    each = shape.head_dim or shape.hidden // shape.heads
+    queries, keys = each * shape.heads, each * (shape.kv_heads or shape.heads)
     inner = shape.ffn_hidden or 4 * h
-    elements = h * (h + 2 * keys) + h * h + (3 if shape.gated else 2) * h * inner
+    elements = h * (queries + 2 * keys) + h * queries + (3 if shape.gated else 2) * h * inner
     rows = -(-shape.vocabulary // shape.vocabulary_multiple) * shape.vocabulary_multiple
     pairs = s * (s + 1) // 2 if attention == "fused" and shape.causal else s * s
     products = 7 if attention == "fused" else 6
-    layer = 6 * tokens * elements + products * 2 * batch * pairs * h
+    layer = 6 * tokens * elements + products * 2 * batch * pairs * queries
     assert gpt(shape, batch, "none", attention=attention).matmul_flops == (
         shape.num_layers * layer + 6 * tokens * rows * h
     )
@@ -59,9 +60,10 @@ def test_useful_operations_of_a_token_are_those_of_the_graph(shape: GptShape) ->
     does; half as many and those of a position with itself where only what is not later counts."""
     whole = replace(shape, causal=False)
     assert whole.model_flops_per_token * shape.sequence == gpt(whole, 1, "none").matmul_flops
-    # 12 L h s for all pairs, 6 L h (s + 1) for those
-    saved = 12 * shape.num_layers * shape.hidden * shape.sequence
-    saved -= 6 * shape.num_layers * shape.hidden * (shape.sequence + 1)
+    # 12 L q s for all pairs, 6 L q (s + 1) for those
+    queries = shape.heads * (shape.head_dim or shape.hidden // shape.heads)
+    saved = 12 * shape.num_layers * queries * shape.sequence
+    saved -= 6 * shape.num_layers * queries * (shape.sequence + 1)
     assert whole.model_flops_per_token - replace(shape, causal=True).model_flops_per_token == saved
 
 

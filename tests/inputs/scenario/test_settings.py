@@ -39,6 +39,7 @@ def test_a_model_differs_in_what_is_set() -> None:
         "ffn_hidden": 96,
         "gated": True,
         "kv_heads": 2,
+        "head_dim": 8,
         "norm": "rmsnorm",
         "biases": False,
         "positions": "rotary",

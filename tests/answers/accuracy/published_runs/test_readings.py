@@ -63,6 +63,10 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"model_shape": "llama3_70b"}, LLAMA_70B | {"model.vocabulary": 128512, "model.gated": True}),  # 251 · 128 · tp 4
     ({"model_shape": "GPT 24 layers, hidden 2,048, 16 heads"}, {"model.num_layers": 24, "model.hidden": 2048}),
     ({"model_shape": "Ours (L 48 h 8160 a 48 kv 6 ffn 28668)"}, {"model.num_layers": 48, "model.kv_heads": 6}),
+    ({"model_shape": "Qwen3-32B"}, {"model.heads": 64, "model.head_dim": 128, "model.hidden": 5120}),
+    ({"model_shape": "Mistral NeMo 12B"}, {"model.head_dim": 128, "model.vocabulary": 131072}),
+    ({"model_shape": "Gemma 2 9B"}, {"model.head_dim": 256, "model.tied": True, "model.gated": True}),
+    ({"model_shape": "GPT3 20b", "system": "NVIDIA/NeMo"}, {"model.num_layers": 44, "model.attention": "fused"}),
     # sequence and batch: 4e6 / 2048 = 1953.1 sequences, of 2 ranks · micro-batch 4 nearest 1952
     ({"batch": "4M tokens"}, {"training.batch": 1952}),
     ({"seq": "8k", "batch": "32"}, {"model.sequence": 8192}),
