@@ -123,7 +123,7 @@ class Kernel(NamedTuple):
         if not num_bytes:
             return cls(0.0, 0.0, machine.device.kernel_gap_s, 0.0)
         math_s = _arithmetic_s(op, schedule, machine)
-        paced_s = machine.device.roofline_s(math_s, num_bytes) + _cast_s(op, schedule, machine)
+        paced_s = machine.device.roofline_s(math_s, num_bytes) + _beside_s(op, schedule, machine)
         return cls(num_bytes, math_s, machine.device.kernel_gap_s, paced_s)
 
     def seconds(self, speed: float) -> float:
@@ -163,6 +163,24 @@ def _narrow(op: Compute, schedule: Schedule, machine: Machine) -> NarrowType | N
     has such a type; None for other ops, also those of the output head."""
     in_layers = matmul_form(op, schedule.tensors) is not None and schedule.tensors[op.reads[0].name].per_layer
     return machine.kernels.linear if in_layers else None
+
+
+def _beside_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
+    """Return the seconds on a nominal device of kernels that a stack launches beside a matrix product."""
+    return _cast_s(op, schedule, machine) + _sum_s(op, schedule, machine)
+
+
+def _sum_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
+    """Return the seconds on a nominal device of adding the gradients that a matrix product has made to their sums by
+    kernels of their own, in stacks whose products do not add to the sums themselves."""
+    if op.matmul is None or not machine.kernels.sum_bytes:
+        return 0.0
+    made = (schedule.tensors[ref.name] for ref in (*op.writes, *op.accumulates))
+    elements = sum(
+        tensor.local_elements(schedule.mesh) for tensor in made if tensor.role in ("accumulator", "gradient")
+    )
+    num_bytes = machine.kernels.sum_bytes.get(matmul_dtype(op, schedule.tensors), 0.0)
+    return machine.device.roofline_s(0.0, elements * num_bytes)
 
 
 def _cast_s(op: Compute, schedule: Schedule, machine: Machine) -> float:

@@ -47,7 +47,9 @@ class Kernels:
     library's kernels of that type are slower. `linear`: number type of the matrix products of the layers' linear
     modules, if it differs from the model's (the output head multiplies in the model's type). `cast_bytes`: bytes that
     casting to such a type moves through memory, per number of a linear module's input in the forward and of its
-    output's gradient in the backward. `measured`: kernels measured in the traces of a job, by op name.
+    output's gradient in the backward. `sum_bytes`: bytes that kernels of their own move to add an element of a gradient
+    to its sum, by the model's number type (none: the matrix product adds to the sum). `measured`: kernels measured in
+    the traces of a job, by op name.
     """
 
     attention: float | None = None
@@ -56,6 +58,7 @@ class Kernels:
     products: Mapping[str, float] = field(default_factory=dict, hash=False)
     linear: NarrowType | None = None
     cast_bytes: Mapping[NarrowType, float] = field(default_factory=dict, hash=False)
+    sum_bytes: Mapping[str, float] = field(default_factory=dict, hash=False)
     measured: Mapping[str, MeasuredKernel] = field(default_factory=dict, hash=False)
 
     def traffic(self, kind: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from simfrontier.answers.study import run_study, schedule_of
 from simfrontier.core.cost import Kernel
 from simfrontier.core.machine import load_machine
 from simfrontier.core.machine.stack import Stack, StackHost, StackKernels, StackMemory, load_stack, stacks, usual_stack
-from simfrontier.core.program import Compute
+from simfrontier.core.program import Collective, Compute
 from simfrontier.inputs.scenario import Scenario, scenario_of
 
 TABLES: dict[str, Any] = {"kernels": StackKernels, "host": StackHost, "memory": StackMemory}
@@ -107,6 +107,25 @@ def test_products_of_one_type_are_slower_by_the_factor_of_that_type(tmp_path: Pa
     for precision, factor in (("fp16", 1.5), ("bf16", 1.0)):
         plain = arithmetic_s("fsdp1-flash2", precision, "h_to_4h.wgrad")
         assert arithmetic_s(str(path), precision, "h_to_4h.wgrad") == pytest.approx(factor * plain)
+
+
+def test_gradients_are_added_up_by_kernels_of_their_own_and_reduced_in_a_type_of_their_own() -> None:
+    """DeepSpeed's optimizer of bf16: 18 bytes of memory traffic for each weight and bias of a product beside it; what
+    is sent is bf16, though sums are fp32. fp16 models have none of it."""
+    grid = {"family": "megatron", "tensor": 2, "data": {"family": "zero1"}}
+    for precision, num_bytes in (("bf16", 18.0), ("fp16", 0.0)):
+        model = {"name": "tiny", "precision": precision}
+        made = scenario_of(scenario("megatron-deepspeed").document | {"model": model, "plans": {"p": grid}}, "s.toml")
+        schedule = schedule_of(made, "p", 8)
+        product = next(op for op in schedule.ops if isinstance(op, Compute) and op.name == "h_to_4h.wgrad")
+        sent = next(op for op in schedule.ops if isinstance(op, Collective) and op.name == "step_reduction")
+        plain = replace(made.machine, kernels=replace(made.machine.kernels, sum_bytes={}))
+        whole, less = (Kernel.of(product, schedule, machine).paced_s for machine in (made.machine, plain))
+        made_of = (schedule.tensors[ref.name] for ref in (*product.writes, *product.accumulates))
+        elements = sum(tensor.local_elements(schedule.mesh) for tensor in made_of)
+        device = made.machine.device
+        assert whole - less == pytest.approx(num_bytes * elements / (device.hbm_bytes_per_s * device.hbm_share))
+        assert str(sent.codec) == precision
 
 
 def test_a_user_writes_one_of_their_own(tmp_path: Path) -> None:

@@ -34,15 +34,16 @@ USUAL: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
     """Properties of a stack's kernels. `attention`: which of the device's fused attention kernels the stack calls, if a
-    model's attention is fused. `pointwise_traffic`, `traffic_of`, `products`, `cast_bytes`: see `machine.Kernels`.
-    `kernel_gap_s`, `misaligned`: see `machine.Device`; present if this stack's host code or BLAS library performs
-    differently from that of the machine's file."""
+    model's attention is fused. `pointwise_traffic`, `traffic_of`, `products`, `cast_bytes`, `sum_bytes`: see
+    `machine.Kernels`. `kernel_gap_s`, `misaligned`: see `machine.Device`; present if this stack's host code or BLAS
+    library performs differently from that of the machine's file."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
     traffic_of: Mapping[str, Annotated[AtLeastOne, SOURCED]] = field(default_factory=dict, hash=False)
     products: Mapping[str, Annotated[AtLeastOne, SOURCED]] = field(default_factory=dict, hash=False)
     cast_bytes: Mapping[NarrowType, Annotated[NotNegative, SOURCED]] = field(default_factory=dict, hash=False)
+    sum_bytes: Mapping[str, Annotated[NotNegative, SOURCED]] = field(default_factory=dict, hash=False)
     kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
     misaligned: Annotated[NotNegative, SOURCED] | None = None
 
@@ -70,8 +71,9 @@ class Stack:
 
     `families`: plan families that usually run with this stack, where a scenario names no stack (empty: the stack is
     used only where a scenario names it). `gradients`: number type in which the stack accumulates gradients, by the
-    model's number type, if they differ; `engine`: defaults for keys of a scenario's `engine` table; `plans`: defaults
-    for keys of plans, by plan family.
+    model's number type, if they differ; `reduced`: the number type in which ranks reduce them, by the model's number
+    type, if that is not the type in which they are accumulated; `engine`: defaults for keys of a scenario's `engine`
+    table; `plans`: defaults for keys of plans, by plan family.
     """
 
     name: Text
@@ -81,6 +83,7 @@ class Stack:
     host: StackHost | None = None
     memory: StackMemory = StackMemory()
     gradients: Mapping[str, str] = field(default_factory=dict, hash=False)
+    reduced: Mapping[str, str] = field(default_factory=dict, hash=False)
     engine: Mapping[str, bool | int | float | str] = field(default_factory=dict, hash=False)
     plans: Mapping[str, Mapping[str, bool | int | float | str]] = field(default_factory=dict, hash=False)
 
@@ -95,7 +98,9 @@ class Stack:
         if isinstance(model, dict) and isinstance(precision, str) and precision in self.gradients:
             out["model"] = {"gradients": self.gradients[precision], **model}
         if isinstance(plans, dict):
-            out["plans"] = {name: self.plan(table, name) for name, table in plans.items()}
+            every = {name: self.plan(table, name) for name, table in plans.items()}
+            codec = self.reduced.get(precision) if isinstance(precision, str) else None
+            out["plans"] = every if codec is None else {name: _reducing(table, codec) for name, table in every.items()}
         return out
 
     def plan(self, table: Any, name: str = "") -> Any:
@@ -123,6 +128,7 @@ class Stack:
             traffic_of=own.traffic_of,
             products=own.products,
             cast_bytes=own.cast_bytes,
+            sum_bytes=own.sum_bytes,
         )
         return replace(machine, device=device, host=host, kernels=kernels)
 
@@ -131,6 +137,15 @@ class Stack:
         the machine's file has none. None: attention is as fast as ordinary matrix products."""
         known, called = machine.device.attention, self.kernels.attention
         return None if called is None else known.get(called, known.get("flash2") if called == "cudnn" else None)
+
+
+def _reducing(table: Any, codec: str) -> Any:
+    """Return the table of a plan on grids whose data axes reduce gradients in that type, where the table says no
+    other; other plans as they are."""
+    if not isinstance(table, dict) or "data" not in table:
+        return table
+    data = {"family": table["data"]} if isinstance(table["data"], str) else table["data"]
+    return {**table, "data": {"gradient_codec": codec, **data}} if isinstance(data, dict) else table
 
 
 def stacks() -> tuple[str, ...]:
