@@ -265,12 +265,13 @@ class _Made:
             source = f"{self.where}: link_speed and link_width of pci elements between a NIC and its device"
             self._classes[PCIE]["bytes_per_s"] = _number(nics.bytes_per_s, "quoted", source)
         device = list(nics.device)
-        same = device == of_base["nics"]["device"]
+        same = nics.device == self.base.node.nic_device
         said = f"{self.where}: the nearest by PCI paths"
         self._node["nics"] = {"kind": "inferred", "source": said, "device": device}
         alike = self._node.get("rings") == of_base.get("rings") and ("switch" in self._node) == ("switch" in of_base)
         if same and alike and self.base.devices_per_node == len(self.topology.devices):
-            self._node["chains"] = of_base["chains"]
+            if "chains" in of_base:  # else those of any node with a switch
+                self._node["chains"] = of_base["chains"]
         else:
             rings = self._node["rings"]["orders"] if "rings" in self._node else _around(len(self.topology.devices))
             self._node["chains"] = _orders(f"{MADE_RINGS}; cut before each NIC", chains_of(_paired(rings), device))
