@@ -1,5 +1,6 @@
-"""Time laws of NCCL's calls among devices of one node that NVLink switches join: rings with the protocols LL, LL128 and
-Simple, all-reduces that the switches sum (NVLS), direct messages, and the rule by which NCCL chooses among them.
+"""Time laws of NCCL's calls among devices of one node, joined by NVLink switches or PCI Express: rings with the
+protocols LL, LL128 and Simple, all-reduces that the switches sum (NVLS), direct messages, and the rule by which NCCL
+chooses among them.
 
 Sources: NVIDIA/nccl src/graph/tuning.cc (ncclTopoTuneModel, the choice), src/graph/search.cc (heads of NVLS),
 src/enqueue.cc (channels and chunks by size).
@@ -44,18 +45,20 @@ class AssumedNvls:
 class InNodeTuning:
     """NCCL's choice of algorithm and protocol inside a node: the one with the least predicted time.
 
-    `bus_bytes_per_s`: the rate of all links of a device that NCCL assumes. `nvls`: None for devices without it.
+    `bus_bytes_per_s`: the rate of all links of a device that NCCL assumes. `ll128`, `nvls`: None for devices without.
     """
 
     bus_bytes_per_s: Annotated[Positive, SOURCED]
     ll: AssumedProtocol
-    ll128: AssumedProtocol
     simple: AssumedProtocol
+    ll128: AssumedProtocol | None = None
     nvls: AssumedNvls | None = None
 
     def ring_s(self, protocol: RingProtocol, kind: CollectiveKind, message_bytes: float, size: int) -> float:
-        """Return the predicted time, in seconds, of a ring with a protocol."""
-        assumed: AssumedProtocol = getattr(self, protocol)
+        """Return the predicted time, in seconds, of a ring with a protocol; infinite without it."""
+        assumed: AssumedProtocol | None = getattr(self, protocol)
+        if assumed is None:
+            return math.inf
         hops = (2 if kind == "all_reduce" else 1) * (size - 1)
         rate = minimum(self.bus_bytes_per_s * assumed.rate_share, assumed.cap_bytes_per_s)
         return assumed.base_s + hops * (assumed.hop_s + message_bytes / size / rate)
@@ -143,7 +146,7 @@ class InNode:
     base_s: Annotated[NotNegative, SOURCED]
     own_share: Annotated[NotNegative, SOURCED]
     ll: LowLatencyInNode
-    ll128: LowLatency128InNode
+    ll128: LowLatency128InNode | None = None
     simple: SimpleInNode
     direct: DirectInNode
     nvls: NvlsTimes | None = None
@@ -163,10 +166,10 @@ class InNode:
         takes_ll, takes_ll128 = (
             self.tuning.takes(protocol, kind, message_bytes, group.size) for protocol in ("ll", "ll128")
         )
-        lines = either(
-            takes_ll128, self._ll128(block_s, bytes_per_s), self._simple(ring, block_s, bytes_per_s), RingStep
-        )
-        return either(takes_ll, self._ll(message_bytes / group.size, bytes_per_s), lines, RingStep)
+        fast = self._simple(ring, block_s, bytes_per_s)
+        if self.ll128 is not None:
+            fast = either(takes_ll128, self._ll128(self.ll128, block_s, bytes_per_s), fast, RingStep)
+        return either(takes_ll, self._ll(message_bytes / group.size, bytes_per_s), fast, RingStep)
 
     def _ll(self, block_bytes: float, bytes_per_s: float) -> RingStep:
         low, block_s = self.ll, block_bytes / bytes_per_s
@@ -180,8 +183,7 @@ class InNode:
             bytes_per_s=bytes_per_s * low.rate_share,
         )
 
-    def _ll128(self, block_s: float, bytes_per_s: float) -> RingStep:
-        low = self.ll128
+    def _ll128(self, low: LowLatency128InNode, block_s: float, bytes_per_s: float) -> RingStep:
         extra_s = low.hop_s + block_s * (1.0 / low.rate_share - 1.0)
         return RingStep(
             base_s=self.base_s + self.own_share * block_s / low.rate_share,

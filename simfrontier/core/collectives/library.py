@@ -139,6 +139,8 @@ class Library:
 
     `in_node`: time laws of calls among devices of one node, in place of the others (None: the others hold there, too).
 
+    `direct_caps`: as `ring_caps`, of direct messages.
+
     `ring_shares`: the share of nominal bandwidth that rings achieve, for link classes where it was measured separately
     from `shares`.
 
@@ -176,6 +178,7 @@ class Library:
     shares: Mapping[str, Annotated[Share, SOURCED]] = field(default_factory=dict)
     ring_shares: Mapping[str, Annotated[Share, SOURCED]] = field(default_factory=dict)
     ring_caps: Mapping[CapName, Annotated[Positive, SOURCED]] = field(default_factory=dict)
+    direct_caps: Mapping[CapName, Annotated[Positive, SOURCED]] = field(default_factory=dict)
     tree: TreeTimes | None = None
     tree_ll: HopTimes | None = None
     direct: HopTimes
@@ -199,9 +202,17 @@ class Library:
     def ring_cap(self, group: GroupShape) -> float:
         """Return the highest rate, in bytes/s, at which a rank can send around rings; infinite if it is not known, as
         for groups on several nodes."""
-        if group.num_nodes > 1:
-            return math.inf
-        return self.ring_caps.get(f"ranks_{group.size}_packages_{group.num_packages}_bytes_per_s", math.inf)
+        return _cap(self.ring_caps, group)
+
+    def direct_cap(self, group: GroupShape) -> float:
+        """Return the highest rate, in bytes/s, at which a rank can send direct messages, as `ring_cap`."""
+        return _cap(self.direct_caps, group)
+
+
+def _cap(caps: Mapping[str, float], group: GroupShape) -> float:
+    if group.num_nodes > 1:
+        return math.inf
+    return caps.get(f"ranks_{group.size}_packages_{group.num_packages}_bytes_per_s", math.inf)
 
 
 # ── the file of a library of two levels ──

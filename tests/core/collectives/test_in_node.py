@@ -112,6 +112,15 @@ def test_an_exchange_copies_nothing_of_its_own() -> None:
     assert both == pytest.approx(law.base_s + law.direct.base_s + own_s + fill_s)
 
 
+def test_pci_express_has_no_ll128_and_the_host_caps_rates() -> None:
+    library, machine = load_library("nccl-l40s"), machine_named("l40s-node")
+    assert inside(library).tuning.ring_s("ll128", "all_gather", MIB, 4) == float("inf")
+    for name, caps in (("ring", library.ring_caps), ("direct", library.direct_caps)):
+        rates = [EqualGroups(machine, size).sent_per_s(name, library) for size in (2, 4, 8)]
+        assert rates == pytest.approx([caps[f"ranks_{size}_packages_{size}_bytes_per_s"] for size in (2, 4, 8)])
+        assert EqualGroups(machine, 16).sent_per_s(name, library) > rates[2]  # between nodes they do not hold
+
+
 def test_between_nodes_nothing_changes() -> None:
     whole = shape(16, num_nodes=2)
     without = replace(H100, in_node=None)

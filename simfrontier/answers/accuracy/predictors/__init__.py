@@ -32,9 +32,10 @@ FITS: Final[Mapping[str, Mapping[str, int]]] = {
     "hierarchical-mpi-nccl": {"mpi_and_hierarchical": 0},
     "hierarchical-nccl-nccl": {"mpi_and_hierarchical": 0},
 }
-# One fit to the devices of three generations, whose libraries share most parameters: no single library can be refitted.
+# Fits to several devices, whose libraries share most parameters: no single library can be refitted.
 FITTED_TOGETHER: Final[Mapping[str, Mapping[str, int]]] = {
-    name: {"nccl_in_node": 0} for name in ("nccl-ampere", "nccl-hopper", "nccl-blackwell")
+    **{name: {"nccl_in_node": 0} for name in ("nccl-ampere", "nccl-hopper", "nccl-blackwell")},
+    **{name: {"nccl_in_node_pcie": 0} for name in ("nccl-rtx-pro-6000", "nccl-l40s")},
 }
 
 

@@ -64,6 +64,9 @@ class Direct(Algorithm):
     ) -> StepLaw:
         return added(library.direct)
 
+    def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
+        return library.direct_cap(group)
+
     def loads(
         self, fabric: Fabric, groups: NDArray[np.integer], library: Library, shares: Mapping[str, float] | None = None
     ) -> Pattern:
