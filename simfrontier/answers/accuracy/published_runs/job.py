@@ -179,10 +179,12 @@ class _Making:
         if name not in catalog():
             return {}
         full = load_machine(name).devices_per_node
-        nodes = -(-self.devices // full)
-        if self.devices % full == 0 or full % self.devices == 0 or self.devices % nodes:
+        is_whole = self.devices % full == 0 or full % self.devices == 0
+        if is_whole or "chains" in document_of(name).get("node", {}):  # chains are of whole nodes
             return {}
-        if "chains" in document_of(name).get("node", {}):  # of whole nodes
+        fits = (n for n in range(-(-self.devices // full), self.devices) if self.devices % (n * self.tensor) == 0)
+        nodes = next(fits, None)
+        if nodes is None:
             return {}
         self.assume(f"{self.devices // nodes} of the {full} devices of each node")
         return {"devices_per_node": float(self.devices // nodes)}

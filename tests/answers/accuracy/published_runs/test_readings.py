@@ -58,6 +58,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"machine": "AMD Instinct MI325X 256GB HBM3E"}, {"machine.name": "mi325x-node"}),
     # NVLink domains of 72: 128 take 64 of each of two, 8 divide 72
     ({"machine": "DGX-GB300", "devices": "128"}, {"machine.name": "gb300-nvl72", PER_NODE: 64.0}),
+    ({"machine": "GB200", "devices": "2560", "batch": "2560"}, {PER_NODE: 64.0}),  # 36 domains do not divide it
     ({"machine": "GB200 NVL72", "devices": "8"}, {"machine.name": "gb200-nvl72", PER_NODE: None}),
     # models by name and by other words
     ({"model_shape": "llama3_70b"}, LLAMA_70B | {"model.vocabulary": 128512, "model.gated": True}),  # 251 · 128 · tp 4
