@@ -207,5 +207,5 @@ def test_a_stack_scales_the_optimizers_traffic_only_if_it_names_it() -> None:
         op = next(each for each in schedule.ops if isinstance(each, Compute) and each.kind == "adam")
         return Kernel.of(op, schedule, made.machine).num_bytes
 
-    # fsdp1 scales the model's kernels alone; torch.optim.AdamW's kernels move 104 bytes a parameter in place of 52
-    assert adam_bytes("megatron-deepspeed-xpu") == 2.0 * adam_bytes("fsdp1")
+    # fsdp1 scales the model's kernels alone; torch.optim.AdamW's kernels and logs move 120 bytes a parameter, not 52
+    assert adam_bytes("megatron-deepspeed-xpu") == pytest.approx(2.3 * adam_bytes("fsdp1"))
