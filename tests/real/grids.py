@@ -35,6 +35,7 @@ OTHERS: Final = {
     "bloom": BLOOM,
     "gpt-2": GPT_2,
     "mpt": replace(TIED, name="test-mpt-4", positions="alibi", biases=False, causal=True),
+    "wide heads": replace(LLAMA, name="test-wide-4", head_dim=2 * LLAMA.head_features),
     "groups": replace(SHAPE, name="test-groups-4", kv_heads=2, gated=True),
     "dropped": replace(SEQUENTIAL, name="test-dropped-4", dropout=True),
     "mixed": replace(
