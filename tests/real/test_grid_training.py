@@ -59,6 +59,7 @@ GRIDS = [
     axonn(1, 2, 2, shape="tied", pipeline=2, data="zero1"),
     axonn(2, 2, 1, oar=False, ors=False, oag=False, checkpointing="none"),
     axonn(1, 2, 2, gather_again=True, shape="parallel"),
+    axonn(1, 1, 2, 2, mode="easy", gather_again=True),
     axonn(2, 2, 1, shape="mlp"),
     megatron(2, 2, 2, shape="mlp"),
     megatron(2, 2, 1, checkpointing="none", shape="parallel"),

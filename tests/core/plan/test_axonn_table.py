@@ -11,7 +11,7 @@ import pytest
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import parse_codec
-from simfrontier.core.program import Schedule
+from simfrontier.core.program import Schedule, check
 from simfrontier.core.workload import GptShape
 from tests.core.plan.grids import NO_LAYER, SHAPE, Moved, axonn, moved, other, schedule_of
 
@@ -175,6 +175,7 @@ def test_the_easy_mode_divides_linear_modules_alone_and_reduces_the_rest_over_al
         micros=MICROS,
         micro_batch=SEQUENCES,
     )
+    assert check(schedule).is_clean
     expected = Counter[Moved]()
     for module in LINEAR:
         for row, count in linear(module, grid, again=True).items():
