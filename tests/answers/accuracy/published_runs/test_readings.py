@@ -40,6 +40,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"unit": "tokens/s/node"}, {"rate.measure": "tokens_per_s_per_device", "rate.devices": 8}),
     ({"unit": "sec/iter"}, {"rate.measure": "step_s"}),
     ({"unit": "TFLOP/s per GPU"}, {"rate.measure": "tflops_per_device", "rate.flops": "model"}),
+    ({"unit": "TFLOP/s/GPU", "system": "NVIDIA/NeMo", "notes": "NeMo 25.04.rc2"}, {"rate.flops": "model"}),
     ({"unit": "MFU", "value": "0.41"}, {"rate.measure": "percent_of_peak", "rate.factor": 0.01}),
     ({"unit": "TFLOP/s/GPU", "system": "argonne-lcf/Megatron-DeepSpeed"}, {"rate.flops": "megatron"}),
     # GPT-NeoX's own count before September 2023, and FORGE's jobs: over several nodes without P2P, cast to fp16
