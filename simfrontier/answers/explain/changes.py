@@ -195,9 +195,9 @@ def _block(options: Options) -> int:
 
 
 _START_UPS = {
-    "base_s": "start-up of collectives halved",
-    "hop_between_nodes_s": "latency of hops between nodes halved",
-    "hop_in_node_s": "latency of hops inside a node halved",
+    ("base_s",): "start-up of collectives halved",
+    ("hop_between_nodes_s",): "latency of hops between nodes halved",
+    ("hop_in_node_s", "hop_s"): "latency of hops inside a node halved",
 }
 _ENGINE: tuple[tuple[str, object, object, str], ...] = (
     ("overlap", False, True, "communication overlaps with computation (engine)"),
@@ -251,11 +251,14 @@ def _links(scenario: Scenario, step: SimulatedStep) -> Iterator[Change]:
 def _start_ups(scenario: Scenario) -> Iterator[Change]:
     numbers = _numbers(scenario.library.provenance())
     laws = {law for each in all_algorithms() for law in each.laws}  # what calls take, not what the library believes
-    for name, label in _START_UPS.items():
+    for names, label in _START_UPS.items():
         mine = {
             f"library.overrides.{key}": 0.5 * value
             for key, value in numbers.items()
-            if key.partition(".")[0] in laws and key.rpartition(".")[2] == name and value > 0.0
+            if key.partition(".")[0] in laws
+            and ".tuning." not in key
+            and key.rpartition(".")[2] in names
+            and value > 0.0
         }
         if mine:
             yield Change(label=label, kind="start-up", settings=mine)

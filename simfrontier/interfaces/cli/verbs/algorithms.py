@@ -21,7 +21,7 @@ lowered, real: its transfers are proved, and executed by simfrontier-real --coll
 
 def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matrix as JSON")] = False) -> None:
     """List the algorithms of every collective and where they are supported: libraries, plans, simulation, real runs."""
-    rows = [(by, kind) for by in all_algorithms() for kind in by.collectives]
+    rows = [(by, kind) for by in all_algorithms() for kind in dict.fromkeys((*by.collectives, *by.in_libraries))]
     if json:
         print_json(
             [
@@ -31,8 +31,10 @@ def algorithms(json: Annotated[bool, typer.Option("--json", help="print the matr
         )
         return
     typer.echo(_line("algorithm", "collective", COLUMNS))
+    known: set[str] = set()
     for by, kind in rows:
-        first = by.name if kind == by.collectives[0] else ""
+        first = "" if by.name in known else by.name
+        known.add(by.name)
         cells = (each if isinstance(each, str) else "yes" if each else "-" for each in _where(by, kind).values())
         typer.echo(_line(first, kind, cells))
     typer.echo("")
@@ -47,9 +49,9 @@ def _where(by: Algorithm, kind: CollectiveKind) -> dict[str, str | bool]:
     """Return where an algorithm of a collective is supported, by column of the matrix; for a library, the table of its
     file that enables the algorithm."""
     library = by.said_in if kind in by.in_libraries else False
-    return dict(
-        zip(COLUMNS, (library, by.in_plans, by.runs_as_loads(kind), by.runs_as_chunks(kind), True, True), strict=True)
-    )
+    has_transfers = kind in by.collectives
+    where = (by.in_plans, by.runs_as_loads(kind), by.runs_as_chunks(kind), has_transfers, has_transfers)
+    return dict(zip(COLUMNS, (library, *where), strict=True))
 
 
 def _limits(by: Algorithm) -> list[str]:
