@@ -82,6 +82,10 @@ OF_CORE = (
             "| none | {ratio[zeropp]:.3f} | {ratio[zero-topo]:.3f} |",
             "through the host's memory | {varied[way of RCCL between nodes = rccl-no-gdr][zeropp]:.3f}"
             " | {varied[way of RCCL between nodes = rccl-no-gdr][zero-topo]:.3f} |",
+            "| the same, one core a rank | {varied[way of RCCL between nodes = rccl-one-core][zeropp]:.3f}"
+            " | {varied[way of RCCL between nodes = rccl-one-core][zero-topo]:.3f} |",
+            "in nodes, too | {varied[way of RCCL between nodes = rccl-no-p2p][zeropp]:.3f}"
+            " | {varied[way of RCCL between nodes = rccl-no-p2p][zero-topo]:.3f} |",
             "| RCCL over sockets | {varied[way of RCCL between nodes = rccl-sockets][zeropp]:.3f}"
             " | {varied[way of RCCL between nodes = rccl-sockets][zero-topo]:.3f} |",
             "| ZeRO++ by DeepSpeed 0.10.2 to 0.13.1 | {varied[hpZ version = 0.10.2][zeropp]:.3f}"
@@ -119,6 +123,13 @@ OF_CORE = (
             " {ratio_high[zeropp]:.3f}) and {ratio[zero-topo]:.3f} ({ratio_low[zero-topo]:.3f} to"
             " {ratio_high[zero-topo]:.3f}):",
         ),
+    ),
+    Quoted(
+        page="docs/zero-topo.md",
+        command="run scenarios/frontier-20b-paper.toml --devices 384 --no-sensitivity --set library.name=rccl-no-p2p"
+        " --set engine.overlap=false --set training.grad_accum=4",
+        read=study,
+        sentences=("the order is that of the paper: {ratio[zeropp]:.2f} and {ratio[zero-topo]:.2f}.",),
     ),
     Quoted(
         page="docs/headlines.md",

@@ -134,7 +134,7 @@ def test_outside_of_a_job_the_script_submits_itself(site: str) -> None:
         ("frontier", {"STEPS": "predict mesure"}, "STEPS: got mesure; allowed: predict where measure calibrate"),
         ("generic", {"BROADCAST": "1"}, "LOCAL_DISK is not set"),
         ("frontier", {"TRAIN_NODES": "0"}, "TRAIN_NODES: got '0'; allowed: a whole number from 1 to 100000"),
-        ("frontier", {"NETWORK": "plugin tcp"}, "NETWORK: got tcp; allowed: plugin no-gdr sockets"),
+        ("frontier", {"NETWORK": "plugin tcp"}, "NETWORK: got tcp; allowed: plugin no-gdr no-p2p sockets"),
         ("frontier", {"ROOT": "/nowhere"}, "/nowhere has no real/slurm/common.sh"),
     ],
 )
@@ -161,6 +161,7 @@ def test_on_frontier_rank_r_of_a_node_has_the_cores_and_memory_of_gcd_r() -> Non
         ("", "", {"NCCL_NET": ["OFI"], "NCCL_NET_GDR_LEVEL": []}),
         ("plugin", "rccl", {"NCCL_NET": ["OFI"], "NCCL_NET_GDR_LEVEL": []}),  # the module sets the level
         ("no-gdr", "rccl-no-gdr", {"NCCL_NET": ["OFI"], "NCCL_NET_GDR_LEVEL": ["LOC"]}),
+        ("no-p2p", "rccl-no-p2p", {"NCCL_NET": ["OFI"], "NCCL_NET_GDR_LEVEL": ["LOC"], "NCCL_P2P_DISABLE": ["1"]}),
         ("sockets", "rccl-sockets", {"NCCL_NET": ["Socket"], "NCCL_NET_GDR_LEVEL": []}),
     ],
 )
