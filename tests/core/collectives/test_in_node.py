@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
+from simfrontier.answers.accuracy.least_squares import with_number
 from simfrontier.base.errors import InputError
 from simfrontier.core.collectives import (
     GroupShape,
@@ -21,6 +23,7 @@ from simfrontier.core.collectives.in_node import InNode
 from simfrontier.core.cost import EqualGroups
 from simfrontier.core.cost.call import exchange_latency_s, pair_shape
 from simfrontier.core.machine import machine_named
+from simfrontier.core.program import CollectiveKind
 
 US, MIB, RATE = 1e-6, 2.0**20, 100e9
 A100, H100, B200 = (load_library(f"nccl-{name}") for name in ("ampere", "hopper", "blackwell"))
@@ -137,3 +140,27 @@ def test_times_grow_with_the_message(machine: str) -> None:
         times = [groups.seconds(library, kind, 2.0**power) for power in range(10, 31)]
         assert all(later > 0.8 * before for before, later in pairwise(times)), kind
         assert times[-1] > 100 * times[0]
+
+
+def test_variations_are_priced_as_one_by_one() -> None:
+    """Every number of the table as an array of two: the times, and NCCL's choice, are those of two libraries."""
+    keys = {each.key: float(each.value) for each in H100.provenance() if each.key.startswith("in_node.")}
+    for key, value in keys.items():
+        path, both = key.split("."), np.array([value, 0.5 * value])
+        varied = with_number(H100, path, both)  # type: ignore[arg-type]
+        for kind, by in CALLS:
+            for size in (1e4, 1e6, 3e7):
+                times = algorithm(by).seconds_at(varied, kind, size, shape(8), RATE)
+                alone = [
+                    algorithm(by).seconds_at(with_number(H100, path, each), kind, size, shape(8), RATE)
+                    for each in both.tolist()
+                ]
+                assert np.broadcast_to(times, 2) == pytest.approx(alone), (key, kind, by, size)
+
+
+CALLS: list[tuple[CollectiveKind, str]] = [
+    ("all_gather", "ring"),
+    ("all_reduce", "ring"),
+    ("all_reduce", "nvls"),
+    ("all_to_all", "direct"),
+]
