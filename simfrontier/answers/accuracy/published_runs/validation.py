@@ -264,7 +264,7 @@ def _left_out(step: TimedStep, step_s: float, sd: float) -> LeftOut:
 
 
 def _predicted(
-    step: TimedStep, title: str, use: Use, made: tuple[float, float, str], known: Calibration, source: str = ""
+    step: TimedStep, title: str, use: Use, made: tuple[float, float, str], known: Calibration, source: str | None = None
 ) -> PredictedRun:
     """Return a run with its prediction: step time, standard deviation of its logarithm, and what was left out of the
     fit (`made`), with the interval by the left-out runs of other sources than `source`.

