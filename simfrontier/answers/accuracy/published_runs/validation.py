@@ -210,12 +210,14 @@ def _timed(parameters: Sequence[Parameter], run: Run) -> _Timed:
 
 def _groups(steps: Sequence[TimedStep]) -> list[str]:
     """Return the group that is left out with each run: its machine, if other machines of the table have the same
-    device, else its system.
+    device, else who published it.
     """
     machines: dict[float, set[str]] = {}
     for step in steps:
         machines.setdefault(_peak(step), set()).add(step.job.run["machine"])
-    return [step.job.run["machine" if len(machines[_peak(step)]) > 1 else "system"] for step in steps]
+    runs = [step.job.run for step in steps]
+    is_one_of_several = [len(machines[_peak(step)]) > 1 for step in steps]
+    return [run["machine"] if several else source_of(run) for run, several in zip(runs, is_one_of_several, strict=True)]
 
 
 def _peak(step: TimedStep) -> float:
