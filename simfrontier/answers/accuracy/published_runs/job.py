@@ -30,15 +30,30 @@ STATES: Final = (
 OTHER_MODEL: Final = 1.6  # factor between FLOPs of a token beyond any way to count them (recomputation 4/3, attention)
 KEPT: Final = 0.1  # share by which a batch may move so that the micro-batch stays as told
 MOST_CHUNKS: Final = 4
+NODE_DEVICES: Final = 16  # the most in a node, beyond which a machine's nodes are NVLink domains
+USUAL_ASPECT: Final = 128  # width over layers of a GPT of a usual shape: 12,288 / 96 (arXiv 2005.14165, table 2.1)
 OF_TENSOR: Final = ("sequence_parallel", "product_pieces")  # keys of a plan that need tensor parallelism
 QUANTISED: Final = ("qwz", "hpz", "qgz")  # keys of ZeRO++
 OF_DATA: Final = ("gradient_codec", *QUANTISED)  # keys of a plan that say how data axes communicate
 
-_KINDS: Final = r"(GPU|GCD|device|rank|card|accelerator|chip|A[18]00|H[128]00|H20|V100|MI250X?)s?"
-_COUNT: Final = re.compile(rf"~?([1-9][\d,]{{0,11}})( ?x)?( ?{_KINDS})*", re.IGNORECASE)
-_PRODUCT: Final = re.compile(rf"([1-9]\d{{0,5}})( ?nodes?)? ?[x×*] ?([1-9]\d{{0,3}})( ?{_KINDS})*", re.IGNORECASE)
-_IN_BRACKETS: Final = re.compile(rf"\(=? ?([1-9][\d,]{{0,11}}) ?{_KINDS}\)", re.IGNORECASE)
-_NODES: Final = re.compile(r"([1-9][\d,]{0,8}) ?nodes?", re.IGNORECASE)
+_KINDS: Final = (  # words for devices, and what stands beside their names
+    r"(?:GPU|GCD|device|rank|card|accelerator|chip|tile|XPU|NVIDIA|AMD|Intel|Instinct|G?[AHBV]\d{2,3}|GH200|L40S"
+    r"|MI\d{3}[AX]?|SXM\d?|PCIe|\d{2,3} ?GB)s?"
+)
+_EACH: Final = r"(?: ?(?:each|(?:per|/|a) ?node))?"
+_COUNT: Final = re.compile(rf"~?([1-9][\d,]{{0,11}})(?: ?x)?(?:[ -]?{_KINDS})*(?: ?\(.*\))?", re.IGNORECASE)
+_PRODUCT: Final = re.compile(
+    rf"([1-9]\d{{0,5}})(?: ?nodes?)?,? ?(?:[x×*]|of|with|(?<=nodes, )) ?"
+    rf"([1-9]\d{{0,3}})(?: ?x)?(?:[ -]?{_KINDS})*{_EACH}",
+    re.IGNORECASE,
+)
+_TOTAL: Final = re.compile(
+    rf"(?:\(=?|=) ?([1-9][\d,]{{0,11}})(?: ?{_KINDS})+\)?|= ?([1-9][\d,]{{0,11}})$", re.IGNORECASE
+)
+_NODES: Final = re.compile(
+    r"([1-9][\d,]{0,8}|one|single)[- ]?(?:x ?)?(?:DGX[- ]?\w*[- ]?)?(?:nodes?|systems?|(?<=DGX)|(?<=DGX.[A-Z]\d\d\d))",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +150,7 @@ class _Making:
     def document(self) -> dict[str, Any]:
         """Return the scenario's document. Raises InputError for models and batches that cannot be expressed."""
         self._complete_model()
-        numbers = self._nodes() | self._network()
+        numbers = self._nodes() | self._more_nodes() | self._network()
         self._divide_batch()
         self._unpack()
         return {
@@ -179,8 +194,12 @@ class _Making:
         if name not in catalog():
             return {}
         full = load_machine(name).devices_per_node
-        is_whole = self.devices % full == 0 or full % self.devices == 0
-        if is_whole or "chains" in document_of(name).get("node", {}):  # chains are of whole nodes
+        if "chains" in document_of(name).get("node", {}):  # chains are of whole nodes
+            return {}
+        told = self.grid.get("node_devices", full)  # of an NVLink domain texts tell the trays
+        if full <= NODE_DEVICES and told < full and self.devices > told and self.devices % told == 0:
+            return {"devices_per_node": float(told)}
+        if self.devices % full == 0 or full % self.devices == 0:
             return {}
         fits = (n for n in range(-(-self.devices // full), self.devices) if self.devices % (n * self.tensor) == 0)
         nodes = next(fits, None)
@@ -188,6 +207,19 @@ class _Making:
             return {}
         self.assume(f"{self.devices // nodes} of the {full} devices of each node")
         return {"devices_per_node": float(self.devices // nodes)}
+
+    def _more_nodes(self) -> dict[str, float]:
+        """Return the numbers of a fat tree of more nodes than the machine's, where the run has more devices."""
+        name = self.machine["name"]
+        if name not in catalog():
+            return {}
+        machine = load_machine(name)
+        nodes = -(-self.devices // machine.devices_per_node)
+        if nodes <= machine.num_nodes or machine.fat_tree is None:
+            return {}
+        self.assume(f"{nodes} nodes of the same kind, more than the {machine.num_nodes} of {name}")
+        leaves = -(-nodes // machine.fat_tree.nodes_per_leaf)
+        return {"num_nodes": float(nodes), "fat_tree.num_leaves": float(leaves)}
 
     def _network(self) -> dict[str, float]:
         """Return the numbers of the machine's file that describe the network of the run's nodes."""
@@ -201,11 +233,15 @@ class _Making:
             "gbit_per_node": 1.0,
             "tbit_per_node": 1e3,
         }
-        total = next(known[key] * each for key, each in gbit_per_s.items() if key in known)
+        if "links" in known:
+            total = known["links"] * known["gbit_per_link"]
+        else:
+            total = next(known[key] * each for key, each in gbit_per_s.items() if key in known)
         return {"link_classes.nic.bytes_per_s": total * 1e9 / 8 / max(1, len(machine.node.nic_device))}
 
     def _complete_model(self) -> None:
         model = self.model
+        self._guess_size()
         for key in ("num_layers", "hidden", "vocabulary"):
             if key not in model:
                 text = "allowed: L=24 h=2048 a=16 v=50257, or the name of a published model"
@@ -213,6 +249,10 @@ class _Making:
         if "sequence_k" in self.grid:
             model["sequence"] = 1024 * self.grid["sequence_k"]
         heads, hidden = model.get("heads"), model["hidden"]
+        ffn = model.get("ffn_hidden", 4 * hidden)
+        if "gated" not in model and ffn != 4 * hidden:
+            model["gated"] = True
+            self.assume("MLP: gated, as most whose features are not four times the width")
         if heads is None or hidden % heads:
             model["heads"] = _usual_heads(hidden, self.tensor)
             instead = "" if heads is None else f" instead of {heads}, which do not divide hidden = {hidden}"
@@ -223,6 +263,19 @@ class _Making:
         if model["num_layers"] % self.pipeline and not self._has_ends_as_layers:
             model["num_layers"] = _up(model["num_layers"], self.pipeline)
             self.assume(f"stages of {model['num_layers'] // self.pipeline} layers, some of one less")
+
+    def _guess_size(self) -> None:
+        """Set layers and width of a GPT or Llama that is told by its parameters alone to those of a usual shape."""
+        billions = self.grid.get("size_b", 1e3 * self.grid.get("size_t", 0))
+        if not billions or "num_layers" in self.model or "hidden" in self.model:
+            return
+        width = (1e9 * billions / 12 * USUAL_ASPECT) ** (1 / 3)
+        step = USUAL_HEAD if width < USUAL_HEAD**2 / 8 else 4 * USUAL_HEAD
+        hidden = max(1, round(width / step)) * step
+        layers = max(1, round(1e9 * billions / (12 * hidden**2)))
+        self.model |= {"num_layers": layers, "hidden": hidden}
+        text = f"layers and width: {layers} of {hidden}, as usual for {billions} billion parameters"
+        self.assumed.append(Unknown(text=text, spread=0.1))
 
     @property
     def _has_ends_as_layers(self) -> bool:
@@ -355,12 +408,15 @@ def _devices_of(text: str, machine: str) -> int:
     """Return the number of devices stated in a text: a number, nodes times devices per node, or nodes. Raises
     InputError.
     """
-    if found := _COUNT.fullmatch(text) or _IN_BRACKETS.search(text):
+    if found := _TOTAL.search(text):
+        return int((found[1] or found[2]).replace(",", ""))
+    if found := _COUNT.fullmatch(text):
         return int(found[1].replace(",", ""))
     if found := _PRODUCT.fullmatch(text):
-        return int(found[1]) * int(found[3])
+        return int(found[1]) * int(found[2])
     if found := _NODES.fullmatch(text):
-        return int(found[1].replace(",", "")) * load_machine(machine).devices_per_node
+        nodes = int(found[1].replace(",", "")) if found[1][0].isdigit() else 1
+        return nodes * load_machine(machine).devices_per_node
     raise InputError(f"devices: {wrong(text, 'a whole number of 1 or more, or nodes: 2x8, 16 nodes')}")
 
 

@@ -199,7 +199,8 @@ def _with_flags(run: Run) -> Run:
     read = {column: without_off(run[column]) for column in ("plan", "precision", "notes")}
     on = {column: text for column, (text, _) in read.items()}
     off = "; ".join(read[column][1] for column in ("plan", "precision") if read[column][1])
-    return replace(run, cells={**run.cells, **on, OFF: off})
+    machine = run["machine_as_told"] or run["machine"]  # what a table without that column tells of it
+    return replace(run, cells={**run.cells, **on, "machine_as_told": machine, OFF: off})
 
 
 def _value(text: str) -> Any:

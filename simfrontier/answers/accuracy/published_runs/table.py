@@ -25,7 +25,10 @@ _RENAMED: Final = {"gpus": "devices", "model": "model_shape", "global_batch": "b
 _DEGREES: Final = ("tp", "pp", "cp", "ep", "vp")
 _NODES: Final = re.compile(r",? *(one node|\d+ nodes?( of \d+)?|\d+ node\(s\) of \d+)$")
 VALUE: Final = "what was measured, a number above 0 in the row's unit"
-_ABOUT: Final = re.compile(r"(?:about|approx\.?|ca\.?|~|≈)? ?([0-9][0-9,]*(?:\.[0-9]+)?) ?%?", re.IGNORECASE)
+_ABOUT: Final = re.compile(
+    r"(?:about|approx\.?|ca\.?|~|≈)? ?([0-9][0-9,]*(?:\.[0-9]+)?) ?([kM]?) ?%?(?: ?(?:±|\+/-).*)?", re.IGNORECASE
+)
+_THOUSANDS: Final = {"": 1.0, "k": 1e3, "m": 1e6}
 TABLES: Final = tuple(Path(__file__).parent / name for name in ("end_to_end.csv", "runs_2026.csv"))
 
 
@@ -105,8 +108,8 @@ def _with_plan(cells: Mapping[str, str]) -> dict[str, str]:
 
 
 def _about(text: str) -> float:
-    """Parse a number that may have thousands separators, an approximation sign or a percent sign; NaN unless above
-    0."""
+    """Parse a number that may have thousands separators, an approximation sign, k or M, or a percent sign; NaN
+    unless above 0."""
     found = _ABOUT.fullmatch(text)
-    value = math.nan if found is None else float(found[1].replace(",", ""))
+    value = math.nan if found is None else float(found[1].replace(",", "")) * _THOUSANDS[found[2].lower()]
     return value if 0.0 < value < math.inf else math.nan

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from simfrontier.answers.accuracy.published_runs.job import Job, job_of
+from simfrontier.answers.accuracy.published_runs.table import COLUMNS, read_runs
 from simfrontier.base.errors import InputError
 from tests.answers.accuracy.published_runs.rows import run
 
@@ -141,6 +143,58 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"precision": "FP8-MX", "machine": "dgx-b200"}, {"model.linear_precision": "mxfp8"}),
     ({"precision": "FP8 or NVFP4", "machine": "B300"}, {"model.linear_precision": "nvfp4", "model.precision": "bf16"}),
     ({"checkpointing": "off"}, {"model.checkpointing": "none"}),
+    # other spellings of degrees, devices, batches, recomputation and units
+    ({"plan": "TP/PP/DP = 4/2/2", "devices": "16"}, {"plan.tensor": 4, "plan.pipeline": 2}),
+    ({"plan": "8-way TP, 2-way PP", "devices": "16"}, {"plan.tensor": 8, "plan.pipeline": 2}),
+    ({"plan": "4TP 2PP"}, {"plan.tensor": 4, "plan.pipeline": 2}),
+    ({"plan": "tensor model parallel size 4, pipeline-model-parallel-size 2"}, {"plan.tensor": 4, "plan.pipeline": 2}),
+    ({"plan": "sharded data parallel"}, {"plan.family": "zero3"}),
+    ({"plan": "zero_stage: 3"}, {"plan.family": "zero3"}),
+    ({"plan": "FSDP2, tp 1, pp 1", "system": "torchtitan"}, {"plan.family": "zero3"}),  # one stage is no pipeline
+    *(
+        ({"devices": text, "machine": "h100"}, {"run.devices": [64]})
+        for text in ("64 H100 SXM 80GB", "8 nodes of 8", "64 GPUs (8 nodes)", "8 nodes × 8 H100 = 64", "8 DGX H100")
+    ),
+    ({"devices": "16384", "machine": "h100", "batch": "65536"}, {"machine.overrides.num_nodes": 2048.0}),
+    ({"batch": "gbs 64", "micro_batch": "mbs 2", "seq": "seq 4096"}, {"training.batch": 64, "training.micro_batch": 2}),
+    (
+        {"batch": "", "micro_batch": "", "seq": "", "plan": "tp 4, mbs 2, gbs 64, seq 4096"},
+        {"training.batch": 64, "training.micro_batch": 2, "model.sequence": 4096},
+    ),
+    *(({"checkpointing": text}, {"model.checkpointing": "full"}) for text in ("AC: full", "recompute=full", "remat")),
+    ({"checkpointing": "", "plan": "tp 4, no recompute"}, {"model.checkpointing": "none"}),
+    ({"checkpointing": "core attention"}, {"model.checkpointing": "selective"}),
+    ({"checkpointing": "minimal_flash", "model_shape": "Llama-2-70B"}, {"model.checkpointing": "none"}),
+    ({"unit": "TGS"}, {"rate.measure": "tokens_per_s_per_device"}),
+    ({"unit": "s"}, {"rate.measure": "step_s"}),
+    ({"unit": "%", "metric": "MFU"}, {"rate.measure": "percent_of_peak", "rate.flops": "model"}),
+    # sizes of memory and its rates are no networks; several NICs; nodes of four
+    ({"machine": "A100-SXM4-80G"}, {"machine.name": "a100-node", NIC: None}),
+    ({"machine": "H200 141GB, 4.8 TB/s, NVLink 900 GB/s"}, {"machine.name": "h200-node", NIC: None}),
+    ({"machine": "ours", "machine_as_told": "4x GH200, 4x200 Gb/s"}, {"machine.name": "alps", NIC: 25e9}),
+    (
+        {"machine": "a100", "machine_as_told": "A100 80GB, 56 nodes of 4", "devices": "224", "batch": "448"},
+        {PER_NODE: 4.0},
+    ),
+    # machines named in one column alone
+    ({"machine": "A100 40GB"}, {"machine.name": "a100-40gb-node"}),
+    ({"machine": "16x V100 32GB"}, {"machine.name": "dgx-2"}),
+    ({"machine": "Intel Data Center GPU Max 1550", "devices": "12", "batch": "48"}, {"machine.name": "aurora"}),
+    ({"machine": "MareNostrum 5"}, {"machine.name": "jupiter"}),
+    # models by names with a space, without a number, by their size alone, and of other widths
+    ({"model_shape": "OLMo 2 13B"}, {"model.hidden": 5120, "model.vocabulary": 100352}),
+    ({"model_shape": "NEMOTRON-22B"}, {"model.num_layers": 40, "model.hidden": 6144}),
+    ({"model_shape": "Qwen1.5-7B"}, {"model.num_layers": 32, "model.hidden": 4096}),
+    ({"model_shape": "Apertus 8B"}, {"model.ffn_hidden": 21504, "model.gated": False}),
+    ({"model_shape": "GPT-20B: 32 layers, 7168 hidden, 56 heads"}, {"model.num_layers": 32, "model.hidden": 7168}),
+    ({"model_shape": "GPT 30B"}, {"model.num_layers": 56, "model.hidden": 6656}),  # 12 · 56 · 6656² = 29.8e9
+    ({"model_shape": "Ours L=32 h=4096 a=32 kv=8 ffn=14336"}, {"model.gated": True}),
+    # Megatron-LM on newer devices
+    (
+        {"machine": "h100", "model_shape": "GPT 175B L=96 h=12288 a=96", "checkpointing": ""},
+        {"stack": "megatron-core", "model.attention": "fused", "model.checkpointing": "selective"},
+    ),
+    ({"system": "TRL", "plan": "DeepSpeed ZeRO-3"}, {"stack": "deepspeed", "plan.family": "zero3"}),
 ]
 
 
@@ -156,3 +210,18 @@ def test_a_run_of_another_model_than_it_says_is_refused() -> None:
     with pytest.raises(InputError, match=r"23\.4 GFLOP a token, the model's 46\.1"):
         job(**cells, notes="235.7 TFLOP/s")
     assert job(**cells, notes="464 TFLOP/s")  # 46.1
+
+
+def test_values_may_have_a_prefix_and_a_spread(tmp_path: Path) -> None:
+    cells = {"value": "7.1k", "unit": "tok/s/gpu"}
+    path = tmp_path / "rows.csv"
+    for text, value in (("7.1k", 7100.0), ("1,660 ± 20", 1660.0), ("41.2 %", 41.2)):
+        row = {**dict.fromkeys(COLUMNS, "x"), **cells, "value": text}
+        path.write_text(f"{','.join(row)}\n" + ",".join(f'"{cell}"' for cell in row.values()) + "\n")
+        assert read_runs(path)[0].value == pytest.approx(value)
+
+
+@pytest.mark.parametrize("shape", ["GPT-OSS 20B", "Llama-4-Scout 109B", "Qwen3.5-27B", "Nemotron5-H-56B"])
+def test_other_kinds_of_models_are_no_gpts_of_their_size(shape: str) -> None:
+    with pytest.raises(InputError, match=r"no shape has it|not a decoder GPT"):
+        job(model_shape=shape)
