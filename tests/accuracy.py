@@ -23,7 +23,7 @@ from simfrontier.interfaces.report.phrases import NOTHING, percent, signed
 from simfrontier.interfaces.report.table import Table
 
 GROWN: Final = 0.1  # by which a family's mean error may grow, of itself
-AND: Final = 0.005  # and in absolute terms
+GROWN_BY: Final = 0.005  # and in absolute terms
 FAMILIES: Final[dict[str, Callable[[LeftOut], str]]] = {
     "all": lambda row: "all",
     "machine": lambda row: row.machine,
@@ -46,7 +46,7 @@ class Change:
 
     @property
     def is_worse(self) -> bool:
-        return self.lost > 0 or self.now > max(self.before * (1.0 + GROWN), self.before + AND)
+        return self.lost > 0 or self.now > max(self.before * (1.0 + GROWN), self.before + GROWN_BY)
 
 
 def changes(before: Sequence[LeftOut], now: Sequence[LeftOut]) -> list[Change]:
@@ -87,11 +87,12 @@ def main() -> None:
     found = changes(read_left_out(LEFT_OUT) if LEFT_OUT.exists() else now, now)
     print_changes(found)
     print_intervals(done)
+    worse = ", ".join(change.family for change in found if change.is_worse)
     if asked.write:
         write_left_out(LEFT_OUT, now)
         sys.stdout.write(f"written: {LEFT_OUT}\n")
-    elif worse := [change.family for change in found if change.is_worse]:
-        sys.exit(f"Errors grew by more than a tenth, or runs are no longer predicted: {', '.join(worse)}")
+    if worse:
+        sys.exit(f"Errors grew by more than a tenth, or runs are no longer predicted: {worse}")
 
 
 def print_changes(found: Sequence[Change]) -> None:

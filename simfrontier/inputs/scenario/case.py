@@ -150,6 +150,8 @@ def case_of(
                 refuse_periods(len(stages.layers_of(shape.num_layers, options.pipeline, number)), every)
         options.refuse_micro_batches(grad_accum)
         engine = engine_of(options, engine, ranks)
+    else:
+        engine = engine.on_ranks(ranks, 1)
     return Case(
         name=name,
         devices=devices,

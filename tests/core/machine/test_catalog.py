@@ -49,6 +49,14 @@ def test_products_of_each_type_of_numbers_have_their_rate() -> None:
     )
 
 
+@pytest.mark.parametrize("name", catalog())
+def test_no_rate_is_above_the_peak(name: str) -> None:
+    device = load_machine(name).device
+    assert max([device.matmul_flops_per_s, *device.attention.values()]) <= device.peak_flops_per_s
+    for numbers in (device.fp32, device.fp8):
+        assert numbers is None or numbers.matmul_flops_per_s <= numbers.peak_flops_per_s
+
+
 def test_overrides_change_a_number_and_say_so() -> None:
     overrides = {"link_classes.nic.share": 0.5, "device.matmul_half_edge": 0, "dragonfly.nonminimal_share": 0.0}
     machine = load_machine("frontier", overrides)

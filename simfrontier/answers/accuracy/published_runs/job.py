@@ -260,7 +260,9 @@ class _Making:
         model["name"] = self.run["model_shape"].split(" L=")[0]
         if self.tensor > 1:
             model["vocabulary"] = _up(model["vocabulary"], PADDED * self.tensor)
-        if model["num_layers"] % self.pipeline and not self._has_ends_as_layers:
+        if self._has_ends_as_layers:
+            self.assume("stages of equally many layers, of which the embedding and the head count as one each")
+        elif model["num_layers"] % self.pipeline:
             model["num_layers"] = _up(model["num_layers"], self.pipeline)
             self.assume(f"stages of {model['num_layers'] // self.pipeline} layers, some of one less")
 

@@ -41,7 +41,7 @@ SIZES: Final = (8, 64, 256, 512)  # devices at which the groups of runs by size 
 class PredictedRun(Residual[Run]):
     """A published run with its prediction, both in the unit of the row, and its step and job.
 
-    `step_s`: predicted step time in seconds. `without`: the machine or system whose runs were left out of the fit;
+    `step_s`: predicted step time in seconds. `without`: the machine or source whose runs were left out of the fit;
     empty if no fit has seen the run. `sd`: standard deviation of the logarithm of the step time, as in `LeftOut`;
     `factor`: factor from the predicted step time to the ends of its 90 % interval.
     """
@@ -166,7 +166,7 @@ def validate_runs(runs: Sequence[Run], title: str, workers: Workers | None = Non
 
 def validate_shipped_runs(workers: Workers | None = None) -> RunsValidation:
     """Compare the shipped table of runs with predictions. Each run is predicted by a fit that has seen no run of its
-    machine or, if no other machine of the table has the same device, no run of its system. `workers` as in
+    machine or, if no other machine of the table has the same device, no run of its source. `workers` as in
     `validate_runs`.
     """
     title, runs, parameters = "End-to-end training runs", shipped_runs(), load_parameters().parameters
@@ -209,15 +209,17 @@ def _timed(parameters: Sequence[Parameter], run: Run) -> _Timed:
 
 
 def _groups(steps: Sequence[TimedStep]) -> list[str]:
-    """Return the group that is left out with each run: its machine, if other machines of the table have the same
-    device, else who published it.
+    """Return the group that is left out with each run: its machine, by the name that its source gives it, if other
+    machines of the table have the same device, else who published it.
     """
     machines: dict[float, set[str]] = {}
     for step in steps:
-        machines.setdefault(_peak(step), set()).add(step.job.run["machine"])
-    runs = [step.job.run for step in steps]
-    is_one_of_several = [len(machines[_peak(step)]) > 1 for step in steps]
-    return [run["machine"] if several else source_of(run) for run, several in zip(runs, is_one_of_several, strict=True)]
+        machines.setdefault(_peak(step), set()).add(_machine_told(step))
+    return [_machine_told(step) if len(machines[_peak(step)]) > 1 else source_of(step.job.run) for step in steps]
+
+
+def _machine_told(step: TimedStep) -> str:
+    return step.job.run["machine"].casefold()
 
 
 def _peak(step: TimedStep) -> float:
@@ -266,12 +268,17 @@ def _left_out(step: TimedStep, step_s: float, sd: float) -> LeftOut:
 
 
 def _predicted(
-    step: TimedStep, title: str, use: Use, made: tuple[float, float, str], known: Calibration, source: str | None = None
+    step: TimedStep,
+    title: str,
+    use: Use,
+    fitted: tuple[float, float, str],
+    known: Calibration,
+    source: str | None = None,
 ) -> PredictedRun:
-    """Return a run with its prediction: step time, standard deviation of its logarithm, and what was left out of the
-    fit (`made`), with the interval by the left-out runs of other sources than `source`.
+    """Return a run with its prediction. `fitted`: the step time in seconds, the standard deviation of its logarithm,
+    and what was left out of the fit. The interval follows from the left-out runs of other sources than `source`.
     """
-    step_s, sd, without = made
+    step_s, sd, without = fitted
     factor = math.exp(known.half_width(sd, _peak(step), without=source))
     low, high = sorted((step.value(step_s / factor), step.value(step_s * factor)))
     return PredictedRun(
