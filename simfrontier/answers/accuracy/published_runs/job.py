@@ -129,13 +129,13 @@ class _Making:
     """
 
     def __init__(self, run: Run, said: Told) -> None:
-        """Raises InputError where no rule knows the machine, or the text of the devices says no number."""
+        """Raises InputError for a machine that no rule knows, or where the text of the devices says no number."""
         self.run, self.said, self.assumed = run, said, list(said.assumed)
         self.grid, self.model, self.training = said.table("grid"), said.table("model"), said.table("training")
         self.machine = said.table("machine")
         if "name" not in self.machine:
             raise InputError(
-                f"machine {run['machine']}: no rule knows it; {nearest(run['machine'], catalog())}; "
+                f"machine {run['machine']}: unknown; {nearest(run['machine'], catalog())} (simfrontier list machines); "
                 f"devices that have a file: {KNOWN_DEVICES}"
             )
         if self.machine["name"].lower() in catalog():  # texts write names of the catalog in their own case
@@ -172,9 +172,7 @@ class _Making:
         """
         values = self.said.table("rate")
         if "measure" not in values:
-            raise InputError(
-                "unit: no rule knows what it counts; allowed: tokens/s/GPU, s/iteration, samples/s, TFLOPS/GPU, MFU %"
-            )
+            raise InputError("unit: unknown; allowed: tokens/s/GPU, s/iteration, samples/s, TFLOPS/GPU, MFU %")
         match values.pop("per", "device"):
             case "job":
                 values["devices"] = self.devices
@@ -245,7 +243,7 @@ class _Making:
         for key in ("num_layers", "hidden", "vocabulary"):
             if key not in model:
                 text = "allowed: L=24 h=2048 a=16 v=50257, or the name of a published model"
-                raise InputError(f"model_shape {self.run['model_shape']!r}: no rule finds model.{key}; {text}")
+                raise InputError(f"model_shape {self.run['model_shape']!r}: unknown model, {key} not found; {text}")
         if "sequence_k" in self.grid:
             model["sequence"] = 1024 * self.grid["sequence_k"]
         heads, hidden = model.get("heads"), model["hidden"]

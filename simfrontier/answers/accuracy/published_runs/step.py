@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from simfrontier.answers.accuracy.published_runs.job import PLAN, Job, job_of
 from simfrontier.answers.accuracy.published_runs.rates import value_of
+from simfrontier.answers.accuracy.published_runs.rules import Unknown
 from simfrontier.answers.accuracy.published_runs.table import Run
 from simfrontier.answers.search import Estimate, SmallSchedules, estimate
 from simfrontier.core.collectives import Library
@@ -14,6 +16,8 @@ from simfrontier.core.cost import Prices
 from simfrontier.core.machine import Machine
 from simfrontier.core.workload import GptShape
 from simfrontier.inputs.scenario import Case
+
+FAR_TOO_MUCH: Final = 1.5  # of a device's memory; of what runs state the model is within a fifth
 
 
 class JobStep:
@@ -69,11 +73,18 @@ class JobStep:
 
     @property
     def timed(self) -> TimedStep:
-        """Timed step on the machine of its files."""
+        """Timed step on the machine of its files. That a step needs far more memory than a device has is added
+        to the assumptions: it is one of another job than the run's."""
         shape = self.case.shape
         assert isinstance(shape, GptShape), "rules read GPTs"
+        job, peak_gb, has_gb = self.job, self.peak_bytes / 1e9, self.machine.device.hbm_bytes / 1e9
+        if peak_gb > FAR_TOO_MUCH * has_gb:
+            text = (
+                f"memory: {peak_gb:.0f} GB of {has_gb:.0f} on a device; recomputation, kernels or plan differ in part"
+            )
+            job = replace(job, unknown=(*job.unknown, Unknown(text=text)))
         return TimedStep(
-            job=self.job,
+            job=job,
             step_s=self.estimate.step_s,
             peak_bytes=self.peak_bytes,
             shape=shape,

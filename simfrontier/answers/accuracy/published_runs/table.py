@@ -52,6 +52,11 @@ class Run:
         return self.cells.get(column, "")
 
     @property
+    def line(self) -> str:
+        """Name of the file, without its folder, and line."""
+        return Path(self.where).name
+
+    @property
     def unit(self) -> str:
         return self["unit"]
 

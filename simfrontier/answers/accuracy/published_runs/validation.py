@@ -137,12 +137,12 @@ class RunsValidation:
         errors = errors_of(row.memory for row in self.predicted)
         return errors and replace(errors, width=MEMORY_WITHIN)
 
-    def reasons(self) -> dict[str, list[int]]:
-        """Reasons why runs have no prediction, each with the row numbers of these runs."""
+    def reasons(self) -> dict[str, list[str]]:
+        """Reasons why runs have no prediction, each with the files and lines of these runs."""
         unpredicted = grouped(
             (row for row in self.rows if row.is_unpredicted), lambda row: row.why.removeprefix(f"{row.row.where}: ")
         )
-        return {why: [row.row.number for row in rows] for why, rows in unpredicted.items()}
+        return {why: [row.row.line for row in rows] for why, rows in unpredicted.items()}
 
     def worst(self, count: int = 10) -> tuple[PredictedRun, ...]:
         """Return the `count` runs with the largest errors, compared by the absolute logarithm."""

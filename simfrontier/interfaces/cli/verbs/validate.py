@@ -332,11 +332,11 @@ def print_runs(done: accuracy.RunsValidation, out: Path | None) -> None:
         off = done.memory
         memory = f"Memory of {counted(off.count, 'run')} that state it: {percent(off.mean_abs)} off on average"
         screen.print(f"{memory}, median {percent(off.median_abs)}.")
-    expressed = f"{len(done.predicted)} of {counted(len(done.rows), 'run')} have a prediction."
+    expressed = f"{len(done.predicted)} of {counted(len(done.rows), 'run')} with a prediction."
     screen.print(expressed, style="bold")
-    for why, numbers in done.reasons().items():
-        line = f"– {counted(len(numbers), 'run')} (row {', '.join(map(str, numbers[:5]))}): {why}"
-        tell(line)
+    for why, places in done.reasons().items():
+        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+        tell(f"– {counted(len(places), 'run')} ({', '.join(places[:3])}{more}): {why}")
     say_written(out)
 
 
