@@ -30,6 +30,8 @@ STATES: Final = (
 OTHER_MODEL: Final = 1.6  # factor between FLOPs of a token beyond any way to count them (recomputation 4/3, attention)
 KEPT: Final = 0.1  # share by which a batch may move so that the micro-batch stays as told
 MOST_CHUNKS: Final = 4
+MOST_TOKENS: Final = 16_384  # of a micro-batch that no source tells: as those of the shipped runs with divided weights
+GATHERING: Final = ("zero3", "hsdp", "zeropp")  # families whose ranks gather weights in each micro-batch
 NODE_DEVICES: Final = 16  # the most in a node, beyond which a machine's nodes are NVLink domains
 USUAL_ASPECT: Final = 128  # width over layers of a GPT of a usual shape: 12,288 / 96 (arXiv 2005.14165, table 2.1)
 OF_TENSOR: Final = ("sequence_parallel", "product_pieces")  # keys of a plan that need tensor parallelism
@@ -258,6 +260,9 @@ class _Making:
         model["name"] = self.run["model_shape"].split(" L=")[0]
         if self.tensor > 1:
             model["vocabulary"] = _up(model["vocabulary"], PADDED * self.tensor)
+        axes = self.grid.get("x", 1) * self.grid.get("y", 1)
+        if model["vocabulary"] % axes:  # AxoNN divides it over both
+            model["vocabulary"] = _up(model["vocabulary"], axes)
         if self._has_ends_as_layers:
             self.assume("stages of equally many layers, of which the embedding and the head count as one each")
         elif model["num_layers"] % self.pipeline:
@@ -313,8 +318,8 @@ class _Making:
         ):  # where what is told as a micro-batch is a rank's share of a step
             known["micro_batch"] = max(1, known["batch"] // (ranks * grid["micro_batches"]))
         if "micro_batch" not in known:
-            known["micro_batch"] = 1
-            self.assume("micro-batch: 1")
+            known["micro_batch"] = self._usual_micro_batch()
+            self.assume(f"micro-batch: {known['micro_batch']}")
         if "batch" not in known:
             known["batch"] = ranks * known["micro_batch"] * grid.get("grad_accum", 16)
             self.assume(f"batch: {known['batch']} sequences")
@@ -325,6 +330,14 @@ class _Making:
         if known["batch"] > most:
             self.steps = known["batch"] / most
             known["batch"] = most
+
+    def _usual_micro_batch(self) -> int:
+        """Return 1; of plans that gather weights in each micro-batch, as much of a rank's share as is usual."""
+        share = self.training.get("batch", 0) // self.ranks
+        if share < 1 or not ("x" in self.grid or self.grid["data"] in GATHERING):
+            return 1
+        most = max(1, MOST_TOKENS // self.model["sequence"])
+        return max(n for n in range(1, min(share, most) + 1) if share % n == 0)
 
     def _unpack(self) -> None:
         """Replace packed sequences by the documents in them: attention stays inside a document, and all other work is

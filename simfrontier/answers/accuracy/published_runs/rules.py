@@ -74,6 +74,9 @@ def without_off(text: str) -> tuple[str, str]:
 RULES: Final = Path(__file__).parent / "readings.toml"
 OFF: Final = "off"  # beside the columns: the flags that plan and precision turn off, which these do not hold then
 UNKNOWN: Final = 0.05  # spread of a step by one thing that is not told, where a rule says nothing else
+_BILLIONS: Final = re.compile(  # 13 B, (13B), 13 billion parameters
+    r"\(?(?<![\w.])(\d+(?:\.\d+)?)(?: ?billion(?: parameters)?| ?B\b)\)?", re.IGNORECASE
+)
 _NUMBER: Final = re.compile(r"[0-9][0-9,]{0,17}")
 _FRACTION: Final = re.compile(r"[0-9]+\.[0-9]+|[0-9]*\.?[0-9]+e[0-9]+")
 
@@ -200,7 +203,8 @@ def _with_flags(run: Run) -> Run:
     on = {column: text for column, (text, _) in read.items()}
     off = "; ".join(read[column][1] for column in ("plan", "precision") if read[column][1])
     machine = run["machine_as_told"] or run["machine"]  # what a table without that column tells of it
-    return replace(run, cells={**run.cells, **on, "machine_as_told": machine, OFF: off})
+    shape = _BILLIONS.sub(r"\1B", run["model_shape"])
+    return replace(run, cells={**run.cells, **on, "model_shape": shape, "machine_as_told": machine, OFF: off})
 
 
 def _value(text: str) -> Any:

@@ -188,6 +188,10 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"model_shape": "Apertus 8B"}, {"model.ffn_hidden": 21504, "model.gated": False}),
     ({"model_shape": "GPT-20B: 32 layers, 7168 hidden, 56 heads"}, {"model.num_layers": 32, "model.hidden": 7168}),
     ({"model_shape": "GPT 30B"}, {"model.num_layers": 56, "model.hidden": 6656}),  # 12 · 56 · 6656² = 29.8e9
+    *(
+        ({"model_shape": text}, {"model.ffn_hidden": 13824, "model.num_layers": 40})
+        for text in ("Llama 2 (13B)", "Llama-2 13 B", "Llama 2 13 billion parameters")
+    ),
     ({"model_shape": "Ours L=32 h=4096 a=32 kv=8 ffn=14336"}, {"model.gated": True}),
     # Megatron-LM on newer devices
     (
@@ -195,6 +199,17 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"stack": "megatron-core", "model.attention": "fused", "model.checkpointing": "selective"},
     ),
     ({"system": "TRL", "plan": "DeepSpeed ZeRO-3"}, {"stack": "deepspeed", "plan.family": "zero3"}),
+    ({"plan": "t 8 p 2", "devices": "16"}, {"plan.tensor": 8, "plan.pipeline": 2}),
+    # H100 of two kinds in Grand Teton
+    ({"machine": "H100 96GB"}, {"machine.name": "grand-teton"}),
+    ({"machine": "grand-teton", "source": "arXiv 2407.21783"}, {"machine.name": "h100-node"}),
+    # 8 sequences a rank; AxoNN divides words over x and y
+    ({"plan": "ZeRO-3", "batch": "64", "micro_batch": ""}, {"training.micro_batch": 8}),
+    ({"plan": "zero1", "batch": "64", "micro_batch": ""}, {"training.micro_batch": 1}),
+    (
+        {"plan": "Gx 2 Gy 2 Gz 2", "system": "AxoNN", "model_shape": "GPT L=32 h=4096 a=32 v=50257"},
+        {"model.vocabulary": 50260},
+    ),
 ]
 
 
