@@ -22,7 +22,7 @@ OF_CORE = (
         command="run scenarios/whole-machine-20b.toml --plans zero3,hsdp,zero-topo --devices 75264 --no-sensitivity",
         read=study,
         sentences=(
-            "the 90 % interval is {neox_low[zero3]:.2f} to {neox_high[zero3]:.2f} TFLOPS for ZeRO-3 (median"
+            "90 % of the samples are {neox_low[zero3]:.2f} to {neox_high[zero3]:.2f} TFLOPS for ZeRO-3 (median"
             " {neox[zero3]:.2f}), {neox_low[hsdp]:.1f} to {neox_high[hsdp]:.1f} for HSDP ({neox[hsdp]:.1f}) and"
             " {neox_low[zero-topo]:.2f} to {neox_high[zero-topo]:.2f} for ZeRO-topo ({neox[zero-topo]:.2f})",
             "| hsdp | RCCL's choice | {nominal_step[hsdp]:.2f} | {compute[hsdp]:.2f} | 0.22 | 47 |",
@@ -119,7 +119,7 @@ OF_CORE = (
             " | {varied[software stack of all plans = deepspeed][zero-topo]:.3f} |",
             "| attention with scores in memory | (default) | | {varied[attention = plain][zeropp]:.3f}"
             " | {varied[attention = plain][zero-topo]:.3f} |",
-            "All together they give {ratio[zeropp]:.3f} (90 % interval {ratio_low[zeropp]:.3f} to"
+            "All together they give {ratio[zeropp]:.3f} (90 % of the samples {ratio_low[zeropp]:.3f} to"
             " {ratio_high[zeropp]:.3f}) and {ratio[zero-topo]:.3f} ({ratio_low[zero-topo]:.3f} to"
             " {ratio_high[zero-topo]:.3f}):",
         ),
@@ -159,7 +159,7 @@ OF_CORE = (
         command="run scenarios/frontier-1t-3d.toml",
         read=study,
         sentences=(
-            "1F1B reaches {neox[1f1b]:.1f} TFLOPS per GCD (90 % interval {neox_low[1f1b]:.1f} to"
+            "1F1B reaches {neox[1f1b]:.1f} TFLOPS per GCD (90 % of the samples {neox_low[1f1b]:.1f} to"
             " {neox_high[1f1b]:.1f}; nominal {neox_nominal[1f1b]:.1f})",
             "It reaches {neox[sequence-parallel]:.1f}, an HFU of {hfu[sequence-parallel]:.1f} % and an MFU of"
             " {mfu[sequence-parallel]:.1f} %, with {peak_gb[sequence-parallel]:.0f} instead of {peak_gb[1f1b]:.0f} GB"
