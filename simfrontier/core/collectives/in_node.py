@@ -175,22 +175,21 @@ class InNode:
         low, block_s = self.ll, block_bytes / bytes_per_s
         least_bytes = minimum(1.0, block_bytes / low.bytes_per_channel) * low.least_block_bytes
         extra_s = low.hop_s + maximum(block_bytes, least_bytes) / (low.rate_share * bytes_per_s) - block_s
-        return RingStep(
-            base_s=self.base_s + low.own_share * block_s / low.rate_share,
-            extra_s=extra_s,
-            inside_s=extra_s,
-            share=1.0,
-            bytes_per_s=bytes_per_s * low.rate_share,
-        )
+        return self._flagged(low.own_share * block_s, extra_s, low.rate_share, bytes_per_s)
 
     def _ll128(self, low: LowLatency128InNode, block_s: float, bytes_per_s: float) -> RingStep:
         extra_s = low.hop_s + block_s * (1.0 / low.rate_share - 1.0)
+        return self._flagged(self.own_share * block_s, extra_s, low.rate_share, bytes_per_s)
+
+    def _flagged(self, own_s: float, extra_s: float, rate_share: float, bytes_per_s: float) -> RingStep:
+        """Return a step of a protocol whose lines carry flags beside the data, `rate_share` of them data. `own_s`: time
+        of the pass over the rank's own block without flags."""
         return RingStep(
-            base_s=self.base_s + self.own_share * block_s / low.rate_share,
+            base_s=self.base_s + own_s / rate_share,
             extra_s=extra_s,
             inside_s=extra_s,
             share=1.0,
-            bytes_per_s=bytes_per_s * low.rate_share,
+            bytes_per_s=bytes_per_s * rate_share,
         )
 
     def _simple(self, ring: RingTimes, block_s: float, bytes_per_s: float) -> RingStep:

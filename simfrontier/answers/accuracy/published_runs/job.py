@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
+from simfrontier.answers.accuracy.published_runs.device_count import devices_of
 from simfrontier.answers.accuracy.published_runs.rates import PER_DEVICE, Rate, step_flops
 from simfrontier.answers.accuracy.published_runs.rules import Rule, Told, Unknown, load_rules, told
 from simfrontier.answers.accuracy.published_runs.table import VALUE, Run
@@ -24,9 +24,7 @@ KNOWN_DEVICES: Final = (
     "MI250, MI250X, MI300X, MI325X, MI350X, MI355X, Max 1550"
 )
 PADDED: Final = 128  # vocabularies are padded to multiples of this on each rank (Megatron-LM, arguments.py)
-STATES: Final = (
-    16  # bytes of a parameter: 16-bit weight and gradient, fp32 weight and Adam's two moments (arXiv 1910.02054)
-)
+STATES: Final = 16  # bytes of a parameter: 16-bit weight and gradient, fp32 weight, two moments (arXiv 1910.02054)
 OTHER_MODEL: Final = 1.6  # factor between FLOPs of a token beyond any way to count them (recomputation 4/3, attention)
 KEPT: Final = 0.1  # share by which a batch may move so that the micro-batch stays as told
 MOST_CHUNKS: Final = 4
@@ -37,25 +35,6 @@ USUAL_ASPECT: Final = 128  # width over layers of a GPT of a usual shape: 12,288
 OF_TENSOR: Final = ("sequence_parallel", "product_pieces")  # keys of a plan that need tensor parallelism
 QUANTISED: Final = ("qwz", "hpz", "qgz")  # keys of ZeRO++
 OF_DATA: Final = ("gradient_codec", *QUANTISED)  # keys of a plan that say how data axes communicate
-
-_KINDS: Final = (  # words for devices, and what stands beside their names
-    r"(?:GPU|GCD|device|rank|card|accelerator|chip|tile|XPU|NVIDIA|AMD|Intel|Instinct|G?[AHBV]\d{2,3}|GH200|L40S"
-    r"|MI\d{3}[AX]?|SXM\d?|PCIe|\d{2,3} ?GB)s?"
-)
-_EACH: Final = r"(?: ?(?:each|(?:per|/|a) ?node))?"
-_COUNT: Final = re.compile(rf"~?([1-9][\d,]{{0,11}})(?: ?x)?(?:[ -]?{_KINDS})*(?: ?\(.*\))?", re.IGNORECASE)
-_PRODUCT: Final = re.compile(
-    rf"([1-9]\d{{0,5}})(?: ?nodes?)?,? ?(?:[x×*]|of|with|(?<=nodes, )) ?"
-    rf"([1-9]\d{{0,3}})(?: ?x)?(?:[ -]?{_KINDS})*{_EACH}",
-    re.IGNORECASE,
-)
-_TOTAL: Final = re.compile(
-    rf"(?:\(=?|=) ?([1-9][\d,]{{0,11}})(?: ?{_KINDS})+\)?|= ?([1-9][\d,]{{0,11}})$", re.IGNORECASE
-)
-_NODES: Final = re.compile(
-    r"([1-9][\d,]{0,8}|one|single)[- ]?(?:x ?)?(?:DGX[- ]?\w*[- ]?)?(?:nodes?|systems?|(?<=DGX)|(?<=DGX.[A-Z]\d\d\d))",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +122,7 @@ class _Making:
         if self.machine["name"].lower() in catalog():  # texts write names of the catalog in their own case
             self.machine["name"] = self.machine["name"].lower()
         self.tensor, self.pipeline = self.grid.get("tensor", 1), self.grid.get("pipeline", 1)
-        self.devices = _devices_of(run["devices"], self.machine["name"])
+        self.devices = devices_of(run["devices"], self.machine["name"])
         self.ranks, self.steps, self.documents = 1, 1.0, 1
 
     def assume(self, text: str) -> None:
@@ -196,9 +175,9 @@ class _Making:
         full = load_machine(name).devices_per_node
         if "chains" in document_of(name).get("node", {}):  # chains are of whole nodes
             return {}
-        told = self.grid.get("node_devices", full)  # of an NVLink domain texts tell the trays
-        if full <= NODE_DEVICES and told < full and self.devices > told and self.devices % told == 0:
-            return {"devices_per_node": float(told)}
+        stated = self.grid.get("node_devices", full)  # of an NVLink domain texts tell the trays
+        if full <= NODE_DEVICES and stated < full and self.devices > stated and self.devices % stated == 0:
+            return {"devices_per_node": float(stated)}
         if self.devices % full == 0 or full % self.devices == 0:
             return {}
         fits = (n for n in range(-(-self.devices // full), self.devices) if self.devices % (n * self.tensor) == 0)
@@ -313,9 +292,7 @@ class _Making:
         parts = ranks * grid.get("grad_accum", 0)
         if "micro_batch" not in known and "batch" in known and parts and known["batch"] % parts == 0:
             known["micro_batch"] = known["batch"] // parts
-        if (
-            "micro_batches" in grid and "batch" in known
-        ):  # where what is told as a micro-batch is a rank's share of a step
+        if "micro_batches" in grid and "batch" in known:  # the micro-batch that is told is a rank's share of a step
             known["micro_batch"] = max(1, known["batch"] // (ranks * grid["micro_batches"]))
         if "micro_batch" not in known:
             known["micro_batch"] = self._usual_micro_batch()
@@ -415,22 +392,6 @@ class _Making:
             self.assume("1F1B: the micro-batches do not divide by the stages, as interleaving asks")
             return {}
         return {"order": "interleaved", "chunks": chunks} if chunks > 1 else {}
-
-
-def _devices_of(text: str, machine: str) -> int:
-    """Return the number of devices stated in a text: a number, nodes times devices per node, or nodes. Raises
-    InputError.
-    """
-    if found := _TOTAL.search(text):
-        return int((found[1] or found[2]).replace(",", ""))
-    if found := _COUNT.fullmatch(text):
-        return int(found[1].replace(",", ""))
-    if found := _PRODUCT.fullmatch(text):
-        return int(found[1]) * int(found[2])
-    if found := _NODES.fullmatch(text):
-        nodes = int(found[1].replace(",", "")) if found[1][0].isdigit() else 1
-        return nodes * load_machine(machine).devices_per_node
-    raise InputError(f"devices: {wrong(text, 'a whole number of 1 or more, or nodes: 2x8, 16 nodes')}")
 
 
 def _up(number: int, factor: int) -> int:

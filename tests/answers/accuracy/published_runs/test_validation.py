@@ -71,7 +71,7 @@ def test_left_out_errors_are_as_promised(shipped: RunsValidation) -> None:
     assert all(each.use == "left out" for each in shipped.predicted)
     assert overall.mean_abs <= 0.12
     assert overall.median_abs <= 0.08
-    assert overall.width is not None and overall.width <= 0.30
+    assert overall.width is not None and overall.width <= 0.25
     assert of(shipped, "Foundry") <= 0.10
     assert of(shipped, "BLOOM") <= 0.10
     assert of(shipped, "SC21") <= 0.08
@@ -82,7 +82,7 @@ def test_left_out_errors_are_as_promised(shipped: RunsValidation) -> None:
 
 def test_nine_of_ten_left_out_runs_lie_inside_their_interval(shipped: RunsValidation) -> None:
     assert shipped.overall is not None and shipped.overall.covered is not None
-    assert 0.87 <= shipped.overall.covered <= 0.96
+    assert 0.87 <= shipped.overall.covered <= 0.95
 
 
 @pytest.mark.xfail(
