@@ -19,6 +19,7 @@ FUZZ_SEED :=
 READERS :=
 SAMPLE := 520
 WRITE :=
+BASELINE :=
 REF := HEAD
 
 # Bytecode is written even where a machine forbids it: without, each start takes 0.3 s longer.
@@ -35,7 +36,7 @@ help::
 	@echo "make setup-real  and torch, to execute schedules for real"
 	@echo "make compare     the plans of $(SCENARIO) side by side: $(OUT)/index.html"
 	@echo "make validate    the models held against every measured table: $(VALIDATE)/index.html"
-	@echo "make accuracy    errors of left-out training runs by family, against the last landing's (a minute; WRITE=1 keeps the new ones)"
+	@echo "make accuracy    errors of left-out training runs by family, against the baseline's (two minutes; WRITE=1 keeps the runs, BASELINE=1 the errors)"
 	@echo "make crosscheck  three plans simulated and run for real on this machine: $(CROSSCHECK)/index.html"
 	@echo "make gpu         all that one GPU can show in eight minutes: $(GPU)/summary.json"
 	@echo "make test        the tests (JOBS=$(JOBS) at once, some ten minutes)"
@@ -86,8 +87,9 @@ validate: setup
 	$(BIN)/simfrontier validate --out $(VALIDATE)
 
 # Exit code 1 if the mean error of a machine, a source or a stack grew by a tenth, or a run is no longer predicted.
+# WRITE=1 writes the left-out runs that intervals follow from, BASELINE=1 the errors that this compares with.
 accuracy: setup
-	$(BIN)/python -m tests.accuracy --jobs $(JOBS) $(if $(WRITE),--write)
+	$(BIN)/python -m tests.accuracy --jobs $(JOBS) $(if $(WRITE),--write) $(if $(BASELINE),--baseline)
 
 # Measure this machine, simulate three plans on what was measured, run the same schedules on $(RANKS) gloo ranks with
 # compute replaced by waits of the simulated length, and hold the two against each other.
