@@ -29,7 +29,7 @@ test long extras golden mutation bench: export OMP_NUM_THREADS := 1
 test long extras golden mutation bench: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-real compare validate accuracy crosscheck gpu test nightly long extras exhaustive mutation mutants mutated-schedules fuzz check same hta refit bench golden docs picture browser clean
+.PHONY: help setup setup-real compare validate accuracy crosscheck gpu test nightly long extras exhaustive mutation mutants mutated-schedules fuzz check same hta refit refit-calls bench golden docs picture browser clean
 
 help::
 	@echo "make setup       .venv with simfrontier and what its tests need"
@@ -55,6 +55,7 @@ help::
 	@echo "make same        schedules, results, timelines and texts held against those of commit REF=$(REF) (five minutes)"
 	@echo "make hta         simulated steps as traces, read by Holistic Trace Analysis: its figures and ours (minutes)"
 	@echo "make refit       the numbers that are fitted to training steps, fitted anew (a minute)"
+	@echo "make refit-calls the numbers of NCCL in one node, fitted anew, and left out by size, number of devices and device (two minutes)"
 	@echo "make bench       how fast simfrontier itself is"
 	@echo "make golden      rewrite the golden texts of the tests; review them with git diff"
 	@echo "make clean       remove what was generated (.venv stays)"
@@ -158,6 +159,9 @@ hta: setup
 
 refit: setup
 	$(BIN)/python -m tests.refit
+
+refit-calls: setup
+	$(BIN)/python -m tests.refit_calls
 
 bench: setup-real
 	$(BIN)/python -m tests.bench

@@ -169,9 +169,10 @@ def cross_validated(
 
 def shipped_rows_left_out(workers: Workers | None = None) -> dict[Row, Prediction]:
     """Predict every row that a shipped library was fitted to by a fit that leaves out the device count of the row. Rows
-    for which no such fit is possible are missing.
+    for which no such fit is possible, and those of libraries that were fitted together, are missing.
     """
-    return {row: made for library in FITS for row, made in _shipped_left_out(library, workers)}
+    alone = [each.libraries[0] for each in FITS if len(each.libraries) == 1]
+    return {row: made for library in alone for row, made in _shipped_left_out(library, workers)}
 
 
 def _shipped_left_out(name: str, workers: Workers | None) -> Iterator[tuple[CallRow, Prediction]]:

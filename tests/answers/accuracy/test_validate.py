@@ -58,11 +58,12 @@ def test_fitted_rows_are_predicted_by_fits_that_left_them_out(
 ) -> None:
     """One number of devices stands for all: each fit costs a second. What it was not shown it predicts otherwise."""
     from simfrontier.answers.accuracy import fit_rows as cross
+    from simfrontier.answers.accuracy.predictors import Fit
 
     rows = [
         row for row in calls() if row.devices in (32, 128) and load_table("rccl_frontier").pathology_of(row) is None
     ]
-    monkeypatch.setattr(cross, "FITS", {"rccl": {}})
+    monkeypatch.setattr(cross, "FITS", (Fit(libraries=("rccl",), tables={}),))
     monkeypatch.setattr(cross, "fitted_rows", lambda name: tuple(rows))
     crossed = json.loads(invoke("validate", "--json").out)
     by_place = {row["place"]: row for row in shipped["rows"]}

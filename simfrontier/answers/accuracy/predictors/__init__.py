@@ -5,6 +5,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -22,28 +23,38 @@ from simfrontier.answers.accuracy.residual import NotCovered, Prediction
 from simfrontier.inputs.measured import CallRow, ClassRow, CopyRow, KernelRow, RateRow, Row, load_table
 
 Measured = tuple[str, str, int, int, float]  # machine, collective, devices, bytes, seconds
-# Below 64 KiB one node's times are those of launching a kernel, which every library file takes from their floor.
-FITS: Final[Mapping[str, Mapping[str, int]]] = {
-    "rccl": {"rccl_frontier": 0, "lumi_rccl_one_node": 65536},
-    "nccl": {"nccl_perlmutter": 0},
-    "cray-mpich": {"mpi_and_hierarchical": 0},
-    "recursive-halving-mpi4py": {"mpi_and_hierarchical": 0},
-    "hierarchical-mpi-rccl": {"mpi_and_hierarchical": 0},
-    "hierarchical-mpi-nccl": {"mpi_and_hierarchical": 0},
-    "hierarchical-nccl-nccl": {"mpi_and_hierarchical": 0},
-}
-# Fits to several devices, whose libraries share most parameters: no single library can be refitted.
-FITTED_TOGETHER: Final[Mapping[str, Mapping[str, int]]] = {
-    **{name: {"nccl_in_node": 0} for name in ("nccl-ampere", "nccl-hopper", "nccl-blackwell")},
-    **{name: {"nccl_in_node_pcie": 0} for name in ("nccl-rtx-pro-6000", "nccl-l40s")},
-}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Tables that the parameters of some libraries were fitted to, with the least bytes of a row. Several libraries
+    share most parameters, so that none of them can be refitted alone (`make refit-calls` refits all).
+    """
+
+    libraries: tuple[str, ...]
+    tables: Mapping[str, int]
+
+
+TWO_LEVELS: Final = ("hierarchical-mpi-rccl", "hierarchical-mpi-nccl", "hierarchical-nccl-nccl")
+FITS: Final = (
+    # Below 64 KiB one node's times are those of launching a kernel, which every library file takes from their floor.
+    Fit(libraries=("rccl",), tables={"rccl_frontier": 0, "lumi_rccl_one_node": 65536}),
+    Fit(libraries=("nccl",), tables={"nccl_perlmutter": 0}),
+    *(
+        Fit(libraries=(name,), tables={"mpi_and_hierarchical": 0})
+        for name in ("cray-mpich", "recursive-halving-mpi4py", *TWO_LEVELS)
+    ),
+    Fit(libraries=("nccl-ampere", "nccl-hopper", "nccl-blackwell"), tables={"nccl_in_node": 0}),
+    Fit(libraries=("nccl-rtx-pro-6000", "nccl-l40s"), tables={"nccl_in_node_pcie": 0}),
+)
 
 
 @lru_cache(maxsize=8)
 def fitted_rows(library: str) -> tuple[CallRow, ...]:
     """Return the rows that a library's shipped parameters were fitted to, without known faults."""
+    tables = next((each.tables for each in FITS if library in each.libraries), {})
     rows: list[CallRow] = []
-    for name, least_bytes in (FITS.get(library) or FITTED_TOGETHER.get(library, {})).items():
+    for name, least_bytes in tables.items():
         table = load_table(name)
         rows += [
             row

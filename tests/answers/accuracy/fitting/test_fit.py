@@ -24,6 +24,7 @@ from simfrontier.answers.accuracy.predictors import FITS, fitted_rows
 from simfrontier.core.collectives import Library, libraries, load_library
 from simfrontier.core.machine import Provenance
 from tests.answers.accuracy.fitting.rings import DEVICES, TRUE, calls, problem, rings, timed
+from tests.refit_calls import joint
 from tests.some import some
 
 
@@ -126,12 +127,12 @@ def test_a_changed_parameter_is_what_a_file_with_that_number_says(name: str) -> 
 WITHIN = 0.01
 
 
-@pytest.mark.parametrize("name", sorted(FITS))
+@pytest.mark.parametrize("name", [each.libraries[0] for each in FITS if len(each.libraries) == 1])
 def test_the_shipped_constants_are_those_of_a_refit(name: str) -> None:
     problem = problem_of(name, fitted_rows(name))
     shipped = free_parameters(problem.library, problem.harnesses)
     fitted = fit(problem)
-    assert set(fitted.unseen) == set(), f"marked as fitted, but no row of {', '.join(FITS[name])} shows them"
+    assert set(fitted.unseen) == set(), "marked as fitted, but none of its rows shows them"
     different = {
         key: f"{key}: the file says {shipped[key]:.6g}, a fit {value:.6g}"
         for key, value in fitted.values.items()
@@ -141,3 +142,16 @@ def test_the_shipped_constants_are_those_of_a_refit(name: str) -> None:
     if STEPPED in fitted.values:
         low, high = fitted.intervals[STEPPED]
         assert low <= shipped[STEPPED] <= high
+
+
+@pytest.mark.parametrize(("library", "number"), [("nccl-ampere", 26), ("nccl-l40s", 25)])
+def test_a_number_that_libraries_share_is_fitted_once(library: str, number: int) -> None:
+    """What a file takes over from another one is one parameter; a number of its own is another."""
+    calls = joint(next(each for each in FITS if library in each.libraries))
+    assert len(calls.parameters) == number
+    launches = [one for one in calls.parameters if one.key == "in_node.base_s"]
+    assert [one.libraries for one in launches] == [(problem.library.name,) for problem in calls.problems]
+    values = [one.value for one in calls.parameters]
+    (first, *_), alone = calls.problems, calls.log_errors(values)
+    assert alone[: len(first.rows)] == pytest.approx(first.log_errors({}))
+    assert np.abs(calls.log_errors([2.0 * value for value in values]) - alone).max() > 0.5
