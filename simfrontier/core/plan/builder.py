@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simfrontier.core.codecs import Codec, Plain
+from simfrontier.core.plan.layout import EXPERTS
 from simfrontier.core.plan.moves import Hop
 from simfrontier.core.plan.plan import Purpose
 from simfrontier.core.plan.program import Hook, Item, Move, Place, Placed, Program
@@ -245,11 +246,12 @@ class ProgramBuilder:
         self.move(purpose, src, dst, (hop,))
 
     def _samples_crossed(self, src: Ref, dst: Ref) -> tuple[str, ...]:
-        """Return the batch axes over which a value is gathered or summed, because an op needs the value of all
-        samples."""
+        """Return the batch axes over which a value is gathered or summed, because an op needs the value of all samples
+        (not those of rows that go to experts)."""
         before, after = (self.tensors[ref.name].placement for ref in (src, dst))
         left = {axis for axis, _ in (*before.shards, *before.partial)} - {axis for axis, _ in after.shards}
-        return tuple(axis for axis in self.mesh.live(self.plan.axes) if axis in left - after.partial_axes)
+        left -= after.partial_axes | set(self.plan.cuts.get(EXPERTS, ()))
+        return tuple(axis for axis in self.mesh.live(self.plan.axes) if axis in left)
 
     def _may_be_coded(self, hop: Hop, src: Ref, dst: Ref) -> bool:
         """Return whether the messages of this move may be coded (compressed). Only sums in the model's own data type
@@ -280,7 +282,8 @@ class ProgramBuilder:
         if needed == self.layout.kept[name]:
             return source
         is_input = stage == "backward" and name in self.made_forward  # which only a weight's gradient needs again
-        kept = self._kept_input(use, layer, micro, again) if is_input and not self.plan.gathers_inputs_again else None
+        keeps = not self.plan.gathers_inputs_again or EXPERTS in self.workload.values[name].dims
+        kept = self._kept_input(use, layer, micro, again) if is_input and keeps else None
         if kept is not None:
             return kept
         copy = self._home(use, layer, micro, self.tensors.value(name, needed, again=again, stage=stage))

@@ -11,6 +11,7 @@ from simfrontier.core.program import Mesh
 
 DATA, PACKAGE, GCD, STAGE = "data", "package", "gcd", "stage"
 DATA_AXES = (DATA, PACKAGE, GCD)
+EXPERT = "expert"  # innermost of the axes over which the batch is divided, where experts are
 Sizes = tuple[tuple[str, int], ...]
 
 

@@ -12,6 +12,7 @@ from simfrontier.core.program import Mesh, Placement, model_kind, placements_of
 from simfrontier.core.workload import LossMethod, MatmulLabels, Use, Value, Weight, Workload, WorkOp
 
 BATCH = "b"  # the label of samples; an op without it sees all of them
+EXPERTS = "E"  # the label of experts: rows that were moved to them stay there until the backward
 Space = tuple[tuple[str, int], ...]  # labels of an op's iteration space and their sizes
 
 

@@ -220,15 +220,26 @@ class _Builder:
                 self._add("all_reduce", axes, replace(self.now, partial=self._without(axes)), hop)
 
     def _all_to_all(self) -> None:
-        target = dict(self.dst.shards)
-        for axis, dim in self.now.shards:
-            if axis in target and target[axis] != dim:
-                self._block_changes((axis,), self.now)
-                self._innermost((axis,), made=(target[axis],))
-                ((_, hop),) = self._legs([axis], inner_first=True)
-                shards = tuple((a, target[axis] if a == axis else d) for a, d in self.now.shards)
+        """Add all-to-alls over the axes that cut another dimension afterwards: one call per hop, or one per axis where
+        an axis comes to cut a dimension that another axis of the hop leaves."""
+        held, target = dict(self.now.shards), dict(self.dst.shards)
+        changed = [axis for axis, dim in self.now.shards if target.get(axis, dim) != dim]
+        together = {held[axis] for axis in changed}.isdisjoint(target[axis] for axis in changed)
+        for wanted in [changed] if together else [[axis] for axis in changed]:
+            for axes, hop in self._legs(wanted, inner_first=True):
+                self._block_changes(axes, self.now)
+                self._innermost(axes, made=tuple(target[axis] for axis in axes))
+                shards = tuple((a, target[a] if a in axes else d) for a, d in self.now.shards)
                 # one of the two dimensions is not the outermost: pieces are cut from, or put, between others
-                self._add("all_to_all", (axis,), replace(self.now, shards=shards), hop, permute=True)
+                self._add("all_to_all", axes, replace(self.now, shards=self._as_wanted(shards)), hop, permute=True)
+
+    def _as_wanted(self, shards: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+        """Return the shards in the order of those of the destination, if they divide every dimension alike."""
+
+        def by_dim(pairs: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
+            return sorted(pairs, key=lambda pair: pair[1])
+
+        return self.dst.shards if by_dim(shards) == by_dim(self.dst.shards) else shards
 
     def _all_gather(self) -> None:
         target = {axis for axis, _ in self.dst.shards}

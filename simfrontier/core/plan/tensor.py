@@ -15,6 +15,7 @@ from simfrontier.core.codecs import Codec
 from simfrontier.core.plan.compression import LEAST_BYTES, Compression, compression_of
 from simfrontier.core.plan.grid import (
     DATA_AXES,
+    EXPERT,
     STAGE,
     Sizes,
     data_sizes,
@@ -34,6 +35,7 @@ Ranks = Annotated[int, Field(ge=1, le=2**20)]
 Pieces = Annotated[int, Field(ge=1, le=64)]
 TABLES = ("embedding", "positions")  # modules that look up rows
 COLUMNS = ("a", "f", "v", "c")  # labels of features that a module makes for itself: heads, feed-forward, classes
+DISPATCHES = ("dispatch", "combine")  # kinds of ops that copy rows to experts and back
 
 
 class TensorOptions(Options, ABC):
@@ -179,6 +181,11 @@ class MegatronOptions(TensorOptions):
     `gather_inputs_again`: a backward gathers the input of a GEMM again for the gradients of the weights (Megatron-LM);
     false: it keeps the input that the forward, or its recomputation, gathered (PyTorch's DTensor).
 
+    `expert`: number of ranks among which the experts of a layer are divided: all tensor-parallel ranks, unless
+    `expert_tensor` = `tensor` (its default: Megatron-Core's expert-tensor-parallel-size) divides every expert among
+    them, and as many data-parallel ranks as it takes further. `dispatch`: rows go to the ranks of their experts in an
+    all-to-all, or all ranks gather all positions, and the sums of their experts' outputs are reduce-scattered.
+
     `compression`: a policy, or a codec for each of dp, tp, pp and zero; `compress_from`: smallest size in bytes per
     rank of compressed messages; `compress_per_hop`: every point-to-point message is compressed separately (a ring),
     instead of once per collective; `message_dtype`: data type of uncompressed messages (fp32: MPI has no 16-bit
@@ -186,6 +193,9 @@ class MegatronOptions(TensorOptions):
     """
 
     tensor: Ranks = 1
+    expert: Ranks = 1
+    expert_tensor: Ranks | None = None
+    dispatch: Literal["all_to_all", "all_gather"] = "all_to_all"
     sequence_parallel: bool = False
     overlap_input_gradients: bool = True
     overlap_gradients: bool = False
@@ -201,12 +211,39 @@ class MegatronOptions(TensorOptions):
     def inside(self) -> Sizes:
         return (("tensor", self.tensor),)
 
+    @property
+    def experts_inside(self) -> tuple[str, ...]:
+        """Axes of tensor parallelism that divide the experts of a layer, instead of each expert."""
+        return ("tensor",) if self.expert_tensor == 1 and self.tensor > 1 else ()
+
+    @property
+    def expert_data(self) -> int:
+        """Number of data-parallel ranks among which the experts of a layer are divided."""
+        return self.expert // self.tensor if self.experts_inside else self.expert
+
     def mesh(self, num_devices: int, per_node: int, per_package: int) -> Mesh:
-        data = ranks_left(num_devices, ((STAGE, self.pipeline), *self.inside))
-        return grid_mesh(((STAGE, self.pipeline),), data_sizes(data, self.tensor, per_node, per_package), self.inside)
+        self._refuse_expert_grid()
+        model = ((EXPERT, self.expert_data), *self.inside)
+        data = ranks_left(num_devices, ((STAGE, self.pipeline), *model))
+        inner = self.tensor * self.expert_data
+        experts = model[:1] if self.expert > 1 else ()
+        return grid_mesh(
+            ((STAGE, self.pipeline),), (*data_sizes(data, inner, per_node, per_package), *experts), self.inside
+        )
+
+    def _refuse_expert_grid(self) -> None:
+        """Raise InputError for a grid of experts that tensor parallelism does not fit."""
+        if self.expert_tensor not in (None, 1, self.tensor):
+            raise InputError(f"expert_tensor = {self.expert_tensor}; allowed: 1 or tensor = {self.tensor}")
+        if self.experts_inside:
+            refuse_remainder("expert", self.expert, "tensor", self.tensor)
+        if self.expert > 1 and self.data.family not in ("ddp", "zero1", "zero2", "zero3"):
+            raise InputError(
+                f'data.family = "{self.data.family}" with expert = {self.expert}; allowed: ddp, zero1, zero2 or zero3'
+            )
 
     def batch_ranks(self, mesh: Mesh) -> int:
-        return mesh.size(DATA_AXES)
+        return mesh.size(batch_axes(mesh))
 
     @property
     def policy(self) -> str:
@@ -232,8 +269,27 @@ class MegatronOptions(TensorOptions):
             refuse_remainder(f"sequence / tensor {self.tensor}", per_rank, "product_pieces", self.product_pieces)
         elif self.product_pieces > 1:
             raise InputError(f"product_pieces = {self.product_pieces}: needs sequence_parallel = true; allowed: 1")
+        self._refuse_experts(shape)
         if self.product_pieces > 1 and self.compressed is not None:
             raise InputError(f"product_pieces = {self.product_pieces}: what moves is compressed as a whole; allowed: 1")
+
+    def _refuse_experts(self, shape: Shape) -> None:
+        experts = shape.num_experts if isinstance(shape, GptShape) else 0
+        if not isinstance(shape, GptShape) or not experts:
+            if self.expert > 1:
+                raise InputError(f"expert = {self.expert}: {shape.name} has no experts; allowed: 1")
+            return
+        refuse_remainder("experts", experts, "expert", self.expert)
+        refuse_remainder("blocks of experts with equally many rows", shape.routed_rows[0], "expert", self.expert)
+        if self.sequence_parallel:
+            refuse_remainder("rows of a block of experts", shape.routed_rows[1], "tensor", self.tensor)
+        if not self.experts_inside:
+            refuse_remainder("features of an expert", shape.expert_features, "tensor", self.tensor)
+
+
+def batch_axes(mesh: Mesh) -> tuple[str, ...]:
+    """Return the axes over which the batch is divided."""
+    return (*DATA_AXES, *((EXPERT,) if EXPERT in mesh.names else ()))
 
 
 def refuse_stages(options: TensorOptions, shape: Shape) -> None:
@@ -286,7 +342,7 @@ def _other_matrices(shape: Shape) -> Iterator[tuple[str, int]]:
 
 def _on_data(name: str, options: TensorOptions, mesh: Mesh) -> Plan:
     """Return the plan of the data axes alone, without the tensor-parallel axes."""
-    return ZERO[options.data.family][1](name, options.data, mesh, DATA_AXES)
+    return ZERO[options.data.family][1](name, options.data, mesh, batch_axes(mesh))
 
 
 def _cuts(columns: tuple[str, ...], rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -294,6 +350,14 @@ def _cuts(columns: tuple[str, ...], rows: tuple[str, ...]) -> dict[str, tuple[st
     inside a module."""
     out = {"h": rows} if rows else {}
     return out | (dict.fromkeys(COLUMNS, columns) if columns else {})
+
+
+def _expert_cuts(options: MegatronOptions, mesh: Mesh) -> dict[str, tuple[str, ...]]:
+    """Return the axes that divide the experts of a layer, and those that divide the features of each expert."""
+    if options.expert == 1:
+        return {"F": mesh.live(("tensor",))}
+    experts = mesh.live((EXPERT, *options.experts_inside))
+    return {"E": experts, "F": () if options.experts_inside else mesh.live(("tensor",))}
 
 
 def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
@@ -379,7 +443,8 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
         value_hop=None if compressed is None else compressed.hop(Hop(()), "tp"),
         exchange_hop=None if compressed is None else compressed.hop(Hop(()), "pp"),
         compression=options.policy,
-        cuts=_cuts(tensor, ()),
+        cuts=_cuts(tensor, ()) | _expert_cuts(options, mesh),
+        cuts_of_kind={(kind, "E"): () for kind in DISPATCHES if options.dispatch == "all_to_all"},
         sequence=tensor[0] if tensor and options.sequence_parallel else None,
         sums_branches=bool(tensor),
         pipeline=options.stages,

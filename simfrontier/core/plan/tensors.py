@@ -129,7 +129,7 @@ class Tensors:
         of_weight: dict[str, Any] = {
             "shape": weight.shape,
             "dims": weight.dims,
-            "nesting": self.mesh.live(self.plan.nesting_of(weight)),
+            "nesting": self._digits_of(weight, placement),
             "per_layer": weight.per_layer,
             "streams": weight.streams,
             "local": weight.local if weight.streams else None,
@@ -144,6 +144,12 @@ class Tensors:
         )
         self.declare(tensor)
         return tensor
+
+    def _digits_of(self, weight: Weight, placement: Placement) -> tuple[str, ...]:
+        """Return the nesting of a weight: the live axes over which it may be partitioned, which cut none of its
+        dimensions (those of experts divide the samples, too)."""
+        cut = {axis for axis, _ in placement.shards}
+        return tuple(axis for axis in self.mesh.live(self.plan.nesting_of(weight)) if axis not in cut)
 
     def gathered(self, weight: Weight, stage: Stage, use: str) -> None:
         """Declare the gathered form of a weight that one pass uses: whole except for tensor-parallel shards."""

@@ -29,6 +29,7 @@ from simfrontier.core.program.op_kind import (
 MATMUL: Final = product("matmul", "matrix products", {"dgrad": 0, "wgrad": 1})  # of values and a weight
 PRODUCTS: Final = (
     MATMUL,
+    product("grouped_matmul", "matrix products of experts", {"dgrad": 0, "wgrad": 1}),
     product("scores", "scores of attention", {"dquery": 0, "dkey": 1}),
     product("context", "sums of values by attention", {"dprobabilities": 0, "dvalue": 1}),
     ModelKind(
@@ -76,6 +77,25 @@ POINTWISE: Final = (
     ModelKind(name="add", words="additions", parts=BACKWARD, adds_values=True, sums_gradients=True),
     ModelKind(name="cast", words="casts"),
     ModelKind(name="dropout", words="dropout", parts=BACKWARD, writes_mask=True),
+)
+
+# ── experts: the choice of experts for every position, and the copies of rows to experts and back ──
+
+EXPERTS: Final = (
+    ModelKind(
+        name="route",
+        words="routing",
+        parts=BACKWARD,
+        has_whole_rows=True,
+        resizes_labels=True,
+        has_own_labels=True,
+        writes_indices=True,
+        needs=("operands",),
+    ),
+    ModelKind(
+        name="dispatch", words="dispatch of rows to experts", parts=BACKWARD, resizes_labels=True, has_own_labels=True
+    ),
+    ModelKind(name="combine", words="combination of experts' rows", parts=BACKWARD, resizes_labels=True),
 )
 
 # ── look-ups in the tables of tokens and positions ──
@@ -198,7 +218,7 @@ CALL: Final = OpKind(name="call", words="call", in_files=False)
 KINDS: Final[Mapping[str, OpKind]] = {
     kind.name: kind
     for kind in (
-        *(*PRODUCTS, *NORMS, *POINTWISE, *EMBEDDING, LOSS, *LOSS_PARTS),
+        *(*PRODUCTS, *NORMS, *POINTWISE, *EXPERTS, *EMBEDDING, LOSS, *LOSS_PARTS),
         *(*COPIES, NORM, *STEPS, AVERAGE, HOOK, *COLLECTIVES, EXCHANGE, MEASURED, PAUSE, CALL),
         *added("op_kinds", ModelKind),
     )
@@ -249,6 +269,12 @@ def renews_weights(op: Op) -> bool:
     """Return whether an op is an optimizer op that writes weights."""
     kind = KINDS[op.kind]
     return isinstance(kind, StepKind) and kind.renews_weights
+
+
+def writes_indices(op: Op) -> bool:
+    """Return whether the first tensor that an op writes consists of integers."""
+    kind = KINDS[op.kind]
+    return isinstance(op, Compute) and isinstance(kind, ModelKind) and kind.writes_indices and op.named.part is None
 
 
 def writes_mask(op: Op) -> bool:

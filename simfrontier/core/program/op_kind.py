@@ -59,6 +59,7 @@ class ModelKind(OpKind):
     `resizes_labels`: the op may select, join or gather its operands, in which a label then has another size.
     `is_gated`: the operand has two features side by side for each feature of the result.
     `reads_indices`: the first operand consists of integers.
+    `writes_indices`: the first result of the forward consists of integers.
     `writes_mask`: the last result is a mask.
     `adds_values`: the operands have the same labels and are added, even while they are partial sums.
     `has_passes`: the op may name a softmax kernel of `core.program.cost`, for rows that do not fit into on-chip memory.
@@ -85,6 +86,7 @@ class ModelKind(OpKind):
     resizes_labels: bool = False
     is_gated: bool = False
     reads_indices: bool = False
+    writes_indices: bool = False
     writes_mask: bool = False
     adds_values: bool = False
     has_passes: bool = False

@@ -6,7 +6,7 @@ from simfrontier.core.workload.catalog import (
     known_model as known_model,
     known_models as known_models,
 )
-from simfrontier.core.workload.gpt_architecture import Norm as Norm, Positions as Positions
+from simfrontier.core.workload.gpt_architecture import Norm as Norm, Positions as Positions, Router as Router
 from simfrontier.core.workload.gpt_model import gpt as gpt
 from simfrontier.core.workload.gpt_shape import GptShape as GptShape, neox_flops as neox_flops
 from simfrontier.core.workload.graph import (

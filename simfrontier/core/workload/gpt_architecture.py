@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,9 @@ from simfrontier.base.errors import InputError
 Residual = Literal["parallel", "sequential"]
 Norm = Literal["layernorm", "rmsnorm"]
 Positions = Literal["none", "learned", "rotary", "alibi"]
+Router = Literal["softmax", "sigmoid"]
 Multiple = int  # of which a size is made one: no size itself
+Count = int  # of experts: no size that every model has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,12 @@ class GptArchitecture:
     causal              fused attention multiplies only s (s + 1) / 2 of the s² pairs of positions
     dropout             in three places of a layer, as in Megatron-LM: on the probabilities of plain attention, and on
                         the outputs of attention and of the MLP; each stores a mask of one byte per element
+    experts       number of experts of a layer, in place of its MLP (None: the model is dense); `experts_per_token` of
+                  them compute each position, with `expert_ffn` features (None: ffn_hidden), and shared experts with
+                  `shared_ffn` features together compute all positions
+    capacity      rows that an expert takes of a sample, relative to their mean; further rows are dropped, missing ones
+                  are padded (None: dropless, and balanced)
+    router        how scores of experts become weights: softmax or sigmoid of the scores of those chosen
     vocabulary_multiple the vocabulary is padded to a multiple of this number in the tables of embedding and head
                         (Megatron-LM's make-vocab-size-divisible-by × tensor parallelism)
     """
@@ -59,6 +68,12 @@ class GptArchitecture:
     causal: bool = False
     vocabulary_multiple: Multiple = 1
     dropout: bool = False
+    experts: int | None = None
+    experts_per_token: Count = 1
+    expert_ffn: int | None = None
+    shared_ffn: Count = 0
+    capacity: float | None = None
+    router: Router = "softmax"
 
     def __post_init__(self) -> None:
         if self.head_dim is None and self.hidden % self.heads:
@@ -71,11 +86,46 @@ class GptArchitecture:
                 f"model {self.name}: heads = {self.heads} does not divide into kv_heads = {self.kv_heads}; "
                 f"nearest that does: kv_heads = {_nearest_divisor(self.heads, self.key_heads)}"
             )
+        if self.experts is not None:
+            self._refuse_experts(self.experts)
         if self.positions == "rotary" and self.head_features % 2:
             raise InputError(
                 f'model {self.name}: positions = "rotary" rotates pairs of features, got {self.head_features} of a '
                 f"head; allowed: hidden / heads that is even"
             )
+
+    def _refuse_experts(self, experts: int) -> None:
+        """Raise InputError for experts that the graph cannot have."""
+        if not 1 <= self.experts_per_token <= experts:
+            raise InputError(
+                f"model {self.name}: experts_per_token = {self.experts_per_token}; allowed: 1 to experts = {experts}"
+            )
+        if self.capacity is not None and not self.capacity >= 1:
+            raise InputError(f"model {self.name}: capacity = {self.capacity:g}; allowed: 1 or more")
+        for key, wrong, right in (
+            ("residual", self.residual == "parallel", '"sequential"'),
+            ("dropout", self.dropout, "false"),
+        ):
+            if wrong:
+                raise InputError(f"model {self.name}: {key} of a model with experts; allowed: {right}")
+
+    @property
+    def num_experts(self) -> int:
+        """Number of experts of a layer; 0 for a dense model."""
+        return self.experts or 0
+
+    @property
+    def expert_features(self) -> int:
+        """Feed-forward features of one expert."""
+        return self.feed_forward if self.expert_ffn is None else self.expert_ffn
+
+    @property
+    def routed_rows(self) -> tuple[int, int]:
+        """(blocks of experts, rows of a sample in each block): the rows of a sample, one per position and choice, fall
+        to as many equal blocks of experts as divide both rows and experts."""
+        rows = self.sequence * self.experts_per_token
+        blocks = math.gcd(rows, self.num_experts)
+        return blocks, math.ceil(rows // blocks * (self.capacity or 1))
 
     @property
     def head_features(self) -> int:

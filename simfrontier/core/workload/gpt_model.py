@@ -13,8 +13,10 @@ memory traffic), and dropout after the embedding.
 
 from __future__ import annotations
 
+from simfrontier.core.workload.experts import Experts
 from simfrontier.core.workload.gpt_architecture import GptArchitecture
 from simfrontier.core.workload.gpt_attention import GptAttention
+from simfrontier.core.workload.gpt_mlp import GptMlp
 from simfrontier.core.workload.gpt_parts import GptParts
 from simfrontier.core.workload.graph import Attention, Checkpointing, Phase, Precision, Workload, WorkOp, find_precision
 from simfrontier.core.workload.graph_builder import Softmax
@@ -46,8 +48,8 @@ class _Gpt(GptParts):
         self.is_parallel = shape.residual == "parallel"
         self.before_mlp = "x" if self.is_parallel else "middle"  # the stream that the MLP starts from
         self.table = "embedding" if shape.tied else "head"
-        self.bend = "swiglu" if shape.gated else "gelu"  # what is not linear in the MLP
-        self.rise = {"f": shape.feed_forward * (2 if shape.gated else 1)}  # features of the MLP's first product
+        bend = "swiglu" if shape.gated else "gelu"  # what is not linear
+        self.feed_forward = Experts(self, bend) if shape.num_experts else GptMlp(self, bend)
 
     def workload(self, checkpointing: Checkpointing) -> Workload:
         self._declare()
@@ -86,6 +88,8 @@ class _Gpt(GptParts):
             "embedding_norm": (int(shape.embedding_norm), 0),
             "causal": (int(shape.causal), 0),
             "dropout": (int(shape.dropout), 0),
+            "experts": (shape.num_experts, 0),
+            "router": (shape.router, "softmax"),
         }
         return {key: value for key, (value, usual) in given.items() if value != usual}
 
@@ -97,16 +101,15 @@ class _Gpt(GptParts):
         self._declare_weights()
 
     def _declare_layer(self) -> None:
-        self.declare("bsh", "x", "ln1.out", "attention.out", "ln2.out", "mlp.out", "d.x", "d.ln1", "d.ln2")
+        self.declare("bsh", "x", "ln1.out", "attention.out", "ln2.out", "d.x", "d.ln1", "d.ln2")
         self.declare("bsh", *(("d.mlp_path",) if self.is_parallel else ("middle", "d.middle")))
         for norm in ("ln1", "ln2"):
             self.declare_moments(norm, per_layer=True)
         self.attention.declare()
-        self.declare("bsf", "h_to_4h.out", "d.h_to_4h", sizes=self.rise)
-        self.declare("bsf", f"{self.bend}.out", f"d.{self.bend}")
+        self.feed_forward.declare()
         if self.shape.dropout:
-            self.declare("bsh", "attention.dropped", "mlp.dropped", "d.attention", "d.mlp")
-            self.declare("bsh", "attention.mask", "mlp.mask", dtype="uint8")
+            self.declare("bsh", "attention.dropped", "d.attention")
+            self.declare("bsh", "attention.mask", dtype="uint8")
 
     def _declare_ends(self) -> None:
         self.declare("bs", "tokens", dtype="int64", per_layer=False, persistent=True)
@@ -124,8 +127,7 @@ class _Gpt(GptParts):
         if self.shape.embedding_norm:
             self.norm_weights("embedding_norm", per_layer=False)
         self.attention.declare_weights()
-        self.linear_weights("h_to_4h", "fh", self.rise, has_bias=self.shape.biases)
-        self.linear_weights("4h_to_h", "hf", has_bias=self.shape.biases)
+        self.feed_forward.declare_weights()
         for module in ("ln1", "ln2"):
             self.norm_weights(module, per_layer=True)
         self.norm_weights("final_norm", per_layer=False)
@@ -148,35 +150,23 @@ class _Gpt(GptParts):
             *self.attention.forward(),
             *self.dropout("attention", "attention.out"),
         )
-        mlp = (
-            *self.norm("ln2", self.before_mlp),
-            self.linear("h_to_4h", "fh", "ln2.out", "h_to_4h.out", self.rise),
-            self.pointwise(self.bend, self.bend, "bsf", "h_to_4h.out", f"{self.bend}.out"),
-            self.linear("4h_to_h", "hf", f"{self.bend}.out", "mlp.out"),
-            *self.dropout("mlp", "mlp.out"),
-        )
-        added, raised = ("attention.dropped", "mlp.dropped") if self.shape.dropout else ("attention.out", "mlp.out")
+        mlp = (*self.norm("ln2", self.before_mlp), *self.feed_forward.forward())
+        added, raised = "attention.dropped" if self.shape.dropout else "attention.out", self.feed_forward.outs
         if self.is_parallel:
             return *attention, *mlp, self.pointwise("residual", "add", "bsh", f"x {added} {raised}", "x@1")
         first = self.pointwise("attention.residual", "add", "bsh", f"x {added}", "middle")
         return *attention, first, *mlp, self.pointwise("residual", "add", "bsh", f"middle {raised}", "x@1")
 
     def _layer_backward(self) -> tuple[WorkOp, ...]:
-        bend, out = self.bend, "d.x@1"
+        out = "d.x@1"
         after_attention = out if self.is_parallel else "d.middle"
-        of_mlp, of_attention = ("d.mlp", "d.attention") if self.shape.dropout else (out, after_attention)
-        mlp = (
-            *self.dropout_backward("mlp", out, "d.mlp"),
-            *self.linear_backward("4h_to_h", "hf", of_mlp, f"{bend}.out", f"d.{bend}"),
-            self.pointwise(bend, bend, "bsf", f"d.{bend} h_to_4h.out", "d.h_to_4h", part="backward"),
-            *self.linear_backward("h_to_4h", "fh", "d.h_to_4h", "ln2.out", "d.ln2", self.rise),
-        )
+        of_attention = "d.attention" if self.shape.dropout else after_attention
         if self.is_parallel:
             norm, others = self.norm_backward("ln2", "x", "d.mlp_path"), f"d.mlp_path {out}"
         else:
             norm, others = self.norm_backward("ln2", "middle", "d.middle", out), "d.middle"
         return (
-            *mlp,
+            *self.feed_forward.backward(out),
             *norm,
             *self.dropout_backward("attention", after_attention, "d.attention"),
             *self.attention.backward(of_attention),

@@ -25,9 +25,27 @@ class GptShape(GptArchitecture, OfAnyPlan):
     @property
     def _matrices_of_layer(self) -> int:
         """Elements of all weight matrices of a layer: h (q + 2k) of query, key and value, h q of the output projection,
-        and 2 h f of the MLP, or 3 h f if it is gated."""
-        h, q = self.hidden, self.query_features
-        return h * (q + 2 * self.key_features) + h * q + h * (self._rise + self.feed_forward)
+        and those of the MLP or the experts."""
+        return self._attention_matrices + self._mlp_matrices(self.num_experts)
+
+    @property
+    def _attention_matrices(self) -> int:
+        return self.hidden * (2 * self.query_features + 2 * self.key_features)
+
+    def _mlp_matrices(self, experts: int) -> int:
+        """Elements of the weight matrices of an MLP of f features: 2 h f, or 3 h f if it is gated; or of a router, so
+        many experts, and the shared ones."""
+        each = self.hidden * (3 if self.gated else 2)
+        if not self.num_experts:
+            return each * self.feed_forward
+        return self.hidden * self.num_experts + each * (experts * self.expert_features + self.shared_ffn)
+
+    @property
+    def num_active_parameters(self) -> int:
+        """Number of parameters with which one token is computed: without those of the experts that it does not
+        choose."""
+        idle = self._mlp_matrices(self.num_experts) - self._mlp_matrices(self.experts_per_token)
+        return self.num_parameters - (self.num_layers * idle if self.num_experts else 0)
 
     @property
     def num_parameters(self) -> int:
@@ -41,7 +59,8 @@ class GptShape(GptArchitecture, OfAnyPlan):
         which is L (12h² + 13h) + 2h + 2Vh for the default architecture.
         """
         h, norm = self.hidden, (2 if self.norms_have_biases else 1) * self.hidden
-        biases = 2 * h + self.query_features + 2 * self.key_features + self._rise if self.biases else 0
+        of_mlp = 0 if self.num_experts else h + self._rise
+        biases = h + self.query_features + 2 * self.key_features + of_mlp if self.biases else 0
         ends = (1 if self.tied else 2) * self.padded_vocabulary * h + norm
         ends += self.sequence * h if self.positions == "learned" else 0
         ends += norm if self.embedding_norm else 0
@@ -57,7 +76,8 @@ class GptShape(GptArchitecture, OfAnyPlan):
         PaLM's appendix B (arXiv 2204.02311) and GPT-NeoX count all s positions, whatever is computed; FlashAttention-2
         (arXiv 2307.08691) counts the causal half.
         """
-        products = self.num_layers * self._matrices_of_layer + self.padded_vocabulary * self.hidden
+        of_layer = self._attention_matrices + self._mlp_matrices(self.experts_per_token)
+        products = self.num_layers * of_layer + self.padded_vocabulary * self.hidden
         positions = self.sequence + 1 if self.causal else 2 * self.sequence
         return 6 * products + 6 * self.num_layers * self.query_features * positions
 

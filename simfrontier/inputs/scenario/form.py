@@ -16,7 +16,7 @@ from simfrontier.core.collectives import carriers
 from simfrontier.core.machine import HEALTHY, NarrowType, NodePlacement, Perturbation
 from simfrontier.core.plan import Engine
 from simfrontier.core.program import LIBRARY, CollectiveKind
-from simfrontier.core.workload import Attention, Checkpointing, Norm, Optimizer, Positions, Softmax
+from simfrontier.core.workload import Attention, Checkpointing, Norm, Optimizer, Positions, Router, Softmax
 
 
 class TuneTable(Strict):
@@ -136,6 +136,12 @@ class ModelTable(Strict):
     causal: bool | None = None
     vocabulary_multiple: Size | None = None
     dropout: bool | None = None
+    experts: Count | None = None
+    experts_per_token: Count | None = None
+    expert_ffn: Size | None = None
+    shared_ffn: Size | None = None
+    capacity: Annotated[float, Field(ge=1, le=64)] | None = None
+    router: Router | None = None
     attention: Attention = "plain"
     softmax: Softmax = "fused"
     checkpointing: Checkpointing = "full"

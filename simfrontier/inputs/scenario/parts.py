@@ -40,6 +40,7 @@ def beside(folder: Path, name: str) -> Path:
 TRAITS: Final = (
     *("residual", "tied", "ffn_hidden", "gated", "kv_heads", "head_dim", "norm", "biases", "positions"),
     *("embedding_norm", "causal", "vocabulary_multiple", "dropout"),
+    *("experts", "experts_per_token", "expert_ffn", "shared_ffn", "capacity", "router"),
 )  # of a GPT
 
 

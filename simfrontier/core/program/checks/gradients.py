@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from simfrontier.core.dtypes import INTEGERS
 from simfrontier.core.program.finding import Fault, Findings, ranks_of_role
 from simfrontier.core.program.ir import Compute, Ref, Role, Schedule, Tensor
 from simfrontier.core.program.kinds import is_work, model_kind
@@ -151,6 +152,7 @@ class _Graph:
         read = {
             value: _any(self.bit_of_op[op.name] for op in users if op.name in with_gradient)
             for value, users in self.users.items()
+            if value not in tensors or tensors[value].dtype not in INTEGERS  # which have no gradients
         }
         self.used = _reachable(sums, read)  # the ops with gradients that read a value or its sums
         self.paths = self._gradient_paths()

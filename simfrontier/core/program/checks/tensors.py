@@ -12,7 +12,7 @@ from simfrontier.core.dtypes import INTEGERS, MOMENTS
 from simfrontier.core.program.checks.layouts import of_layers, text_of
 from simfrontier.core.program.finding import Fault, Findings
 from simfrontier.core.program.ir import GRADIENT_ROLES, LASTING_ROLES, Collective, Schedule, Tensor
-from simfrontier.core.program.kinds import is_copy, is_work, writes_mask
+from simfrontier.core.program.kinds import is_copy, is_work, writes_indices, writes_mask
 from simfrontier.core.program.names import in_streams
 from simfrontier.core.program.placement import Placement
 
@@ -66,7 +66,8 @@ def check_families(schedule: Schedule, findings: Findings) -> None:
     ops = schedule.ops
     written = {ref.name for op in ops for ref in (*op.writes, *op.accumulates)}
     masks = {op.writes[-1].name for op in ops if writes_mask(op)}
-    computed = {ref.name for op in ops if is_work(op) for ref in op.writes}
+    indices = {op.writes[0].name for op in ops if writes_indices(op)}
+    computed = {ref.name for op in ops if is_work(op) for ref in op.writes} - indices
     for name, tensor in schedule.tensors.items():
         weight = tensor.weight
         faults = [
