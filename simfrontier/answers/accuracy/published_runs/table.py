@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from simfrontier.base.errors import InputError
+from simfrontier.base.errors import InputError, wrong
 from simfrontier.inputs.measured import Line, columns_of, read_lines
 
 COLUMNS: Final = (
@@ -29,6 +29,21 @@ _ABOUT: Final = re.compile(
     r"(?:about|approx\.?|ca\.?|~|≈)? ?([0-9][0-9,]*(?:\.[0-9]+)?) ?([kM]?) ?%?(?: ?(?:±|\+/-).*)?", re.IGNORECASE
 )
 _THOUSANDS: Final = {"": 1.0, "k": 1e3, "m": 1e6}
+# Columns of counts, with what is allowed in them beside a text that says that the source does not tell.
+_COUNTS: Final = {
+    **dict.fromkeys(("devices", "gpus"), "a whole number of 1 or more, or nodes: 2x8, 16 nodes"),
+    **dict.fromkeys(("batch", "global_batch"), "a whole number of sequences, tokens (4M tokens), or empty"),
+    **dict.fromkeys(("seq", "micro_batch", "dp"), "a whole number of 1 or more, or empty"),
+    **dict.fromkeys(_DEGREES, "a whole number of 1 or more, or empty"),
+}
+_ALONE: Final = re.compile(r"[-+~]?(?:[0-9][0-9,]*(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?|nan|inf(?:inity)?)", re.IGNORECASE)
+_COUNT: Final = re.compile(r"[+~]?(?=[0,]*[1-9])[0-9][0-9,]*(?:\.0*)?")
+_OFF: Final = re.compile(r"0+")  # of a degree
+_BELOW_ZERO: Final = re.compile(r"(?<!\w)[tpcedvm]p ?[=: ] ?-[0-9]+", re.IGNORECASE)
+_NOT_TOLD: Final = re.compile(
+    r"\W*|.*\b(?:not?|un\w+|none|n/?a|off|see|as|recipe|config\w*|default|auto\w*|var\w*|dynamic|max\w*|one|single|tbd)\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
 TABLES: Final = tuple(Path(__file__).parent / name for name in ("end_to_end.csv", "runs_2026.csv"))
 
 
@@ -96,7 +111,23 @@ def _run(number: int, line: Line) -> Run:
     except InputError:
         value = _about(line.cells["value"])
     cells = line.cells if "plan" in line.cells else _with_plan(line.cells)
-    return Run(number=number, where=str(line.place), value=value, cells=cells, fault=line.uneven)
+    return Run(number=number, where=str(line.place), value=value, cells=cells, fault=line.uneven or _fault(line.cells))
+
+
+def _fault(cells: Mapping[str, str]) -> str:
+    """Return what is wrong with the first cell that should say a count and says none: a number that is no whole number
+    of 1 or more, or a word that does not say that nothing is told. Empty if there is no such cell."""
+    for column, allowed in _COUNTS.items():
+        text = cells.get(column, "")
+        if _ALONE.fullmatch(text):
+            fits = _COUNT.fullmatch(text) or (column in _DEGREES and _OFF.fullmatch(text))
+        else:
+            has_number = re.search(r"[0-9]", text) and not re.match(r"-\s*[0-9]", text)
+            fits = has_number or _NOT_TOLD.fullmatch(text)
+        if not fits:
+            return f"{column}: {wrong(text, allowed)}"
+    below = _BELOW_ZERO.search(cells.get("plan", ""))
+    return f"plan: {wrong(below[0], 'degrees of 1 or more')}" if below else ""
 
 
 def _with_plan(cells: Mapping[str, str]) -> dict[str, str]:

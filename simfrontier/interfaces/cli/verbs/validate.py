@@ -70,7 +70,7 @@ def validate(
     ] = None,
 ) -> None:
     """Compare the shipped models with measured tables and published training runs. Exit code 1 if a table exceeds its
-    stated bound."""
+    stated bound, 2 if no row of your own files can be predicted."""
     place = options.place_of(jobs, scheduler, slurm, dashboard)
     if machine is not None and machine.endswith(".toml"):
         load_machine(machine)
@@ -95,6 +95,8 @@ def validate(
             print_validation(tables, out)
         if runs is not None:
             print_runs(runs, out if tables is None else None)
+    if runs is not None:
+        _refuse_unpredicted(runs)
     raise typer.Exit(0 if tables is None or tables.holds else 1)
 
 
@@ -139,6 +141,14 @@ def _refuse_times(own: Sequence[Path], of_times: Mapping[str, object]) -> None:
         if not accuracy.is_of_runs(path):
             raise InputError(f"{path}: times beside a table of training runs; allowed: files of one sort")
     options.refuse(of_times, "beside training runs, whose columns say all; allowed: without")
+
+
+def _refuse_unpredicted(runs: accuracy.RunsValidation) -> None:
+    """Raise InputError if no run has a prediction, with the most common reason."""
+    if not runs.predicted:
+        why, places = max(runs.reasons().items(), key=lambda each: len(each[1]))
+        rows = f"none of its {counted(len(runs.rows), 'row')} can be predicted"
+        raise InputError(f"{runs.title}: {rows}: {why} ({counted(len(places), 'row')}, the first: {places[0]})")
 
 
 # ── for a program ──

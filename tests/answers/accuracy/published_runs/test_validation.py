@@ -19,7 +19,7 @@ from simfrontier.answers.accuracy import (
     shipped_runs,
     validate_shipped_runs,
 )
-from simfrontier.answers.accuracy.published_runs.table import TABLES
+from simfrontier.answers.accuracy.published_runs.table import GRID_COLUMNS, TABLES, _fault
 from tests.invoke import invoke
 from tests.refit import shipped_steps
 
@@ -162,3 +162,42 @@ def test_json_has_every_row_in_its_own_unit(tmp_path: Path) -> None:
         assert row["error"] == pytest.approx(row["predicted"] / row["value"] - 1)
         assert row["why"] == ""
     assert document["num_expressed"] == document["num_rows"] == 4
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "allowed"),
+    [
+        ("batch", "abc", "a whole number of sequences, tokens (4M tokens), or empty"),
+        ("batch", "-1024", "a whole number of sequences, tokens (4M tokens), or empty"),
+        ("seq", "nan", "a whole number of 1 or more, or empty"),
+        ("micro_batch", "2.5", "a whole number of 1 or more, or empty"),
+        ("devices", "0", "a whole number of 1 or more, or nodes: 2x8, 16 nodes"),
+        ("value", "-45", "what was measured, a number above 0 in the row's unit"),
+    ],
+)
+def test_a_cell_without_sense_is_a_line_with_what_is_allowed(
+    tmp_path: Path, column: str, text: str, allowed: str
+) -> None:
+    """A file of which no row can be predicted is wrong input, with the reason of each row before."""
+    ran = invoke("validate", some(tmp_path, 24, **{column: text}))
+    line = f'{column}: got "{text}", allowed: {allowed}'
+    assert ran.code == 2
+    assert (
+        ran.err
+        == f"simfrontier: mine.csv: none of its 1 row can be predicted: {line} (1 row, the first: mine.csv line 2)\n"
+    )
+    assert f"1 run (mine.csv line 2): {column}: got" in " ".join(ran.out.split())
+
+
+def test_degrees_in_columns_and_plans_are_counts() -> None:
+    grid = dict.fromkeys(GRID_COLUMNS, "") | {
+        "gpus": "8",
+        "tp": "2",
+        "pp": "0",
+        "vp": "n/a",
+        "global_batch": "not told",
+    }
+    assert _fault(grid) == ""
+    assert _fault(grid | {"tp": "x"}) == 'tp: got "x", allowed: a whole number of 1 or more, or empty'
+    assert _fault({"plan": "tp 2, pp -4"}) == 'plan: got "pp -4", allowed: degrees of 1 or more'
+    assert _fault({"plan": "tp-2 pp-4", "batch": "4M tokens", "seq": "4,096", "micro_batch": "~2"}) == ""
