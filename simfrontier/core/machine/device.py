@@ -19,7 +19,7 @@ from simfrontier.core.codecs import timed_codecs
 from simfrontier.core.machine.elementary import maximum, minimum
 
 COMPUTE_UNITS: Final = 1_000_000  # devices have hundreds
-AttentionKernel = Literal["flash1", "flash2", "cudnn"]
+AttentionKernel = Literal["flash1", "flash2", "sdpa", "cudnn"]  # sdpa: what PyTorch calls where cuDNN is allowed
 NarrowType = Literal["fp8", "mxfp8", "nvfp4"]  # of products: one scale a tensor, one for 32 numbers, one for 16 numbers
 NARROWER: Final = {"fp8": 2, "mxfp8": 2, "nvfp4": 4}  # numbers in the bytes of one of 16 bits
 

@@ -22,7 +22,7 @@ from simfrontier.core.collectives import (
 from simfrontier.core.collectives.in_node import InNode
 from simfrontier.core.cost import EqualGroups
 from simfrontier.core.cost.call import exchange_latency_s, pair_shape
-from simfrontier.core.machine import machine_named
+from simfrontier.core.machine import load_machine, machine_named
 from simfrontier.core.program import CollectiveKind
 
 US, MIB, RATE = 1e-6, 2.0**20, 100e9
@@ -164,3 +164,9 @@ CALLS: list[tuple[CollectiveKind, str]] = [
     ("all_reduce", "nvls"),
     ("all_to_all", "direct"),
 ]
+
+
+@pytest.mark.parametrize("name", ["a100-node", "a800-node", "h100-node", "h800-node", "b200-node"])
+def test_nccl_takes_the_links_for_no_faster_than_they_are(name: str) -> None:
+    machine = load_machine(name)
+    assert inside(load_library(machine.library)).tuning.bus_bytes_per_s <= machine.link_classes["port"].bytes_per_s

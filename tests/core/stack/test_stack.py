@@ -209,3 +209,9 @@ def test_a_stack_scales_the_optimizers_traffic_only_if_it_names_it() -> None:
 
     # fsdp1 scales the model's kernels alone; torch.optim.AdamW's kernels and logs move 120 bytes a parameter, not 52
     assert adam_bytes("megatron-deepspeed-xpu") == pytest.approx(2.3 * adam_bytes("fsdp1"))
+
+
+def test_pytorch_calls_cudnn_only_where_a_machine_has_its_rate() -> None:
+    hopper, blackwell = load_machine("h100-node"), load_machine("b200-node")
+    assert load_stack("fsdp2").on(hopper).kernels.attention == hopper.device.attention["flash2"]
+    assert load_stack("fsdp2").on(blackwell).kernels.attention == blackwell.device.attention["sdpa"]

@@ -24,6 +24,9 @@ GRID_COLUMNS: Final = (  # a grid in columns of its own
 _RENAMED: Final = {"gpus": "devices", "model": "model_shape", "global_batch": "batch", "recompute": "checkpointing"}
 _DEGREES: Final = ("tp", "pp", "cp", "ep", "vp")
 _NODES: Final = re.compile(r",? *(one node|\d+ nodes?( of \d+)?|\d+ node\(s\) of \d+)$")
+_SOFTWARE: Final = re.compile(
+    r"(torchtitan|MaxText|DeepSpeed|GPT-NeoX|LLM Foundry|nanotron|Levanter|xtuner)\b[^;,]*", re.I
+)
 VALUE: Final = "what was measured, a number above 0 in the row's unit"
 _ABOUT: Final = re.compile(
     r"(?:about|approx\.?|ca\.?|~|≈)? ?([0-9][0-9,]*(?:\.[0-9]+)?) ?([kM]?) ?%?(?: ?(?:±|\+/-).*)?", re.IGNORECASE
@@ -132,13 +135,15 @@ def _fault(cells: Mapping[str, str]) -> str:
 
 def _with_plan(cells: Mapping[str, str]) -> dict[str, str]:
     """Return the cells of a row with `GRID_COLUMNS` under the names of `COLUMNS`: the plan's text from the degrees and
-    the sharding, the machine's without its number of nodes, and the source as the system."""
+    the sharding, the machine's without its number of nodes, and as the system the source and the software with which
+    the notes begin."""
     grid = ", ".join(f"{axis} {cells[axis]}" for axis in _DEGREES if cells[axis])
+    software = _SOFTWARE.match(cells["notes"])
     own = {_RENAMED.get(column, column): text for column, text in cells.items() if column not in (*_DEGREES, "dp")}
     return own | {
         "machine": _NODES.sub("", cells["machine"]),
         "machine_as_told": cells["machine"],
-        "system": cells["source"],
+        "system": cells["source"] if software is None else f"{cells['source']}; {software[0]}",
         "plan": ", ".join(filter(None, (grid, cells["optimizer_sharding"]))),
     }
 

@@ -133,10 +133,11 @@ class Stack:
         return replace(machine, device=device, host=host, kernels=kernels)
 
     def _attention_of(self, machine: Machine) -> float | None:
-        """Return the rate of the fused attention that the stack calls, in flop/s; cuDNN's is FlashAttention-2's where
-        the machine's file has none. None: attention is as fast as ordinary matrix products."""
+        """Return the rate of the fused attention that the stack calls, in flop/s; cuDNN's and PyTorch's are
+        FlashAttention-2's where the machine's file has none. None: attention is as fast as ordinary matrix products."""
         known, called = machine.device.attention, self.kernels.attention
-        return None if called is None else known.get(called, known.get("flash2") if called == "cudnn" else None)
+        instead = known.get("flash2") if called in ("cudnn", "sdpa") else None
+        return None if called is None else known.get(called, instead)
 
 
 def _reducing(table: Any, codec: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simfrontier.answers.accuracy.published_runs.job import Job, job_of
-from simfrontier.answers.accuracy.published_runs.table import COLUMNS, read_runs
+from simfrontier.answers.accuracy.published_runs.table import COLUMNS, GRID_COLUMNS, read_runs
 from simfrontier.base.errors import InputError
 from tests.answers.accuracy.published_runs.rows import run
 
@@ -59,6 +59,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"machine.name": "h100-node", NIC: 50e9},
     ),
     ({"machine": "AMD Instinct MI325X 256GB HBM3E"}, {"machine.name": "mi325x-node"}),
+    ({"machine": "8x B200 (power limited)"}, {"machine.name": "b200-750w-node"}),
     # NVLink domains of 72: 128 take 64 of each of two, 8 divide 72
     ({"machine": "DGX-GB300", "devices": "128"}, {"machine.name": "gb300-nvl72", PER_NODE: 64.0}),
     ({"machine": "GB200", "devices": "2560", "batch": "2560"}, {PER_NODE: 64.0}),  # 36 domains do not divide it
@@ -234,6 +235,16 @@ def test_values_may_have_a_prefix_and_a_spread(tmp_path: Path) -> None:
         row = {**dict.fromkeys(COLUMNS, "x"), **cells, "value": text}
         path.write_text(f"{','.join(row)}\n" + ",".join(f'"{cell}"' for cell in row.values()) + "\n")
         assert read_runs(path)[0].value == pytest.approx(value)
+
+
+def test_notes_that_begin_with_a_software_name_the_system(tmp_path: Path) -> None:
+    cells = {"source": "pytorch/ao", "machine": "H100", "gpus": "8", "model": "Llama-3-8B", "global_batch": "8"}
+    cells |= {"optimizer_sharding": "FSDP2", "recompute": "selective per op", "value": "1", "unit": "tokens/s/GPU"}
+    path = tmp_path / "rows.csv"
+    for notes, every in (("torchtitan, compile", 2), ("compile", 1)):  # of the layers, as torchtitan's policy by op
+        row = {**dict.fromkeys(GRID_COLUMNS, ""), **cells, "notes": notes}
+        path.write_text(f"{','.join(row)}\n" + ",".join(f'"{cell}"' for cell in row.values()) + "\n")
+        assert keys(job_of(read_runs(path)[0])).get("model.checkpoint_every", 1) == every
 
 
 @pytest.mark.parametrize("shape", ["GPT-OSS 20B", "Llama-4-Scout 109B", "Qwen3.5-27B", "Nemotron5-H-56B"])
