@@ -123,10 +123,10 @@ def _fault(cells: Mapping[str, str]) -> str:
     for column, allowed in _COUNTS.items():
         text = cells.get(column, "")
         if _ALONE.fullmatch(text):
-            fits = _COUNT.fullmatch(text) or (column in _DEGREES and _OFF.fullmatch(text))
+            fits = bool(_COUNT.fullmatch(text) or (column in _DEGREES and _OFF.fullmatch(text)))
         else:
             has_number = re.search(r"[0-9]", text) and not re.match(r"-\s*[0-9]", text)
-            fits = has_number or _NOT_TOLD.fullmatch(text)
+            fits = bool(has_number or _NOT_TOLD.fullmatch(text))
         if not fits:
             return f"{column}: {wrong(text, allowed)}"
     below = _BELOW_ZERO.search(cells.get("plan", ""))
