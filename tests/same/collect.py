@@ -33,7 +33,7 @@ def _once(job: Job, folder: Path) -> float:
         message = (folder / "stderr").read_text(encoding="utf-8")[-2000:]
         raise SystemExit(f"{ROOT}: simfrontier {' '.join(arguments)}: exit code {process.returncode}: {message}")
     (folder / "stderr").unlink()  # progress
-    text = (folder / "stdout").read_text(encoding="utf-8").replace(str(folder), "OUT")
+    text = (folder / "stdout").read_text(encoding="utf-8").replace(str(folder), "OUT").replace(str(ROOT), "ROOT")
     (folder / "stdout").write_text(text, encoding="utf-8")
     return usage.ru_utime + usage.ru_stime
 
