@@ -36,6 +36,19 @@ OTHERS: Final = {
     "gpt-2": GPT_2,
     "mpt": replace(TIED, name="test-mpt-4", positions="alibi", biases=False, causal=True),
     "wide heads": replace(LLAMA, name="test-wide-4", head_dim=2 * LLAMA.head_features),
+    "normal heads": replace(LLAMA, name="test-normal-heads-4", qk_norm=True),
+    "latent": replace(
+        LLAMA,
+        name="test-latent-4",
+        kv_heads=None,
+        **{"q_rank": 6, "kv_rank": 10, "nope_features": 3, "rope_features": 4, "value_features": 5},
+    ),
+    "latent keys": replace(
+        SHAPE,
+        name="test-latent-keys-4",
+        positions="rotary",
+        **{"kv_rank": 6, "nope_features": 2, "rope_features": 2, "value_features": 3},
+    ),
     "groups": replace(SHAPE, name="test-groups-4", kv_heads=2, gated=True),
     "dropped": replace(SEQUENTIAL, name="test-dropped-4", dropout=True),
     "mixed": replace(

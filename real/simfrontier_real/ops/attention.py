@@ -9,6 +9,7 @@ from simfrontier_real.ops.arrays import Array, Backend
 from simfrontier_real.ops.losses import softmax_by_maximum, softmax_by_pairs
 from simfrontier_real.ops.operands import Operands
 
+NORM_EPSILON = 1e-5
 _NAMES = {"query": "rotary.query", "key": "rotary.key", "value": "value.out"}  # where they lie apart
 
 
@@ -221,20 +222,67 @@ _ROTARY_BASE = 10_000.0
 
 
 def rotary(operands: Operands) -> None:
-    """Apply rotary embeddings: rotate queries and keys by the angles of their positions, pairing the first half of each
-    head's features with the second half (GPT-NeoX's order for arXiv 2104.09864). Backward, rotate the gradients
+    """Apply rotary embeddings: rotate queries and keys by the angles of their positions. Backward, rotate the gradients
     back."""
-    backend, xp, wide = operands.backend, operands.xp, operands.wide
+    if operands.context.schedule.meta.get("nope_features"):
+        _rotary_of_latents(operands)
+        return
     for number, (_, values) in enumerate(operands.activations()):
-        rows = wide(by_head(operands, values, of_keys=number == 1))
-        half, length = rows.shape[-1] // 2, rows.shape[1]
-        first = operands.first("s")
-        places = xp.astype(xp.arange(first, first + length, device=backend.device), rows.dtype)
-        pace = xp.asarray([_ROTARY_BASE ** (-each / half) for each in range(half)], dtype=rows.dtype)
-        angles = places[:, None] * xp.asarray(pace, device=backend.device)[None, :]
-        cos, sin = xp.cos(angles)[None, :, None, :], xp.sin(angles)[None, :, None, :]
-        if operands.is_backward:
-            sin = -sin
-        left, right = rows[..., :half], rows[..., half:]
-        turned = xp.concat([left * cos - right * sin, right * cos + left * sin], axis=-1)
-        operands.put(xp.reshape(turned, values.shape), number)
+        rows = operands.wide(by_head(operands, values, of_keys=number == 1))
+        operands.put(operands.xp.reshape(_rotated(operands, rows), values.shape), number)
+
+
+def _rotated(operands: Operands, rows: Array) -> Array:
+    """Return rows [b, s, head, feature] rotated by the angles of their positions, pairing the first half of the
+    features with the second half (GPT-NeoX's order for arXiv 2104.09864); backward, rotated back."""
+    backend, xp = operands.backend, operands.xp
+    half, length = rows.shape[-1] // 2, rows.shape[1]
+    first = operands.first("s")
+    places = xp.astype(xp.arange(first, first + length, device=backend.device), rows.dtype)
+    pace = xp.asarray([_ROTARY_BASE ** (-each / half) for each in range(half)], dtype=rows.dtype)
+    angles = places[:, None] * xp.asarray(pace, device=backend.device)[None, :]
+    cos, sin = xp.cos(angles)[None, :, None, :], xp.sin(angles)[None, :, None, :]
+    if operands.is_backward:
+        sin = -sin
+    left, right = rows[..., :half], rows[..., half:]
+    return xp.concat([left * cos - right * sin, right * cos + left * sin], axis=-1)
+
+
+def _rotary_of_latents(operands: Operands) -> None:
+    """Rotate the last features of queries, and those that the keys of all heads share, which are joined to each head's
+    own; backward, the inverse."""
+    xp, wide, nope = operands.xp, operands.wide, int(operands.context.schedule.meta["nope_features"])
+    (_, query), (_, second), (_, third) = operands.activations()
+    query, second = wide(by_head(operands, query)), wide(by_head(operands, second))
+    query = xp.concat([query[..., :nope], _rotated(operands, query[..., nope:])], axis=-1)
+    if operands.is_backward:  # second: of keys, third: of values
+        of_shared = _rotated(operands, xp.sum(second[..., nope:], axis=2, keepdims=True))
+        joint = xp.concat([second[..., :nope], wide(by_head(operands, third))], axis=-1)
+        made = query, joint, of_shared
+    else:  # second: keys and values, third: the shared part of keys
+        shared = _rotated(operands, wide(third)[:, :, None, :])
+        shared = xp.broadcast_to(shared, (*second.shape[:3], shared.shape[-1]))
+        made = query, xp.concat([second[..., :nope], shared], axis=-1), second[..., nope:]
+    for number, each in enumerate(made):
+        operands.put(xp.reshape(each, (*each.shape[:2], -1)), number)
+
+
+# ── norms of heads ──
+
+
+def head_norm(operands: Operands) -> None:
+    """Compute the RMSNorm of every head's features, or its backward."""
+    xp, wide, name = operands.xp, operands.wide, f"{operands.module}.weight"
+    weight = operands.weight(name)
+    assert weight is not None
+    every = [wide(values) for _, values in operands.activations()]
+    *above, x = (xp.reshape(values, (*values.shape[:2], -1, weight.shape[0])) for values in every)
+    inverse = 1 / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + NORM_EPSILON)
+    normal = x * inverse
+    if not above:
+        operands.put(xp.reshape(normal * wide(weight), every[0].shape))
+        return
+    scaled = above[0] * wide(weight)
+    out = inverse * (scaled - normal * xp.mean(scaled * normal, axis=-1, keepdims=True))
+    operands.put(xp.reshape(out, every[0].shape))
+    operands.gradient(name, xp.sum(above[0] * normal, axis=(0, 1, 2)))

@@ -10,8 +10,10 @@ import numpy as np
 
 from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.attention import (
+    NORM_EPSILON,
     attention,
     context_of_scores,
+    head_norm,
     put_together,
     rotary,
     scores,
@@ -48,7 +50,6 @@ def dropout(operands: Operands) -> None:
     operands.put(kept, 1)
 
 
-NORM_EPSILON = 1e-5
 _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 
@@ -69,9 +70,12 @@ def _matmul(operands: Operands) -> None:
         made = out + bias if bias is not None and takes_bias else out
         if operands.num_outputs() == 1:
             operands.put(made)
-        else:  # queries, keys and values apart
-            for number, part in enumerate(taken_apart(operands, made)):
-                operands.put(operands.xp.reshape(part, (*part.shape[:2], -1)), number)
+            return
+        # queries, keys and values apart; or a latent, and what all heads share of their keys
+        shared = int(operands.context.schedule.meta.get("rope_features", 0))
+        apart = (made[..., :-shared], made[..., -shared:]) if shared else taken_apart(operands, made)
+        for number, each in enumerate(apart):
+            operands.put(operands.xp.reshape(each, (*each.shape[:2], -1)), number)
 
 
 def _weight_gradient(operands: Operands, module: str) -> None:
@@ -91,12 +95,11 @@ def _weight_gradient(operands: Operands, module: str) -> None:
 
 
 def _joined(operands: Operands, above: list[tuple[str, Array]]) -> Array:
-    """Return the gradient of a linear module's output; for the fused qkv module, join the gradients of query, key and
-    value."""
-    if len(above) == 1:
-        return above[0][1]
-    query, key, value = (values for _, values in above)
-    return put_together(operands, query, key, value)
+    """Return the gradient of a linear module's output; where it was taken apart, join the gradients of the parts."""
+    parts = [values for _, values in above]
+    if len(parts) == 1:
+        return parts[0]
+    return put_together(operands, *parts) if len(parts) == 3 else operands.xp.concat(parts, axis=-1)
 
 
 def _norm(operands: Operands) -> None:
@@ -284,6 +287,7 @@ MODEL_KERNELS: dict[str, Kernel] = {
     "norm_sums": _norm_sums,
     "rmsnorm": _norm,
     "rmsnorm_sums": _norm_sums,
+    "head_norm": head_norm,
     "softmax": softmax,
     "attention": attention,
     "gelu": _gelu,

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import torch
 from torch.nn import functional
 
 from simfrontier.core.program import Schedule, TensorRole
-from simfrontier_real.ops.kernels import NORM_EPSILON, RATE, mask
+from simfrontier_real.ops.attention import NORM_EPSILON
+from simfrontier_real.ops.kernels import RATE, mask
 from simfrontier_real.train.models import batch, initial_weights, input_names, model_of
 from simfrontier_real.train.training_settings import Adam, TrainingResult, TrainingSettings
 from simfrontier_real.verify.gradients import whole_digests
@@ -115,13 +117,13 @@ def train_unsharded(
 
 def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, kind: Any, micro: int) -> Any:
     """Compute a decoder as specified by the schedule's meta: `residual` (attention and MLP in parallel or sequential),
-    `norm`, `gated`, `kv_heads`, `positions`, `embedding_norm`, `dropout`. A model without a head weight uses the
-    embedding's weight."""
+    `norm`, `gated`, `kv_heads`, `positions`, `embedding_norm`, `dropout`, `qk_norm`, and the sizes of latent attention.
+    A model without a head weight uses the embedding's weight."""
     meta = schedule.meta
     num_layers, heads = int(meta["num_layers"]), int(meta["heads"])
     groups, positions = int(meta.get("kv_heads", heads)), meta.get("positions", "none")
     x = weights["embedding.weight", 0][torch.as_tensor(tokens)]
-    batch_size, length, hidden = x.shape
+    batch_size, length, _ = x.shape
 
     def linear(values: Any, module: str, layer: int) -> Any:
         return functional.linear(values, weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer)))
@@ -129,8 +131,8 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
     def norm(values: Any, module: str, layer: int = 0) -> Any:
         scale, shift = weights[f"{module}.weight", layer], weights.get((f"{module}.bias", layer))
         if meta.get("norm") == "rmsnorm":
-            return functional.rms_norm(values, (hidden,), scale, NORM_EPSILON)
-        return functional.layer_norm(values, (hidden,), scale, shift, NORM_EPSILON)
+            return functional.rms_norm(values, scale.shape, scale, NORM_EPSILON)
+        return functional.layer_norm(values, scale.shape, scale, shift, NORM_EPSILON)
 
     def bent(values: Any) -> Any:
         if not meta.get("gated"):
@@ -155,12 +157,10 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
         added = added + _alibi(heads, kind)[:, None, None] * (places[None, :] - places[:, None])
     is_parallel = meta.get("residual", "parallel") == "parallel"
     for layer in range(num_layers):
-        qkv = linear(norm(x, "ln1", layer), "qkv", layer).view(batch_size, length, groups, heads // groups + 2, -1)
-        query, key, value = (
-            part.transpose(1, 2) for part in (qkv[..., :-2, :].flatten(2, 3), *qkv[..., -2:, :].unbind(3))
+        heads_of = _latent_heads if meta.get("nope_features") else _heads
+        query, key, value = heads_of(
+            norm(x, "ln1", layer), partial(linear, layer=layer), partial(norm, layer=layer), meta
         )
-        if positions == "rotary":
-            query, key = _rotated(query), _rotated(key)
         key, value = (part.repeat_interleave(heads // groups, dim=1) for part in (key, value))
         if meta.get("attention") == "plain" and meta.get("dropout"):
             scores = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1]) + added
@@ -175,6 +175,37 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
         x = middle + dropped(linear(inner, "4h_to_h", layer), "mlp", layer)
     out = norm(x, "final_norm")
     return linear(out, "head", 0) if ("head.weight", 0) in weights else out @ weights["embedding.weight", 0].T
+
+
+def _heads(rows: Any, linear: Any, norm: Any, meta: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Return queries, keys and values, each [b, head, s, feature], from one product."""
+    heads = int(meta["heads"])
+    groups = int(meta.get("kv_heads", heads))
+    qkv = linear(rows, "qkv").view(*rows.shape[:2], groups, heads // groups + 2, -1)
+    query, key, value = (part.transpose(1, 2) for part in (qkv[..., :-2, :].flatten(2, 3), *qkv[..., -2:, :].unbind(3)))
+    if meta.get("qk_norm"):
+        query, key = norm(query, "query_norm"), norm(key, "key_norm")
+    if meta.get("positions") == "rotary":
+        query, key = _rotated(query), _rotated(key)
+    return query, key, value
+
+
+def _latent_heads(rows: Any, linear: Any, norm: Any, meta: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Return queries, keys and values, each [b, head, s, feature], from latents (DeepSeek-V2)."""
+    heads, rope, nope = (int(meta[key]) for key in ("heads", "rope_features", "nope_features"))
+    down = linear(rows, "kv_down")
+    shared = _rotated(down[..., -rope:].unsqueeze(1)).expand(-1, heads, -1, -1)
+
+    def by_head(values: Any) -> tuple[Any, Any]:
+        """Return the features of each head that are not rotated, and the others."""
+        parts = values.unflatten(-1, (heads, -1)).transpose(1, 2)
+        return parts[..., :nope], parts[..., nope:]
+
+    if meta.get("q_rank"):
+        rows = norm(linear(rows, "query_down"), "query_norm")
+    query, rotated = by_head(linear(rows, "query_up"))
+    key, value = by_head(linear(norm(down[..., :-rope], "kv_norm"), "kv_up"))
+    return torch.cat([query, _rotated(rotated)], -1), torch.cat([key, shared], -1), value
 
 
 def _rotated(values: Any) -> Any:

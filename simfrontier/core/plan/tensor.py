@@ -380,6 +380,7 @@ def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
         return hops if not z else (by_z, *hops) if first else (*hops, by_z)
 
     hops = data.hops
+    of_heads = tuple(Hop((axis,)) for axis in mesh.live(("y",)))  # norms of heads see a part of the heads each
     return replace(
         data,
         name=name,
@@ -394,7 +395,7 @@ def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
             "weight_gather": through(hops["weight_gather"], first=False, codec=options.gather_codec),
             "copy_gather": through(hops["copy_gather"], first=False, codec=options.gather_codec),
             "gradient": through(hops["gradient"], first=True),
-            "step_reduction": through(hops["step_reduction"], first=True),
+            "step_reduction": (*through(hops["step_reduction"], first=True), *of_heads),
             "publish": through(hops["publish"], first=False),
             "scalar": (Hop(mesh.live(mesh.names)),),
         },
@@ -431,7 +432,7 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
     compressed = options.compressed
     if compressed is not None:
         hops = compressed.hops(hops)
-    if tensor and options.sequence_parallel:  # norms see a part of the sequence each; their gradients are never coded
+    if tensor:  # norms see a part of the sequence or of the heads each; their gradients are never coded
         plain = None if compressed is None else compressed.plain
         hops["step_reduction"] = (*hops["step_reduction"], Hop(tensor, plain))
     return replace(

@@ -38,7 +38,7 @@ PRODUCTS: Final = (
         has_whole_rows=True,
         parts=BACKWARD,
         traffic=cost.product,
-        products={1: 2, 3: 5},  # the forward, and the backward, which recomputes the scores
+        products={1: (1, 1), 3: (3, 2)},  # the forward, and the backward, which recomputes the scores
         needs=("operands", "results"),
     ),
 )
@@ -63,6 +63,10 @@ NORMS: Final = tuple(
         ("rmsnorm", "norms (RMS)", False),
         ("rmsnorm_sums", "sums of norms (RMS)", True),
     )
+)
+
+HEAD_NORM: Final = ModelKind(  # RMSNorm; its rows, the features of one head, are never split
+    name="head_norm", words="norms of heads", parts=BACKWARD, needs=("operands", "weight")
 )
 
 # ── work element by element, or row by row ──
@@ -218,7 +222,7 @@ CALL: Final = OpKind(name="call", words="call", in_files=False)
 KINDS: Final[Mapping[str, OpKind]] = {
     kind.name: kind
     for kind in (
-        *(*PRODUCTS, *NORMS, *POINTWISE, *EXPERTS, *EMBEDDING, LOSS, *LOSS_PARTS),
+        *(*PRODUCTS, *NORMS, HEAD_NORM, *POINTWISE, *EXPERTS, *EMBEDDING, LOSS, *LOSS_PARTS),
         *(*COPIES, NORM, *STEPS, AVERAGE, HOOK, *COLLECTIVES, EXCHANGE, MEASURED, PAUSE, CALL),
         *added("op_kinds", ModelKind),
     )

@@ -48,8 +48,8 @@ class ModelKind(OpKind):
     `parts`: the ops of the backward, each with the index of the factor whose gradient it computes (for a matrix
     product), or None if it computes the gradients of all operands of the forward.
     `sums`: ops of this kind compute the statistics that another op of the same module needs.
-    `products`: for a matrix product, the number of GEMMs by the number of values written (default: one); None for other
-    kinds.
+    `products`: None for kinds without matrix products, empty for a matrix product; for fused attention, the numbers of
+    GEMMs over the features of queries and keys, and over those of values, by the number of values written.
     `reduction`: how results are combined over an axis that shards a label the results lack.
     `has_whole_rows`: each result depends on a whole row (the last label of the first operand; for a matrix product, all
     labels of n and k) and cannot be computed as a sum over the ranks that share the row. If an axis shards that label,
@@ -79,7 +79,7 @@ class ModelKind(OpKind):
 
     parts: Mapping[Part, int | None] = field(default_factory=dict)
     sums: bool = False
-    products: Mapping[int, int] | None = None
+    products: Mapping[int, tuple[int, int]] | None = None
     reduction: PartialOp = "sum"
     has_whole_rows: bool = False
     has_own_labels: bool = False

@@ -6,26 +6,21 @@ from dataclasses import replace
 
 from simfrontier.core.program import Part
 from simfrontier.core.workload.gpt_parts import GptParts
+from simfrontier.core.workload.gpt_projections import projection_of
 from simfrontier.core.workload.graph import Attention, WorkOp
 
 
 class GptAttention:
-    """Builder of attention with one matrix product for queries, keys and values."""
+    """Builder of attention: queries, keys and values, their products over pairs of positions, and the output module."""
 
     def __init__(self, graph: GptParts, attention: Attention) -> None:
         self.graph, self.shape, self.is_fused = graph, graph.shape, attention == "fused"
-        self.is_rotary = self.shape.positions == "rotary"
-        self.projected = "query.out key.out value.out" if self.is_rotary else "qkv.out"
-        """What qkv makes: queries, keys and values apart where the first two are rotated."""
-        self.query, self.key, self.of_value = (
-            ("rotary.query", "rotary.key", "value.out") if self.is_rotary else ("qkv.out",) * 3
-        )
+        self.projection = projection_of(graph)
+        self.query, self.key, self.value = self.projection.query, self.projection.key, self.projection.value
         self.query_and_key = " ".join(dict.fromkeys((self.query, self.key)))
-        self.attended = " ".join(dict.fromkeys((self.query, self.key, self.of_value)))
+        self.attended = " ".join(dict.fromkeys((self.query, self.key, self.value)))
         self.dropped = "probabilities.dropped" if self.shape.dropout else "probabilities"
-        self.unrotated = "d.rotary.query d.rotary.key" if self.is_rotary else "d.query d.key"
-        # the size of `a` where it has queries, keys and values together
-        self.joint = {"a": self.shape.query_features + 2 * self.shape.key_features}
+        self.of_context = {"a": self.shape.context_features}  # features of all heads, weighted sums of values
 
     @property
     def core(self) -> tuple[str, ...]:
@@ -36,14 +31,12 @@ class GptAttention:
 
     def declare(self) -> None:
         """Declare the values between `ln1.out` and `attention.out`, and their gradients."""
-        declare, of_keys, heads = self.graph.declare, {"a": self.shape.key_features}, self.graph.heads
-        declare("bsa", "context", "d.context", "d.query")
-        declare("bsa", "d.key", "d.value", sizes=of_keys)
-        if self.is_rotary:
-            declare("bsa", "query.out", "rotary.query", "d.rotary.query")
-            declare("bsa", "key.out", "value.out", "rotary.key", "d.rotary.key", sizes=of_keys)
-        else:
-            declare("bsa", "qkv.out", sizes=self.joint)
+        declare, shape, heads = self.graph.declare, self.shape, self.graph.heads
+        declare("bsa", "context", "d.context", sizes=self.of_context)
+        declare("bsa", "d.query")
+        declare("bsa", "d.key", sizes={"a": shape.key_features})
+        declare("bsa", "d.value", sizes={"a": shape.key_heads * shape.value_head_features})
+        self.projection.declare()
         if not self.is_fused:
             declare("bast", "scores", "probabilities", "d.probabilities", "d.scores", sizes=heads)
         if not self.is_fused and self.shape.dropout:
@@ -51,36 +44,36 @@ class GptAttention:
             declare("bast", "probabilities.mask", sizes=heads, dtype="uint8")
 
     def declare_weights(self) -> None:
-        self.graph.linear_weights("qkv", "ah", self.joint, has_bias=self.shape.biases)
-        self.graph.linear_weights("dense", "ha", has_bias=self.shape.biases)
+        self.projection.declare_weights()
+        self.graph.linear_weights("dense", "ha", self.of_context, has_bias=self.shape.biases)
 
     # ── forward ──
 
     def forward(self) -> tuple[WorkOp, ...]:
         """Return the ops from `ln1.out` to `attention.out`."""
-        graph = self.graph
-        qkv = graph.linear("qkv", "ah", "ln1.out", self.projected, self.joint)
         core = self._fused() if self.is_fused else self._unfused()
-        dense = graph.linear("dense", "ha", "context", "attention.out")
-        if not self.is_rotary:
-            return qkv, *core, dense
-        return qkv, graph.pointwise("rotary", "rotary", "bsa", "query.out key.out", self.query_and_key), *core, dense
+        dense = self.graph.linear("dense", "ha", "context", "attention.out", self.of_context)
+        return *self.projection.forward(), *core, dense
 
     def _fused(self) -> tuple[WorkOp, ...]:
         """Return fused attention as one op: two batched matrix products over all pairs of positions, whose scores stay
         on the chip."""
-        return (self._fused_op(None, 2, self.attended, "context"),)
+        return (self._fused_op(None, 1, 1, self.attended, "context"),)
 
-    def _fused_op(self, part: Part | None, products: int, reads: str, writes: str) -> WorkOp:
+    def _fused_op(self, part: Part | None, of_keys: int, of_values: int, reads: str, writes: str) -> WorkOp:
+        """Return fused attention of so many products over a head's features of queries and keys, and so many over those
+        of values."""
         op = self._per_head("attention", "s|t|d", part, reads, writes)
-        flops = products * op.flops
+        keys, values = self.shape.head_features, self.shape.value_head_features
+        flops = op.flops // keys * (of_keys * keys + of_values * values)
         if self.shape.causal:  # s (s + 1) / 2 of s² pairs
             flops = flops // (2 * self.shape.sequence) * (self.shape.sequence + 1)
         return replace(op, flops=flops)
 
     def _per_head(self, module: str, mnk: str, part: Part | None, reads: str, writes: str) -> WorkOp:
         """Return a matrix product of attention, batched over heads."""
-        return self.graph.matmul(module, f"ba|{mnk}", reads, writes, kind=module, sizes=self.graph.heads, part=part)
+        sizes = self.graph.heads | ({"d": self.shape.value_head_features} if module == "context" else {})
+        return self.graph.matmul(module, f"ba|{mnk}", reads, writes, kind=module, sizes=sizes, part=part)
 
     def _unfused(self) -> tuple[WorkOp, ...]:
         heads, kernel = self.graph.heads, self.graph.kernel
@@ -91,37 +84,28 @@ class GptAttention:
             self._per_head("scores", "s|t|d", None, self.query_and_key, "scores"),
             softmax,
             *self.graph.dropout("probabilities", "probabilities", "bast"),
-            self._per_head("context", "s|d|t", None, f"{self.dropped} {self.of_value}", "context"),
+            self._per_head("context", "s|d|t", None, f"{self.dropped} {self.value}", "context"),
         )
 
     # ── backward ──
 
     def backward(self, gradient: str) -> tuple[WorkOp, ...]:
         """Return the ops from `gradient`, that of `attention.out`, to `d.ln1`."""
-        graph, of_qkv = self.graph, f"{self.unrotated} d.value"
-        return (
-            *graph.linear_backward("dense", "ha", gradient, "context", "d.context"),
-            *(self._fused_backward() if self.is_fused else self._unfused_backward()),
-            *self._rotary_backward(),
-            *graph.linear_backward("qkv", "ah", of_qkv, "ln1.out", "d.ln1", self.joint),
-        )
-
-    def _rotary_backward(self) -> tuple[WorkOp, ...]:
-        if not self.is_rotary:
-            return ()
-        return (self.graph.pointwise("rotary", "rotary", "bsa", "d.query d.key", self.unrotated, part="backward"),)
+        core = self._fused_backward() if self.is_fused else self._unfused_backward()
+        dense = self.graph.linear_backward("dense", "ha", gradient, "context", "d.context", self.of_context)
+        return *dense, *core, *self.projection.backward()
 
     def _fused_backward(self) -> tuple[WorkOp, ...]:
         """Return the backward of fused attention: scores again, then the gradients of probabilities, queries, keys and
         values."""
-        return (self._fused_op("backward", 5, f"d.context {self.attended} context", "d.query d.key d.value"),)
+        return (self._fused_op("backward", 3, 2, f"d.context {self.attended} context", "d.query d.key d.value"),)
 
     def _unfused_backward(self) -> tuple[WorkOp, ...]:
         graph, heads = self.graph, self.graph.heads
         dropped = "d.probabilities.dropped" if self.shape.dropout else "d.probabilities"
         reads = "d.probabilities probabilities"
         return (
-            self._per_head("context", "s|t|d", "dprobabilities", f"d.context {self.of_value}", dropped),
+            self._per_head("context", "s|t|d", "dprobabilities", f"d.context {self.value}", dropped),
             self._per_head("context", "t|d|s", "dvalue", f"{self.dropped} d.context", "d.value"),
             *graph.dropout_backward("probabilities", dropped, "d.probabilities", "bast"),
             graph.pointwise("softmax", "softmax", "bast", reads, "d.scores", sizes=heads, part="backward"),

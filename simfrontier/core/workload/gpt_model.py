@@ -88,6 +88,11 @@ class _Gpt(GptParts):
             "embedding_norm": (int(shape.embedding_norm), 0),
             "causal": (int(shape.causal), 0),
             "dropout": (int(shape.dropout), 0),
+            "qk_norm": (int(shape.qk_norm), 0),
+            "q_rank": (shape.q_rank or 0, 0),
+            "nope_features": (shape.nope_features or 0, 0),
+            "rope_features": (shape.rope_features or 0, 0),
+            "value_features": (shape.value_features or 0, 0),
             "experts": (shape.num_experts, 0),
             "router": (shape.router, "softmax"),
         }

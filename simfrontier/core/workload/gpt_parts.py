@@ -24,6 +24,9 @@ class GptParts(GraphBuilder):
             "d": shape.head_features,
             "f": shape.feed_forward,
             "v": shape.padded_vocabulary,
+            "q": shape.q_rank or 0,
+            "k": shape.kv_rank or 0,
+            "r": shape.rope_features or 0,
         }
         super().__init__(precision, sizes, rows=("b", "s"), softmax=softmax)
         self.norm_kind = "norm" if shape.norm == "layernorm" else "rmsnorm"
@@ -37,32 +40,36 @@ class GptParts(GraphBuilder):
         names, sizes = (f"{norm}.moments", f"d.{norm}.moments"), {"e": 2 if self.norm_kind == "norm" else 1}
         self.declare("bse", *names, sizes=sizes, dtype=self.precision.wide, per_layer=per_layer, where_cut="h")
 
-    def norm_weights(self, module: str, per_layer: bool) -> None:
+    def norm_weights(self, module: str, per_layer: bool, label: str = "h") -> None:
         for part in ("weight", "bias") if self.shape.norms_have_biases else ("weight",):
-            self.weight(module, part, "h", per_layer=per_layer)
+            self.weight(module, part, label, per_layer=per_layer)
 
-    def norm(self, module: str, source: str, target: str = "") -> tuple[WorkOp, ...]:
+    def norm(self, module: str, source: str, target: str = "", label: str = "h") -> tuple[WorkOp, ...]:
         """Return the ops of a norm that writes `target` (default: `module.out`): the sums, needed only where features
-        are split over ranks, then the norm itself."""
+        are split over ranks, then the norm itself. Only the stream's features (`label` h) are ever split."""
         moments, sums = f"{module}.moments", f"{self.norm_kind}_sums"
-        out, weights = target or f"{module}.out", self._weights_of(module)
+        out, weights, labels = target or f"{module}.out", self._weights_of(module), f"bs{label}"
+        if label != "h":
+            return (self.pointwise(module, self.norm_kind, labels, source, out, weights=weights),)
         return (
-            self.pointwise(module, sums, "bsh", source, moments, is_sums=True, where_cut="h"),
-            self.pointwise(module, self.norm_kind, "bsh", f"{source} {moments}", out, weights=weights),
+            self.pointwise(module, sums, labels, source, moments, is_sums=True, where_cut="h"),
+            self.pointwise(module, self.norm_kind, labels, f"{source} {moments}", out, weights=weights),
         )
 
     def norm_backward(
-        self, module: str, source: str, target: str, others: str = "", gradient: str = ""
+        self, module: str, source: str, target: str, others: str = "", gradient: str = "", label: str = "h"
     ) -> tuple[WorkOp, ...]:
         """Return the ops of a norm's backward, from its output's gradient `gradient` (default: `d.module`); `others`
         are further gradients of the norm's input, which are added to its own."""
         weights, gradients = (f"{module}.weight",), self._weights_of(module)
-        before = f"{gradient or f'd.{module}'} {source} {module}.moments"
-        kind, sums = self.norm_kind, f"d.{module}.moments"
+        before, labels = f"{gradient or f'd.{module}'} {source}", f"bs{label}"
         back = partial(self.pointwise, part="backward", weights=weights)
+        if label != "h":
+            return (back(module, self.norm_kind, labels, f"{before} {others}", target, gradients=gradients),)
+        kind, sums, before = self.norm_kind, f"d.{module}.moments", f"{before} {module}.moments"
         return (
-            back(module, f"{kind}_sums", "bsh", before, sums, is_sums=True, where_cut="h"),
-            back(module, kind, "bsh", f"{before} {sums} {others}", target, gradients=gradients),
+            back(module, f"{kind}_sums", labels, before, sums, is_sums=True, where_cut="h"),
+            back(module, kind, labels, f"{before} {sums} {others}", target, gradients=gradients),
         )
 
     # ── dropout ──

@@ -24,13 +24,8 @@ class GptShape(GptArchitecture, OfAnyPlan):
 
     @property
     def _matrices_of_layer(self) -> int:
-        """Elements of all weight matrices of a layer: h (q + 2k) of query, key and value, h q of the output projection,
-        and those of the MLP or the experts."""
-        return self._attention_matrices + self._mlp_matrices(self.num_experts)
-
-    @property
-    def _attention_matrices(self) -> int:
-        return self.hidden * (2 * self.query_features + 2 * self.key_features)
+        """Elements of all weight matrices of a layer: those of attention, and those of the MLP or the experts."""
+        return self.attention_matrices + self._mlp_matrices(self.num_experts)
 
     def _mlp_matrices(self, experts: int) -> int:
         """Elements of the weight matrices of an MLP of f features: 2 h f, or 3 h f if it is gated; or of a router, so
@@ -49,37 +44,38 @@ class GptShape(GptArchitecture, OfAnyPlan):
 
     @property
     def num_parameters(self) -> int:
-        """Number of parameters ψ. With q and k features of all query and key heads (h and kv_heads · h
-        / heads, unless head_dim is set), f = ffn_hidden, r = f (2f if the MLP is gated), V the
-        padded vocabulary, and norms of n = h (2h: layernorm with biases) parameters:
+        """Number of parameters ψ. With A elements of the matrices of attention and B of its vectors, f = ffn_hidden, r
+        = f (2f if the MLP is gated), V the padded vocabulary, and norms of n = h (2h: layernorm with biases)
+        parameters:
 
-            ψ = L (2hq + 2hk + h (r + f) + [biases] (2h + q + 2k + r) + 2n) + n + Vh (twice unless tied)
+            ψ = L (A + B + h (r + f) + [biases] (h + r) + 2n) + n + Vh (twice unless tied)
                 + [learned positions] s h + [embedding norm] n
 
         which is L (12h² + 13h) + 2h + 2Vh for the default architecture.
         """
         h, norm = self.hidden, (2 if self.norms_have_biases else 1) * self.hidden
         of_mlp = 0 if self.num_experts else h + self._rise
-        biases = h + self.query_features + 2 * self.key_features + of_mlp if self.biases else 0
+        vectors = self.attention_vectors + (of_mlp if self.biases else 0)
         ends = (1 if self.tied else 2) * self.padded_vocabulary * h + norm
         ends += self.sequence * h if self.positions == "learned" else 0
         ends += norm if self.embedding_norm else 0
-        return self.num_layers * (self._matrices_of_layer + biases + 2 * norm) + ends
+        return self.num_layers * (self._matrices_of_layer + vectors + 2 * norm) + ends
 
     @property
     def model_flops_per_token(self) -> int:
         """Model flops per trained token, forward and backward, without recomputation: 6 for each element of the weight
-        matrices (layers and head; the embedding is a look-up), plus 6 L q s' for each of the two matrix products of
-        attention, where q are the features of all query heads and s' is the number of positions attended to: s, or with
-        `causal` (s + 1) / 2 on average, hence 6 L q (s + 1) for both products together.
+        matrices (layers and head; the embedding is a look-up), plus 6 L q s' for the first matrix product of attention
+        and 6 L c s' for the second, where q are the features of all query heads, c those of all heads after attention
+        (usually as many), and s' is the number of positions attended to: s, or with `causal` (s + 1) / 2 on average,
+        hence 6 L q (s + 1) for both products together.
 
         PaLM's appendix B (arXiv 2204.02311) and GPT-NeoX count all s positions, whatever is computed; FlashAttention-2
         (arXiv 2307.08691) counts the causal half.
         """
-        of_layer = self._attention_matrices + self._mlp_matrices(self.experts_per_token)
+        of_layer = self.attention_matrices + self._mlp_matrices(self.experts_per_token)
         products = self.num_layers * of_layer + self.padded_vocabulary * self.hidden
         positions = self.sequence + 1 if self.causal else 2 * self.sequence
-        return 6 * products + 6 * self.num_layers * self.query_features * positions
+        return 6 * products + 3 * self.num_layers * (self.query_features + self.context_features) * positions
 
     @property
     def sample(self) -> str:

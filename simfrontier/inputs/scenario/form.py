@@ -129,8 +129,15 @@ class ModelTable(Strict):
     gated: bool | None = None
     kv_heads: Size | None = None
     head_dim: Size | None = None
+    q_rank: Size | None = None
+    kv_rank: Size | None = None
+    nope_features: Size | None = None
+    rope_features: Size | None = None
+    value_features: Size | None = None
+    qk_norm: bool | None = None
     norm: Norm | None = None
     biases: bool | None = None
+    qkv_biases: bool | None = None
     positions: Positions | None = None
     embedding_norm: bool | None = None
     causal: bool | None = None

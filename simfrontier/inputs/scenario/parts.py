@@ -39,7 +39,8 @@ def beside(folder: Path, name: str) -> Path:
 
 TRAITS: Final = (
     *("residual", "tied", "ffn_hidden", "gated", "kv_heads", "head_dim", "norm", "biases", "positions"),
-    *("embedding_norm", "causal", "vocabulary_multiple", "dropout"),
+    *("embedding_norm", "causal", "vocabulary_multiple", "dropout", "qkv_biases", "qk_norm"),
+    *("q_rank", "kv_rank", "nope_features", "rope_features", "value_features"),
     *("experts", "experts_per_token", "expert_ffn", "shared_ffn", "capacity", "router"),
 )  # of a GPT
 

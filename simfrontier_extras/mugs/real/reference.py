@@ -8,7 +8,7 @@ from typing import Any
 
 from simfrontier.core.program import Schedule
 from simfrontier_extras.mugs.real.states import MugsSettings, crops, refuse, settings_of
-from simfrontier_real.ops.kernels import NORM_EPSILON
+from simfrontier_real.ops.attention import NORM_EPSILON
 from simfrontier_real.train.models import initial_weights
 from simfrontier_real.train.reference import ReferenceOptimizer
 from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings

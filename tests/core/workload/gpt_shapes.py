@@ -30,6 +30,15 @@ NAMED: Final = {
     "dropped": replace(BASE, dropout=True),
     "wide heads": replace(BASE, head_dim=2 * BASE.hidden // BASE.heads, kv_heads=8, positions="rotary", biases=False),
     "rotated": replace(BASE, positions="rotary", residual="parallel"),
+    "normal heads": replace(BASE, kv_heads=8, positions="rotary", qk_norm=True, biases=False, norm="rmsnorm"),
+    "latent": replace(
+        BASE,
+        **{"q_rank": 10, "kv_rank": 6, "nope_features": 5, "rope_features": 4, "value_features": 3},
+        **{"positions": "rotary", "norm": "rmsnorm", "biases": False, "gated": True, "causal": True},
+    ),
+    "latent keys": replace(
+        BASE, kv_rank=6, nope_features=2, rope_features=2, value_features=7, positions="rotary", qkv_biases=False
+    ),
     "all at the embedding": replace(
         BASE, positions="learned", embedding_norm=True, norm="rmsnorm", gated=True, dropout=True
     ),

@@ -8,12 +8,19 @@ import pytest
 from simfrontier.base.errors import InputError
 from tests.core.workload.gpt_shapes import BASE
 
+LATENT = {"kv_rank": 8, "nope_features": 4, "rope_features": 4, "value_features": 4, "positions": "rotary"}
+
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"heads": 5}, "hidden = 48 does not divide into heads = 5; nearest that does: heads = 4"),
         ({"kv_heads": 7}, "heads = 24 does not divide into kv_heads = 7; nearest that does: kv_heads = 6"),
+        ({"rope_features": 4}, "rope_features belongs to latent attention; missing: kv_rank"),
+        ({"kv_rank": 8, "rope_features": 4}, "kv_rank = 8 of latent attention; missing: nope_features, value_features"),
+        ({**LATENT, "kv_heads": 8}, "kv_heads of a model with kv_rank = 8; allowed: heads"),
+        (LATENT | {"rope_features": 3}, "rotates pairs of features, got 3 of a head"),
+        ({"qk_norm": True}, 'allowed: positions = "rotary" without kv_rank'),
         ({"hidden": 72, "positions": "rotary"}, "got 3 of a head; allowed: hidden / heads that is even"),
     ],
 )

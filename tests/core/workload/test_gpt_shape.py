@@ -36,6 +36,40 @@ def test_the_formula_counts_the_weights_of_the_graph(shape: GptShape) -> None:
     assert gpt(shape, 1, "none").num_parameters == shape.num_parameters
 
 
+@pytest.mark.parametrize("name", NAMED)
+def test_the_formulas_count_the_graph_of_named_shapes(name: str) -> None:
+    """Where nothing is causal, a token's useful operations are all that the graph multiplies with plain attention."""
+    shape = replace(NAMED[name], causal=False)
+    work = gpt(shape, 1, "none")
+    assert work.num_parameters == shape.num_parameters
+    assert work.matmul_flops == shape.model_flops_per_token * shape.sequence
+
+
+def test_a_layer_of_latent_attention_by_hand() -> None:
+    """DeepSeek-V3 (arXiv 2412.19437, section 4.2): 128 heads of 128 + 64 features in queries and keys and 128 in
+    values, latents of 1536 and 512; fused, pairs of positions are multiplied over 192 and 128 features forward, and
+    backward over 192 three times and over 128 twice."""
+    shape = replace(
+        BASE,
+        **{"hidden": 7168, "heads": 128, "sequence": 4, "positions": "rotary", "norm": "rmsnorm", "biases": False},
+        **{"q_rank": 1536, "kv_rank": 512, "nope_features": 128, "rope_features": 64, "value_features": 128},
+    )
+    work = gpt(shape, 1, "none", attention="fused")
+    sizes = {name: weight.shape for name, weight in work.weights.items() if weight.per_layer}
+    assert {name: size for name, size in sizes.items() if not name.startswith(("ln", "h_to", "4h"))} == {
+        "query_down.weight": (1536, 7168),
+        "query_norm.weight": (1536,),
+        "query_up.weight": (128 * 192, 1536),
+        "kv_down.weight": (512 + 64, 7168),
+        "kv_norm.weight": (512,),
+        "kv_up.weight": (128 * 256, 512),
+        "dense.weight": (7168, 128 * 128),
+    }
+    flops = {op.name: op.flops for op in (*work.layer.forward, *work.layer.backward)}
+    assert flops["attention"] == 2 * 128 * 16 * (192 + 128)
+    assert flops["attention.backward"] == 2 * 128 * 16 * (3 * 192 + 2 * 128)
+
+
 @given(shapes(), st.integers(1, 3), st.sampled_from(["plain", "fused"]))
 def test_matrix_products_of_any_shape(shape: GptShape, batch: int, attention: Attention) -> None:
     """2 b s for each element of a matrix, forward, and twice that backward; attention makes 2 products of all pairs of

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from simfrontier.core.dtypes import INTEGERS
@@ -19,20 +19,29 @@ from simfrontier.core.program.op_kind import ModelKind, WaitKind
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
     """Properties of attention stated in a schedule's metadata: number of heads, number of key-value heads (None: the
-    same), and `causal`: fused attention omits later positions."""
+    same), features of a head in latent attention (not rotated and rotated ones of keys, and those of values), and
+    `causal`: fused attention omits later positions."""
 
     heads: object = None
     kv_heads: object = None
     causal: object = None
+    nope_features: object = None
+    rope_features: object = None
+    value_features: object = None
 
     @classmethod
     def of(cls, meta: Mapping[str, object]) -> Stated:
-        return cls(heads=meta.get("heads"), kv_heads=meta.get("kv_heads"), causal=meta.get("causal"))
+        return cls(**{each.name: meta.get(each.name) for each in fields(cls)})
 
     @property
     def joined(self) -> tuple[tuple[int, int], ...]:
         """Allowed ratios between a feature size of an operand and the one in the iteration space, as fractions: 1;
-        queries, keys and values joined over one of them; and queries over keys or the reverse."""
+        queries, keys and values joined over one of them; queries over keys or the reverse; and in latent attention
+        those of queries, of values, and of what keys and values have for each head."""
+        nope, rope, value = self.nope_features, self.rope_features, self.value_features
+        if isinstance(nope, int) and isinstance(rope, int) and isinstance(value, int):
+            widths = (nope + rope, nope + value, value)
+            return ((1, 1), *((one, other) for one in widths for other in widths))
         heads, keys = self.heads, self.kv_heads
         if not (isinstance(heads, int) and isinstance(keys, int) and 0 < keys <= heads):
             return ((1, 1), (3, 1))
@@ -111,10 +120,12 @@ def _sizes(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tenso
     space = dict(op.iteration)
     inside = [label for label in space if label not in sizes]  # features of a head: no operand has this label
     for label, size in space.items():
+        if size in sizes[label]:
+            continue
         is_split = any(_is_times(one, size * space[other], joined) for other in inside for one in sizes[label])
         if is_split and op.matmul is not None and size != heads:
             yield f"meta heads to be {size}, as {label} of this op", "nothing said" if heads is None else str(heads)
-        if size in sizes[label] or is_split:
+        if is_split:
             continue
         text = " or ".join(map(str, sorted(sizes[label])))
         if label in inside:
@@ -189,7 +200,12 @@ def _product(
     if sorted(labels) != sorted(space):
         yield f"(batch, m, n, k) that name {', '.join(space)} once", ", ".join(labels) or "nothing"
         return
-    flops = 2 * math.prod(space.values()) * products.get(_values(written), 1)
+    flops = 2 * math.prod(space.values())
+    if products:
+        features = math.prod(space.get(label, 1) for label in op.matmul[3])
+        value = stated.value_features if isinstance(stated.value_features, int) else features
+        of_keys, of_values = products.get(_values(written), (1, 0))
+        flops = flops // features * (of_keys * features + of_values * value)
     rows, seen_by = (math.prod(space.get(label, 1) for label in group) for group in op.matmul[1:3])
     if products and stated.causal == 1 and rows == seen_by:
         flops = flops // (2 * rows) * (rows + 1)  # s (s + 1) / 2 of s² pairs
