@@ -10,9 +10,11 @@ from typing import Final
 from simfrontier.core.plan.hops import communicator
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
 from simfrontier.core.plan.program import Item, Move, Place, Placed, Program, StreamWait
-from simfrontier.core.program import GRADIENT_ROLES, HOST, Collective, Compute, Ref, cut_label, in_pieces
+from simfrontier.core.program import GRADIENT_ROLES, HOST, Collective, Compute, Exchange, Ref, cut_label, in_pieces
 
 ALONG_SEQUENCE: Final[frozenset[Purpose]] = frozenset({"activation", "input_gradient", "input_gather"})
+
+_OUT: Final[frozenset[Purpose]] = frozenset({"weight_gather", "copy_gather"})  # copied out of buffers, not into them
 
 LANE_OF: dict[Purpose, str] = {
     "weight_gather": "gather",
@@ -131,6 +133,26 @@ def _cut(
     if collective is not first:
         return (*cut, *beside)
     return (replace(beside[0], lane=collective.lane), *beside[1:], *cut)
+
+
+def copies_beside_products(program: Program) -> Program:
+    """Put the copies of weights out of the buffers of their gathers, and of gradients into those of their reductions,
+    on the compute lane: a weight's where it is read first, a gradient's where its reduction is issued."""
+    out: Placed = []
+    waiting: list[Compute] = []
+    for place, item in program.items:
+        assert isinstance(item, Compute | Collective | Exchange), "moves are collectives by now"
+        if isinstance(item, Compute) and item.kind in ("permute", "encode") and item.lane != "compute":
+            if item.name in _OUT:
+                waiting.append(replace(item, lane="compute"))
+                continue
+            item = replace(item, lane="compute") if item.name == "gradient" else item
+        read = set(item.src if isinstance(item, Collective) else item.reads)
+        due = [copy for copy in waiting if not read.isdisjoint(copy.writes)]
+        waiting = [copy for copy in waiting if copy not in due]
+        out += [(place, each) for each in (*due, item)]
+    assert not waiting, "a weight is gathered to be read"
+    return Program(out, program.tensors)
 
 
 def weights_first(program: Program) -> Program:

@@ -248,7 +248,9 @@ class Engine:
     TORCH_NCCL_BLOCKING_WAIT=1: the host issues nothing until each call has ended. With `synchronise` = `layer` the host
     waits for all streams of the device before and after each layer, forward and backward (`synchronize` of DeepSpeed's
     activation checkpointing, `synchronize_each_layer` of GPT-NeoX): nothing is prefetched, and no gradient is reduced,
-    across layers.
+    across layers. `copies`: where weights are copied out of the buffers of their gathers, and gradients into those of
+    their reductions: on the lane of the collective (DeepSpeed's streams), or of the computation (FSDP2: torch/
+    distributed/fsdp/_fully_shard/_fsdp_collectives.py).
     """
 
     persistence_elements: Annotated[int, Ge(0), Le(COUNT.most)] = 100_000
@@ -264,6 +266,7 @@ class Engine:
     blocking: Literal["host", "stream"] = "stream"
     step_reduction: Literal["overlap", "end"] = "overlap"
     synchronise: Literal["never", "layer"] = "never"
+    copies: Literal["collective", "compute"] = "collective"
 
     def on_ranks(self, data_ranks: int, tensor_ranks: int) -> Engine:
         """Return the settings with the sizes of buckets on a grid, in elements of whole tensors: a rank's bucket times

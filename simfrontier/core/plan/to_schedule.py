@@ -10,7 +10,12 @@ from simfrontier.core.plan.builder import ModelPart, ProgramBuilder
 from simfrontier.core.plan.hops import with_collectives
 from simfrontier.core.plan.layout import BATCH, CutLayout
 from simfrontier.core.plan.optimizer import declare_scalars, end_of_step
-from simfrontier.core.plan.overlap import copied_in_order, in_pieces_with_products, products_in_pieces
+from simfrontier.core.plan.overlap import (
+    copied_in_order,
+    copies_beside_products,
+    in_pieces_with_products,
+    products_in_pieces,
+)
 from simfrontier.core.plan.passes import passes_of
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
 from simfrontier.core.plan.program import Compressor, Program
@@ -109,6 +114,8 @@ def lowered(program: Program, tensors: Tensors) -> Program:
     blocks = plan.one_at_a_time and engine.blocking == "host"
     blocking: frozenset[Purpose] = frozenset({"gradient"}) if blocks else frozenset()
     program = with_collectives(program, tensors.mesh, plan, blocking, copied_in_order(plan, engine))
+    if engine.copies == "compute":
+        program = copies_beside_products(program)
     tensors.by_name.update(program.tensors)
     purposes = in_pieces_with_products(plan, engine)
     return products_in_pieces(program, plan, purposes) if purposes else program

@@ -81,3 +81,14 @@ def test_nothing_is_under_way_around_a_layer_where_the_host_waits_for_the_device
         0.99 * free.step_s < done.step_s < alone.step_s
         and of(family, overlap=False, synchronise="layer").step_s == alone.step_s
     )
+
+
+def test_copies_into_and_out_of_buffers_take_turns_with_products() -> None:
+    """FSDP2's copies are kernels of the compute lane: of gathered weights and of gradients to be reduced, none but
+    these; the step is longer, at most by the time that they take."""
+    beside, between = of("zero3"), of("zero3", copies="compute")
+    copies = [at for at, op in enumerate(between.program.ops) if op.kind in ("permute", "encode")]
+    lanes = {op.name: op.lane for at in copies for op in (between.program.ops[at],)}
+    assert lanes["weight_gather"] == lanes["gradient"] == "compute"
+    start, end = between.timeline.start[0], between.timeline.end[0]
+    assert beside.step_s < between.step_s < beside.step_s + sum(end[at] - start[at] for at in copies)

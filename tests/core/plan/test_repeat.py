@@ -49,6 +49,7 @@ engines = st.sampled_from([*ENGINES.values(), FAR_AHEAD]) | st.builds(
     overlap=st.booleans(),
     step_reduction=st.sampled_from(["overlap", "end"]),
     synchronise=st.sampled_from(["never", "layer"]),
+    copies=st.sampled_from(["collective", "compute"]),
 )
 
 
@@ -87,6 +88,7 @@ def test_few_micro_batches_make_the_schedule_of_many(
         overlap=st.booleans(),
         step_reduction=st.sampled_from(["overlap", "end"]),
         synchronise=st.sampled_from(["never", "layer"]),
+        copies=st.sampled_from(["collective", "compute"]),
     ),
     st.integers(35, 42),
     st.integers(1, 2),
