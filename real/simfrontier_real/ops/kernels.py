@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from simfrontier_real.ops.attention import (
     softmax,
     taken_apart,
 )
+from simfrontier_real.ops.experts import EXPERT_KERNELS
 from simfrontier_real.ops.layout import block_of, first_index, local_shape
 from simfrontier_real.ops.operands import Kernel, Operands
 
@@ -192,30 +194,40 @@ def _norm_backward(operands: Operands, module: str) -> None:
 def _gelu(operands: Operands) -> None:
     """Compute GELU with the tanh approximation, as in GPT-NeoX, or its backward."""
     xp, wide = operands.xp, operands.wide
-    backward = operands.is_backward
-    x = wide(operands.activations()[1][1] if backward else operands.one())
+    x = wide(operands.activations()[1][1] if operands.is_backward else operands.activations()[0][1])
     bent = xp.tanh(_GELU_SCALE * (x + _GELU_CUBIC * x * x * x))
-    if not backward:
-        operands.put(0.5 * x * (1 + bent))
-        return
     slope = 0.5 * (1 + bent) + 0.5 * x * (1 - bent * bent) * _GELU_SCALE * (1 + 3 * _GELU_CUBIC * x * x)
-    operands.put(wide(operands.activations()[0][1]) * slope)
+    _put_bent(operands, 0.5 * x * (1 + bent), lambda above: above * slope)
 
 
 def _swiglu(operands: Operands) -> None:
     """Compute silu(gate) · up from features in the order (feature, gate and up), or its backward."""
     xp, wide = operands.xp, operands.wide
-    backward = operands.is_backward
-    both = wide(operands.activations()[1][1] if backward else operands.one())
+    both = wide(operands.activations()[1][1] if operands.is_backward else operands.activations()[0][1])
     pairs = xp.reshape(both, (*both.shape[:-1], -1, 2))
     gate, up = pairs[..., 0], pairs[..., 1]
     share = 0.5 * (1 + xp.tanh(0.5 * gate))  # the logistic function
-    if not backward:
-        operands.put(gate * share * up)
+
+    def backward(above: Array) -> Array:
+        d_gate, d_up = above * up * share * (1 + gate * (1 - share)), above * gate * share
+        return xp.reshape(xp.stack([d_gate, d_up], axis=-1), both.shape)
+
+    _put_bent(operands, gate * share * up, backward)
+
+
+def _put_bent(operands: Operands, bent: Array, backward: Callable[[Array], Array]) -> None:
+    """Write the result `bent` of an activation function, or the gradient that `backward` computes from the gradient of
+    the result. If the op reads a weight for every row, as that of an expert does, it scales the rows by it, and its
+    backward writes the gradient of the weights, too."""
+    read = operands.activations()[1:] if operands.is_backward else operands.activations()
+    weight = operands.wide(read[1][1])[..., None] if len(read) > 1 else None
+    if not operands.is_backward:
+        operands.put(bent if weight is None else bent * weight)
         return
-    above = wide(operands.activations()[0][1])
-    d_gate, d_up = above * up * share * (1 + gate * (1 - share)), above * gate * share
-    operands.put(xp.reshape(xp.stack([d_gate, d_up], axis=-1), both.shape))
+    above = operands.wide(operands.activations()[0][1])
+    operands.put(backward(above if weight is None else above * weight))
+    if weight is not None:
+        operands.put(operands.xp.sum(above * bent, axis=-1), 1)
 
 
 def _add_positions(operands: Operands) -> None:
@@ -299,4 +311,5 @@ MODEL_KERNELS: dict[str, Kernel] = {
     "dropout": dropout,
     "lookup": _lookup,
     "scatter": _scatter,
+    **EXPERT_KERNELS,
 }

@@ -171,8 +171,11 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
         attention = dropped(attention, "attention", layer)
         middle = x + attention
         stream = x if is_parallel else middle
-        inner = bent(linear(norm(stream, "ln2", layer), "h_to_4h", layer))
-        x = middle + dropped(linear(inner, "4h_to_h", layer), "mlp", layer)
+        inside = norm(stream, "ln2", layer)
+        if "experts" in meta:
+            x = middle + _experts(schedule, weights, inside, layer, bent)
+            continue
+        x = middle + dropped(linear(bent(linear(inside, "h_to_4h", layer)), "4h_to_h", layer), "mlp", layer)
     out = norm(x, "final_norm")
     return linear(out, "head", 0) if ("head.weight", 0) in weights else out @ weights["embedding.weight", 0].T
 
@@ -206,6 +209,32 @@ def _latent_heads(rows: Any, linear: Any, norm: Any, meta: Mapping[str, Any]) ->
     query, rotated = by_head(linear(rows, "query_up"))
     key, value = by_head(linear(norm(down[..., :-rope], "kv_norm"), "kv_up"))
     return torch.cat([query, _rotated(rotated)], -1), torch.cat([key, shared], -1), value
+
+
+def _experts(schedule: Schedule, weights: dict[tuple[str, int], Any], values: Any, layer: int, bent: Any) -> Any:
+    """Compute experts one after the other, sample by sample: each takes the first rows that chose it, as many as it has
+    places."""
+    choices, places = schedule.tensors["routing.choices"].shape[-1], schedule.tensors["dispatched"].shape[2]
+    up, down = weights["experts.up.weight", layer], weights["experts.down.weight", layer]
+    scores, chosen = functional.linear(values, weights["router.weight", layer]).topk(choices, dim=-1)
+    if schedule.meta.get("router") == "sigmoid":
+        shares = scores.sigmoid() / scores.sigmoid().sum(-1, keepdim=True)
+    else:
+        shares = scores.softmax(-1)
+    out = []
+    for sample, share, choice in zip(values, shares, chosen, strict=True):
+        total = torch.zeros_like(sample)
+        for expert in range(up.shape[0]):
+            position, at = (choice == expert).nonzero(as_tuple=True)
+            position, at = position[:places], at[:places]
+            made = bent(sample[position] @ up[expert].T) @ down[expert].T
+            total = total.index_add(0, position, made * share[position, at, None])
+        out.append(total)
+    routed = torch.stack(out)
+    if ("shared.up.weight", layer) not in weights:
+        return routed
+    inner = bent(functional.linear(values, weights["shared.up.weight", layer]))
+    return routed + functional.linear(inner, weights["shared.down.weight", layer])
 
 
 def _rotated(values: Any) -> Any:
