@@ -62,7 +62,19 @@ OTHERS: Final = {
     ),
 }
 """Shapes of what people train, and of options put together in other ways."""
-SHAPES: Final = {"parallel": SHAPE, "sequential": SEQUENTIAL, "tied": TIED, "deep": DEEP, **OTHERS}
+EXPERTS: Final = replace(
+    LLAMA, name="test-experts-4", experts=4, experts_per_token=2, expert_ffn=8, shared_ffn=24, capacity=2.0
+)  # with places for all rows, so that nothing is dropped
+DROPS: Final = replace(EXPERTS, name="test-drops-4", shared_ffn=0, capacity=None, router="sigmoid", gated=False)
+SHAPES: Final = {
+    "parallel": SHAPE,
+    "sequential": SEQUENTIAL,
+    "tied": TIED,
+    "deep": DEEP,
+    "experts": EXPERTS,
+    "drops": DROPS,
+    **OTHERS,
+}
 
 
 @dataclass(frozen=True)

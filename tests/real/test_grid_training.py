@@ -71,6 +71,18 @@ GRIDS = [
     axonn(2, 1, 2, 2, optimizer="lamb", data="zero1"),
     megatron(2, 2, 1, optimizer="lamb", shape="tied", sequence_parallel=True),  # both ends step the table
     megatron(2, 1, 2, optimizer="lamb", data="zero1", gather="next_forward", overlap_gradients=True),
+    *(
+        megatron(1, 1, 4, expert=expert, dispatch=dispatch, shape=shape, data=data)
+        for (expert, data), dispatch, shape in product(
+            ((2, "zero1"), (4, "zero3")), ("all_to_all", "all_gather"), ("experts", "drops")
+        )
+    ),
+    megatron(2, 1, 2, expert=4, expert_tensor=1, sequence_parallel=True, shape="experts", data="zero1"),
+    megatron(2, 1, 2, expert=2, expert_tensor=1, sequence_parallel=True, shape="experts", checkpointing="none"),
+    megatron(2, 1, 2, expert=2, sequence_parallel=True, shape="experts", data="zero3"),
+    megatron(2, 1, 2, expert=2, shape="experts"),
+    megatron(1, 2, 2, expert=2, shape="drops", checkpointing="none", attention="fused"),
+    megatron(1, 1, 2, shape="experts", data="hsdp"),
 ]
 
 

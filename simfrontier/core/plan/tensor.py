@@ -139,6 +139,8 @@ class AxonnOptions(TensorOptions):
     def refuse_shape(self, shape: Shape) -> None:
         super().refuse_shape(shape)
         self._refuse_easy(shape)
+        if isinstance(shape, GptShape) and shape.num_experts:
+            raise InputError(f'family = "axonn" of {shape.name}, which has experts; allowed: "megatron"')
         refuse_remainder("hidden", shape.hidden, "x", self.x)
         refuse_columns(shape, "y", self.y)
         squares = 1 if isinstance(shape, GptShape) else 4  # in a layer's smallest matrix, of which others are multiples

@@ -1,0 +1,139 @@
+"""Experts: the bytes of dispatch and combination by hand, which axes divide the experts, and the grids that are
+refused."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from simfrontier.base.errors import InputError
+from simfrontier.core.collectives import message_bytes
+from simfrontier.core.plan import build, make_plan
+from simfrontier.core.plan.families import FAMILIES
+from simfrontier.core.program import Collective, Schedule
+from simfrontier.core.workload import GptShape, gpt
+from tests.real.grids import EXPERTS
+from tests.real.schedules import PLAIN
+
+BATCH, S, H, K, E, F = 8, 8, 16, 2, 4, 8  # samples, positions, features, choices, experts, features of an expert
+BALANCED = replace(EXPERTS, capacity=None)
+
+
+def options(**keys: Any) -> Any:
+    return FAMILIES["megatron"][0](family="megatron", **keys)
+
+
+def schedule(ranks: int, shape: GptShape = BALANCED, **keys: Any) -> Schedule:
+    """The schedule of a micro-batch of BATCH samples without checkpointing."""
+    plan = options(**keys)
+    mesh = plan.mesh(ranks, per_node=1, per_package=1)
+    plan.refuse_shape(shape)
+    return build(gpt(shape, BATCH, "none", precision="bf16"), make_plan("megatron", plan, mesh), mesh, PLAIN, 1)
+
+
+def sent(held: Schedule) -> dict[tuple[str, str], list[int]]:
+    """The bytes that each call over the experts' axes moves per rank in a layer's forward, by kind and value."""
+    (role,) = held.roles
+    block = next(call for call in role.calls if call.label == "forward").ops
+    out: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for op in block:
+        if isinstance(op, Collective) and "expert" in op.axes:
+            value = held.tensors[op.src[0].name].value
+            out[op.kind, value].append(message_bytes(op, held.tensors, held.mesh))
+    return dict(out)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_every_row_goes_to_its_expert_and_back_once(ranks: int) -> None:
+    """b s k rows of h bf16 features and one fp32 weight, of which (n - 1) / n leave the rank."""
+    rows = BATCH // ranks * S * K
+    held = schedule(ranks, expert=ranks)
+    there, back = rows * H * 2, rows * H * 2
+    assert sent(held) == {
+        ("all_to_all", "dispatched"): [there],
+        ("all_to_all", "dispatched.weights"): [rows * 4],
+        ("all_to_all", "experts.out"): [back],
+    }
+
+
+def test_the_all_gather_brings_all_positions_to_all_ranks_and_sums_are_scattered() -> None:
+    """The message of an all-gather is what every rank has in the end, that of a reduce-scatter what it has before."""
+    calls = sent(schedule(4, expert=4, dispatch="all_gather"))
+    assert calls["all_gather", "ln2.out"] == [BATCH * S * H * 2]
+    assert calls["reduce_scatter", "routed.out"] == [BATCH * S * H * 2]
+    assert not any(kind == "all_to_all" for kind, _ in calls)
+
+
+def test_experts_are_reduced_over_the_data_ranks_that_are_left() -> None:
+    held = schedule(8, expert=4, data=FAMILIES["zero1"][0](family="zero1"))
+    up, gradient = held.tensors["experts.up.weight"], held.tensors["experts.up.weight.grad"]
+    assert up.shape == (E, 2 * F, H)
+    assert str(up.placement) == "expert:shard(0)"
+    assert str(gradient.placement) == "expert:shard(0) data:partial(sum)"
+    assert str(held.tensors["experts.up.weight.master"].placement) == "expert:shard(0) data:flat"
+    assert str(held.tensors["router.weight.grad"].placement) == "data:partial(sum) expert:partial(sum)"
+
+
+@pytest.mark.parametrize(
+    ("keys", "dims"),
+    [
+        ({"expert": 2, "sequence_parallel": True}, "expert:shard(0) tensor:shard(1)"),
+        ({"expert": 4, "expert_tensor": 1, "sequence_parallel": True}, "expert:shard(0) tensor:shard(0)"),
+    ],
+)
+def test_tensor_parallel_ranks_divide_each_expert_or_the_experts(keys: dict[str, Any], dims: str) -> None:
+    assert str(schedule(4, tensor=2, **keys).tensors["experts.up.weight"].placement) == dims
+
+
+def test_blocks_of_experts_divide_rows_evenly() -> None:
+    """384 experts and 4,096 positions that choose 8: 128 blocks of 3 experts with 256 rows of every sample."""
+    kimi = replace(BALANCED, experts=384, experts_per_token=8, sequence=4096)
+    assert kimi.routed_rows == (128, 256)
+    assert math.prod(kimi.routed_rows) == 4096 * 8
+    assert replace(kimi, capacity=1.25).routed_rows == (128, 320)
+
+
+def test_parameters_are_those_of_the_graph() -> None:
+    attention = H * (2 * 16 + 2 * 8) + 2 * H  # queries and output, keys and values of two of four heads, two norms
+    experts, shared = 3 * E * H * F + E * H, 3 * H * 24
+    assert EXPERTS.num_parameters == 4 * (attention + experts + shared) + 2 * 32 * H + H
+    assert gpt(EXPERTS, 8, "none").num_parameters == EXPERTS.num_parameters
+    assert EXPERTS.num_active_parameters == EXPERTS.num_parameters - 4 * 3 * 2 * H * F
+
+
+@pytest.mark.parametrize(
+    ("keys", "ranks", "line"),
+    [
+        ({"expert": 3}, 3, "expert = 3 does not divide experts = 4; nearest that do: 2 and 4"),
+        ({"expert": 8}, 12, "grid expert 8 = 8 ranks does not divide 12 devices"),
+        ({"expert": 2, "tensor": 4, "expert_tensor": 2}, 8, "expert_tensor = 2; allowed: 1 or tensor = 4"),
+        ({"expert": 1, "tensor": 2, "expert_tensor": 1}, 4, "tensor = 2 does not divide expert = 1"),
+        ({"expert": 2, "data": FAMILIES["hsdp"][0](family="hsdp")}, 4, 'data.family = "hsdp" with expert = 2'),
+    ],
+)
+def test_what_does_not_divide_is_refused_in_one_line(keys: dict[str, Any], ranks: int, line: str) -> None:
+    with pytest.raises(InputError, match=line.replace("(", r"\(")):
+        schedule(ranks, **keys)
+
+
+def test_a_dense_model_has_no_experts_to_divide() -> None:
+    with pytest.raises(InputError, match="expert = 2: test-llama-4 has no experts; allowed: 1"):
+        schedule(2, replace(EXPERTS, experts=None, name="test-llama-4"), expert=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"experts_per_token": 5}, "experts_per_token = 5; allowed: 1 to experts = 4"),
+        ({"capacity": 0.5}, "capacity = 0.5; allowed: 1 or more"),
+        ({"dropout": True}, "dropout of a model with experts; allowed: false"),
+        ({"residual": "parallel"}, 'residual of a model with experts; allowed: "sequential"'),
+    ],
+)
+def test_experts_that_the_graph_cannot_have_are_refused(change: dict[str, Any], line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        replace(EXPERTS, **change)
