@@ -137,6 +137,12 @@ def megatron(tensor: int, pipeline: int = 1, replicas: int = 1, **how: Any) -> G
     return _grid("megatron", tensor * pipeline * replicas, {"tensor": tensor, "pipeline": pipeline}, how)
 
 
+def context(ranks: int, by: str, tensor: int = 1, replicas: int = 1, **how: Any) -> Grid:
+    """Context × tensor × data parallelism of a model with rotary positions, causal and with shared keys."""
+    keys = {"context": ranks, "context_by": by, "tensor": tensor}
+    return _grid("megatron", ranks * tensor * replicas, keys, {"shape": "llama", "attention": "fused", **how})
+
+
 def _grid(family: str, size: int, keys: dict[str, Any], how: dict[str, Any]) -> Grid:
     fields = {key: value for key, value in how.items() if key in Grid.__dataclass_fields__}
     keys |= {key: value for key, value in how.items() if key not in fields}

@@ -14,7 +14,7 @@ from simfrontier_real.ops.programs import programs_of
 from simfrontier_real.train.states import model_dtype
 from simfrontier_real.verify.verdict import scheduled_bytes
 from tests.core.trace.events import arrows
-from tests.real.grids import axonn, megatron
+from tests.real.grids import axonn, context, megatron
 from tests.real.ranks import trained
 from tests.real.schedules import ENGINES, EXACT, QUANTISED, STALE, Sizes, schedule
 from tests.real.together import EQUAL
@@ -84,6 +84,10 @@ def grids() -> list[Schedule]:
         megatron(1, 4, overlap_exchange=True, grad_accum=4),
         megatron(2, 1, 2, shape="llama"),
         megatron(2, 2, shape="bloom"),
+        context(2, "gather", 2, sequence_parallel=True),
+        context(4, "gather"),
+        context(4, "gather", context_heads=2, data="zero1"),
+        context(4, "heads", shape="sequential"),
         megatron(2, 2, shape="gpt-2", sequence_parallel=True),
         axonn(2, 2, 1, shape="llama", attention="fused"),
         megatron(1, 1, 4, shape="gpt-2", data="zero3"),

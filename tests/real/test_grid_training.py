@@ -23,7 +23,7 @@ from simfrontier_real.train.train import train_in_one_process
 from simfrontier_real.train.training_settings import TrainingSettings
 from simfrontier_real.verify.verdict import scheduled_bytes
 from tests.core.program.builders import mesh_of, options_of
-from tests.real.grids import OTHERS, SHAPES, Grid, axonn, megatron
+from tests.real.grids import OTHERS, SHAPES, Grid, axonn, context, megatron
 from tests.real.lowerings import MIXED, lowered_of
 from tests.real.schedules import PLAIN, distance, loss_distance, training, unsharded
 from tests.real.together import Training, agrees, bytes_sent, replaying
@@ -68,6 +68,14 @@ GRIDS = [
     megatron(2, 2, 1, attention="fused"),
     axonn(2, 2, 2, precision="fp32"),
     megatron(2, 2, 2, precision="fp32"),
+    *(context(ranks, "gather", tensor) for ranks, tensor in ((2, 1), (4, 1), (2, 2))),
+    context(2, "gather", attention="plain", checkpointing="selective"),
+    context(2, "gather", 2, 2, data="zero1", sequence_parallel=True),
+    context(2, "gather", 1, 2, data="zero3", checkpointing="none"),
+    context(4, "gather", context_heads=2),
+    context(2, "heads", attention="plain"),
+    context(4, "heads", shape="sequential"),
+    context(2, "heads", 2, 2, shape="sequential", sequence_parallel=True, data="zero3", checkpointing="none"),
     axonn(2, 1, 2, 2, optimizer="lamb", data="zero1"),
     megatron(2, 2, 1, optimizer="lamb", shape="tied", sequence_parallel=True),  # both ends step the table
     megatron(2, 1, 2, optimizer="lamb", data="zero1", gather="next_forward", overlap_gradients=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from simfrontier_real.ops.arrays import Array, Backend
+from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.losses import softmax_by_maximum, softmax_by_pairs
 from simfrontier_real.ops.operands import Operands
 
@@ -159,7 +159,7 @@ def _probabilities(operands: Operands, scores: Array, kernel: str = "") -> Array
     if context.schedule.meta.get("positions") == "alibi":
         scores = scores + _distances(operands, scores)
     if context.schedule.meta.get("causal", 1):
-        scores = _without_later(context.backend, scores)
+        scores = _without_later(operands, scores)
     return softmax_by_pairs(xp, scores) if kernel == "two-pass" else softmax_by_maximum(xp, scores)
 
 
@@ -171,8 +171,18 @@ def _distances(operands: Operands, scores: Array) -> Array:
     first = operands.first("a") * heads // operands.sizes()["a"]
     every = slopes(int(operands.context.schedule.meta["heads"]))
     own = xp.asarray(every[first : first + heads], dtype=scores.dtype, device=backend.device)
-    places = xp.astype(xp.arange(scores.shape[-1], device=backend.device), scores.dtype)
-    return own[None, :, None, None] * (places[None, :] - places[:, None])
+    rows, columns = (xp.astype(places, scores.dtype) for places in _positions(operands, scores))
+    return own[None, :, None, None] * (columns[None, :] - rows[:, None])
+
+
+def _positions(operands: Operands, scores: Array) -> tuple[Array, Array]:
+    """Return the positions of the queries and of the keys of a block of scores."""
+    xp, device = operands.xp, operands.backend.device
+    begins = (operands.first("s"), 0)
+    first, second = (
+        xp.arange(begin, begin + size, device=device) for begin, size in zip(begins, scores.shape[-2:], strict=True)
+    )
+    return first, second
 
 
 def slopes(heads: int) -> list[float]:
@@ -184,12 +194,12 @@ def slopes(heads: int) -> list[float]:
     return out + [2.0 ** (-4 * (2 * head + 1) / power) for head in range(heads - power)]
 
 
-def _without_later(backend: Backend, scores: Array) -> Array:
+def _without_later(operands: Operands, scores: Array) -> Array:
     """Return the scores with -inf at later key positions, so that no position attends to later ones."""
-    xp = backend.xp
-    places = xp.arange(scores.shape[-1], device=backend.device)
-    later = places[None, :] > places[:, None]
-    return xp.where(later, xp.asarray(-math.inf, dtype=scores.dtype, device=backend.device), scores)
+    xp = operands.xp
+    rows, columns = _positions(operands, scores)
+    nothing = xp.asarray(-math.inf, dtype=scores.dtype, device=operands.backend.device)
+    return xp.where(columns[None, :] > rows[:, None], nothing, scores)
 
 
 def _d_scores(xp: Any, gradient: Array, probabilities: Array) -> Array:

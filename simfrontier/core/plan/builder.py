@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simfrontier.core.codecs import Codec, Plain
-from simfrontier.core.plan.layout import EXPERTS
+from simfrontier.core.plan.layout import BATCH, EXPERTS
 from simfrontier.core.plan.moves import Hop
 from simfrontier.core.plan.plan import Purpose
 from simfrontier.core.plan.program import Hook, Item, Move, Place, Placed, Program
@@ -249,7 +249,8 @@ class ProgramBuilder:
         """Return the batch axes over which a value is gathered or summed, because an op needs the value of all samples
         (not those of rows that go to experts)."""
         before, after = (self.tensors[ref.name].placement for ref in (src, dst))
-        left = {axis for axis, _ in (*before.shards, *before.partial)} - {axis for axis, _ in after.shards}
+        cut = {axis for axis, dim in before.shards if self.tensors[src.name].dims[dim] == BATCH}
+        left = (cut | before.partial_axes) - {axis for axis, _ in after.shards}
         left -= after.partial_axes | set(self.plan.cuts.get(EXPERTS, ()))
         return tuple(axis for axis in self.mesh.live(self.plan.axes) if axis in left)
 
@@ -277,7 +278,8 @@ class ProgramBuilder:
         none yet. In the backward of a checkpointed layer, the operand is the recomputed value."""
         name = use[0]
         again = name in self.redone and stage != "forward" and self.workload.is_checkpointed(layer)
-        needed = self.layout.needed(op, self.workload.values[name].dims)
+        value = self.workload.values[name]
+        needed = self.layout.needed(op, value)
         source = self._home(use, layer, micro, self.tensors.value(name, again=again))
         if needed == self.layout.kept[name]:
             return source
@@ -286,7 +288,9 @@ class ProgramBuilder:
         kept = self._kept_input(use, layer, micro, again) if is_input and keeps else None
         if kept is not None:
             return kept
-        copy = self._home(use, layer, micro, self.tensors.value(name, needed, again=again, stage=stage))
+        labels = op.labels_of(value)
+        form = self.tensors.value(name, needed, again=again, stage=stage, labels=labels)
+        copy = self._home(use, layer, micro, form)
         if copy not in self.copied:
             self.copied.add(copy)
             self._value_moves(source, copy, "input_gather" if is_input else "activation")
@@ -304,11 +308,12 @@ class ProgramBuilder:
         (None if the result needs no move)."""
         name = use[0]
         again = stage == "recompute"
-        given = self.layout.given(op, self.workload.values[name].dims)
+        labels = op.labels_of(self.workload.values[name])
+        given = self.layout.given(op, labels)
         kept = self._home(use, layer, micro, self.tensors.value(name, again=again))
         if given == self.layout.kept[name]:
             return kept, None
-        made = self.tensors.value(name, given, again=again, is_partial=True)
+        made = self.tensors.value(name, given, again=again, is_partial=True, labels=labels)
         return self._home(use, layer, micro, made), kept
 
     def _branches(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> list[Ref]:

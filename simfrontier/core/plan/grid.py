@@ -12,6 +12,8 @@ from simfrontier.core.program import Mesh
 DATA, PACKAGE, GCD, STAGE = "data", "package", "gcd", "stage"
 DATA_AXES = (DATA, PACKAGE, GCD)
 EXPERT = "expert"  # innermost of the axes over which the batch is divided, where experts are
+CONTEXT, CONTEXT_HEADS = "context", "context_heads"
+CONTEXT_AXES = (CONTEXT, CONTEXT_HEADS)  # cut the sequence outside attention; within it, the second cuts heads
 Sizes = tuple[tuple[str, int], ...]
 
 

@@ -83,8 +83,9 @@ class CutLayout:
             out.append((sequence, "s"))
         return tuple(out)
 
-    def needed(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
-        """Return the placement that an op needs for an operand with the labels `dims`."""
+    def needed(self, op: WorkOp, value: Value) -> Placement:
+        """Return the placement that an op needs for an operand."""
+        dims = op.labels_of(value)
         key = op.kind, op.iteration, dims
         if key not in self._needed:
             self._needed[key] = Placement(placements_of(dict(self.split(op)), dims)).on(self.mesh)
@@ -99,9 +100,10 @@ class CutLayout:
         return self._given[key]
 
     def _as_given(self, op: WorkOp, dims: tuple[str, ...]) -> Placement:
-        split = self.split(op)
-        summed = set(op.matmul[3]) if op.matmul is not None else {label for _, label in split}
-        reduction = model_kind(op.kind).reduction
+        split, kind = self.split(op), model_kind(op.kind)
+        is_one = op.matmul is not None and kind.products == {}  # fused attention sums over other labels in each product
+        summed = set(op.matmul[3]) if op.matmul is not None and is_one else {label for _, label in split}
+        reduction = kind.reduction
         partial = tuple((axis, reduction) for axis, label in split if label in summed and label not in dims)
         return Placement(placements_of(dict(split), dims), frozenset(), partial).on(self.mesh)
 
@@ -125,9 +127,9 @@ class CutLayout:
             sees_all = all(label != BATCH for label, _ in op.iteration)
             for name, _ in self.uses(op.reads):
                 if not (sees_all and BATCH in values[name].dims):
-                    needed.setdefault(name, self.needed(op, values[name].dims))
+                    needed.setdefault(name, self.needed(op, values[name]))
             for name, _ in op.writes:
-                given[name].append(self.given(op, values[name].dims))
+                given[name].append(self.given(op, op.labels_of(values[name])))
         for name, value in values.items():
             if self.exists(value):
                 self.kept[name] = self._kept(value, given[name], needed)
@@ -147,7 +149,7 @@ class CutLayout:
         """Find the additions that read several values that are partial over the same axes and that no other op
         reads."""
         values = self.workload.values
-        made = {name: self.given(op, values[name].dims) for op in self._every for name, _ in op.writes}
+        made = {name: self.given(op, op.labels_of(values[name])) for op in self._every for name, _ in op.writes}
         readers: dict[str, list[str]] = {}
         for op in self._every:
             for name, _ in op.reads:

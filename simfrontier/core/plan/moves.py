@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import Codec
-from simfrontier.core.program import LIBRARY, Mesh, Placement
+from simfrontier.core.program import LIBRARY, Mesh, Placement, by_dimension
 
 HIERARCHICAL: Final = "hierarchical"  # a hop that crosses its axes in two levels, as collectives of their own
 StepKind = Literal["slice", "reduce_scatter", "all_reduce", "merge", "all_to_all", "all_gather"]
@@ -228,18 +228,17 @@ class _Builder:
         for wanted in [changed] if together else [[axis] for axis in changed]:
             for axes, hop in self._legs(wanted, inner_first=True):
                 self._block_changes(axes, self.now)
-                self._innermost(axes, made=tuple(target[axis] for axis in axes))
-                shards = tuple((a, target[a] if a in axes else d) for a, d in self.now.shards)
+                self._innermost(axes)
+                # a group divides the shards that the other axes leave: its new cuts are the innermost of the dimension
+                shards = tuple(shard for shard in self.now.shards if shard[0] not in axes)
+                shards += tuple((axis, target[axis]) for axis, _ in self.now.shards if axis in axes)
                 # one of the two dimensions is not the outermost: pieces are cut from, or put, between others
                 self._add("all_to_all", axes, replace(self.now, shards=self._as_wanted(shards)), hop, permute=True)
 
     def _as_wanted(self, shards: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
         """Return the shards in the order of those of the destination, if they divide every dimension alike."""
-
-        def by_dim(pairs: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
-            return sorted(pairs, key=lambda pair: pair[1])
-
-        return self.dst.shards if by_dim(shards) == by_dim(self.dst.shards) else shards
+        is_alike = by_dimension(Placement(shards)) == by_dimension(Placement(self.dst.shards))
+        return self.dst.shards if is_alike else shards
 
     def _all_gather(self) -> None:
         target = {axis for axis, _ in self.dst.shards}
@@ -265,13 +264,13 @@ class _Builder:
                 f"{', '.join(axes)} while the block is flat over {', '.join(sorted(placement.flat))}; make it two moves"
             )
 
-    def _innermost(self, axes: tuple[str, ...], made: tuple[int, ...] = ()) -> None:
-        """Raise InputError unless the cuts over `axes` are the innermost cuts of their dimensions and of the dimensions
-        in `made`: only innermost cuts can be removed or added without affecting the others."""
+    def _innermost(self, axes: tuple[str, ...]) -> None:
+        """Raise InputError unless the cuts over `axes` are the innermost cuts of their dimensions: only innermost cuts
+        can be removed without affecting the others."""
         outer: set[int] = set()
         for axis, dim in self.now.shards:
             if axis in axes:
-                outer |= {dim, *made}
+                outer.add(dim)
             elif dim in outer:
                 raise InputError(
                     f"{self.name}: the move from [{self.src}] to [{self.dst}] crosses {', '.join(axes)}, but {axis} "

@@ -3,6 +3,7 @@ ZeRO family on their data axes."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from pydantic import Field, field_validator
 from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import Codec
 from simfrontier.core.plan.compression import LEAST_BYTES, Compression, compression_of
+from simfrontier.core.plan.context import ContextBy, context_axes, context_cuts, context_sizes, refuse_context
 from simfrontier.core.plan.grid import (
     DATA_AXES,
     EXPERT,
@@ -187,6 +189,10 @@ class MegatronOptions(TensorOptions):
     `expert_tensor` = `tensor` (its default: Megatron-Core's expert-tensor-parallel-size) divides every expert among
     them, and as many data-parallel ranks as it takes further. `dispatch`: rows go to the ranks of their experts in an
     all-to-all, or all ranks gather all positions, and the sums of their experts' outputs are reduce-scattered.
+    `context`: number of ranks among which the sequence is divided (context parallelism); `context_by`: how keys and
+    values reach queries: gathered before
+    attention, or by all-to-alls that give every rank whole sequences of some heads (Ulysses). `context_heads`: ranks
+    of a group inside which heads are exchanged, while keys and values travel between the groups.
 
     `compression`: a policy, or a codec for each of dp, tp, pp and zero; `compress_from`: smallest size in bytes per
     rank of compressed messages; `compress_per_hop`: every point-to-point message is compressed separately (a ring),
@@ -204,6 +210,9 @@ class MegatronOptions(TensorOptions):
     product_pieces: Pieces = 1
     batch_first: bool = False
     gather_inputs_again: bool = True
+    context: Ranks = 1
+    context_by: ContextBy = "gather"
+    context_heads: Ranks = 1
     compression: str = "none"
     compress_from: Annotated[int, Field(ge=0)] = LEAST_BYTES
     compress_per_hop: bool = False
@@ -211,34 +220,41 @@ class MegatronOptions(TensorOptions):
 
     @property
     def inside(self) -> Sizes:
-        return (("tensor", self.tensor),)
+        return (*context_sizes(self.context, self.context_by, self.context_heads), ("tensor", self.tensor))
 
     @property
     def experts_inside(self) -> tuple[str, ...]:
-        """Axes of tensor parallelism that divide the experts of a layer, instead of each expert."""
-        return ("tensor",) if self.expert_tensor == 1 and self.tensor > 1 else ()
+        """Axes inside the data axes that divide the experts of a layer: those of context parallelism, and those of
+        tensor parallelism unless they divide each expert."""
+        whole = self.expert_tensor == 1 and self.tensor > 1
+        return tuple(axis for axis, size in self.inside if size > 1 and (whole or axis != "tensor"))
+
+    @property
+    def expert_inside(self) -> int:
+        """Number of ranks of a group over `experts_inside`."""
+        return math.prod(size for axis, size in self.inside if axis in self.experts_inside)
 
     @property
     def expert_data(self) -> int:
         """Number of data-parallel ranks among which the experts of a layer are divided."""
-        return self.expert // self.tensor if self.experts_inside else self.expert
+        return self.expert // self.expert_inside if self.expert > 1 else 1
 
     def mesh(self, num_devices: int, per_node: int, per_package: int) -> Mesh:
         self._refuse_expert_grid()
         model = ((EXPERT, self.expert_data), *self.inside)
         data = ranks_left(num_devices, ((STAGE, self.pipeline), *model))
-        inner = self.tensor * self.expert_data
+        inner = self.context * self.tensor * self.expert_data
         experts = model[:1] if self.expert > 1 else ()
         return grid_mesh(
             ((STAGE, self.pipeline),), (*data_sizes(data, inner, per_node, per_package), *experts), self.inside
         )
 
     def _refuse_expert_grid(self) -> None:
-        """Raise InputError for a grid of experts that tensor parallelism does not fit."""
+        """Raise InputError for a grid of experts that tensor or context parallelism does not fit."""
         if self.expert_tensor not in (None, 1, self.tensor):
             raise InputError(f"expert_tensor = {self.expert_tensor}; allowed: 1 or tensor = {self.tensor}")
-        if self.experts_inside:
-            refuse_remainder("expert", self.expert, "tensor", self.tensor)
+        if self.expert > 1:
+            refuse_remainder("expert", self.expert, " × ".join(self.experts_inside), self.expert_inside)
         if self.expert > 1 and self.data.family not in ("ddp", "zero1", "zero2", "zero3"):
             raise InputError(
                 f'data.family = "{self.data.family}" with expert = {self.expert}; allowed: ddp, zero1, zero2 or zero3'
@@ -265,10 +281,15 @@ class MegatronOptions(TensorOptions):
     def refuse_shape(self, shape: Shape) -> None:
         super().refuse_shape(shape)
         refuse_columns(shape, "tensor", self.tensor)
+        refuse_context(self.context, self.context_by, self.context_heads, self.tensor, shape)
+        if self.context > 1 and self.compressed is not None:
+            raise InputError(f"context = {self.context}: what moves is not compressed; allowed: 1")
         if self.sequence_parallel:
-            refuse_remainder("sequence", shape.sequence, "tensor", self.tensor)
-            per_rank = shape.sequence // self.tensor
-            refuse_remainder(f"sequence / tensor {self.tensor}", per_rank, "product_pieces", self.product_pieces)
+            length, name = shape.sequence // self.context, "sequence"
+            name += f" / context {self.context}" if self.context > 1 else ""
+            refuse_remainder(name, length, "tensor", self.tensor)
+            per_rank = length // self.tensor
+            refuse_remainder(f"{name} / tensor {self.tensor}", per_rank, "product_pieces", self.product_pieces)
         elif self.product_pieces > 1:
             raise InputError(f"product_pieces = {self.product_pieces}: needs sequence_parallel = true; allowed: 1")
         self._refuse_experts(shape)
@@ -283,9 +304,10 @@ class MegatronOptions(TensorOptions):
             return
         refuse_remainder("experts", experts, "expert", self.expert)
         refuse_remainder("blocks of experts with equally many rows", shape.routed_rows[0], "expert", self.expert)
-        if self.sequence_parallel:
-            refuse_remainder("rows of a block of experts", shape.routed_rows[1], "tensor", self.tensor)
-        if not self.experts_inside:
+        parts = {"context": self.context, "tensor": self.tensor if self.sequence_parallel else 1}
+        key = " × ".join(axis for axis, size in parts.items() if size > 1)
+        refuse_remainder("rows of a block of experts", shape.routed_rows[1], key, math.prod(parts.values()))
+        if "tensor" not in self.experts_inside:
             refuse_remainder("features of an expert", shape.expert_features, "tensor", self.tensor)
 
 
@@ -343,8 +365,9 @@ def _other_matrices(shape: Shape) -> Iterator[tuple[str, int]]:
 
 
 def _on_data(name: str, options: TensorOptions, mesh: Mesh) -> Plan:
-    """Return the plan of the data axes alone, without the tensor-parallel axes."""
-    return ZERO[options.data.family][1](name, options.data, mesh, batch_axes(mesh))
+    """Return the plan of the data axes alone, without the tensor-parallel axes. The ranks that divide a sequence hold
+    the same weights: over their axes, too, gradients are summed and states partitioned."""
+    return ZERO[options.data.family][1](name, options.data, mesh, (*batch_axes(mesh), *context_axes(mesh)))
 
 
 def _cuts(columns: tuple[str, ...], rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -359,7 +382,7 @@ def _expert_cuts(options: MegatronOptions, mesh: Mesh) -> dict[str, tuple[str, .
     if options.expert == 1:
         return {"F": mesh.live(("tensor",))}
     experts = mesh.live((EXPERT, *options.experts_inside))
-    return {"E": experts, "F": () if options.experts_inside else mesh.live(("tensor",))}
+    return {"E": experts, "F": () if "tensor" in experts else mesh.live(("tensor",))}
 
 
 def _axonn(name: str, options: AxonnOptions, mesh: Mesh) -> Plan:
@@ -422,6 +445,7 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
     rows; the residual stream is whole, or cut along the sequence."""
     data = _on_data(name, options, mesh)
     tensor = mesh.live(("tensor",))
+    of_positions, cuts_of_kind = context_cuts(context_axes(mesh), tensor)
     hops = dict(data.hops)
     hops["scalar"] = (Hop(mesh.live(mesh.names)),)
     flags: tuple[tuple[bool, Purpose], ...] = (
@@ -446,8 +470,8 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
         value_hop=None if compressed is None else compressed.hop(Hop(()), "tp"),
         exchange_hop=None if compressed is None else compressed.hop(Hop(()), "pp"),
         compression=options.policy,
-        cuts=_cuts(tensor, ()) | _expert_cuts(options, mesh),
-        cuts_of_kind={(kind, "E"): () for kind in DISPATCHES if options.dispatch == "all_to_all"},
+        cuts=_cuts(tensor, ()) | of_positions | _expert_cuts(options, mesh),
+        cuts_of_kind=cuts_of_kind | {(kind, "E"): () for kind in DISPATCHES if options.dispatch == "all_to_all"},
         sequence=tensor[0] if tensor and options.sequence_parallel else None,
         sums_branches=bool(tensor),
         pipeline=options.stages,
@@ -472,7 +496,7 @@ def engine_of(options: TensorOptions, engine: Engine, data_ranks: int) -> Engine
     weight matrix whole and no gathered one for a later pass, and reduces over the data axes at the end of the step; so
     does Megatron-LM with the reductions, unless it overlaps them."""
     if isinstance(options, MegatronOptions):
-        sized = engine.on_ranks(data_ranks, options.tensor)
+        sized = engine.on_ranks(data_ranks * options.context, options.tensor)
         return replace(sized, step_reduction="overlap" if options.overlap_gradients else "end")
     return replace(engine, persistence_elements=0, reuse_elements=0, step_reduction="end")
 

@@ -62,15 +62,17 @@ class Tensors:
         again: bool = False,
         stage: Stage | None = None,
         is_partial: bool = False,
+        labels: tuple[str, ...] = (),
     ) -> str:
         """Declare a value in the placement in which it is stored, or in another `placement` (the one that a pass needs,
-        or the partial one in which an op writes it), and return the tensor's name. `again` marks a recomputed value."""
+        or the partial one in which an op writes it), and return the tensor's name. `again` marks a recomputed value;
+        `labels` are those of the op that needs or writes the value, if they differ from the value's own."""
         form = value_name(name, again, stage, is_partial)
         if form not in self.by_name:
             placed = self.layout.kept[name] if placement is None else placement
             value = self.workload.values[name]
             whole = self.workload.values[value.form_of] if value.form_of else value
-            made = _activation(value, whole.local, placed, self._digits(name))
+            made = replace(_activation(value, whole.local, placed, self._digits(name)), dims=labels or value.dims)
             self.declare(as_form(made, name, again, stage, is_partial, value.form_of))
         return form
 

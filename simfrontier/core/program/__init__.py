@@ -37,6 +37,7 @@ from simfrontier.core.program.ir import (
 )
 from simfrontier.core.program.issuer import Issuer as Issuer
 from simfrontier.core.program.kinds import (
+    ATTENTION as ATTENTION,
     KINDS as KINDS,
     LOSS as LOSS,
     MATMUL as MATMUL,
@@ -91,6 +92,7 @@ from simfrontier.core.program.placement import (
     PartialOp as PartialOp,
     Placement as Placement,
     block_shape as block_shape,
+    by_dimension as by_dimension,
     partial as partial,
     placements_of as placements_of,
 )

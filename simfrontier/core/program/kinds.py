@@ -43,6 +43,8 @@ PRODUCTS: Final = (
     ),
 )
 
+ATTENTION: Final = ("attention", "scores", "softmax", "context")  # kinds that relate positions to one another
+
 # ── norms over features, and the sums over features that ranks share, which are formed first ──
 
 NORMS: Final = tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, cast
 
@@ -73,6 +73,14 @@ def flat(axes: Iterable[str]) -> Placement:
 def partial(axes: Iterable[str], flat_axes: Iterable[str] = (), op: PartialOp = "sum") -> Placement:
     """Return the placement that is partial over `axes` (to be reduced by `op`), and flat over `flat_axes`."""
     return Placement(flat=frozenset(flat_axes), partial=tuple((axis, op) for axis in axes))
+
+
+def by_dimension(placement: Placement) -> Placement:
+    """Return the same placement with its shards sorted by tensor dimension. The order of shards matters only within one
+    dimension."""
+    if len(placement.shards) < 2:
+        return placement
+    return replace(placement, shards=tuple(sorted(placement.shards, key=lambda shard: shard[1])))
 
 
 def parse_placement(text: str) -> Placement:

@@ -19,6 +19,8 @@ class GptAttention:
         self.query, self.key, self.value = self.projection.query, self.projection.key, self.projection.value
         self.query_and_key = " ".join(dict.fromkeys((self.query, self.key)))
         self.attended = " ".join(dict.fromkeys((self.query, self.key, self.value)))
+        self.keys = () if self.key == self.query else (self.key, self.value, "d.key", "d.value")
+        """Values of the positions attended to, where they lie apart from queries."""
         self.dropped = "probabilities.dropped" if self.shape.dropout else "probabilities"
         self.of_context = {"a": self.shape.context_features}  # features of all heads, weighted sums of values
 
@@ -73,7 +75,9 @@ class GptAttention:
     def _per_head(self, module: str, mnk: str, part: Part | None, reads: str, writes: str) -> WorkOp:
         """Return a matrix product of attention, batched over heads."""
         sizes = self.graph.heads | ({"d": self.shape.value_head_features} if module == "context" else {})
-        return self.graph.matmul(module, f"ba|{mnk}", reads, writes, kind=module, sizes=sizes, part=part)
+        op = self.graph.matmul(module, f"ba|{mnk}", reads, writes, kind=module, sizes=sizes, part=part)
+        used = {*reads.split(), *writes.split()}
+        return replace(op, attended=tuple(name for name in self.keys if name in used))
 
     def _unfused(self) -> tuple[WorkOp, ...]:
         heads, kernel = self.graph.heads, self.graph.kernel

@@ -184,7 +184,8 @@ class WorkOp:
     ranks, its operands are gathered. `flops` counts the whole logical op. An op with `where_cut` exists only if the
     plan splits the dimension of that label (otherwise another op includes its work); an op with `loss_methods` only if
     the plan uses one of these methods of the loss. `kernel` is the kernel of a softmax (program.cost); empty if the
-    rows of the softmax stay on the chip. `named` holds the parts of the op's name.
+    rows of the softmax stay on the chip. `attended` names the operands and results whose positions are those attended
+    to: their label s is the op's label t. `named` holds the parts of the op's name.
     """
 
     named: OpName
@@ -201,10 +202,17 @@ class WorkOp:
     where_cut: str = ""
     loss_methods: tuple[LossMethod, ...] = ()
     kernel: str = ""
+    attended: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return self.named.text
+
+    def labels_of(self, value: Value) -> tuple[str, ...]:
+        """Return the labels of an operand or result in this op's iteration space."""
+        if value.name not in self.attended:
+            return value.dims
+        return tuple("t" if label == "s" else label for label in value.dims)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

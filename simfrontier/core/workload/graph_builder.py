@@ -272,7 +272,12 @@ class Stream:
 
     def op(self, op: WorkOp) -> WorkOp:
         """Return the op, renamed for this stream."""
-        moved = replace(in_stream(self.name, op), reads=self._uses(op.reads), writes=self._uses(op.writes))
+        moved = replace(
+            in_stream(self.name, op),
+            reads=self._uses(op.reads),
+            writes=self._uses(op.writes),
+            attended=tuple(name for name, _ in self._uses(tuple((name, 0) for name in op.attended))),
+        )
         if not self.follower:
             return moved
         return replace(moved, weights=(), states=(*op.states, *(f"{self.follower}/{name}" for name in op.weights)))

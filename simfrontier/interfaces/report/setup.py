@@ -16,7 +16,10 @@ from simfrontier.inputs.scenario import Case, Scenario
 from simfrontier.interfaces.report.view import StudyView
 
 KINDS = ("assumed", "fitted", "inferred", "measured", "quoted")  # the least certain first
-AXES = {"x": "X", "y": "Y", "z": "Z", "tensor": "tensor", "stage": "stages"}  # axes of a mesh, as they are called
+AXES = {  # axes of a mesh, as they are called
+    **{"x": "X", "y": "Y", "z": "Z", "tensor": "tensor", "stage": "stages"},
+    **{"context": "context", "context_heads": "context (heads)"},
+}
 DATA = "data"
 
 

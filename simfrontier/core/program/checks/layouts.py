@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from simfrontier.base.errors import nearest
@@ -12,7 +12,7 @@ from simfrontier.core.program.finding import Findings, Rule
 from simfrontier.core.program.ir import Collective, Compute, Exchange, Op, Ref, Schedule, Tensor, TensorRole
 from simfrontier.core.program.kinds import KINDS, is_copy
 from simfrontier.core.program.op_kind import CallKind, CopyKind
-from simfrontier.core.program.placement import Placement
+from simfrontier.core.program.placement import Placement, by_dimension
 
 RuleFault = tuple[Rule, str, str]  # (rule, expected, found)
 _GIVES: Final[frozenset[TensorRole]] = frozenset(
@@ -163,14 +163,6 @@ def _axes_of(op: Op) -> Iterable[str]:
     if isinstance(op, Collective):
         return op.axes
     return (op.axis,) if isinstance(op, Exchange) else [axis for axis, _ in op.split]
-
-
-def by_dimension(placement: Placement) -> Placement:
-    """Return the same placement with its shards sorted by tensor dimension. The order of shards matters only within one
-    dimension."""
-    if len(placement.shards) < 2:
-        return placement
-    return replace(placement, shards=tuple(sorted(placement.shards, key=lambda shard: shard[1])))
 
 
 def text_of(value: object) -> str:

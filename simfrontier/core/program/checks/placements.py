@@ -228,7 +228,7 @@ class _Rules:
         yield from self._one_micro_batch((*read, *made))
         still = self._partial_sums((*read, *made)) if kind.adds_values else ()
         # a product sums over its k alone: a bias's gradient lacks the labels of the weight's inputs, but sums over none
-        summing = set(op.matmul[3]) if op.matmul is not None else set(labels)
+        summing = set(op.matmul[3]) if op.matmul is not None and kind.products == {} else set(labels)
         for ref in (*read, *made):
             dims, is_result = self.tensors[ref.name].dims, ref in made
             # a state is equal on all ranks: the op that writes it is cut only along labels of the state
