@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from simfrontier.base.errors import InputError, meant
 from simfrontier.base.extras import added
+from simfrontier.core.workload.expert_models import EXPERT_MODELS
 from simfrontier.core.workload.gpt_shape import GptShape
 from simfrontier.core.workload.mlp_model import MlpShape
 from simfrontier.core.workload.shape import Shape
@@ -98,6 +99,7 @@ MODELS: dict[str, GptShape | MlpShape] = {
         _gpt("llama-3-405b", 126, 16384, 128, 128256, 8192, _LLAMA_3, _LIKE_LLAMA, kv_heads=8, ffn_hidden=53248),
         _gpt("forge-13b", 40, 5120, 40, 52000, 2048, _FORGE.format("m"), _LIKE_FORGE),
         _gpt("forge-22b", 48, 6144, 48, 52000, 2048, _FORGE.format("l"), _LIKE_FORGE),
+        *EXPERT_MODELS,
         _gpt("tiny", 2, 64, 4, 256, 32, _TINY, {}),
         MlpShape(name="tiny-mlp", num_layers=2, inputs=32, hidden=64, classes=16, source=_TINY),
     )

@@ -25,7 +25,7 @@ class GptParts(GraphBuilder):
             "f": shape.feed_forward,
             "v": shape.padded_vocabulary,
             "q": shape.q_rank or 0,
-            "k": shape.kv_rank or 0,
+            "l": shape.kv_rank or 0,
             "r": shape.rope_features or 0,
         }
         super().__init__(precision, sizes, rows=("b", "s"), softmax=softmax)

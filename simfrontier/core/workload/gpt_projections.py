@@ -99,7 +99,7 @@ class _Latent:
     rotated are the same for all heads. Down projections and norms see whole latents; what makes heads is cut by heads,
     as in Megatron-Core (transformer/multi_latent_attention.py).
 
-    Labels: q feature of the queries' latent, k of that of keys and values, r feature that is rotated.
+    Labels: q feature of the queries' latent, l of that of keys and values, r feature that is rotated.
     """
 
     query, key, value = "rotary.query", "rotary.key", "value.out"
@@ -109,7 +109,7 @@ class _Latent:
         self.of_values = {"a": shape.context_features}
         nope, rope, rank = shape.nope_features or 0, shape.rope_features or 0, shape.kv_rank or 0
         self.joint = {"a": shape.heads * (nope + shape.value_head_features)}  # keys that are not rotated, and values
-        self.down = {"k": rank + rope}
+        self.down = {"l": rank + rope}
         self.has_query_latent = shape.q_rank is not None
 
     def declare(self) -> None:
@@ -117,7 +117,7 @@ class _Latent:
         declare("bsa", "query_up.out", "rotary.query", "rotary.key", "d.query_up")
         declare("bsa", "kv_up.out", "d.kv_up", sizes=self.joint)
         declare("bsa", "value.out", sizes=self.of_values)
-        declare("bsk", "kv_down.out", "kv_norm.out", "d.kv_norm", "d.kv_down")
+        declare("bsl", "kv_down.out", "kv_norm.out", "d.kv_norm", "d.kv_down")
         declare("bsr", "key_rope.out", "d.key_rope")
         if self.has_query_latent:
             declare("bsq", "query_down.out", "query_norm.out", "d.query_norm", "d.query_down")
@@ -129,9 +129,9 @@ class _Latent:
             graph.linear_weights("query_down", "qh", has_bias=has_bias)
             graph.norm_weights("query_norm", per_layer=True, label="q")
         graph.linear_weights("query_up", "aq" if self.has_query_latent else "ah", has_bias=has_bias)
-        graph.linear_weights("kv_down", "kh", self.down, has_bias=has_bias)
-        graph.norm_weights("kv_norm", per_layer=True, label="k")
-        graph.linear_weights("kv_up", "ak", self.joint, has_bias=has_bias)
+        graph.linear_weights("kv_down", "lh", self.down, has_bias=has_bias)
+        graph.norm_weights("kv_norm", per_layer=True, label="l")
+        graph.linear_weights("kv_up", "al", self.joint, has_bias=has_bias)
 
     def forward(self) -> tuple[WorkOp, ...]:
         graph = self.graph
@@ -145,9 +145,9 @@ class _Latent:
         reads, writes = "query_up.out kv_up.out key_rope.out", "rotary.query rotary.key value.out"
         return (
             *queries,
-            graph.linear("kv_down", "kh", "ln1.out", "kv_down.out key_rope.out", self.down),
-            *graph.norm("kv_norm", "kv_down.out", label="k"),
-            graph.linear("kv_up", "ak", "kv_norm.out", "kv_up.out", self.joint),
+            graph.linear("kv_down", "lh", "ln1.out", "kv_down.out key_rope.out", self.down),
+            *graph.norm("kv_norm", "kv_down.out", label="l"),
+            graph.linear("kv_up", "al", "kv_norm.out", "kv_up.out", self.joint),
             graph.pointwise("rotary", "rotary", "bsar", reads, writes),
         )
 
@@ -165,9 +165,9 @@ class _Latent:
         reads, writes = "d.query d.key d.value", "d.query_up d.kv_up d.key_rope"
         return (
             graph.pointwise("rotary", "rotary", "bsar", reads, writes, part="backward"),
-            *graph.linear_backward("kv_up", "ak", "d.kv_up", "kv_norm.out", "d.kv_norm", self.joint),
-            *graph.norm_backward("kv_norm", "kv_down.out", "d.kv_down", label="k"),
-            *graph.linear_backward("kv_down", "kh", "d.kv_down d.key_rope", "ln1.out", "d.ln1.kv", self.down),
+            *graph.linear_backward("kv_up", "al", "d.kv_up", "kv_norm.out", "d.kv_norm", self.joint),
+            *graph.norm_backward("kv_norm", "kv_down.out", "d.kv_down", label="l"),
+            *graph.linear_backward("kv_down", "lh", "d.kv_down d.key_rope", "ln1.out", "d.ln1.kv", self.down),
             *queries,
             graph.pointwise("ln1.sum", "add", "bsh", "d.ln1.query d.ln1.kv", "d.ln1"),
         )

@@ -12,7 +12,7 @@ NEOX = find_model("gpt-neox-20b")
 GPTS = [
     name
     for name, shape in MODELS.items()
-    if isinstance(shape, GptShape) and not shape.gated and shape.kv_heads is None and shape.ffn_hidden is None
+    if isinstance(shape, GptShape) and not (shape.gated or shape.experts or shape.kv_heads or shape.ffn_hidden)
 ]
 SIMPLE = GptShape(name="simple", num_layers=3, hidden=96, heads=4, vocabulary=160, sequence=24, source="for this test")
 

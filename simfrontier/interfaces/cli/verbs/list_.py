@@ -64,9 +64,16 @@ def _named(what: Kind) -> Iterator[Named]:
 
 def _models() -> Iterator[Named]:
     for shape in known_models():
-        parts = [f"{shape.num_parameters / 1e9:,.3g} billion parameters", f"{shape.num_layers} layers"]
+        active = getattr(shape, "num_active_parameters", shape.num_parameters)
+        of_token = "" if active == shape.num_parameters else f", {_billions(active)} of them for a token"
+        parts = [f"{_billions(shape.num_parameters)} billion parameters{of_token}", f"{shape.num_layers} layers"]
         parts += [f"width {shape.hidden:,}"] if "hidden" in sizes_of(shape) else []
         yield {"name": shape.name, "sentence": f"{', '.join(parts)}; {shape.source}"}
+
+
+def _billions(number: int) -> str:
+    """Return a number in billions to three digits, or to the last one before the point."""
+    return f"{number / 1e9:,.3g}" if number < 1e12 else f"{number / 1e9:,.0f}"
 
 
 def _titles(folder: Path) -> Iterator[Named]:
