@@ -364,12 +364,25 @@ class _Making:
         if "x" in grid:
             axes = {axis: grid.get(axis, 1) for axis in "xyz"}
             return {"family": "axonn", **axes, "pipeline": self.pipeline, "data": data, **rest}
-        if self.tensor == self.pipeline == 1:
+        experts = self._experts()
+        if experts and family in GATHERING:
+            data["family"] = "zero3"
+        if self.tensor == self.pipeline == 1 and not experts:
             return data | rest
-        grown = {"tensor": self.tensor, "pipeline": self.pipeline, "data": data}
+        grown = {"tensor": self.tensor, "pipeline": self.pipeline, **experts, "data": data}
         if self._has_ends_as_layers:
             grown["ends_as_layers"] = True
         return {"family": "megatron", **grown, **rest, **self._interleaving()}
+
+    def _experts(self) -> dict[str, int]:
+        """Return the keys of a plan that divides the experts of a layer; empty for others. Unless the source tells it,
+        tensor-parallel ranks divide the experts, not each expert, where they can (recipes of NVIDIA-NeMo/Megatron-Bridge:
+        expert_tensor_parallel_size = 1)."""
+        expert = self.grid.get("expert", 1)
+        if expert == 1 or "experts" not in self.model:
+            return {}
+        inside = self.grid.get("expert_tensor", 1 if expert % self.tensor == 0 else self.tensor)
+        return {"expert": expert, **({"expert_tensor": inside} if self.tensor > 1 else {})}
 
     def _outgrows_node(self) -> bool:
         """Return whether the weights and the optimizer's states, divided over the devices of a node alone, are larger
