@@ -12,6 +12,7 @@ from simfrontier.core.machine import catalog
 from simfrontier.core.plan import FAMILIES, Options, table_of
 from simfrontier.core.workload import MODELS
 from simfrontier.inputs.scenario import Scenario, load_scenario, scenario_of, unknown_family
+from simfrontier.inputs.scenario.plan_words import is_in_words, plans_in_words
 from simfrontier.interfaces.api import given
 
 OnePlan: TypeAlias = "Mapping[str, Any] | Options | str"
@@ -45,10 +46,11 @@ def new_scenario(
     """Return a checked scenario without a file.
 
     `machine`: a name of `simfrontier list machines`, or the path of a TOML file. `model`: a name of `simfrontier list
-    models`, or the keys of the table `model` (`num_layers`, `hidden`, `heads` …). `plans`: names of families, or names
-    of one's own, each with a family's name, the keys of its table, or options (a table without `family` that is not
-    named like one is of family `lattice`). `devices`: the sizes, in GCDs or GPUs. `settings`: any other key of a
-    scenario file, dotted, such as {"training.grad_accum": 4}. Raises InputError as `load` does.
+    models`, or the keys of the table `model` (`num_layers`, `hidden`, `heads` …). `plans`: names of families; plans in
+    words (`"tp 2 pp 4; ep 8 zero3"`); or names of one's own, each with a family's name, the keys of its table, or
+    options (a table without `family` that is not named like one is of family `lattice`). `devices`: the sizes, in GCDs
+    or GPUs. `settings`: any other key of a scenario file, dotted, such as {"training.grad_accum": 4}. Raises InputError
+    as `load` does.
 
     >>> new_scenario("frontier", "gpt-13b", {"zero3": {}, "mine": {"weight": ["gcd"], "accumulator": ["package", "gcd"],
     ...     "optimizer": ["node", "package", "gcd"], "nesting": ["gcd", "package", "node"]}}, devices=[8, 64])
@@ -80,6 +82,8 @@ def _refuse_swapped(machine: Any, model: Any) -> None:
 
 
 def _tables(plans: Plans) -> dict[str, dict[str, Any]]:
+    if isinstance(plans, str) and is_in_words(plans):
+        return plans_in_words(plans)
     if not isinstance(plans, Mapping):
         names = given.names(plans)
         for name in names:

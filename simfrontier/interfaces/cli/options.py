@@ -115,16 +115,14 @@ def one_plan(option: str, name: str | None) -> str | None:
     return name
 
 
-def sizes_of(given: str | int | None) -> tuple[int, ...]:
-    """Return the numbers of devices given by --devices; empty if the option is not set."""
+def sizes_of(given: str | int | None, option: str = "--devices") -> tuple[int, ...]:
+    """Return the numbers of devices, or of nodes, given by an option; empty if the option is not set."""
     if given is None:
         return ()
     text = str(given)
     sizes = [part.strip() for part in text.split(",") if part.strip()]
     if not sizes or not all(size.isdecimal() and len(size) <= MAX_DIGITS and int(size) > 0 for size in sizes):
-        raise InputError(
-            f"got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384", where="--devices"
-        )
+        raise InputError(f"got {text!r}; allowed: numbers of devices separated by commas, e.g. 8,64,384", where=option)
     return tuple(map(int, sizes))
 
 

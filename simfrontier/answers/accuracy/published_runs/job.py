@@ -376,8 +376,8 @@ class _Making:
 
     def _experts(self) -> dict[str, int]:
         """Return the keys of a plan that divides the experts of a layer; empty for others. Unless the source tells it,
-        tensor-parallel ranks divide the experts, not each expert, where they can (recipes of NVIDIA-NeMo/Megatron-Bridge:
-        expert_tensor_parallel_size = 1)."""
+        tensor-parallel ranks divide the experts of a layer, not each expert, where they can: Megatron-Bridge's recipes
+        have expert_tensor_parallel_size = 1."""
         expert = self.grid.get("expert", 1)
         if expert == 1 or "experts" not in self.model:
             return {}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
 from simfrontier.base.errors import InputError
+from simfrontier.core.machine import load_machine
 from simfrontier.inputs.scenario import Scenario, parse_setting
+from simfrontier.inputs.scenario.plan_words import is_in_words
 from simfrontier.interfaces.api import USUAL_PLANS, new_scenario
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.verbs.run import run_scenario
@@ -18,10 +20,18 @@ MAIN: Final = Path(__file__).parents[4] / "scenarios" / "frontier-20b.toml"
 
 def compare(
     scenario: Annotated[Path | None, typer.Argument(help="scenario file (TOML; default: the main scenario)")] = None,
-    machine: Annotated[str | None, typer.Option(help="machine, instead of a scenario, e.g. frontier")] = None,
-    model: Annotated[str | None, typer.Option(help="model for --machine, e.g. gpt-13b")] = None,
-    plans: options.Plans = None,
+    machine: Annotated[
+        str | None, typer.Option(help="machine, instead of a scenario, e.g. lumi-g (default with --model: frontier)")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="model, instead of a scenario, e.g. gpt-13b")] = None,
+    plans: Annotated[
+        str | None,
+        typer.Option(
+            help="plans, e.g. zero3,zero-topo (default: the scenario's); with --model also grids: 'tp 8 pp 2; ep 8'"
+        ),
+    ] = None,
     devices: options.Devices = None,
+    nodes: Annotated[str | None, typer.Option(help="sizes in nodes, instead of --devices, e.g. 1,8,48")] = None,
     set_: options.Settings = None,
     out: Annotated[Path | None, typer.Option(help="folder for the results (default: reports/NAME)")] = None,
     jobs: options.Jobs = None,
@@ -30,10 +40,17 @@ def compare(
     dashboard: options.Dashboard = False,
 ) -> None:
     """Compare plans on a machine and write a page that names the fastest: the main scenario (20B on Frontier, 6 plans,
-    up to 384 GCDs), another scenario, or --machine, --model, --plans and --devices."""
+    up to 384 GCDs), another scenario, or --model, --plans and --devices or --nodes."""
     place = options.place_of(jobs, scheduler, slurm, dashboard)
-    loaded = _scenario(scenario, machine, model, plans, devices, set_)
+    loaded = _scenario(scenario, machine, model, plans, _Sizes(devices, nodes), set_)
     run_scenario(loaded, str(scenario or loaded.name), out, place)
+
+
+class _Sizes(NamedTuple):
+    """Sizes as text: in devices, or in nodes."""
+
+    devices: str | None
+    nodes: str | None
 
 
 def _scenario(
@@ -41,19 +58,27 @@ def _scenario(
     machine: str | None,
     model: str | None,
     plans: str | None,
-    devices: str | None,
+    sizes: _Sizes,
     settings: list[str] | None,
 ) -> Scenario:
     if machine is None and model is None:
         if scenario is None and not MAIN.is_file():
-            raise InputError("got no scenario; allowed: a scenario file, or --machine, --model and --devices")
-        return options.load(scenario or MAIN, settings, plans, devices)
+            raise InputError("got no scenario; allowed: a scenario file, or --model and --devices")
+        if sizes.nodes is not None:
+            raise InputError(f"got {sizes.nodes!r}; allowed: with --model; of a scenario --devices", where="--nodes")
+        return options.load(scenario or MAIN, settings, plans, sizes.devices)
     if scenario is not None:
         raise InputError(f"got {str(scenario)!r} beside --machine or --model; allowed: one of the two")
-    given = {"--machine": machine, "--model": model, "--devices": devices}
-    if missing := [option for option, value in given.items() if value is None]:
-        raise InputError("missing; allowed: --machine, --model and --devices together", where=" and ".join(missing))
-    assert machine is not None and model is not None, "refused above"
-    named = options.names_of("--plans", plans, "zero3,zero-topo")
+    if model is None:
+        raise InputError("missing; allowed: --machine, --model and --devices together", where="--model")
+    if (sizes.devices is None) == (sizes.nodes is None):
+        raise InputError("allowed: one of --devices and --nodes, beside --model", where="--devices")
+    named = machine or "frontier"
+    numbers = options.sizes_of(sizes.devices)
+    if sizes.nodes is not None:
+        per_node = load_machine(named).devices_per_node
+        numbers = tuple(per_node * number for number in options.sizes_of(sizes.nodes, "--nodes"))
+    in_words = plans is not None and is_in_words(plans)
+    wanted = plans if in_words else options.names_of("--plans", plans, "zero3,zero-topo") or USUAL_PLANS
     values = dict(map(parse_setting, settings or ()))
-    return new_scenario(machine, model, named or USUAL_PLANS, devices=options.sizes_of(devices), settings=values)
+    return new_scenario(named, model, wanted or USUAL_PLANS, devices=numbers, settings=values)
