@@ -94,7 +94,7 @@ class StandInKernels:
     def _spend(self, context: RankContext, op: Compute) -> None:
         backend, mesh = context.backend, context.schedule.mesh
         if op.matmul is not None:
-            batch, m, n, k = matmul_shape(op, mesh)
+            batch, m, n, k = matmul_shape(op, context.schedule.tensors, mesh)
             refs = (*op.writes, *op.reads)
             dtype = next(
                 (t.dtype for t in (context.schedule.tensors[r.name] for r in refs) if t.dtype in _FLOATS), "fp32"

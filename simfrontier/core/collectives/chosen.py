@@ -21,7 +21,7 @@ def allowed_algorithms(library: Library, kind: CollectiveKind, added_later: bool
     """Return the candidate algorithms of a collective: the library's choices, unless the schedule prescribes `via`, or
     the data is encoded and cannot be summed on the way (`added_later`). Raises InputError for a `via` that does not
     support the collective or is not allowed in plans, and if the library lacks the parameters of an algorithm."""
-    if kind == "all_to_all" or (kind == "reduce_scatter" and added_later):
+    if (kind == "all_to_all" and via == LIBRARY) or (kind == "reduce_scatter" and added_later):
         return (DIRECT,)
     if via == LIBRARY:
         return library.choices[kind]

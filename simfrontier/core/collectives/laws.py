@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Final, TypeVar
 
 from annotated_types import Ge, Le
@@ -257,3 +258,21 @@ class LevelRates:
 
     between: float
     inside: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatcher:
+    """Parameters of a dispatcher of experts' rows. `base_s`: start-up of a call; `num_units`: compute units that its
+    kernels occupy, each of which sends `unit_bytes_per_s` inside a node; `shares`: of the nominal bandwidth of link
+    classes that it reaches; `in_turn`: messages inside nodes follow those between nodes instead of overlapping."""
+
+    base_s: Annotated[NotNegative, SOURCED]
+    num_units: Annotated[int, Ge(1), Le(CHANNELS), SOURCED]
+    unit_bytes_per_s: Annotated[Positive, SOURCED]
+    shares: Mapping[str, Annotated[Share, SOURCED]] = field(default_factory=dict)
+    in_turn: bool = False
+
+    @property
+    def bytes_per_s(self) -> float:
+        """The highest rate at which a device sends inside a node."""
+        return self.num_units * self.unit_bytes_per_s

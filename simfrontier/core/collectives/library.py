@@ -20,6 +20,7 @@ from simfrontier.core.collectives.calibration import CallTable, Group
 from simfrontier.core.collectives.in_node import InNode
 from simfrontier.core.collectives.laws import (
     CHANNELS,
+    Dispatcher,
     GroupShape,
     HopTimes,
     LevelRates,
@@ -29,7 +30,7 @@ from simfrontier.core.collectives.laws import (
 )
 from simfrontier.core.collectives.tuning import TuningModel
 from simfrontier.core.machine import Provenance
-from simfrontier.core.program import HALVING, RING, CollectiveKind
+from simfrontier.core.program import DISPATCHERS, HALVING, RING, CollectiveKind, Routing
 
 Count = Annotated[int, Ge(1), Le(COUNT.most), SOURCED]
 _CAP: Final = "ranks_([1-9][0-9]*)_packages_([1-9][0-9]*)_bytes_per_s"
@@ -157,6 +158,9 @@ class Library:
     mirrored ring).
 
     `two_level`: the two libraries that carry out a two-level call (None: no two-level calls).
+
+    `dispatchers`: those of experts' rows that may stand beside this library. `routing`: the choice of experts in the
+    model whose rows they dispatch (None: a dense model).
     """
 
     name: Text
@@ -187,6 +191,8 @@ class Library:
     sources: Annotated[tuple[Provenance, ...], Derived(())] = ()
     tables: Annotated[Mapping[Group, CallTable], Derived({})] = field(default_factory=dict)
     two_level: Annotated[TwoLevel | None, Derived(None)] = None
+    dispatchers: Mapping[Annotated[str, Names(*DISPATCHERS)], Dispatcher] = field(default_factory=dict)
+    routing: Annotated[Routing | None, Derived(None)] = None
 
     def provenance(self) -> tuple[Provenance, ...]:
         """Return the sources of all numbers of the library."""

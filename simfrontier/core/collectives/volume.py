@@ -113,6 +113,6 @@ def call_of(op: Collective) -> CollectiveKind | None:
 
     A reduction of encoded data is an all-to-all, after which the ranks decode and sum.
     """
-    if op.kind == "all_to_all" or op.is_added_later:
+    if op.is_added_later:
         return "all_to_all"
     return op.kind if op.via == LIBRARY else None

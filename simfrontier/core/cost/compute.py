@@ -20,6 +20,7 @@ from simfrontier.core.program import (
     Schedule,
     Tensor,
     WaitKind,
+    is_grouped,
     is_work,
     kind_of,
     matmul_dtype,
@@ -124,11 +125,18 @@ class Kernel(NamedTuple):
             return cls(0.0, 0.0, machine.device.kernel_gap_s, 0.0)
         math_s = _arithmetic_s(op, schedule, machine)
         paced_s = machine.device.roofline_s(math_s, num_bytes) + _beside_s(op, schedule, machine)
-        return cls(num_bytes, math_s, machine.device.kernel_gap_s, paced_s)
+        return cls(num_bytes, math_s, _num_kernels(op, schedule, machine) * machine.device.kernel_gap_s, paced_s)
 
     def seconds(self, speed: float) -> float:
         """Return the kernel's time on a device whose speed relative to a nominal device is `speed`."""
         return self.fixed_s + self.paced_s / speed
+
+
+def _num_kernels(op: Compute, schedule: Schedule, machine: Machine) -> int:
+    """Return the number of kernels of an op: one, or one for each expert."""
+    if machine.kernels.experts == "one" or not is_grouped(op, schedule.tensors):
+        return 1
+    return matmul_shape(op, schedule.tensors, schedule.mesh)[0]
 
 
 def least_kernel_s(op: Compute, schedule: Schedule, machine: Machine, speed: float) -> float:
@@ -147,10 +155,11 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
     encoding and decoding by the codecs' speeds."""
     if op.matmul is None:
         return coding_s(op, schedule.tensors, schedule.mesh, machine)
-    batch, m, n, k = matmul_shape(op, schedule.mesh)
+    batch, m, n, k = matmul_shape(op, schedule.tensors, schedule.mesh)
     kind = kind_of(op)
     if isinstance(kind, ModelKind) and kind.products and machine.kernels.attention is not None:
         return op.local_flops(schedule.mesh) / machine.kernels.attention
+    batch = 1 if machine.kernels.experts == "loop" and is_grouped(op, schedule.tensors) else batch
     form = matmul_form(op, schedule.tensors)
     own = matmul_dtype(op, schedule.tensors)
     matmul = machine.matmul(_narrow(op, schedule, machine) or own)
@@ -191,7 +200,7 @@ def _cast_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
         return 0.0
     if matmul_form(op, schedule.tensors) == "nt":
         return 0.0
-    batch, m, _, k = matmul_shape(op, schedule.mesh)
+    batch, m, _, k = matmul_shape(op, schedule.tensors, schedule.mesh)
     return machine.device.roofline_s(0.0, batch * m * k * machine.kernels.cast_bytes.get(narrow, 0.0))
 
 

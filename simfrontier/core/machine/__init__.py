@@ -6,6 +6,7 @@ from simfrontier.core.machine.device import (
     AttentionKernel as AttentionKernel,
     CodecSpeeds as CodecSpeeds,
     Device as Device,
+    ExpertProducts as ExpertProducts,
     Matmul as Matmul,
     MatmulForms as MatmulForms,
     MeasuredKernel as MeasuredKernel,

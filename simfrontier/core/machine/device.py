@@ -20,6 +20,7 @@ from simfrontier.core.machine.elementary import maximum, minimum
 
 COMPUTE_UNITS: Final = 1_000_000  # devices have hundreds
 AttentionKernel = Literal["flash1", "flash2", "sdpa", "cudnn"]  # sdpa: what PyTorch calls where cuDNN is allowed
+ExpertProducts = Literal["one", "loop"]
 NarrowType = Literal["fp8", "mxfp8", "nvfp4"]  # of products: one scale a tensor, one for 32 numbers, one for 16 numbers
 NARROWER: Final = {"fp8": 2, "mxfp8": 2, "nvfp4": 4}  # numbers in the bytes of one of 16 bits
 
@@ -48,8 +49,9 @@ class Kernels:
     modules, if it differs from the model's (the output head multiplies in the model's type). `cast_bytes`: bytes that
     casting to such a type moves through memory, per number of a linear module's input in the forward and of its
     output's gradient in the backward. `sum_bytes`: bytes that kernels of their own move to add an element of a gradient
-    to its sum, by the model's number type (none: the matrix product adds to the sum). `measured`: kernels measured in
-    the traces of a job, by op name.
+    to its sum, by the model's number type (none: the matrix product adds to the sum). `experts`: the products of a
+    rank's experts are one kernel, whose waves have tiles of all of them, or one kernel after the other. `measured`:
+    kernels measured in the traces of a job, by op name.
     """
 
     attention: float | None = None
@@ -59,6 +61,7 @@ class Kernels:
     linear: NarrowType | None = None
     cast_bytes: Mapping[NarrowType, float] = field(default_factory=dict, hash=False)
     sum_bytes: Mapping[str, float] = field(default_factory=dict, hash=False)
+    experts: ExpertProducts = "one"
     measured: Mapping[str, MeasuredKernel] = field(default_factory=dict, hash=False)
 
     def traffic(self, kind: str) -> float:

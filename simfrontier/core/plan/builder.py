@@ -243,6 +243,8 @@ class ProgramBuilder:
         merged = any(op == "merge" for _, op in self.tensors[src.name].placement.partial)
         is_own = self.tensors[src.name].dtype == self.workload.precision.model and not merged
         hop = replace(given, axes=axes) if coded else Hop(axes, given.below if is_own else None)
+        if is_own and EXPERTS in self.tensors[src.name].dims:
+            hop = replace(hop, via=self.plan.dispatch_via)
         self.move(purpose, src, dst, (hop,))
 
     def _samples_crossed(self, src: Ref, dst: Ref) -> tuple[str, ...]:

@@ -10,10 +10,12 @@ from typing import Final
 from simfrontier.base.errors import InputError
 from simfrontier.base.io import toml_value
 from simfrontier.core.codecs import Codec, Plain
+from simfrontier.core.plan.layout import EXPERTS
 from simfrontier.core.plan.moves import Hop, MoveStep, UncrossedError, steps_of
 from simfrontier.core.plan.plan import Groups, Plan, Purpose
 from simfrontier.core.plan.program import Hook, Move, Placed, Program, StreamWait
 from simfrontier.core.program import (
+    LIBRARY,
     RING,
     Collective,
     Compute,
@@ -205,8 +207,9 @@ class _MoveLowering:
         """Return a collective in the tensors' own data type. Interleaved pieces, and the pieces of several tensors in
         one call, are reordered before a reduction and after a gather (DeepSpeed's copies into and out of flat buffers).
         Activations are not reordered, unless their purpose is in `ordered`: the dimension along which they are
-        scattered and gathered is their slowest one (the sequence in Megatron-LM)."""
-        if move.purpose in VALUES and move.purpose not in self.ordered:
+        scattered and gathered is their slowest one (the sequence in Megatron-LM). Rows of several experts that come or
+        go in one all-to-all of the library lie by rank in its buffer."""
+        if move.purpose in VALUES and move.purpose not in self.ordered and not self._is_by_expert(step, src):
             return [self._collective(move, step, src, dst, lane)]
         flat = len(src) > 1 and step.kind in ("all_gather", "reduce_scatter")  # several tensors go as one flat buffer
         if not step.permute and not flat:
@@ -219,6 +222,14 @@ class _MoveLowering:
             ]
         mixed = [self._buffer(w, s, step.dst, f"mixed{number}") for w, s in zip(buffers, src, strict=True)]
         return [self._collective(move, step, src, mixed, lane), _local("permute", move.purpose, mixed, dst, lane)]
+
+    def _is_by_expert(self, step: MoveStep, src: list[Ref]) -> bool:
+        """Return whether a step is an all-to-all of the library for rows of several experts of a rank."""
+        tensor = self.tensors[src[0].name]
+        if step.kind != "all_to_all" or step.via != LIBRARY or tensor.dims[:1] != (EXPERTS,):
+            return False
+        cut = {axis for place in (step.src, step.dst) for axis, dim in place.shards if dim == 0}
+        return tensor.shape[0] > self.mesh.size(self.mesh.live(tuple(cut)))
 
     def _collective(self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], lane: str) -> Collective:
         assert step.kind != "slice" and step.codec is not None

@@ -12,7 +12,7 @@ from annotated_types import Ge, Le
 from simfrontier.base.limits import COUNT
 from simfrontier.core.codecs import Codec
 from simfrontier.core.plan.moves import Hop
-from simfrontier.core.program import Placement, Stage
+from simfrontier.core.program import LIBRARY, Placement, Stage
 from simfrontier.core.workload import USUAL_CROSS_ENTROPY, CrossEntropy, Weight
 
 Purpose = Literal[
@@ -100,13 +100,13 @@ class Plan:
     not counted. `groups` defines which collective calls share a communicator.
 
     `value_hop` gives the codec and algorithm for moves of activations, `exchange_hop` those for exchanges between
-    stages (the axes of both hops are ignored); `compression` names the policy from which both follow. `cross_entropy`
-    is the method of the loss if the classes (last dimension of the logits) are cut. With `overlaps_statistics`,
-    statistics over all samples for later steps, and the ops that read them, have a lane of their own. Activations are
-    gathered and scattered in `product_pieces` pieces, which overlap with the matrix products that read or write them;
-    with `batch_first`, other activations are copied to keep their element order. With `gathers_inputs_again`, a
-    backward gathers the inputs of matrix products again; otherwise it keeps the inputs that the forward or its
-    recomputation gathered.
+    stages (the axes of both hops are ignored); `compression` names the policy from which both follow. `dispatch_via`
+    gives the algorithm for moves of experts' rows. `cross_entropy` is the method of the loss if the classes (last
+    dimension of the logits) are cut. With `overlaps_statistics`, statistics over all samples for later steps, and the
+    ops that read them, have a lane of their own. Activations are gathered and scattered in `product_pieces` pieces,
+    which overlap with the matrix products that read or write them; with `batch_first`, other activations are copied to
+    keep their element order. With `gathers_inputs_again`, a backward gathers the inputs of matrix products again;
+    otherwise it keeps the inputs that the forward or its recomputation gathered.
 
     `weight`, `copy`, `accumulator` and `optimizer` name the axes over which the respective state is Flat; a gradient
     accumulator is Partial over the data axes over which it is not Flat. `hops` gives the route for each purpose of
@@ -146,6 +146,7 @@ class Plan:
     groups: Groups = "world"
     hooks: bool = True
     value_hop: Hop | None = None
+    dispatch_via: str = LIBRARY
     exchange_hop: Hop | None = None
     compression: str = ""
     cross_entropy: CrossEntropy = USUAL_CROSS_ENTROPY

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from simfrontier.base.errors import InputError
+from simfrontier.base.io import Names
 from simfrontier.core.codecs import Codec
 from simfrontier.core.plan.compression import LEAST_BYTES, Compression, compression_of
 from simfrontier.core.plan.context import ContextBy, context_axes, context_cuts, context_sizes, refuse_context
@@ -30,7 +31,7 @@ from simfrontier.core.plan.moves import Hop
 from simfrontier.core.plan.options import CodecText, Options
 from simfrontier.core.plan.plan import Engine, Pipeline, Plan, Purpose
 from simfrontier.core.plan.zero import ZERO, BucketOptions, DdpOptions
-from simfrontier.core.program import Mesh
+from simfrontier.core.program import DISPATCHERS, LIBRARY, Mesh
 from simfrontier.core.workload import USUAL_CROSS_ENTROPY, CrossEntropy, GptShape, MlpShape, Shape
 
 Ranks = Annotated[int, Field(ge=1, le=2**20)]
@@ -188,7 +189,8 @@ class MegatronOptions(TensorOptions):
     `expert`: number of ranks among which the experts of a layer are divided: all tensor-parallel ranks, unless
     `expert_tensor` = `tensor` (its default: Megatron-Core's expert-tensor-parallel-size) divides every expert among
     them, and as many data-parallel ranks as it takes further. `dispatch`: rows go to the ranks of their experts in an
-    all-to-all, or all ranks gather all positions, and the sums of their experts' outputs are reduce-scattered.
+    all-to-all of the library or by a dispatcher that sends a position once to each node (deepep, hybridep, rbd), or all
+    ranks gather all positions (all_gather), and the sums of their experts' outputs are reduce-scattered.
     `context`: number of ranks among which the sequence is divided (context parallelism); `context_by`: how keys and
     values reach queries: gathered before
     attention, or by all-to-alls that give every rank whole sequences of some heads (Ulysses). `context_heads`: ranks
@@ -203,7 +205,7 @@ class MegatronOptions(TensorOptions):
     tensor: Ranks = 1
     expert: Ranks = 1
     expert_tensor: Ranks | None = None
-    dispatch: Literal["all_to_all", "all_gather"] = "all_to_all"
+    dispatch: Annotated[str, Names("all_to_all", "all_gather", *DISPATCHERS)] = "all_to_all"
     sequence_parallel: bool = False
     overlap_input_gradients: bool = True
     overlap_gradients: bool = False
@@ -471,7 +473,8 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
         exchange_hop=None if compressed is None else compressed.hop(Hop(()), "pp"),
         compression=options.policy,
         cuts=_cuts(tensor, ()) | of_positions | _expert_cuts(options, mesh),
-        cuts_of_kind=cuts_of_kind | {(kind, "E"): () for kind in DISPATCHES if options.dispatch == "all_to_all"},
+        cuts_of_kind=cuts_of_kind | {(kind, "E"): () for kind in DISPATCHES if options.dispatch != "all_gather"},
+        dispatch_via=options.dispatch if options.dispatch in DISPATCHERS else LIBRARY,
         sequence=tensor[0] if tensor and options.sequence_parallel else None,
         sums_branches=bool(tensor),
         pipeline=options.stages,

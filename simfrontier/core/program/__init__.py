@@ -6,6 +6,7 @@ from simfrontier.core.program.checker import check as check, check_calls as chec
 from simfrontier.core.program.cost import (
     KERNELS as KERNELS,
     MemoryPasses as MemoryPasses,
+    is_grouped as is_grouped,
     matmul_dtype as matmul_dtype,
     matmul_form as matmul_form,
     matmul_shape as matmul_shape,
@@ -61,11 +62,15 @@ from simfrontier.core.program.lifetime import (
 from simfrontier.core.program.mesh import Mesh as Mesh
 from simfrontier.core.program.names import (
     ALGORITHMS as ALGORITHMS,
+    DEEPEP as DEEPEP,
     DIRECT as DIRECT,
+    DISPATCHERS as DISPATCHERS,
     HALVING as HALVING,
+    HYBRIDEP as HYBRIDEP,
     LIBRARY as LIBRARY,
     NO_MODULE as NO_MODULE,
     NVLS as NVLS,
+    RBD as RBD,
     RING as RING,
     RING_TWICE as RING_TWICE,
     TREE as TREE,
@@ -104,6 +109,7 @@ from simfrontier.core.program.roles import (
     members_of as members_of,
     sequence_of as sequence_of,
 )
+from simfrontier.core.program.routing import Routing as Routing
 from simfrontier.core.program.saved import (
     SavedBytes as SavedBytes,
     SavedState as SavedState,

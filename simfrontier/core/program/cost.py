@@ -211,12 +211,33 @@ def matmul_dtype(op: Compute, tensors: Mapping[str, Tensor]) -> str:
     return tensors[op.reads[0].name].dtype
 
 
-def matmul_shape(op: Compute, mesh: Mesh) -> tuple[int, int, int, int]:
-    """Return the sizes (batch, m, n, k) of an op's matrix product on one rank."""
+def matmul_shape(op: Compute, tensors: Mapping[str, Tensor], mesh: Mesh) -> tuple[int, int, int, int]:
+    """Return the sizes (batch, m, n, k) of an op's matrix product on one rank. If the weight has more matrices than
+    the op's iteration space has blocks, as where one block of rows is that of several experts, these are the sizes of
+    each matrix's product: the rows of a block, a label that the weight lacks, are divided among its matrices."""
     assert op.matmul is not None
     sizes = op.local_sizes(mesh)
     batch, m, n, k = (math.prod(sizes[label] for label in labels) for labels in op.matmul)
-    return batch, m, n, k
+    weight = weight_of(op, tensors)
+    if weight is None or not op.matmul[0]:
+        return batch, m, n, k
+    label = op.matmul[0][0]
+    each = weight.shape[weight.dims.index(label)] // dict(op.iteration)[label]
+    has_rows = [not set(labels) & set(weight.dims) for labels in op.matmul[1:]]
+    m, n, k = (-(-size // each) if is_row else size for size, is_row in zip((m, n, k), has_rows, strict=True))
+    return batch * each, m, n, k
+
+
+def weight_of(op: Compute, tensors: Mapping[str, Tensor]) -> Tensor | None:
+    """Return the weight by which a matrix product multiplies, or whose gradient it computes; None for a product of
+    values."""
+    held = (tensors[ref.name] for ref in (*op.reads, *op.writes, *op.accumulates))
+    return next((each for each in held if each.weight is not None), None)
+
+
+def is_grouped(op: Compute, tensors: Mapping[str, Tensor]) -> bool:
+    """Return whether an op multiplies by several matrices of a weight, as the experts of a layer have."""
+    return op.matmul is not None and bool(op.matmul[0]) and weight_of(op, tensors) is not None
 
 
 def matmul_form(op: Compute, tensors: Mapping[str, Tensor]) -> MatmulForm | None:
@@ -227,11 +248,12 @@ def matmul_form(op: Compute, tensors: Mapping[str, Tensor]) -> MatmulForm | None
     letter belongs to B (`n` if its last label is one of n, `t` if one of k), the second letter to A (`n` for k, `t` for
     m). So O = I W^T is `tn`, dI = dO W is `nn`, and dW = dO^T I is `nt`, for weights stored as [outputs, inputs].
 
-    Return None for batched matrix products (those of attention, usually computed by fused kernels), and if both
-    operands would be transposed or cannot be distinguished.
+    Return None for batched matrix products of values (those of attention, usually computed by fused kernels), and if
+    both operands would be transposed or cannot be distinguished.
     """
     assert op.matmul is not None
     batch, m, n, k = op.matmul
+    batch = () if is_grouped(op, tensors) else batch
     first, second = _operand(op, tensors, m, k), _operand(op, tensors, n, k)
     if batch or first is None or second is None:
         return None

@@ -72,7 +72,11 @@ TREE: Final = "tree"
 HALVING: Final = "halving"
 TWO_LEVEL: Final = "two_level"
 NVLS: Final = "nvls"
-ALGORITHMS: Final = (RING, RING_TWICE, DIRECT, TREE, HALVING, TWO_LEVEL, NVLS)
+DEEPEP: Final = "deepep"
+HYBRIDEP: Final = "hybridep"
+RBD: Final = "rbd"
+DISPATCHERS: Final = (DEEPEP, HYBRIDEP, RBD)  # of experts' rows; all in the file dispatchers.py
+ALGORITHMS: Final = (RING, RING_TWICE, DIRECT, TREE, HALVING, TWO_LEVEL, NVLS, *DISPATCHERS)
 
 LIBRARY: Final = "library"
 """The `via` of a collective whose algorithm the library chooses."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simfrontier.base.errors import InputError
+from simfrontier.core.program import Routing
 
 Residual = Literal["parallel", "sequential"]
 Norm = Literal["layernorm", "rmsnorm"]
@@ -49,6 +50,9 @@ class GptArchitecture:
                   `shared_ffn` features together compute all positions
     capacity      rows that an expert takes of a sample, relative to their mean; further rows are dropped, missing ones
                   are padded (None: dropless, and balanced)
+    expert_groups equal groups of experts, of which the choices of a position fall into `groups_per_token` at most
+    expert_skew   rows of the most loaded rank, relative to their mean: every rank is taken to have as many, since all
+                  wait for it
     router        how scores of experts become weights: softmax or sigmoid of the scores of those chosen
     vocabulary_multiple the vocabulary is padded to a multiple of this number in the tables of embedding and head
                         (Megatron-LM's make-vocab-size-divisible-by × tensor parallelism)
@@ -87,6 +91,9 @@ class GptArchitecture:
     shared_ffn: Count = 0
     capacity: float | None = None
     router: Router = "softmax"
+    expert_groups: Count = 1
+    groups_per_token: Count = 1
+    expert_skew: float = 1.0
 
     def __post_init__(self) -> None:
         if self.head_dim is None and self.hidden % self.heads:
@@ -149,12 +156,38 @@ class GptArchitecture:
             )
         if self.capacity is not None and not self.capacity >= 1:
             raise InputError(f"model {self.name}: capacity = {self.capacity:g}; allowed: 1 or more")
+        self._refuse_groups(experts)
+        if self.expert_skew != 1.0 and not (self.expert_skew > 1.0 and self.capacity is None):
+            raise InputError(
+                f"model {self.name}: expert_skew = {self.expert_skew:g}; allowed: 1 or more, without capacity"
+            )
         for key, wrong, right in (
             ("residual", self.residual == "parallel", '"sequential"'),
             ("dropout", self.dropout, "false"),
         ):
             if wrong:
                 raise InputError(f"model {self.name}: {key} of a model with experts; allowed: {right}")
+
+    def _refuse_groups(self, experts: int) -> None:
+        """Raise InputError for groups of experts that are unequal, or too small for the choices of a position."""
+        if experts % self.expert_groups:
+            raise InputError(
+                f"model {self.name}: experts = {experts} does not divide into expert_groups = {self.expert_groups}; "
+                f"nearest that does: expert_groups = {_nearest_divisor(experts, self.expert_groups)}"
+            )
+        least = -(-self.experts_per_token * self.expert_groups // experts)
+        if not least <= self.groups_per_token <= self.expert_groups:
+            raise InputError(
+                f"model {self.name}: groups_per_token = {self.groups_per_token}; allowed: {least} to "
+                f"expert_groups = {self.expert_groups}"
+            )
+
+    @property
+    def routing(self) -> Routing | None:
+        """The choice of experts by positions; None for a dense model."""
+        if self.experts is None:
+            return None
+        return Routing(self.experts, self.experts_per_token, self.expert_groups, self.groups_per_token)
 
     @property
     def num_experts(self) -> int:
@@ -172,7 +205,7 @@ class GptArchitecture:
         to as many equal blocks of experts as divide both rows and experts."""
         rows = self.sequence * self.experts_per_token
         blocks = math.gcd(rows, self.num_experts)
-        return blocks, math.ceil(rows // blocks * (self.capacity or 1))
+        return blocks, math.ceil(rows // blocks * (self.capacity or self.expert_skew))
 
     @property
     def head_features(self) -> int:

@@ -149,6 +149,9 @@ class ModelTable(Strict):
     shared_ffn: Size | None = None
     capacity: Annotated[float, Field(ge=1, le=64)] | None = None
     router: Router | None = None
+    expert_groups: Count | None = None
+    groups_per_token: Count | None = None
+    expert_skew: Annotated[float, Field(ge=1, le=64)] | None = None
     attention: Attention = "plain"
     softmax: Softmax = "fused"
     checkpointing: Checkpointing = "full"

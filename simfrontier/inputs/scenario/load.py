@@ -14,6 +14,7 @@ from simfrontier.base.io import read_toml, typed
 from simfrontier.core.collectives import Library
 from simfrontier.core.machine import Machine, catalog
 from simfrontier.core.machine.stack import NONE as NO_STACK, load_stack
+from simfrontier.core.workload import GptShape
 from simfrontier.inputs.scenario.added_keys import SCENARIO_KEYS, FileForm
 from simfrontier.inputs.scenario.case import precision_of
 from simfrontier.inputs.scenario.checks import refuse_file, refuse_on_machine, sizes_with_tables
@@ -114,14 +115,14 @@ def _resolve(
     machine = replace(machine, job_nodes=on_nodes(file.nodes, machine, folder))
     for keys in SCENARIO_KEYS:
         machine = machine if keys.machine is None else keys.machine(file, machine)
-    tables = {name: searched(table, name) for name, table in file.plans.items()}
+    tables, shape = {name: searched(table, name) for name, table in file.plans.items()}, shape_of(file.model)
     scenario = Scenario(
         where=where,
         document=document,
         file=file,
         machine=machine,
-        library=library,
-        shape=shape_of(file.model),
+        library=replace(library, routing=shape.routing) if isinstance(shape, GptShape) else library,
+        shape=shape,
         plans={name: options_of(name, table) for name, (table, _) in tables.items()},
         searches={name: search for name, (_, search) in tables.items() if search is not None},
         contents={keys.form: keys.read(file, folder) for keys in SCENARIO_KEYS if keys.read is not None},

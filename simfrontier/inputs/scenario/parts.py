@@ -42,6 +42,7 @@ TRAITS: Final = (
     *("embedding_norm", "causal", "vocabulary_multiple", "dropout", "qkv_biases", "qk_norm"),
     *("q_rank", "kv_rank", "nope_features", "rope_features", "value_features"),
     *("experts", "experts_per_token", "expert_ffn", "shared_ffn", "capacity", "router"),
+    *("expert_groups", "groups_per_token", "expert_skew"),
 )  # of a GPT
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from simfrontier.core.collectives import Lowered, Transfer, lower, prove
+from simfrontier.core.program import DIRECT, DISPATCHERS
 from simfrontier.core.program.ir import CollectiveKind
 from tests.core.collectives.lowering_runs import PAIRS, execute, is_right, recipe
 
@@ -106,7 +107,7 @@ def test_every_mutant_is_caught(algorithm: str, kind: CollectiveKind, mutate: Mu
     results = [bool(prove(mutant)) for mutant in mutants(algorithm, kind, mutate)]
     assert all(results), f"{results.count(False)} of {len(results)} pass"
     # direct gathers pass nothing on; only reductions can be added twice
-    nothing_passed_on = algorithm == "direct" and kind != "all_reduce"
+    nothing_passed_on = algorithm in (DIRECT, *DISPATCHERS) and kind != "all_reduce"
     impossible = (mutate is too_early and nothing_passed_on) or (
         mutate is added_twice and kind in ("all_gather", "all_to_all")
     )

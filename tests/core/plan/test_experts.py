@@ -12,9 +12,11 @@ import pytest
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.collectives import message_bytes
+from simfrontier.core.cost.compute import Kernel
+from simfrontier.core.machine import load_machine
 from simfrontier.core.plan import build, make_plan
 from simfrontier.core.plan.families import FAMILIES
-from simfrontier.core.program import Collective, Schedule
+from simfrontier.core.program import Collective, Compute, Schedule, is_product, matmul_shape
 from simfrontier.core.workload import GptShape, gpt
 from tests.real.grids import EXPERTS
 from tests.real.schedules import PLAIN
@@ -68,6 +70,41 @@ def test_the_all_gather_brings_all_positions_to_all_ranks_and_sums_are_scattered
     assert not any(kind == "all_to_all" for kind, _ in calls)
 
 
+@pytest.mark.parametrize(("dispatch", "via", "copies"), [("all_to_all", "library", 3), ("deepep", "deepep", 1)])
+def test_rows_of_several_experts_are_put_in_order_after_an_all_to_all_of_the_library(
+    dispatch: str, via: str, copies: int
+) -> None:
+    """The forward's rows and outputs, and the weights of rows, which always go by the library."""
+    calls = schedule(2, expert=2, dispatch=dispatch).roles[0].calls
+    forward = next(call for call in calls if call.label == "forward").ops
+    moves = [op for op in forward if isinstance(op, Collective) and op.kind == "all_to_all"]
+    assert [op.via for op in moves] == [via, "library", via]
+    assert sum(op.kind == "permute" for op in forward) == copies
+
+
+def test_products_of_experts_have_the_rows_of_each() -> None:
+    """6 experts in 2 blocks, since 32 rows of a sample divide by no more: 3 experts share the 16 rows of a block."""
+    held = schedule(2, replace(BALANCED, experts=6, experts_per_token=4), expert=2)
+    shapes = {op.name: matmul_shape(op, held.tensors, held.mesh) for op in held.ops if is_product(op.kind)}
+    rows = -(-BATCH * 16 // 3)
+    assert shapes["experts.down"] == (3, rows, H, F)
+    assert shapes["experts.down.wgrad"] == (3, H, F, rows)
+    assert shapes["router"] == (1, BATCH // 2 * S, 6, H)
+
+
+def test_products_of_experts_in_a_loop_have_waves_and_gaps_of_their_own() -> None:
+    """4 experts with 32 rows of 16 features to 8: one tile each of 64 x 64, in one wave of 132 units or in four."""
+    held, machine = schedule(1), load_machine("h100-node")
+    (down,) = (op for op in held.ops if op.name == "experts.down")
+    assert isinstance(down, Compute)
+    together, looped = (
+        Kernel.of(down, held, replace(machine, kernels=replace(machine.kernels, experts=form)))
+        for form in ("one", "loop")
+    )
+    assert looped.arithmetic_s == pytest.approx(4 * together.arithmetic_s)
+    assert looped.fixed_s == pytest.approx(4 * together.fixed_s)
+
+
 def test_experts_are_reduced_over_the_data_ranks_that_are_left() -> None:
     held = schedule(8, expert=4, data=FAMILIES["zero1"][0](family="zero1"))
     up, gradient = held.tensors["experts.up.weight"], held.tensors["experts.up.weight.grad"]
@@ -95,6 +132,7 @@ def test_blocks_of_experts_divide_rows_evenly() -> None:
     assert kimi.routed_rows == (128, 256)
     assert math.prod(kimi.routed_rows) == 4096 * 8
     assert replace(kimi, capacity=1.25).routed_rows == (128, 320)
+    assert replace(kimi, expert_skew=1.5).routed_rows == (128, 384)
 
 
 def test_parameters_are_those_of_the_graph() -> None:
@@ -130,6 +168,12 @@ def test_a_dense_model_has_no_experts_to_divide() -> None:
     [
         ({"experts_per_token": 5}, "experts_per_token = 5; allowed: 1 to experts = 4"),
         ({"capacity": 0.5}, "capacity = 0.5; allowed: 1 or more"),
+        (
+            {"expert_groups": 3},
+            "experts = 4 does not divide into expert_groups = 3; nearest that does: expert_groups = ",
+        ),
+        ({"expert_groups": 4}, "groups_per_token = 1; allowed: 2 to expert_groups = 4"),
+        ({"expert_skew": 1.5}, "expert_skew = 1.5; allowed: 1 or more, without capacity"),
         ({"dropout": True}, "dropout of a model with experts; allowed: false"),
         ({"residual": "parallel"}, 'residual of a model with experts; allowed: "sequential"'),
     ],

@@ -45,7 +45,7 @@ def test_names_are_no_words(text: str) -> None:
         ("tp 2 tp 4", "tp 4; allowed: tp once"),
         ("tp 0", "tp 0; allowed"),
         ("tp 2 zero1 zero3", "'zero3'"),
-        ("tp 2 zro3", "did you mean \"zero3\"?"),
+        ("tp 2 zro3", 'did you mean "zero3"?'),
         ("tp 2; tp2", "'tp2' twice"),
         (";", "plans separated by ;"),
     ],

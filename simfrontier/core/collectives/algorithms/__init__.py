@@ -10,12 +10,13 @@ from typing import Final
 
 from simfrontier.base.errors import InputError, nearest
 from simfrontier.core.collectives.algorithms.base import Algorithm
-from simfrontier.core.program import ALGORITHMS, RING, RING_TWICE, CollectiveKind
+from simfrontier.core.program import ALGORITHMS, DISPATCHERS, RING, RING_TWICE, CollectiveKind
 
 __all__ = ["Algorithm", "algorithm", "all_algorithms", "in_libraries", "in_plans"]
 
 
-_MODULES: Final[Mapping[str, str]] = {RING_TWICE: RING}  # of those that are not in a module of their name
+# of those that are not in a module of their name
+_MODULES: Final[Mapping[str, str]] = {RING_TWICE: RING, **dict.fromkeys(DISPATCHERS, "dispatchers")}
 
 
 @cache

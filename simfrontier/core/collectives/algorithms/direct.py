@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from simfrontier.core.program import DIRECT, CollectiveKind
 
 if TYPE_CHECKING:
     from simfrontier.core.collectives.library import Library
+
+
+PARTS: Final = 10**6  # of a message, in which its payload between endpoints is counted if it is not a whole one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +133,11 @@ def _by_source(size: int) -> list[tuple[int, int]]:
     return sorted(pairs, key=lambda pair: (pair[0] > pair[1], sum(pair)))
 
 
-def direct_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float]) -> Pattern:
+def direct_loads(
+    fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[str, float], near: float = 1.0, far: float = 1.0
+) -> Pattern:
     """Return the load pattern of direct messages: each rank sends volume/(n-1) to every other rank of its group, NIC to
-    NIC between nodes.
+    NIC between nodes; `near` times as much inside nodes, and `far` times between them.
 
     Messages are counted, never enumerated: one template for the pairs of ranks within a node, and sums per rank and per
     group of nodes that pools connect. volume: bytes that a rank sends, (n-1)/n of the bytes that it holds. Groups and
@@ -141,22 +146,28 @@ def direct_loads(fabric: Fabric, groups: NDArray[np.integer], shares: Mapping[st
     at = lay_out(fabric, groups)
     if at.size == 1:
         return assemble(fabric, at, {}, shares, divisor=1)
-    templates = {mask: _template(fabric.machine, mask, at.size) for mask in masks(at)}
-    return assemble(fabric, at, templates, shares, divisor=at.size - 1, pools=_all_pairs(fabric, at))
+    pools = _all_pairs(fabric, at)
+    if pools is not None:
+        pools = (*pools[:2], pools[2] * far)
+    templates = {mask: _template(fabric.machine, mask, at.size, near, far) for mask in masks(at)}
+    parts = 1 if near == far == 1.0 else PARTS
+    return assemble(fabric, at, templates, shares, divisor=(at.size - 1) * parts, pools=pools)
 
 
-def _template(machine: Machine, mask: int, size: int) -> Template:
-    """Return the loads on one node if every rank sends 1/(size-1) of its volume to every other rank; traffic that
-    leaves the node is summed per rank."""
+def _template(machine: Machine, mask: int, size: int, near: float, far: float) -> Template:
+    """Return the loads on one node if every rank sends 1/(size-1) of its volume, times `near` or `far`, to every other
+    rank; traffic that leaves the node is summed per rank."""
     node, out = machine.node, Template()
     members = positions(mask)
     outside = size - len(members)
-    send(machine, out, ((a, b) for a in members for b in members if a != b), 1.0 / (size - 1))
+    send(machine, out, ((a, b) for a in members for b in members if a != b), near / (size - 1))
     if outside:
         for member in members:
-            load(out.network, node.to_network(member), outside / (size - 1))
-            load(out.network, node.from_network(member), outside / (size - 1))
+            load(out.network, node.to_network(member), far * outside / (size - 1))
+            load(out.network, node.from_network(member), far * outside / (size - 1))
     out.edges[NETWORK] = outside * len(members)
+    if (near, far) != (1.0, 1.0):
+        out.edges = [round(count * PARTS * part) for count, part in zip(out.edges, (near, near, far), strict=True)]
     return out
 
 

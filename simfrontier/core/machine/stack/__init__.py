@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from simfrontier.base.io import SOURCED, AtLeastOne, NotNegative, Text, typed
-from simfrontier.core.machine import AttentionKernel, Catalog, Machine, NarrowType
+from simfrontier.core.machine import AttentionKernel, Catalog, ExpertProducts, Machine, NarrowType
 
 CATALOG: Final = Path(__file__).parent / "catalog"
 FILES: Final = Catalog(folder=CATALOG, what="stack")
@@ -34,7 +34,7 @@ USUAL: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackKernels:
     """Properties of a stack's kernels. `attention`: which of the device's fused attention kernels the stack calls, if a
-    model's attention is fused. `pointwise_traffic`, `traffic_of`, `products`, `cast_bytes`, `sum_bytes`: see
+    model's attention is fused. `pointwise_traffic`, `traffic_of`, `products`, `cast_bytes`, `sum_bytes`, `experts`: see
     `machine.Kernels`. `kernel_gap_s`, `misaligned`: see `machine.Device`; present if this stack's host code or BLAS
     library performs differently from that of the machine's file."""
 
@@ -44,6 +44,7 @@ class StackKernels:
     products: Mapping[str, Annotated[AtLeastOne, SOURCED]] = field(default_factory=dict, hash=False)
     cast_bytes: Mapping[NarrowType, Annotated[NotNegative, SOURCED]] = field(default_factory=dict, hash=False)
     sum_bytes: Mapping[str, Annotated[NotNegative, SOURCED]] = field(default_factory=dict, hash=False)
+    experts: ExpertProducts = "one"
     kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
     misaligned: Annotated[NotNegative, SOURCED] | None = None
 
@@ -129,6 +130,7 @@ class Stack:
             products=own.products,
             cast_bytes=own.cast_bytes,
             sum_bytes=own.sum_bytes,
+            experts=own.experts,
         )
         return replace(machine, device=device, host=host, kernels=kernels)
 
