@@ -30,7 +30,8 @@ from tests.real.together import Training, agrees, bytes_sent, replaying
 from tests.some import some
 
 PIECES: dict[str, Any] = {"sequence_parallel": True, "product_pieces": 2}
-ORDERS = [(2, "gpipe", 1), (4, "gpipe", 1), (2, "1f1b", 1), (4, "1f1b", 1), (2, "interleaved", 2)]
+ORDERS = [(2, "gpipe", 1), (4, "gpipe", 1), (2, "1f1b", 1), (4, "1f1b", 1), (2, "interleaved", 2), (4, "zb-h1", 1)]
+V_SHAPES: list[dict[str, Any]] = [{"order": order, "chunks": 2} for order in ("zb-v", "dualpipev")]
 GRIDS = [
     *(axonn(*sizes) for sizes in ((2, 1, 1), (1, 2, 1), (1, 1, 2), (2, 2, 1), (2, 2, 2), (2, 2, 2, 2))),
     axonn(4, 4, 1),  # every rank has one head, four features of the stream and eight words
@@ -42,6 +43,14 @@ GRIDS = [
         megatron(1, stages, order=order, chunks=chunks, grad_accum=4, overlap_exchange=overlap)
         for (stages, order, chunks), overlap in product(ORDERS, (False, True))
     ),
+    megatron(1, 2, order="zb-h1", chunks=2, grad_accum=4, checkpointing="none"),
+    *(megatron(1, 4, **keys, shape="deep", grad_accum=9) for keys in V_SHAPES),
+    *(
+        megatron(1, 2, 2, **keys, shape="tied", data=data, overlap_gradients=True, grad_accum=5)
+        for keys, data in product(V_SHAPES, ("ddp", "zero2", "zero3"))
+    ),
+    *(megatron(2, 2, **keys, **PIECES, checkpointing="selective", grad_accum=4) for keys in V_SHAPES),
+    axonn(2, 1, 2, pipeline=2, order="zb-h1", grad_accum=4),
     *(
         megatron(2, 2, 2, data=data, shape=shape, sequence_parallel=shape == "tied")
         for data, shape in product(("ddp", "zero1", "zero2", "zero3", "hsdp"), ("sequential", "tied"))

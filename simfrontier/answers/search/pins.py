@@ -10,7 +10,7 @@ from typing import get_args
 from simfrontier.answers.search.states import CODECS, COMPRESSIONS, INT4, INT8, LEVELS, NAMED, ROUTES
 from simfrontier.base.errors import InputError, Key, meant, nearest
 from simfrontier.core.codecs import parse_codec
-from simfrontier.core.plan import compression_of
+from simfrontier.core.plan import PipelineOrder, compression_of
 from simfrontier.core.workload import Checkpointing, CrossEntropy, Softmax
 
 Value = int | str | bool
@@ -36,7 +36,7 @@ DIMENSIONS: Mapping[str, PlanDimension] = {
     "y": PlanDimension("ranks that share the outputs of products (axonn)"),
     "z": PlanDimension("ranks that share the storage of weights (axonn)"),
     "pipeline": PlanDimension("stages"),
-    "order": PlanDimension("order of micro-batches", ("1f1b", "gpipe")),
+    "order": PlanDimension("order of micro-batches (megatron)", get_args(PipelineOrder)),
     "states": PlanDimension(
         "sharding of weights/gradients/optimizer on the data axes", (*NAMED.values(), *map("/".join, POINTS))
     ),

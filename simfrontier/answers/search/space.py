@@ -15,7 +15,7 @@ from simfrontier.answers.search.pins import FAMILIES, LossyPolicy, Pins, Value
 from simfrontier.answers.search.states import StateSharding, point_on, points
 from simfrontier.base.errors import InputError
 from simfrontier.core.machine.stack import NONE as NO_STACK
-from simfrontier.core.plan import DATA_AXES, TensorOptions
+from simfrontier.core.plan import CHUNKED_ORDERS, DATA_AXES, TensorOptions
 from simfrontier.core.program import Mesh
 from simfrontier.core.workload import USUAL_CROSS_ENTROPY
 from simfrontier.inputs.scenario import Case, Scenario, mesh_of, options_of
@@ -23,6 +23,7 @@ from simfrontier.inputs.scenario import Case, Scenario, mesh_of, options_of
 TUNED = "tuned"  # what a plan is called before it has a place
 MOST_SEQUENCES = 32  # of a rank in a micro-batch that is tried unasked
 Grid = Mapping[str, Value]
+ORDER_WORDS = {"gpipe": "GPipe", "zb-h1": "ZB-H1", "zb-v": "ZB-V", "dualpipev": "DualPipeV"}
 PLAIN: Grid = {  # values where a grid does not say; of other dimensions 1
     "sequence_parallel": False,
     "order": "1f1b",
@@ -97,7 +98,7 @@ class Candidate:
         """Grid and state sharding in words, without batch settings: `tensor 8 × 16 stages, zero1`."""
         grid = " × ".join(f"{n} stages" if key == "pipeline" else f"{key} {n}" for key, n in self._sizes.items())
         more = ["sequence-parallel"] if self.grid.get("sequence_parallel") else []
-        more += ["GPipe"] if self.grid.get("order") == "gpipe" else []
+        more += [ORDER_WORDS.get(str(each), str(each)) for each in (self.grid.get("order"),) if each]
         more += [str(self.grid[key]) for key in ("compression", "cross_entropy") if key in self.grid]
         return ", ".join([*([f"{self.family} {grid}"] if grid else []), *more, self.states.name])
 
@@ -136,7 +137,7 @@ class Space:
         for family, grid, mesh, states in self._layouts():
             keys = states.table(mesh, mesh.names if family == "zero" else DATA_AXES)
             if family != "zero":  # beside a grid a family without further settings is its name
-                keys = {"family": family, **grid, "data": keys["family"] if len(keys) == 1 else keys}
+                keys = {**_keys(family, grid), "data": keys["family"] if len(keys) == 1 else keys}
             options = options_of(TUNED, keys)
             ranks = options.batch_ranks(mesh) if isinstance(options, TensorOptions) else mesh.num_ranks
             for micro, checkpointing, more in product(self._micro_batches(ranks), checkpointings, kernels):
@@ -251,7 +252,7 @@ class Space:
         return _powers(max(8, 2 * self.scenario.machine.devices_per_node))
 
     def _mesh(self, family: str, grid: Grid) -> Mesh | None:
-        table = {"family": family, **grid} if family != "zero" else {"family": "ddp"}
+        table = _keys(family, grid) if family != "zero" else {"family": "ddp"}
         try:
             options = options_of(TUNED, table)
             if isinstance(options, TensorOptions):
@@ -282,6 +283,12 @@ class Space:
         except InputError as error:
             self.refused.append(error.below(("plans", TUNED)))
             return None
+
+
+def _keys(family: str, grid: Grid) -> dict[str, Value]:
+    """Return the keys of a grid in a plan's table: orders that have several chunks on a stage get two."""
+    chunks = {"chunks": 2} if grid.get("order") in CHUNKED_ORDERS else {}
+    return {"family": family, **grid, **chunks}
 
 
 def _unlike_plain(grid: Grid) -> dict[str, Value]:

@@ -401,7 +401,7 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
     if pipeline.overlap:
         worst_s = 0.0
     pace_s = max(last_s + worst_s, inner_s + 2 * worst_s) if stages > 2 else last_s + worst_s
-    fill_s = (stages - 1) * inner_s / pipeline.chunks + 2 * there_s
+    fill_s = (stages - 1) * inner_s * _waiting_share(case) / pipeline.chunks + 2 * there_s
     if case.plan.gathers_once:
         fill_s += max(0.0, stage(lambda small: small.micro_s[0]) - last_s) / pipeline.chunks
     end_s = stage(lambda small: small.step_s - small.micro_s[-1])
@@ -411,27 +411,47 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
 
     embedding_s, head_s = pair.small[0].embedding_s, pair.small[0].head_s
     least_s = stage(least) - embedding_s  # of the last stage; a path without some of its ops is shorter by no more
+    filling = 0 if pipeline.splits_backward else stages - 1  # weight gradients may fill the time before and after
     return Estimate(
         step_s=fill_s + last_s + (micros - 1) * pace_s + end_s,
-        floor_s=(stages - 1) * max(0.0, least_s - head_s) / pipeline.chunks + micros * least_s,
+        floor_s=filling * max(0.0, least_s - head_s) / pipeline.chunks + micros * least_s,
         peak_bytes=_pipeline_bytes(case, pair, stage, bare),
     )
 
 
+def _waiting_share(case: Case) -> float:
+    """Return the bubble for each stage but one, as a share of a chunk's forward and backward, if exchanges take no
+    time. With forward F, input gradients I and weight gradients W, which sum to 1, it is F + I - W in ZB-H1 (arXiv
+    2401.10241) and ZB-V (there F, if all take equally long), and 1 + I - 2 W in DualPipeV (README of
+    github.com/deepseek-ai/DualPipe; overlapped passes take as long as one after the other). F is taken to be as long
+    as I."""
+    pipeline, work = case.plan.pipeline, case.workload
+    assert pipeline is not None
+    if not pipeline.splits_backward:
+        return 1.0
+    layer = (*work.layer.forward, *work.recomputed, *work.layer.backward)
+    weights = sum(op.flops for op in layer if op.makes_weight_gradients) / sum(op.flops for op in layer)
+    return 1.5 - 2.5 * weights if pipeline.order == "dualpipev" else 1.0 - 2.0 * weights
+
+
 def _pipeline_bytes(case: Case, pair: SmallSteps, stage: Line, bare: Line) -> float:
     """Return the larger of the peak bytes of the first stage, which has the most micro-batches in flight, and of the
-    last stage, which has the head; `stage`: small steps with all layers of a stage, `bare`: with none.
+    last stage, which has the head. With divided backwards all stages have as many in flight, and in an order of V shape
+    the first stage has the head. `stage`: small steps with all layers of a stage, `bare`: with none.
     """
     pipeline = case.plan.pipeline
     assert pipeline is not None
-    most = {"gpipe": float(case.grad_accum), "1f1b": float(case.stages)}.get(
-        pipeline.order, case.stages + (case.stages - 1) / pipeline.chunks
-    )
+    most = {
+        "gpipe": case.grad_accum,
+        "interleaved": case.stages + (case.stages - 1) / pipeline.chunks,
+        "dualpipev": case.stages + 0.5,
+    }.get(pipeline.order, float(case.stages))
     under_way = min(most, case.grad_accum)
     kept = stage(lambda small: small.persistent_bytes) - bare(lambda small: small.persistent_bytes)
     saved = stage(lambda small: small.layers_bytes) - bare(lambda small: small.layers_bytes)
+    others = (under_way - 1) * saved if pipeline.splits_backward else 0.0
     embedding, head = pair.ends_bytes
     layers_bytes, end_bytes = stage(lambda small: small.layers_bytes), stage(lambda small: small.end_bytes)
     first = kept + embedding + max(layers_bytes + (under_way - 1) * saved, end_bytes)
-    last = kept + head + max(layers_bytes, stage(lambda small: small.head_bytes), end_bytes)
-    return max(first, last)
+    last = kept + head + max(max(layers_bytes, stage(lambda small: small.head_bytes)) + others, end_bytes)
+    return max(first, last + embedding) if pipeline.is_v else max(first, last)

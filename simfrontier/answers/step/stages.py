@@ -54,7 +54,8 @@ class StageTimes:
 class Stages:
     """All stages of a step. `pipeline_s`: seconds from the start of the step to the end of the last forward, backward
     or exchange; later work (reductions, optimizer) does not belong to the pipeline. `critical`: the stage of the
-    critical rank. A step has `num_micro` micro-batches, a stage `chunks` runs of layers.
+    critical rank. A step has `num_micro` micro-batches, a stage `chunks` runs of layers; its backwards may be `divided`
+    into input gradients and weight gradients.
     """
 
     stages: tuple[StageTimes, ...]
@@ -63,13 +64,16 @@ class Stages:
     step_s: float
     num_micro: int
     chunks: int
+    divided: bool
 
     @property
-    def closed_form(self) -> float:
+    def closed_form(self) -> float | None:
         """Bubble as a share of the pipeline's time if all stages take equally long and exchanges take no time: (P - 1)
         / (v M + P - 1) for P stages, M micro-batches and v chunks (Narayanan et al., arXiv 2104.04473, who give the
-        bubble relative to the remaining time: (P - 1) / (v M)).
+        bubble relative to the remaining time: (P - 1) / (v M)). None for divided backwards.
         """
+        if self.divided:
+            return None
         others = len(self.stages) - 1
         return others / (self.chunks * self.num_micro + others)
 
@@ -84,9 +88,9 @@ class Stages:
         return sum(stage.bubble_s for stage in self.stages) / len(self.stages) / self.pipeline_s
 
 
-def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> Stages | None:
+def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1, divided: bool = False) -> Stages | None:
     """Return the stages of a step, each on its rank class that ends last (of equals, the lowest); None if the step has
-    one role. `peaks`: memory peak of each role; empty if memory is not needed.
+    one role. `peaks`: memory peak of each role; empty if memory is not needed; `chunks`, `divided`: as in `Stages`.
     """
     if len(step.roles) == 1:
         return None
@@ -108,6 +112,7 @@ def stages_of(step: SimulatedStep, peaks: Sequence[Peak], chunks: int = 1) -> St
         step_s=step.step_s,
         num_micro=int(step.schedule.meta["grad_accum"]),
         chunks=chunks,
+        divided=divided,
     )
 
 

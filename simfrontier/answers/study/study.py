@@ -100,6 +100,11 @@ def advised(scenario: Scenario, case: Case, outcome: PlanOutcome) -> PlanOutcome
     return replace(outcome, advice=advice_on(scenario, case, int(outcome.row["peak_memory_bytes"]), outcome.at_peak))
 
 
+def _stages_of(case: Case, built: BuiltSchedule, step: SimulatedStep) -> Stages | None:
+    pipeline = case.plan.pipeline
+    return None if pipeline is None else stages_of(step, built.peaks, pipeline.chunks, pipeline.splits_backward)
+
+
 def outcome_of(
     scenario: Scenario, case: Case, built: BuiltSchedule, step: SimulatedStep, drawn: bool = False
 ) -> PlanOutcome:
@@ -118,7 +123,7 @@ def outcome_of(
         memory=memory if drawn else None,
         at_peak=memory.at_peak,
         links=node_links(step, moved) if drawn else None,
-        stages=stages_of(step, built.peaks, case.chunks) if drawn else None,
+        stages=_stages_of(case, built, step) if drawn else None,
         gathers=gathers(step),
         softmaxes=softmaxes(step) if scenario.names_softmaxes else None,
         samples_s=simulated_case.samples_s,

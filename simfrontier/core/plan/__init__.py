@@ -20,7 +20,12 @@ from simfrontier.core.plan.options import (
     HopOptions as HopOptions,
     Options as Options,
 )
-from simfrontier.core.plan.plan import Engine as Engine, Plan as Plan
+from simfrontier.core.plan.plan import (
+    CHUNKED_ORDERS as CHUNKED_ORDERS,
+    Engine as Engine,
+    PipelineOrder as PipelineOrder,
+    Plan as Plan,
+)
 from simfrontier.core.plan.stages import STREAM as STREAM, refuse_periods as refuse_periods
 from simfrontier.core.plan.tensor import (
     AxonnOptions as AxonnOptions,

@@ -34,11 +34,18 @@ class ModelPart:
 
 @dataclass
 class ProgramBuilder:
-    """Builder of the program of one part of the model; micro-batch `last_micro` is the last micro-batch of the step."""
+    """Builder of the program of one part of the model; micro-batch `last_micro` is the last micro-batch of the step.
+
+    With `divided`, the backward leaves products that make only gradients of weights to `weight_gradients`. The uses of
+    a weight in `used_apart` are in different parts of the model, so the gradient of each use is reduced separately, and
+    their sum at the end of the step.
+    """
 
     tensors: Tensors
     part: ModelPart
     last_micro: int
+    divided: bool = False
+    used_apart: frozenset[str] = frozenset()
     placed: Placed = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
 
@@ -53,7 +60,8 @@ class ProgramBuilder:
         self.sending: dict[tuple[tuple[Hop, ...], Codec, str], tuple[Hop, ...]] = {}
         self.layers = tuple(self.part.layers)  # the layers that the end of the step treats
         self.at_head = False
-        makers = [(name, op.name) for op in self._backward_ops() for name in op.gradients]
+        ops = sorted(self._backward_ops(), key=self._follows)
+        makers = [(name, op.name) for op in ops for name in op.gradients]
         self.completed_by = dict(makers)
         self.begun_by = dict(reversed(makers))
 
@@ -64,6 +72,10 @@ class ProgramBuilder:
         yield from self.workload.layer.backward
         if self.part.first:
             yield from self.workload.embedding.backward
+
+    def _follows(self, op: WorkOp) -> bool:
+        """Return whether an op belongs to the second part of a divided backward."""
+        return self.divided and op.makes_weight_gradients
 
     @property
     def program(self) -> Program:
@@ -108,6 +120,18 @@ class ProgramBuilder:
             self._ops(work.embedding.backward, 0, micro, "backward")
             self.close("embedding.backward", 0, micro)
 
+    def weight_gradients(self, micro: int) -> None:
+        """Add the second part of a divided backward. It reads what the first part has gathered or recomputed, and no
+        weights: no hook fetches any."""
+        work = self.workload
+        phases = [(work.head, work.num_layers)] if self.part.last else []
+        for phase, layer in [*phases, *((work.layer, layer) for layer in reversed(self.part.layers))]:
+            self.at_head = phase is work.head
+            for op in filter(self._follows, self.layout.ops(phase.backward)):
+                self._op(op, layer, micro, "backward", [])
+            self.close("weight_gradients", layer, micro)
+        self.at_head = False
+
     @cached_property
     def _around_recomputation(self) -> tuple[tuple[WorkOp, ...], tuple[WorkOp, ...]]:
         """Return the backward ops of a layer in two parts: those that run before the recomputation of the layer's
@@ -147,6 +171,8 @@ class ProgramBuilder:
     def _ops(self, ops: tuple[WorkOp, ...], layer: int, micro: int, stage: Stage) -> None:
         entered: set[str] = set()
         for op in self.layout.ops(ops):
+            if self._follows(op):
+                continue
             fetched: list[Ref] = []
             for weight in (*op.weights, *op.gradients):
                 module = self.workload.weights[weight].owner
@@ -397,7 +423,7 @@ class ProgramBuilder:
             home = layer if self.workload.weights[name].per_layer else 0
             if f"{name}.grad.raw" not in self.tensors:
                 added.append(Ref(f"{name}.grad", home))
-            elif self.plan.reduces_each_use or self.begun_by[name] == op.name:
+            elif self._is_reduced_by_use(name) or self.begun_by[name] == op.name:
                 made.append(Ref(self._raw(name), home, micro))
             else:
                 added.append(Ref(self._raw(name), home, micro))
@@ -406,10 +432,13 @@ class ProgramBuilder:
     def _raw(self, weight: str) -> str:
         """Return the name of the tensor with a weight's gradient before reduction."""
         raw = f"{weight}.grad.raw"
-        name = raw + (self._use_of(weight) if self.plan.reduces_each_use else "")
+        name = raw + (self._use_of(weight) if self._is_reduced_by_use(weight) else "")
         if name not in self.tensors:
             self.tensors.declare(replace(self.tensors[raw], name=name, form_of=raw))
         return name
+
+    def _is_reduced_by_use(self, weight: str) -> bool:
+        return self.plan.reduces_each_use or weight in self.used_apart
 
     def _reduce(self, op: WorkOp, weight: Weight, layer: int, micro: int) -> None:
         """Add the moves of a gradient that an op has just written: to its accumulator, after the last op of the
@@ -422,11 +451,16 @@ class ProgramBuilder:
         """
         home = layer if weight.per_layer else 0
         is_complete = self.completed_by[weight.name] == op.name
-        if f"{weight.name}.grad.raw" in self.tensors and (is_complete or self.plan.reduces_each_use):
+        if f"{weight.name}.grad.raw" in self.tensors and (is_complete or self._is_reduced_by_use(weight.name)):
             src, dst = Ref(self._raw(weight.name), home, micro), Ref(f"{weight.name}.grad", home)
             self.move("gradient", src, dst, self.plan.gradient_hops(weight), accumulate=True)
-        if is_complete and micro == self.last_micro and self.engine.step_reduction == "overlap":
+        if is_complete and micro == self.last_micro and not self.reduces_at_end(weight):
             self.reduce_step(weight, home)
+
+    def reduces_at_end(self, weight: Weight) -> bool:
+        """Return whether an accumulated gradient moves to the optimizer at the end of the step, not after the last op
+        that adds to it."""
+        return self.engine.step_reduction == "end" or weight.name in self.used_apart
 
     def reduce_step(self, weight: Weight, home: int) -> None:
         """Add the move of an accumulated gradient to the optimizer, if the plan needs such a move."""

@@ -134,7 +134,7 @@ class _MoveLowering:
         lane = move.lane
         src, dst = [a for a, _ in pairs], [b for _, b in pairs]
         # the buffers of a move belong to the micro-batch of its source, also where its target has none
-        buffers = [Ref(b.name, b.layer, max(a.micro, b.micro)) for a, b in pairs]
+        buffers = [Ref(self._name_of_buffers(a, b), b.layer, max(a.micro, b.micro)) for a, b in pairs]
         out: list[Op] = []
         now = src
         for number, step in enumerate(steps):
@@ -151,6 +151,12 @@ class _MoveLowering:
         elif move.accumulate:
             out.append(_local("accumulate", move.purpose, now, [], lane, added=dst))
         return out
+
+    def _name_of_buffers(self, src: Ref, dst: Ref) -> str:
+        """Return the name after which the buffers of a move are named: its target or, for a second gradient of a weight
+        in one micro-batch, its source, so that none of its buffers lives since the first gradient."""
+        is_second = self.tensors[src.name].role == "gradient" and self.tensors[src.name].form_of is not None
+        return src.name if is_second and not self.plan.reduces_each_use else dst.name
 
     def _step(
         self, move: Move, step: MoveStep, src: list[Ref], dst: list[Ref], buffers: list[Ref], lane: str, number: int

@@ -48,11 +48,10 @@ def end_of_step(
     """Add the calls that end the step for the builder's part of the model; the weights in `uncounted` are counted in
     the gradient norm of another stage."""
     places = _weights_by_place(builder)
-    if builder.engine.step_reduction == "end":
-        for label, layer, weights in reversed(places):
-            for weight in weights:
-                builder.reduce_step(weight, layer)
-            builder.close(f"reduce.{label}", layer, 0)
+    for label, layer, weights in reversed(places):
+        for weight in filter(builder.reduces_at_end, weights):
+            builder.reduce_step(weight, layer)
+        builder.close(f"reduce.{label}", layer, 0)
     if before_norm is not None:
         before_norm(builder)
     for label, layer, weights in places:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from annotated_types import Ge, Le
 
@@ -31,6 +31,10 @@ Purpose = Literal[
 backward, the gradient of a module's input, which the product that makes the weight's gradient can hide, and the
 module's input, gathered again for that product, which the product that makes the input's gradient can hide; and what an
 op that sees all samples needs of those of all ranks."""
+
+PipelineOrder = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipev"]
+V_ORDERS: Final[tuple[PipelineOrder, ...]] = ("zb-v", "dualpipev")
+CHUNKED_ORDERS: Final[tuple[PipelineOrder, ...]] = ("interleaved", *V_ORDERS)
 
 SecondCopyRule = Literal["first_gather_of_step", "every_forward", "stale_forward"]
 CopyRule = Literal[SecondCopyRule, "in_place"]
@@ -61,16 +65,36 @@ class Pipeline:
     """Pipeline parallelism of a plan: the mesh axis of the stages, and the order in which a stage runs its
     micro-batches.
 
-    Every stage has `chunks` contiguous groups of layers, assigned round-robin (several with interleaved 1F1B). With
-    `ends_as_layers`, the embedding and the head count as a layer each: the first and the last group have a layer less.
-    Exchanges between stages block both stages, or, with `overlap`, run on lanes of their own.
+    Every stage has `chunks` contiguous groups of layers, assigned round-robin (several with interleaved 1F1B), or, in
+    an order of V shape, from the first to the last stage and back. With `ends_as_layers`, the embedding and the head
+    count as a layer each: the first and the last group have a layer less. Exchanges between stages block both stages,
+    or, with `overlap`, run on lanes of their own.
     """
 
     axis: str
-    order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
+    order: PipelineOrder = "1f1b"
     chunks: int = 1
     overlap: bool = False
     ends_as_layers: bool = False
+
+    @property
+    def is_v(self) -> bool:
+        """True if the two chunks of a stage lie on the way from the first stage to the last, and on the way back."""
+        return self.order in V_ORDERS
+
+    @property
+    def splits_backward(self) -> bool:
+        """True if gradients of weights are computed in passes of their own (at least some of them)."""
+        return self.order in (*V_ORDERS, "zb-h1")
+
+    def number_of(self, stage: int, chunk: int, num_stages: int) -> int:
+        """Return the number of a chunk of a stage, in the order of the layers."""
+        return chunk * num_stages + (num_stages - 1 - stage if self.is_v and chunk else stage)
+
+    def home_of(self, number: int, num_stages: int) -> tuple[int, int]:
+        """Return the (stage, chunk) of a group of layers, by its number in the order of the layers."""
+        chunk, place = divmod(number, num_stages)
+        return (num_stages - 1 - place if self.is_v and chunk else place), chunk
 
     def layers_of(self, num_layers: int, num_stages: int, number: int) -> range:
         """Return the layers of a group, by its number in the order of the layers."""

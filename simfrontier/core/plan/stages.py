@@ -10,12 +10,13 @@ from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import Codec, Plain
 from simfrontier.core.plan.builder import ModelPart, ProgramBuilder
 from simfrontier.core.plan.optimizer import end_of_step
-from simfrontier.core.plan.orders import Boundary, StagePass, events_of
+from simfrontier.core.plan.orders import Boundary, PassKind, StagePass, events_of
 from simfrontier.core.plan.plan import Pipeline
 from simfrontier.core.plan.program import Compressor, Place, Program
 from simfrontier.core.plan.tensors import Tensors
 from simfrontier.core.program import Call, Compute, Exchange, Op, Ref, Role, buffer_name
 
+DIVIDED: tuple[PassKind, ...] = ("input_gradient", "weight_gradient")  # the parts of a backward
 STREAM, STREAM_GRADIENT = "x", "d.x"  # what a layer takes over from the one before, and gives back to it
 TIED = "tied"
 Lower = Callable[[Program, Tensors], Program]
@@ -39,10 +40,10 @@ def refuse_periods(layers: int, every: int) -> None:
 class _Stages:
     """Builder of the programs of all pipeline stages.
 
-    Each pass contains the forward or backward of a single chunk: no fetch or reduction crosses an exchange between
-    stages. The first, the last and the other micro-batches may differ from one another (second copies, reductions at
-    the end). Chunks between the first and the last differ only by their layers, so one of them is built and shifted for
-    the others.
+    Each pass contains the forward or backward of a single chunk, or one of the two parts of a divided backward: no
+    fetch or reduction crosses an exchange between stages. The first, the last and the other micro-batches may differ
+    from one another (second copies, reductions at the end). Chunks between the first and the last differ only by their
+    layers, so one of them is built and shifted for the others.
     """
 
     tensors: Tensors
@@ -50,7 +51,7 @@ class _Stages:
     num_micro: int
     lower: Lower
     compressor: Compressor = field(default_factory=Compressor)
-    built: dict[tuple[ModelPart, bool, int], tuple[Call, ...]] = field(default_factory=dict)
+    built: dict[tuple[ModelPart, PassKind, int], tuple[Call, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         work, mesh = self.tensors.workload, self.tensors.mesh
@@ -59,6 +60,11 @@ class _Stages:
         for number in {0, 1, self.num_chunks - 1} if self.pipeline.ends_as_layers else {0}:
             refuse_periods(len(self._layers(number)), work.checkpoint_every)
         self.tied = [w.name for w in work.weights.values() if self._is_in(w.name, True) and self._is_in(w.name, False)]
+
+    @property
+    def used_apart(self) -> frozenset[str]:
+        """Tied weights whose two uses are in different chunks of one stage."""
+        return frozenset(self.tied) if self.pipeline.is_v else frozenset()
 
     def _is_in(self, weight: str, first: bool) -> bool:
         """Return whether the embedding (`first` true) or the head (`first` false) computes a gradient of this
@@ -70,12 +76,16 @@ class _Stages:
         """Return the program of one stage as a role."""
         calls: list[Call] = []
         for event in events_of(self.pipeline, self.num_stages, stage, self.num_micro):
-            calls += self._work(stage, event) if isinstance(event, StagePass) else [self._exchange(stage, event)]
+            if isinstance(event, Boundary):
+                calls.append(self._exchange(stage, event))
+                continue
+            for work in (event,) if isinstance(event, StagePass) else event:
+                calls += self._work(stage, work)
         calls += self._end(stage)
         return Role(f"stage{stage}", tuple(calls), (self.pipeline.axis, stage))
 
     def _part(self, stage: int, chunk: int) -> ModelPart:
-        number = chunk * self.num_stages + stage
+        number = self.pipeline.number_of(stage, chunk, self.num_stages)
         return ModelPart(self._layers(number), number == 0, number == self.num_chunks - 1)
 
     def _layers(self, number: int) -> range:
@@ -84,7 +94,7 @@ class _Stages:
     # ── forwards and backwards ──
 
     def _work(self, stage: int, work: StagePass) -> tuple[Call, ...]:
-        """Return the calls of a forward or backward pass: built once for an equivalent chunk and micro-batch, and
+        """Return the calls of a pass: built once for an equivalent chunk and micro-batch, and
         shifted to this chunk and micro-batch."""
         part = self._part(stage, work.chunk)
         like = part
@@ -92,22 +102,28 @@ class _Stages:
             like = ModelPart(self._layers(1), False, False)
         last = self.num_micro - 1
         micro = work.micro if work.micro in (0, last) else min(1, last)
-        key = (like, work.is_forward, micro)
+        key = (like, work.kind, micro)
         if key not in self.built:
-            self.built[key] = self._calls(like, work.is_forward, micro)
+            self._build(like, work.kind, micro)
         layers, micros = part.layers.start - like.layers.start, work.micro - micro
         if not layers and not micros:
             return self.built[key]
         return tuple([Call(c.label, c.layer + layers, c.micro + micros, c.ops, c.block) for c in self.built[key]])
 
-    def _calls(self, part: ModelPart, is_forward: bool, micro: int) -> tuple[Call, ...]:
-        builder = ProgramBuilder(self.tensors, part, self.num_micro - 1)
-        if is_forward:
-            builder.forward(micro)
-            builder.close("head", self.tensors.workload.num_layers, micro)
-        else:
-            builder.backward(micro)
-        return self._lowered(builder)
+    def _build(self, part: ModelPart, kind: PassKind, micro: int) -> None:
+        """Build a pass; of a divided backward, both parts: the second one reads what the first one gathered."""
+        kinds = DIVIDED if kind in DIVIDED else (kind,)
+        builder = ProgramBuilder(self.tensors, part, self.num_micro - 1, kinds == DIVIDED, self.used_apart)
+        for each in kinds:
+            builder.placed = []
+            if each == "forward":
+                builder.forward(micro)
+                builder.close("head", self.tensors.workload.num_layers, micro)
+            elif each == "weight_gradient":
+                builder.weight_gradients(micro)
+            else:
+                builder.backward(micro)
+            self.built[part, each, micro] = self._lowered(builder)
 
     def _lowered(self, builder: ProgramBuilder) -> tuple[Call, ...]:
         return self.compressor.calls_of(self.lower(builder.program, self.tensors))
@@ -117,8 +133,8 @@ class _Stages:
     def _exchange(self, stage: int, boundary: Boundary) -> Call:
         """Return the call of an exchange at a stage boundary, including the stage's encoding and decoding of the
         messages; the layer of the call is the first layer after the boundary."""
-        lower = (boundary.upper + 1) % self.num_stages
-        layer = self._layers(boundary.chunk * self.num_stages + boundary.upper + 1).start
+        number = self.pipeline.number_of(boundary.upper, boundary.chunk, self.num_stages) + 1
+        (lower, _), layer = self.pipeline.home_of(number, self.num_stages), self._layers(number).start
         there, back = boundary.direction != "backward", boundary.direction != "forward"
         micro = boundary.forward if there else boundary.backward
         forward, backward = Ref(STREAM), Ref(STREAM_GRADIENT, 0, boundary.backward - micro)
@@ -185,9 +201,14 @@ class _Stages:
         between the first and the last stage, and optimizer."""
         parts = [self._part(stage, chunk) for chunk in range(self.pipeline.chunks)]
         first, last = any(part.first for part in parts), any(part.last for part in parts)
-        builder = ProgramBuilder(self.tensors, ModelPart(range(0), first, last), self.num_micro - 1)
+        ends = ModelPart(range(0), first, last)
+        builder = ProgramBuilder(self.tensors, ends, self.num_micro - 1, used_apart=self.used_apart)
         builder.layers = tuple(layer for part in parts for layer in part.layers)
-        end_of_step(builder, self._swap if self.tied and first != last else None, frozenset(self.tied if last else ()))
+        end_of_step(
+            builder,
+            self._swap if self.tied and first != last else None,
+            frozenset(self.tied if last and not first else ()),
+        )
         return self._lowered(builder)
 
     def _swap(self, builder: ProgramBuilder) -> None:

@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, field_validator
 
@@ -29,7 +29,7 @@ from simfrontier.core.plan.grid import (
 )
 from simfrontier.core.plan.moves import Hop
 from simfrontier.core.plan.options import CodecText, Options
-from simfrontier.core.plan.plan import Engine, Pipeline, Plan, Purpose
+from simfrontier.core.plan.plan import V_ORDERS, Engine, Pipeline, PipelineOrder, Plan, Purpose
 from simfrontier.core.plan.zero import ZERO, BucketOptions, DdpOptions
 from simfrontier.core.program import DISPATCHERS, LIBRARY, Mesh
 from simfrontier.core.workload import USUAL_CROSS_ENTROPY, CrossEntropy, GptShape, MlpShape, Shape
@@ -46,7 +46,7 @@ class TensorOptions(Options, ABC):
     method of the loss where the classes (vocabulary) are divided among ranks."""
 
     pipeline: Ranks = 1
-    order: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
+    order: PipelineOrder = "1f1b"
     chunks: Ranks = 1
     overlap_exchange: bool = False
     ends_as_layers: bool = False
@@ -82,12 +82,16 @@ class TensorOptions(Options, ABC):
 
     def refuse_micro_batches(self, count: int) -> None:
         """Raise InputError for a number of micro-batches that the pipeline order cannot run."""
-        if self.pipeline > 1 and self.order == "interleaved" and count % self.pipeline:
+        if self.pipeline > 1 and self.order == "dualpipev" and count < 2 * self.pipeline:
+            raise InputError(
+                f'order = "dualpipev" needs two micro-batches per stage: {2 * self.pipeline} or more, got {count}'
+            )
+        if self.pipeline > 1 and self.order not in V_ORDERS and self.chunks > 1 and count % self.pipeline:
             fits = [
                 n for n in (count // self.pipeline * self.pipeline, -(-count // self.pipeline) * self.pipeline) if n
             ]
             raise InputError(
-                f'order = "interleaved" needs micro-batches that divide by pipeline = {self.pipeline}, got {count}; '
+                f'order = "{self.order}" needs micro-batches that divide by pipeline = {self.pipeline}, got {count}; '
                 f"nearest: {listed(fits)}"
             )
 
@@ -100,7 +104,7 @@ class TensorOptions(Options, ABC):
             axis=STAGE,
             order=self.order,
             chunks=self.chunks,
-            overlap=self.overlap_exchange or self.order == "interleaved",
+            overlap=self.overlap_exchange or self.chunks > 1,
             ends_as_layers=self.ends_as_layers,
         )
 
@@ -324,8 +328,11 @@ def refuse_stages(options: TensorOptions, shape: Shape) -> None:
     pipeline, chunks, layers = options.pipeline, options.chunks, shape.num_layers + 2 * int(options.ends_as_layers)
     if options.order == "interleaved" and pipeline > 1 and chunks < 2:
         raise InputError('chunks = 1: order = "interleaved" needs chunks = 2 or more layer runs per stage')
-    if options.order != "interleaved" and chunks > 1:
-        raise InputError(f'chunks = {chunks}: order = "{options.order}" has one; allowed: 1, or "interleaved"')
+    if options.order in ("gpipe", "1f1b") and chunks > 1:
+        several = ", ".join(f'"{order}"' for order in get_args(PipelineOrder)[2:])
+        raise InputError(f'chunks = {chunks}: order = "{options.order}" has one; allowed: 1, or order = {several}')
+    if options.order in V_ORDERS and pipeline > 1 and chunks != 2:
+        raise InputError(f'chunks = {chunks}: order = "{options.order}" has two on each stage; allowed: 2')
     if options.ends_as_layers and pipeline == 1:
         raise InputError("ends_as_layers = true: there is one stage; allowed: with pipeline = 2 or more")
     name = "layers + 2" if options.ends_as_layers else "layers"

@@ -214,6 +214,12 @@ class WorkOp:
             return value.dims
         return tuple("t" if label == "s" else label for label in value.dims)
 
+    @property
+    def makes_weight_gradients(self) -> bool:
+        """True for a matrix product whose only results are gradients of weights: no other op of the backward waits for
+        it."""
+        return self.matmul is not None and bool(self.gradients) and not self.writes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:

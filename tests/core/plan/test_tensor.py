@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.plan.options import Options
-from simfrontier.core.plan.plan import Pipeline
+from simfrontier.core.plan.plan import CHUNKED_ORDERS, Pipeline, PipelineOrder
 from simfrontier.core.plan.tensor import TensorOptions
 from simfrontier.core.plan.zero import BucketOptions
 from simfrontier.core.program import Collective, Compute, Op, Schedule, check, is_product
@@ -44,9 +44,9 @@ def test_axonn_grids_with_every_plan_on_the_data_axes(data: str, grid: tuple[int
 
 
 @pytest.mark.parametrize("data", ["zero1", "zero3", "zeropp"])
-@pytest.mark.parametrize("order", ["gpipe", "1f1b", "interleaved"])
-def test_megatron_pipelines_with_plans_on_the_data_axes(data: str, order: str) -> None:
-    chunks = 2 if order == "interleaved" else 1
+@pytest.mark.parametrize("order", get_args(PipelineOrder))
+def test_megatron_pipelines_with_plans_on_the_data_axes(data: str, order: PipelineOrder) -> None:
+    chunks = 2 if order in CHUNKED_ORDERS else 1
     options = megatron(2, 2, data=data, sequence_parallel=order == "1f1b", order=order, chunks=chunks)
     is_sound(schedule_of(options, 16, shape=FOUR, micros=4, node=NODE))
 
@@ -64,6 +64,9 @@ def test_megatron_pipelines_with_plans_on_the_data_axes(data: str, order: str) -
         megatron(2, 2, overlap_exchange=True, overlap_gradients=True),
         megatron(2, 2, order="interleaved", chunks=2, sequence_parallel=True, data="zero2"),
         megatron(1, 4, order="gpipe", overlap_exchange=True),
+        megatron(1, 4, order="zb-h1", overlap_gradients=True, data="zero1"),
+        megatron(2, 2, order="zb-v", chunks=2, sequence_parallel=True, overlap_gradients=True, data="zero2"),
+        megatron(2, 2, order="dualpipev", chunks=2, overlap_gradients=True),
     ],
     ids=lambda each: f"{each.family} {','.join(sorted(each.model_fields_set - {'family'}))}",
 )
@@ -156,8 +159,9 @@ def stored_size(options: TensorOptions, num_ranks: int, num_layers: int, micros:
     [
         megatron(2, 4, data="zero1"),
         megatron(2, 4, order="interleaved", chunks=2),
+        megatron(2, 4, order="zb-v", chunks=2),
     ],
-    ids=["1f1b", "interleaved"],
+    ids=["1f1b", "interleaved", "zb-v"],
 )
 def test_a_stored_pipeline_grows_with_neither_micro_batches_nor_layers(options: TensorOptions) -> None:
     """Four times as many micro-batches, twice as many layers."""

@@ -12,10 +12,10 @@ from tests.core.program.mutations import Edit, changed, dropped, lines, mutated,
 
 
 @cache
-def pipeline(stages: int = 2, micros: int = 3, order: str = "1f1b", overlap: bool = False) -> Schedule:
-    """Stages of one layer each, on two ranks that share the samples."""
-    options = megatron(1, stages, order=order, overlap_exchange=overlap)
-    return schedule_of(options, 2 * stages, shape=other(num_layers=stages, tied=True), micros=micros)
+def pipeline(stages: int = 2, micros: int = 3, order: str = "1f1b", overlap: bool = False, chunks: int = 1) -> Schedule:
+    """Stages of one layer in each chunk, on two ranks that share the samples."""
+    options = megatron(1, stages, order=order, overlap_exchange=overlap, chunks=chunks)
+    return schedule_of(options, 2 * stages, shape=other(num_layers=stages * chunks, tied=True), micros=micros)
 
 
 def in_role(schedule: Schedule, name: str, edit: Edit) -> Schedule:
@@ -49,6 +49,12 @@ def test_a_tied_gradient_that_is_not_swapped_is_named() -> None:
     alone = mutated(made, dropped(lambda _, op: op.name == "tied"))
     every = ", ".join(f"micro-batch {number} once of role {first}" for number in range(3))
     says(alone, "sums: ", f"from each of the micro-batches 0..2 of the roles {first}, {last}, once", every)
+
+
+def test_gradients_of_weights_that_a_divided_backward_leaves_out_are_named() -> None:
+    made = pipeline(order="zb-v", chunks=2)
+    less = mutated(made, lambda call, op: [] if (call.label, call.micro) == ("weight_gradients", 1) else [op])
+    says(less, "sums: ", "qkv.weight", "from each of the micro-batches 0..2")
 
 
 def test_a_norm_that_is_not_summed_over_the_roles_is_named() -> None:
