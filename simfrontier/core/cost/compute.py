@@ -180,15 +180,15 @@ def _beside_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
 
 
 def _sum_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
-    """Return the seconds on a nominal device of adding the gradients that a matrix product has made to their sums by
-    kernels of their own, in stacks whose products do not add to the sums themselves."""
+    """Return the seconds on a nominal device of adding the gradients that a matrix product has made to their sums of
+    another type by kernels of their own, in stacks whose products do not add to the sums themselves."""
     if op.matmul is None or not machine.kernels.sum_bytes:
         return 0.0
+    own = matmul_dtype(op, schedule.tensors)
     made = (schedule.tensors[ref.name] for ref in (*op.writes, *op.accumulates))
-    elements = sum(
-        tensor.local_elements(schedule.mesh) for tensor in made if tensor.role in ("accumulator", "gradient")
-    )
-    num_bytes = machine.kernels.sum_bytes.get(matmul_dtype(op, schedule.tensors), 0.0)
+    sums = (tensor for tensor in made if tensor.role in ("accumulator", "gradient") and tensor.dtype != own)
+    elements = sum(tensor.local_elements(schedule.mesh) for tensor in sums)
+    num_bytes = machine.kernels.sum_bytes.get(own, 0.0)
     return machine.device.roofline_s(0.0, elements * num_bytes)
 
 

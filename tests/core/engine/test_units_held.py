@@ -65,19 +65,19 @@ def taken(result: Times, name: str) -> float:
 
 
 def math_s() -> float:
-    """Seconds of one product on all units: 2 · 4096³ over 135.1 TF · 4096 / (4096 + 2956), as Frontier's file says."""
-    return 2 * EDGE**3 / (135.1e12 * EDGE / (EDGE + 2956))
+    """Seconds of one product on all units: 2 · 4096³ over 131.5 TF · 4096 / (4096 + 1326), as Frontier's file says."""
+    return 2 * EDGE**3 / (131.5e12 * EDGE / (EDGE + 1326))
 
 
 def test_a_product_beside_a_gather_has_102_of_110_units_and_the_gather_is_as_fast_as_alone() -> None:
-    """By hand. The product has 2 · 4096³ = 137.4 GFlop: 1.751 ms on 110 units, with 57.5 GB/s of operands (3 · 33.6 MB)
+    """By hand. The product has 2 · 4096³ = 137.4 GFlop: 1.384 ms on 110 units, with 72.8 GB/s of operands (3 · 33.6 MB)
     out of a memory of 1,393 GB/s. The gather of 1 GiB over the two GCDs of a package sends 537 MB a rank at 129 GB/s,
-    4.16 ms and its start-up, and holds 8 units all the while. So the product takes 1.751 ms · 110/102 = 1.889 ms, ends
+    4.16 ms and its start-up, and holds 8 units all the while. So the product takes 1.384 ms · 110/102 = 1.492 ms, ends
     long before the gather, and does not slow it. Were units shared at equal speeds in bytes/s, both would go at the y
-    of y (110/57.5 + 8/129) = 110: 55.7 GB/s, of which the product hardly notices anything, and the gather 2.3 times."""
+    of y (110/72.8 + 8/129) = 110: 69.9 GB/s, of which the product hardly notices anything, and the gather 2.3 times."""
     size = 1 << 30
     sent_s = size / 2 / 129e9
-    assert math_s() == pytest.approx(1.7515e-3, rel=1e-3) and sent_s == pytest.approx(4.162e-3, rel=1e-3)
+    assert math_s() == pytest.approx(1.3835e-3, rel=1e-3) and sent_s == pytest.approx(4.162e-3, rel=1e-3)
     one = made(product("product"), messages=gathers(size, axes=("gcd",)))
     beside, alone = times(one), times(one, "analytic")
     assert taken(beside, "product") == pytest.approx(math_s() * UNITS / (UNITS - HELD), rel=1e-9)

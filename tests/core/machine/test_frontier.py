@@ -115,20 +115,20 @@ def test_lumi_g_has_frontiers_node_in_groups_of_124() -> None:
 
 
 # CoralGemm R_16B (eth-cscs/cscs-reframe-tests) and rocBLAS, typical (hpcgroup/perf-variability); TFLOP/s by edge.
-@pytest.mark.parametrize(("edge", "tflops"), [(6400, 93.0), (12800, 108.6), (25600, 119.8), (32768, 126.0)])
-def test_matmul_rate_is_within_2_percent_of_what_was_measured(frontier: Machine, edge: int, tflops: float) -> None:
-    assert frontier.device.matmul_rate(edge, edge, edge) == pytest.approx(tflops * 1e12, rel=0.017)
+@pytest.mark.parametrize(("edge", "tflops"), [(3200, 93.0), (6400, 108.6), (12800, 119.8), (32768, 126.0)])
+def test_matmul_rate_is_within_1_percent_of_what_was_measured(frontier: Machine, edge: int, tflops: float) -> None:
+    assert frontier.device.matmul_rate(edge, edge, edge) == pytest.approx(tflops * 1e12, rel=0.006)
 
 
 def test_matmul_law_is_the_least_squares_fit_of_its_points(frontier: Machine) -> None:
     optimize = pytest.importorskip("scipy.optimize")
-    edges, rates = [6400.0, 12800.0, 25600.0, 32768.0], [93.0, 108.6, 119.8, 126.0]
+    edges, rates = [3200.0, 6400.0, 12800.0, 32768.0], [93.0, 108.6, 119.8, 126.0]
 
     def residuals(guess: list[float]) -> list[float]:
         return [guess[0] * x / (x + guess[1]) / y - 1 for x, y in zip(edges, rates, strict=True)]
 
-    # Relative instead of log residuals are the same fit to second order in 1.6 %.
-    rate, half_edge = optimize.least_squares(residuals, [130.0, 3000.0]).x
+    # Relative instead of log residuals are the same fit to second order in 0.6 %.
+    rate, half_edge = optimize.least_squares(residuals, [130.0, 1300.0]).x
     assert frontier.device.matmul_flops_per_s == pytest.approx(rate * 1e12, rel=1e-3)
     assert frontier.device.matmul_half_edge == pytest.approx(half_edge, rel=1e-2)
     left = residuals([rate, half_edge])

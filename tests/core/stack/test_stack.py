@@ -10,7 +10,7 @@ import pytest
 
 from simfrontier.answers.study import run_study, schedule_of
 from simfrontier.core.cost import Kernel
-from simfrontier.core.machine import load_machine
+from simfrontier.core.machine import MatmulForms, load_machine
 from simfrontier.core.machine.stack import Stack, StackHost, StackKernels, StackMemory, load_stack, stacks, usual_stack
 from simfrontier.core.program import Collective, Compute
 from simfrontier.inputs.scenario import Scenario, scenario_of
@@ -137,6 +137,22 @@ def test_a_user_writes_one_of_their_own(tmp_path: Path) -> None:
     assert made.file.engine.granularity == "module"
     assert made.file.plans["p"]["gradient_codec"] == "fp32"
     assert scenario(str(path), gradient_codec="plain").file.plans["p"]["gradient_codec"] == "plain"
+
+
+def test_plans_that_are_plainly_data_parallel_reduce_in_the_stack_s_type_too() -> None:
+    stack, model = load_stack("megatron-deepspeed"), {"precision": "bf16"}
+    plans = {"zero1": {}, "a": "ddp", "b": {"family": "zero2", "gradient_codec": "plain"}, "zeropp": {}}
+    made = stack.under({"model": model, "plans": plans})["plans"]
+    assert made["zero1"]["gradient_codec"] == made["a"]["gradient_codec"] == "bf16" and made["a"]["family"] == "ddp"
+    assert (made["b"], made["zeropp"]) == (plans["b"], {})
+    assert "gradient_codec" not in stack.under({"model": {"precision": "fp16"}, "plans": plans})["plans"]["zero1"]
+
+
+def test_a_stack_s_library_of_products_has_forms_of_its_own() -> None:
+    frontier = load_machine("frontier")
+    assert frontier.device.matmul_forms.tn == frontier.device.matmul_forms.nn == 0.845
+    assert load_stack("transformers-rocm7").on(frontier).device.matmul_forms == MatmulForms()
+    assert load_stack("deepspeed").on(frontier).device.matmul_forms == frontier.device.matmul_forms
 
 
 @pytest.mark.parametrize(("precision", "type_of"), [("bf16", "fp32"), ("fp16", None)])

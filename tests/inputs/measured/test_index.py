@@ -54,7 +54,7 @@ def test_matrix_products_are_those_of_the_sources() -> None:
     assert [round(big["perlmutter", which] / 1e12, 1) for which in ("p01", "median", "p99")] == [275.1, 258.7, 251.4]
 
 
-EDGES = (6400, 12800, 25600, 64000)  # of 2-byte elements; the source gives bytes
+EDGES = (3200, 6400, 12800, 32000)  # the source gives bytes of the result's 4-byte elements
 CORAL = (93.0e12, 108.6e12, 119.8e12, 87.5e12)
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from simfrontier.base.io import SOURCED, AtLeastOne, NotNegative, Text, typed
-from simfrontier.core.machine import AttentionKernel, Catalog, ExpertProducts, Machine, NarrowType
+from simfrontier.core.machine import AttentionKernel, Catalog, ExpertProducts, Machine, MatmulForms, NarrowType
 
 CATALOG: Final = Path(__file__).parent / "catalog"
 FILES: Final = Catalog(folder=CATALOG, what="stack")
+PLAIN: Final = ("ddp", "zero1", "zero2", "zero3", "hsdp")  # families that are data parallel, without codes of their own
+OF_DEVICE: Final = ("kernel_gap_s", "misaligned", "matmul_forms")  # keys of `kernels` that replace the device's
 NONE: Final = "none"  # in a stack's place: kernels as fused as the model's graph, defaults of the scenario's keys
 
 # The stack that people run plans of a family with, where a scenario names none. Plans of one's own are taken to be
@@ -35,8 +37,8 @@ USUAL: Final = {
 class StackKernels:
     """Properties of a stack's kernels. `attention`: which of the device's fused attention kernels the stack calls, if a
     model's attention is fused. `pointwise_traffic`, `traffic_of`, `products`, `cast_bytes`, `sum_bytes`, `experts`: see
-    `machine.Kernels`. `kernel_gap_s`, `misaligned`: see `machine.Device`; present if this stack's host code or BLAS
-    library performs differently from that of the machine's file."""
+    `machine.Kernels`. `kernel_gap_s`, `misaligned`, `matmul_forms`: see `machine.Device`; present if this stack's host
+    code or BLAS library performs differently from that of the machine's file."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
@@ -47,6 +49,7 @@ class StackKernels:
     experts: ExpertProducts = "one"
     kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
     misaligned: Annotated[NotNegative, SOURCED] | None = None
+    matmul_forms: MatmulForms | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +104,9 @@ class Stack:
         if isinstance(plans, dict):
             every = {name: self.plan(table, name) for name, table in plans.items()}
             codec = self.reduced.get(precision) if isinstance(precision, str) else None
-            out["plans"] = every if codec is None else {name: _reducing(table, codec) for name, table in every.items()}
+            out["plans"] = (
+                every if codec is None else {name: _reducing(name, each, codec) for name, each in every.items()}
+            )
         return out
 
     def plan(self, table: Any, name: str = "") -> Any:
@@ -118,7 +123,7 @@ class Stack:
         """Return the machine as this stack uses it: with the stack's kernels and host times, and without the device
         memory that the stack reserves."""
         own, device, host = self.kernels, machine.device, machine.host
-        changed = {key: number for key in ("kernel_gap_s", "misaligned") if (number := getattr(own, key)) is not None}
+        changed = {key: part for key in OF_DEVICE if (part := getattr(own, key)) is not None}
         device = replace(device, hbm_bytes=max(0.0, device.hbm_bytes - self.memory.reserved_bytes), **changed)
         if self.host is not None:
             host = replace(host, hook_s=self.host.hook_s)
@@ -142,13 +147,15 @@ class Stack:
         return None if called is None else known.get(called, instead)
 
 
-def _reducing(table: Any, codec: str) -> Any:
-    """Return the table of a plan on grids whose data axes reduce gradients in that type, where the table says no
-    other; other plans as they are."""
-    if not isinstance(table, dict) or "data" not in table:
+def _reducing(name: str, table: Any, codec: str) -> Any:
+    """Return the table of a plan, of family `name` if it names none, whose data axes reduce gradients in that type,
+    where the table says no other; plans that are neither on grids nor plainly data parallel as they are."""
+    whole = {"family": table} if isinstance(table, str) else table
+    if not isinstance(whole, dict):
         return table
-    data = {"family": table["data"]} if isinstance(table["data"], str) else table["data"]
-    return {**table, "data": {"gradient_codec": codec, **data}} if isinstance(data, dict) else table
+    if "data" in whole:
+        return {**whole, "data": _reducing("", whole["data"], codec)}
+    return {"gradient_codec": codec, **whole} if whole.get("family", name) in PLAIN else table
 
 
 def stacks() -> tuple[str, ...]:

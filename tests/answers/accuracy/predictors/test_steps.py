@@ -47,6 +47,7 @@ def test_a_number_read_off_a_row_makes_it_a_fitted_one() -> None:
     fitted = [row for row in load_table("kernel_classes").rows if row_fitted(row)]
     assert {(row.machine, row.kernels) for row in fitted if isinstance(row, ClassRow)} == {
         ("frontier", "all_gather"),
+        ("frontier", "compute"),
         ("frontier", "reduce_scatter"),
     }
 

@@ -84,6 +84,20 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ),
     ({"system": "Megatron-DeepSpeed", "plan": "tp 2 zero0", "precision": "bf16"}, {"plan.data.family": "zero1"}),
     ({"system": "Megatron-DeepSpeed", "plan": "tp 2 zero0", "precision": "fp16"}, {"plan.data.family": "ddp"}),
+    # ZeRO's own optimizer adds up in the model's type, that of pipelines in fp32; fp16 on MI250X has kernels of its own
+    ({"system": "Megatron-DeepSpeed", "plan": "zero1", "precision": "bf16"}, {"model.gradients": "bf16"}),
+    ({"system": "Megatron-DeepSpeed", "plan": "pp 8 zero1", "precision": "bf16"}, {"model.gradients": None}),
+    ({"system": "Megatron-DeepSpeed", "machine": "LUMI-G"}, {"stack": "megatron-deepspeed-rocm5"}),
+    # dropout, which Megatron-LM's scripts of GPTs inherit and those of Llama turn off
+    ({"system": "Megatron-LM", "model_shape": "GPT 7.5B"}, {"model.dropout": True}),
+    ({"system": "Megatron-LM", "model_shape": "GPT 7.5B", "notes": "no dropout"}, {"model.dropout": False}),
+    ({"system": "Megatron-LM", "model_shape": "Llama-2-7B"}, {"model.dropout": False}),
+    # a model of 2025 on MI250X, without an engine
+    (
+        {"system": "", "machine": "LUMI-G", "model_shape": "Ministral-3-14B", "plan": "Adafactor", "devices": "8"}
+        | {"precision": "bf16"},
+        {"stack": "transformers-rocm7", "model.head_dim": 128, "model.heads": 32, "model.moments": "bf16"},
+    ),
     # plans, and flags that are off
     ({"plan": "TP8PP4", "devices": "64"}, {"plan.tensor": 8, "plan.pipeline": 4}),
     ({"plan": "8-way tensor parallel, sequence parallel"}, {"plan.tensor": 8, "plan.sequence_parallel": True}),
