@@ -49,6 +49,7 @@ GRIDS = [
         megatron(1, 2, 2, **keys, shape="tied", data=data, overlap_gradients=True, grad_accum=5)
         for keys, data in product(V_SHAPES, ("ddp", "zero2", "zero3"))
     ),
+    megatron(2, 2, **V_SHAPES[1], overlap_input_gradients=False, sequence_parallel=True, grad_accum=5),
     *(megatron(2, 2, **keys, **PIECES, checkpointing="selective", grad_accum=4) for keys in V_SHAPES),
     axonn(2, 1, 2, pipeline=2, order="zb-h1", grad_accum=4),
     *(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.codecs import Codec, Plain
+from simfrontier.core.plan.alternate import Alternation
 from simfrontier.core.plan.builder import ModelPart, ProgramBuilder
 from simfrontier.core.plan.optimizer import end_of_step
 from simfrontier.core.plan.orders import Boundary, PassKind, StagePass, events_of
@@ -59,6 +60,7 @@ class _Stages:
         self.num_chunks = self.num_stages * self.pipeline.chunks
         for number in {0, 1, self.num_chunks - 1} if self.pipeline.ends_as_layers else {0}:
             refuse_periods(len(self._layers(number)), work.checkpoint_every)
+        self.alternation = Alternation(self.compressor, self.tensors.plan.groups)
         self.tied = [w.name for w in work.weights.values() if self._is_in(w.name, True) and self._is_in(w.name, False)]
 
     @property
@@ -78,9 +80,10 @@ class _Stages:
         for event in events_of(self.pipeline, self.num_stages, stage, self.num_micro):
             if isinstance(event, Boundary):
                 calls.append(self._exchange(stage, event))
-                continue
-            for work in (event,) if isinstance(event, StagePass) else event:
-                calls += self._work(stage, work)
+            elif isinstance(event, StagePass):
+                calls += self._work(stage, event)
+            else:
+                calls += self.alternation.calls(*(self._work(stage, work) for work in event))
         calls += self._end(stage)
         return Role(f"stage{stage}", tuple(calls), (self.pipeline.axis, stage))
 
@@ -94,8 +97,8 @@ class _Stages:
     # ── forwards and backwards ──
 
     def _work(self, stage: int, work: StagePass) -> tuple[Call, ...]:
-        """Return the calls of a pass: built once for an equivalent chunk and micro-batch, and
-        shifted to this chunk and micro-batch."""
+        """Return the calls of a pass: built once for an equivalent chunk and micro-batch, and shifted to this chunk and
+        micro-batch."""
         part = self._part(stage, work.chunk)
         like = part
         if not part.first and not part.last:

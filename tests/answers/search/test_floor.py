@@ -16,6 +16,7 @@ from simfrontier.answers.search.step_estimate import SmallSchedules, estimate
 from simfrontier.answers.study import BuiltSchedule, schedule_of_case, simulated
 from simfrontier.base.errors import InputError
 from simfrontier.core.cost import Prices
+from simfrontier.core.program import peak_bytes
 from simfrontier.inputs.scenario import Scenario
 from tests.answers.search.small import scenario
 
@@ -131,3 +132,18 @@ def test_estimates_lie_close_to_simulations_without_contention(devices: int, lay
     assert sorted(alone)[len(alone) // 2] < 0.005
     assert sorted(alone)[9 * len(alone) // 10] < 0.12  # buckets of a few layers say little of those of many
     assert max(piped, default=0.0) < 0.12
+
+
+@pytest.mark.parametrize("order", ["interleaved", "zb-h1", "zb-v", "dualpipev"])
+def test_orders_of_pipelines_are_estimated_as_they_are_simulated(order: str) -> None:
+    """The closed forms of their bubbles leave out what does not overlap, and weight gradients that no longer hide a
+    reduction."""
+    made = scenario(16, 64, machine="frontier", layers=8, hidden=4096)
+    pins = pins_of({"order": order, "pipeline": 4, "tensor": 2, "micro_batch": 2, "checkpointing": "none"})
+    candidate = next(Space(made, 16, 64, pins, LossyPolicy()).candidates())
+    is_no_less_than_its_floor(made, candidate, 16)
+    schedule = schedule_of_case(made, candidate.case)
+    result = estimate(candidate.case, SmallSchedules(Prices(made.machine, made.library, 16)))
+    step = simulated(made, BuiltSchedule(schedule=schedule), "flow")
+    assert result.step_s == pytest.approx(step.step_s, rel=0.08)
+    assert result.peak_bytes == pytest.approx(peak_bytes(schedule).num_bytes, rel=0.05)
