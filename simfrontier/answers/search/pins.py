@@ -27,11 +27,18 @@ class PlanDimension:
 
 
 POINTS = (*combinations_with_replacement(LEVELS, 3),)  # who shares weights, gradients and optimizer
-ALSO_CALLED: Mapping[str, str] = {"tp": "tensor", "pp": "pipeline", "sp": "sequence_parallel", "mbs": "micro_batch"}
+ALSO_CALLED: Mapping[str, str] = {
+    "tp": "tensor",
+    "pp": "pipeline",
+    "ep": "expert",
+    "sp": "sequence_parallel",
+    "mbs": "micro_batch",
+}
 DIMENSIONS: Mapping[str, PlanDimension] = {
     "family": PlanDimension("zero (no grid), megatron or axonn", FAMILIES),
     "tensor": PlanDimension("tensor-parallel ranks (megatron)"),
     "sequence_parallel": PlanDimension("norms sharded along the sequence (megatron)", (True, False)),
+    "expert": PlanDimension("ranks among which the experts of a layer are divided (megatron)"),
     "x": PlanDimension("ranks that share the inputs of products (axonn)"),
     "y": PlanDimension("ranks that share the outputs of products (axonn)"),
     "z": PlanDimension("ranks that share the storage of weights (axonn)"),

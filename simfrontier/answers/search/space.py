@@ -15,9 +15,9 @@ from simfrontier.answers.search.pins import FAMILIES, LossyPolicy, Pins, Value
 from simfrontier.answers.search.states import StateSharding, point_on, points
 from simfrontier.base.errors import InputError
 from simfrontier.core.machine.stack import NONE as NO_STACK
-from simfrontier.core.plan import CHUNKED_ORDERS, DATA_AXES, TensorOptions
+from simfrontier.core.plan import CHUNKED_ORDERS, TensorOptions, batch_axes
 from simfrontier.core.program import Mesh
-from simfrontier.core.workload import USUAL_CROSS_ENTROPY
+from simfrontier.core.workload import USUAL_CROSS_ENTROPY, GptShape
 from simfrontier.inputs.scenario import Case, Scenario, mesh_of, options_of
 
 TUNED = "tuned"  # what a plan is called before it has a place
@@ -30,10 +30,11 @@ PLAIN: Grid = {  # values where a grid does not say; of other dimensions 1
     "compression": "none",
     "cross_entropy": USUAL_CROSS_ENTROPY,
 }
+WITH_EXPERTS = ("ddp", "zero1", "zero2", "zero3")  # shardings of states where experts are divided
 LACKED = {  # dimensions that a family does not have
-    "zero": ("tensor", "x", "y", "z", "pipeline", *PLAIN),
+    "zero": ("tensor", "expert", "x", "y", "z", "pipeline", *PLAIN),
     "megatron": ("x", "y", "z"),
-    "axonn": ("tensor", "sequence_parallel", "order", "compression"),
+    "axonn": ("tensor", "expert", "sequence_parallel", "order", "compression"),
 }
 
 
@@ -135,7 +136,7 @@ class Space:
         checkpointings = [str(each) for each in self.pins.of("checkpointing", ("full", "none"))]
         kernels = [{"softmax": str(kernel)} for kernel in self.pins.of("softmax", ())] or [{}]  # {}: as the model says
         for family, grid, mesh, states in self._layouts():
-            keys = states.table(mesh, mesh.names if family == "zero" else DATA_AXES)
+            keys = states.table(mesh, mesh.names if family == "zero" else batch_axes(mesh))
             if family != "zero":  # beside a grid a family without further settings is its name
                 keys = {**_keys(family, grid), "data": keys["family"] if len(keys) == 1 else keys}
             options = options_of(TUNED, keys)
@@ -166,11 +167,13 @@ class Space:
                 mesh = self._mesh(str(family), grid)
                 if mesh is None:
                     continue
-                data = mesh.names if family == "zero" else DATA_AXES
+                data = mesh.names if family == "zero" else batch_axes(mesh)
                 stages = grid.get("pipeline", 1) != 1
                 for states in points(mesh, data, codecs=self.loss.codecs(), stages=stages):
                     if grid.get("compression") and states.codec != "plain":
                         continue  # one of the two says how gradients are sent
+                    if "expert" in grid and states.plain_name not in WITH_EXPERTS:
+                        continue
                     if self._belongs(str(family), states) and self._allows(str(family), states, mesh):
                         yield str(family), grid, mesh, states
 
@@ -211,12 +214,19 @@ class Space:
     def _megatron_grids(self) -> Iterator[Grid]:
         pins, layers = self.pins, self.scenario.at(self.size).shape.num_layers
         depths = [n for n in range(1, layers + 1) if layers % n == 0 and self.size % n == 0]
-        for tensor, pipeline in product(pins.numbers("tensor", self._few()), pins.numbers("pipeline", depths)):
-            if not 1 < tensor * pipeline <= self.size:
+        for tensor, pipeline, expert in product(
+            pins.numbers("tensor", self._few()),
+            pins.numbers("pipeline", depths),
+            pins.numbers("expert", self._experts()),
+        ):
+            if not 1 < tensor * pipeline * expert or tensor * pipeline > self.size:
                 self.refused.append(
                     f"tensor × pipeline = {tensor * pipeline}: allowed with megatron: 2 to {self.size:,} devices"
                 )
                 continue
+            experts = {"expert": expert} if expert > 1 else {}
+            if expert > 1 and tensor > 1 and expert % tensor == 0:  # whole experts, as most recipes have them
+                experts["expert_tensor"] = 1
             for order, sequence, policy, way in product(
                 pins.of("order", ("1f1b",)) if pipeline > 1 else ("1f1b",),
                 (False, True) if tensor > 1 else (False,),
@@ -225,7 +235,7 @@ class Space:
             ):
                 if pins.allow("order", order) and pins.allow("sequence_parallel", sequence):
                     more = {"sequence_parallel": sequence, "order": order, "compression": policy, "cross_entropy": way}
-                    yield {"tensor": tensor, "pipeline": pipeline, **_unlike_plain(more)}
+                    yield {"tensor": tensor, "pipeline": pipeline, **experts, **_unlike_plain(more)}
 
     def _axonn_grids(self) -> Iterator[Grid]:
         pins, few = self.pins, self._few()
@@ -244,6 +254,13 @@ class Space:
                 yield {"x": x, "y": y, "z": z, **stages, **_unlike_plain({"cross_entropy": way})}
             elif {"x", "y", "z", "pipeline"} & set(pins.values):
                 self.refused.append(f"x × y × z × pipeline = {ranks}: allowed with axonn: 2 to {self.size:,} devices")
+
+    def _experts(self) -> tuple[int, ...]:
+        """Return the numbers of ranks among which experts are divided: 1, and powers of two that divide the blocks of
+        experts with equally many rows."""
+        shape = self.scenario.at(self.size).shape
+        blocks = shape.routed_rows[0] if isinstance(shape, GptShape) and shape.num_experts else 1
+        return tuple(n for n in _powers(min(blocks, self.size)) if blocks % n == 0)
 
     def _few(self) -> tuple[int, ...]:
         """Return the possible numbers of ranks that share a matrix product: powers of two up to the devices of two

@@ -122,8 +122,8 @@ class StateSharding:
 
 def _spread(data: Axes) -> dict[str, Axes]:
     """Return the mesh axes over which a state of each level is sharded, including axes of size 1."""
-    outer, package, gcd = data
-    return {"none": (), "package": (gcd,), "node": (package, gcd), "all": (outer, package, gcd)}
+    outer, package, gcd, *experts = data
+    return {"none": (), "package": (gcd, *experts), "node": (package, gcd, *experts), "all": data}
 
 
 def levels_of(mesh: Mesh, data: Axes) -> dict[str, Axes]:

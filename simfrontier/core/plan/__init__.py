@@ -31,6 +31,7 @@ from simfrontier.core.plan.tensor import (
     AxonnOptions as AxonnOptions,
     MegatronOptions as MegatronOptions,
     TensorOptions as TensorOptions,
+    batch_axes as batch_axes,
     engine_of as engine_of,
 )
 from simfrontier.core.plan.to_schedule import (
