@@ -219,7 +219,7 @@ class Space:
             pins.numbers("pipeline", depths),
             pins.numbers("expert", self._experts()),
         ):
-            if not 1 < tensor * pipeline * expert or tensor * pipeline > self.size:
+            if tensor * pipeline * expert == 1 or tensor * pipeline > self.size:
                 self.refused.append(
                     f"tensor × pipeline = {tensor * pipeline}: allowed with megatron: 2 to {self.size:,} devices"
                 )

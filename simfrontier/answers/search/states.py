@@ -122,7 +122,7 @@ class StateSharding:
 
 def _spread(data: Axes) -> dict[str, Axes]:
     """Return the mesh axes over which a state of each level is sharded, including axes of size 1."""
-    outer, package, gcd, *experts = data
+    _, package, gcd, *experts = data
     return {"none": (), "package": (gcd, *experts), "node": (package, gcd, *experts), "all": data}
 
 
