@@ -76,8 +76,7 @@ DEEPEP: Final = "deepep"
 HYBRIDEP: Final = "hybridep"
 RBD: Final = "rbd"
 DISPATCHERS: Final = (DEEPEP, HYBRIDEP, RBD)  # of experts' rows; all in the file dispatchers.py
-SHIFT: Final = "shift"
-ALGORITHMS: Final = (RING, RING_TWICE, DIRECT, TREE, HALVING, TWO_LEVEL, NVLS, *DISPATCHERS, SHIFT)
+ALGORITHMS: Final = (RING, RING_TWICE, DIRECT, TREE, HALVING, TWO_LEVEL, NVLS, *DISPATCHERS)
 
 LIBRARY: Final = "library"
 """The `via` of a collective whose algorithm the library chooses."""
