@@ -70,6 +70,9 @@ class Dispatch(Algorithm):
     def shares(self, library: Library) -> Mapping[str, float]:
         return {**library.shares, **library.dispatchers[self.name].shares}
 
+    def units(self, library: Library) -> float:
+        return library.dispatchers[self.name].num_units
+
     def lacks(self, library: Library, kind: CollectiveKind) -> str:
         if self.name not in library.dispatchers:
             return f"dispatchers.{self.name}"
