@@ -18,11 +18,12 @@ from simfrontier.core.dtypes import DTYPE_BYTES
 from simfrontier.core.engine import passed
 from simfrontier.core.machine import Machine
 from simfrontier.core.plan import STREAM, build, rebound, structure_of
-from simfrontier.core.program import Collective, Compute, ExpandedProgram, Op, Schedule, expand, is_work
+from simfrontier.core.program import Collective, Compute, ExpandedProgram, Op, Schedule, expand, is_product, is_work
 from simfrontier.core.workload import Workload
 from simfrontier.inputs.scenario import Case
 
 FEW_LAYERS = (2, 3)
+ASIDE = ("gather", "reduce")  # lanes of weights and gradients
 _LAYERS, _HEAD, _END = range(3)  # phases
 _PASSING = ("gathered", "gradient", "encoded")  # roles of weights and gradients on their way
 _PASSES = ("embedding", "forward", "head", "backward", "embedding.backward")
@@ -36,8 +37,10 @@ class SmallStep:
     wait for, each with its lower bound (`Prices.floor_s`); these do not depend on where a plan keeps its weights.
     `embedding_s`, `head_s`: the sums of these lower bounds over the embedding and the head, in one micro-batch.
     `kernels_s`: seconds that the compute lane is busy until the end of each micro-batch, and of the step. `busy_s`:
-    busy seconds of the compute lane until the end of the step, per micro-batch; `aside_s`: seconds of collectives on
-    other lanes, per micro-batch.
+    busy seconds of the compute lane until the end of the step, per micro-batch, of which products of weights take
+    `products_s`; `aside_s`: seconds of collectives of weights and gradients on other lanes, per micro-batch (those in
+    pieces beside products are moved by copy engines: Transformer Engine's ring exchange, torch's asynchronous tensor
+    parallelism).
 
     Bytes on a rank: `persistent_bytes`: tensors that live for the whole step; `peak_bytes`: peak of buffers over time,
     of which `passing_bytes` are weights and gradients in flight; in program order, the peaks of buffers during layers
@@ -51,6 +54,7 @@ class SmallStep:
     head_s: float
     kernels_s: tuple[float, ...]
     busy_s: float
+    products_s: float
     aside_s: float
     persistent_bytes: int
     peak_bytes: float
@@ -225,7 +229,8 @@ def _small(form: SmallForm, schedule: Schedule, prices: Prices) -> SmallStep:
     passing = {name for name, tensor in schedule.tensors.items() if tensor.role in _PASSING}
     peak_bytes, passing_bytes = _peak_in_time(form, size, start, end, passing)
     busy = np.cumsum([s if op.lane == "compute" else 0.0 for op, s in zip(ops, times, strict=True)]).tolist()
-    aside = sum(s for op, s in zip(ops, times, strict=True) if op.lane != "compute" and isinstance(op, Collective))
+    products = sum(s for op, s in zip(ops, times, strict=True) if op.lane == "compute" and is_product(op.kind))
+    aside = sum(s for op, s in zip(ops, times, strict=True) if op.lane in ASIDE and isinstance(op, Collective))
     return SmallStep(
         micro_s=tuple(end[op] for op in form.micro_ends),
         step_s=max(end),
@@ -234,6 +239,7 @@ def _small(form: SmallForm, schedule: Schedule, prices: Prices) -> SmallStep:
         head_s=of_call.get("head", 0.0),
         kernels_s=(*(busy[op] for op in form.micro_ends), busy[-1]),
         busy_s=busy[-1] / len(form.micro_ends),
+        products_s=products / len(form.micro_ends),
         aside_s=aside / len(form.micro_ends),
         persistent_bytes=sum(
             size[name] * (form.num_layers if tensor.per_layer else 1)
@@ -294,13 +300,15 @@ def _ends(case: Case, schedule: Schedule) -> tuple[list[str], list[str]]:
 class Estimate:
     """Estimated step of a plan, in seconds and bytes. `step_s`: step time in closed form, without contention; at least
     `floor_s`, a lower bound on the simulated step time. `peak_bytes`: on the fullest rank. `busy_s`: busy time of the
-    compute lane; `aside_s`: time of collectives on other lanes (0 in pipelines, where they are few).
+    compute lane, of which matrix products of weights take `products_s`; `aside_s`: time of collectives of weights and
+    gradients on other lanes (0 in pipelines, where they are few).
     """
 
     step_s: float
     floor_s: float
     peak_bytes: float
     busy_s: float = 0.0
+    products_s: float = 0.0
     aside_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -326,6 +334,7 @@ def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
         floor_s=_floor_s(case.grad_accum, at),
         peak_bytes=_peak_bytes(case, pair, at),
         busy_s=case.grad_accum * at(lambda small: small.busy_s),
+        products_s=case.grad_accum * at(lambda small: small.products_s),
         aside_s=case.grad_accum * at(lambda small: small.aside_s),
     )
 

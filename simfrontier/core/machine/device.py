@@ -50,8 +50,9 @@ class Kernels:
     casting to such a type moves through memory, per number of a linear module's input in the forward and of its
     output's gradient in the backward. `sum_bytes`: bytes that kernels of their own move to add an element of a gradient
     to its sum, by the model's number type (none: the matrix product adds to the sum). `experts`: the products of a
-    rank's experts are one kernel, whose waves have tiles of all of them, or one kernel after the other. `measured`:
-    kernels measured in the traces of a job, by op name.
+    rank's experts are one kernel, whose waves have tiles of all of them, or one kernel after the other. `persistent`:
+    whether matrix products are launched with a thread block for every unit, so that beside a collective they take two
+    rounds. `measured`: kernels measured in the traces of a job, by op name.
     """
 
     attention: float | None = None
@@ -62,6 +63,7 @@ class Kernels:
     cast_bytes: Mapping[NarrowType, float] = field(default_factory=dict, hash=False)
     sum_bytes: Mapping[str, float] = field(default_factory=dict, hash=False)
     experts: ExpertProducts = "one"
+    persistent: bool = False
     measured: Mapping[str, MeasuredKernel] = field(default_factory=dict, hash=False)
 
     def traffic(self, kind: str) -> float:
@@ -214,6 +216,7 @@ class Device:
     matmul_forms: MatmulForms = MatmulForms()
     tiles: Tiles | None = None
     misaligned: Annotated[NotNegative, SOURCED] = 0.0  # see `kernels.misaligned`
+    persistent: Annotated[bool, Switch(), SOURCED] = False  # the library's products: see `Kernels`
     attention: Mapping[AttentionKernel, Annotated[Positive, SOURCED]] = field(default_factory=dict, hash=False)
     codecs: Mapping[Annotated[str, Names(timed_codecs)], CodecSpeeds] = field(default_factory=dict, hash=False)
 

@@ -64,12 +64,14 @@ class JobStep:
 
     def _sharing(self, alone: Estimate) -> Estimate:
         """Return the estimate with kernels slowed while a collective overlaps them and occupies some of the compute
-        units."""
-        prices = self._small.prices
-        held = prices.library.num_channels * prices.library.units_per_channel
+        units: in proportion, and persistent matrix products by a second round, for the thread blocks that found no
+        unit."""
+        machine, library = self._small.prices.machine, self._small.prices.library
+        held = library.num_channels * library.units_per_channel
         beside = min(alone.aside_s, alone.busy_s)
-        slower = alone.busy_s + beside * held / max(1, prices.machine.device.num_compute_units - held)
-        return replace(alone, step_s=max(alone.step_s, slower))
+        products = alone.products_s / alone.busy_s if machine.kernels.persistent and beside and held else 0.0  # share
+        loss = products + (1.0 - products) * held / max(1, machine.device.num_compute_units - held)
+        return replace(alone, step_s=max(alone.step_s, alone.busy_s + beside * loss))
 
     @property
     def timed(self) -> TimedStep:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from simfrontier.base.io import SOURCED, AtLeastOne, NotNegative, Text, typed
+from simfrontier.base.io import SOURCED, AtLeastOne, NotNegative, Switch, Text, typed
 from simfrontier.core.machine import AttentionKernel, Catalog, ExpertProducts, Machine, MatmulForms, NarrowType
 
 CATALOG: Final = Path(__file__).parent / "catalog"
@@ -37,8 +37,9 @@ USUAL: Final = {
 class StackKernels:
     """Properties of a stack's kernels. `attention`: which of the device's fused attention kernels the stack calls, if a
     model's attention is fused. `pointwise_traffic`, `traffic_of`, `products`, `cast_bytes`, `sum_bytes`, `experts`: see
-    `machine.Kernels`. `kernel_gap_s`, `misaligned`, `matmul_forms`: see `machine.Device`; present if this stack's host
-    code or BLAS library performs differently from that of the machine's file."""
+    `machine.Kernels`. `persistent`: whether products are persistent kernels on devices whose library has such
+    (`machine.Kernels`). `kernel_gap_s`, `misaligned`, `matmul_forms`: see `machine.Device`; present if this stack's
+    host code or BLAS library performs differently from that of the machine's file."""
 
     attention: AttentionKernel | None = None
     pointwise_traffic: Annotated[AtLeastOne, SOURCED] = 1.0
@@ -47,6 +48,7 @@ class StackKernels:
     cast_bytes: Mapping[NarrowType, Annotated[NotNegative, SOURCED]] = field(default_factory=dict, hash=False)
     sum_bytes: Mapping[str, Annotated[NotNegative, SOURCED]] = field(default_factory=dict, hash=False)
     experts: ExpertProducts = "one"
+    persistent: Annotated[bool, Switch(), SOURCED] = False
     kernel_gap_s: Annotated[NotNegative, SOURCED] | None = None
     misaligned: Annotated[NotNegative, SOURCED] | None = None
     matmul_forms: MatmulForms | None = None
@@ -136,6 +138,7 @@ class Stack:
             cast_bytes=own.cast_bytes,
             sum_bytes=own.sum_bytes,
             experts=own.experts,
+            persistent=own.persistent and machine.device.persistent,
         )
         return replace(machine, device=device, host=host, kernels=kernels)
 

@@ -68,6 +68,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
     ),
     ({"machine": "AMD Instinct MI325X 256GB HBM3E"}, {"machine.name": "mi325x-node"}),
     ({"machine": "8x B200 (power limited)"}, {"machine.name": "b200-750w-node"}),
+    ({"machine": "8x H100", "source": "pytorch/ao@1 README.md"}, {"machine.name": "grand-teton"}),
     # NVLink domains of 72: 128 take 64 of each of two, 8 divide 72
     ({"machine": "DGX-GB300", "devices": "128"}, {"machine.name": "gb300-nvl72", PER_NODE: 64.0}),
     ({"machine": "GB200", "devices": "2560", "batch": "2560"}, {PER_NODE: 64.0}),  # 36 domains do not divide it
@@ -128,6 +129,16 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         | {"devices": "256", "batch": "64", "micro_batch": "1", "checkpointing": "not told (recipe in the repository)"},
         {"stack": "nemo", "model.hidden": 18432, "model.checkpointing": "none", "plan.product_pieces": 8}
         | {"plan.chunks": 12},
+    ),
+    # NeMo's FP8 has delayed scaling where nothing else is asked for; Megatron-Bridge's has not
+    *(
+        ({"system": system, "precision": precision, "machine": "DGX-H100"}, {"stack": stack})
+        for system, precision, stack in (
+            ("NVIDIA/NeMo@1 docs", "FP8", "nemo-delayed"),
+            ("NVIDIA/dgxc-benchmarking@1 (v25.04.02)", "FP8", "nemo-delayed"),
+            ("NVIDIA/NeMo@1 docs", "FP8-CS", "nemo"),
+            ("NVIDIA/dgxc-benchmarking@1 (v26.02)", "FP8", "nemo"),
+        )
     ),
     # packed sequences of 4,096 tokens are 16 documents of 256 each; half of attention counts
     (

@@ -1,0 +1,30 @@
+"""Steps of published runs: kernels beside collectives, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from simfrontier.answers.accuracy.published_runs.step import step_of
+from tests.answers.accuracy.published_runs.rows import run
+
+LLAMA = {"model_shape": "Llama-2-13B", "devices": "16", "batch": "32", "seq": "2048", "micro_batch": "2"}
+
+
+def test_persistent_products_take_a_second_round_beside_collectives() -> None:
+    """Eight of an H100's 132 units are a collective's: other kernels beside it take 8/124 longer, products twice as
+    long."""
+    step = step_of(run(machine="h100", system="FSDP1", plan="FSDP", checkpointing="none", precision="bf16", **LLAMA))
+    done, machine = step.estimate, step.machine
+    share = done.products_s / done.busy_s
+    assert 0.5 < share < 1.0 and 0.0 < done.aside_s < done.busy_s
+    assert done.step_s == pytest.approx(done.busy_s + done.aside_s * (share + (1.0 - share) * 8 / 124))
+    plain = step.on(replace(machine, kernels=replace(machine.kernels, persistent=False)))
+    assert plain.step_s == pytest.approx(max(plain.step_s, done.busy_s + done.aside_s * 8 / 124))
+    assert plain.step_s < done.step_s
+
+
+@pytest.mark.parametrize(("machine", "system"), [("a100", "FSDP1"), ("h100", "NeMo"), ("b200", "FSDP2")])
+def test_other_products_are_not_persistent(machine: str, system: str) -> None:
+    assert not step_of(run(machine=machine, system=system, **LLAMA)).machine.kernels.persistent
