@@ -73,7 +73,8 @@ def main() -> None:
     parameters = load_parameters().parameters
     factors = refitted(steps, [step.timed.measured_s for step in steps], parameters)
     for parameter, factor in zip(parameters, factors, strict=True):
-        then = ", ".join(f"{now:.4g} → {now * factor:.4g}" for now in parameter.values(steps))
+        have = dict.fromkeys(parameter.of(step) for step in steps if parameter.applies(step))
+        then = ", ".join(f"{now:.4g} → {now * factor:.4g}" for now in have if now is not None)
         sys.stdout.write(f"{parameter.name} ({parameter.key}): {then}\n")
 
 

@@ -146,7 +146,7 @@ class ModelTable(Strict):
     experts: Count | None = None
     experts_per_token: Count | None = None
     expert_ffn: Size | None = None
-    shared_ffn: Size | None = None
+    shared_ffn: NotNegative | None = None
     capacity: Annotated[float, Field(ge=1, le=64)] | None = None
     router: Router | None = None
     expert_groups: Count | None = None

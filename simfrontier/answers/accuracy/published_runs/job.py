@@ -228,11 +228,11 @@ class _Making:
         if "sequence_k" in self.grid:
             model["sequence"] = 1024 * self.grid["sequence_k"]
         heads, hidden = model.get("heads"), model["hidden"]
-        ffn = model.get("ffn_hidden", 4 * hidden)
+        ffn = model.get("ffn_hidden") or 4 * hidden
         if "gated" not in model and ffn != 4 * hidden:
             model["gated"] = True
             self.assume("MLP: gated, as most whose features are not four times the width")
-        if heads is None or hidden % heads:
+        if heads is None or (hidden % heads and model.get("head_dim") is None):
             model["heads"] = _usual_heads(hidden, self.tensor)
             instead = "" if heads is None else f" instead of {heads}, which do not divide hidden = {hidden}"
             self.assume(f"heads: {model['heads']}{instead}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 
 from simfrontier.answers.accuracy.published_runs.table import Run
 from simfrontier.base.io import Strict, Text, read_toml, typed
+from simfrontier.core.workload import GptShape, find_model
 
 # What texts of plans turn on by its name; of two that begin alike the longer one stands first.
 _FLAGS: Final = (
@@ -90,6 +91,13 @@ def _compiled(pattern: str) -> str:
     return pattern
 
 
+def _named(shape: str) -> str:
+    """Return the name of a GPT of the catalog. Raises ValueError for another name."""
+    if not isinstance(find_model(shape), GptShape):
+        raise ValueError("a model of the catalog that is no GPT")
+    return shape
+
+
 Keys = dict[str, str | int | float | bool]
 Pattern = Annotated[str, AfterValidator(_compiled)]
 
@@ -114,13 +122,15 @@ class Tables(Strict):
 
 class Rule(Strict):
     """A rule: if all patterns of `where` (column → regular expression) are found in a run, `set` gives values to keys;
-    `{name}` in a value stands for a named group of the patterns. `assumed`: an assumption of this rule about something
-    the source does not state, with the resulting standard deviation of the logarithm of the step time (`spread`).
-    `refused`: why such a run cannot be expressed as a scenario.
+    `{name}` in a value stands for a named group of the patterns. `shape`: name of a model of the catalog, all of whose
+    sizes and traits but the length of its sequences are given to `model`. `assumed`: an assumption of this rule about
+    something the source does not state, with the resulting standard deviation of the logarithm of the step time
+    (`spread`). `refused`: why such a run cannot be expressed as a scenario.
     """
 
     where: dict[str, Pattern] = Field(default_factory=dict)
     set: Tables = Tables()
+    shape: Annotated[str, AfterValidator(_named)] | None = None
     assumed: Text | None = None
     spread: Annotated[float, Field(gt=0)] = UNKNOWN
     refused: Text | None = None
@@ -187,6 +197,7 @@ def told(run: Run, rules: Sequence[Rule]) -> Told:
         if rule.refused is not None:
             return Told(values={}, assumed=(), refused=rule.refused)
         given = [(table, key, value) for table, keys in rule.set for key, value in keys.items()]
+        given += [("model", key, value) for key, value in _of_shape(rule.shape)]
         new = [each for each in given if each[1] not in values.get(each[0], {})]
         if given and not new:
             continue
@@ -196,6 +207,14 @@ def told(run: Run, rules: Sequence[Rule]) -> Told:
         if rule.assumed is not None:
             assumed.append(Unknown(text=rule.assumed, spread=rule.spread))
     return Told(values=values, assumed=tuple(assumed))
+
+
+def _of_shape(name: str | None) -> Iterator[tuple[str, Any]]:
+    """Yield keys and values of a model of the catalog, those among them that are not set; nothing for None."""
+    shape = None if name is None else find_model(name)
+    for each in () if shape is None else fields(shape):
+        if each.name not in ("name", "source", "sequence"):
+            yield each.name, getattr(shape, each.name)
 
 
 def _with_flags(run: Run) -> Run:

@@ -50,14 +50,6 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"unit": "TFLOPS/GCD (NeoX formula)", "system": "GPT-NeoX (FORGE)", "machine": "frontier", "devices": "64"},
         {"rate.flops": "neox_2021", "library.name": "rccl-no-p2p", "model.precision": "fp16"},
     ),
-    # FORGE's configurations accumulate where no batch is told; sizes stand for GPTs of a usual shape
-    (
-        {"model_shape": "FORGE-M", "system": "GPT-NeoX", "machine": "setonix", "devices": "16", "plan": "tp 2 zero1"}
-        | {"batch": "", "micro_batch": "12"},
-        {"training.batch": 192, "model.precision": "fp16", "stack": "gpt-neox-rocm5"},
-    ),
-    ({"model_shape": "22B"}, {"model.num_layers": 49, "model.hidden": 6144}),
-    ({"model_shape": "175B"}, {"model.num_layers": 96, "model.hidden": 12288}),
     # devices and machines: 4 NICs of 400 Gb/s / 4 on a node of 4 A100
     ({"devices": "16 nodes", "machine": "perlmutter"}, {"run.devices": [64]}),
     ({"machine": "polaris", "machine_as_told": "4x A100 40GB"}, {"machine.name": "perlmutter", NIC: 12.5e9}),
@@ -280,7 +272,7 @@ def test_notes_that_begin_with_a_software_name_the_system(tmp_path: Path) -> Non
         assert keys(job_of(read_runs(path)[0])).get("model.checkpoint_every", 1) == every
 
 
-@pytest.mark.parametrize("shape", ["GPT-OSS 20B", "Llama-4-Scout 109B", "Qwen3.5-27B", "Nemotron5-H-56B"])
+@pytest.mark.parametrize("shape", ["Qwen3.5-27B", "Nemotron5-H-56B", "Qwen3-Next-80B-A3B"])
 def test_other_kinds_of_models_are_no_gpts_of_their_size(shape: str) -> None:
     with pytest.raises(InputError, match=r"not modelled|not a decoder GPT"):
         job(model_shape=shape)
