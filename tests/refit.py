@@ -73,8 +73,7 @@ def main() -> None:
     parameters = load_parameters().parameters
     factors = refitted(steps, [step.timed.measured_s for step in steps], parameters)
     for parameter, factor in zip(parameters, factors, strict=True):
-        have = dict.fromkeys(parameter.of(step) for step in steps if parameter.applies(step))
-        then = ", ".join(f"{now:.4g} → {now * factor:.4g}" for now in have if now is not None)
+        then = ", ".join(f"{now:.4g} → {now * factor:.4g}" for now in parameter.values(steps))
         sys.stdout.write(f"{parameter.name} ({parameter.key}): {then}\n")
 
 

@@ -28,6 +28,13 @@ _OF_CORE: Final = (
     Small(scenario="frontier-20b-trouble", settings=(_TINY,)),
     Small(scenario="whole-machine-20b", settings=(_TINY,)),
     Small(
+        scenario="x-moe",
+        settings=(
+            *(_TINY, "model.residual=sequential", "model.experts=4", "model.experts_per_token=2"),
+            *(f"plans.{plan}.{key}" for plan in ("rbd", "all-to-all") for key in ("tensor=2", "expert=4")),
+        ),
+    ),
+    Small(
         scenario="whole-machine-175b",
         settings=(
             _TINY,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -184,6 +185,13 @@ class Validation:
     def is_unseen(self) -> bool:
         """Return whether there are rows that no fit had seen."""
         return self.overall.unseen is not None
+
+    @cached_property
+    def titles(self) -> Mapping[str, str]:
+        """Titles of tables by name, for display: the name itself where several tables have one title."""
+        titles = Counter(table.title for table in self.tables)
+        shown = {each.name: each.title if titles[each.title] == 1 else each.name for each in self.tables}
+        return shown | {EVERYTHING: EVERYTHING}
 
     @property
     def num_tables(self) -> int:

@@ -161,9 +161,9 @@ def _arithmetic_s(op: Compute, schedule: Schedule, machine: Machine) -> float:
         return op.local_flops(schedule.mesh) / machine.kernels.attention
     batch = 1 if machine.kernels.experts == "loop" and is_grouped(op, schedule.tensors) else batch
     form = matmul_form(op, schedule.tensors)
-    own = matmul_dtype(op, schedule.tensors)
-    matmul = machine.matmul(_narrow(op, schedule, machine) or own)
-    factor = machine.device.matmul_forms.factor(form) / machine.kernels.products.get(own, 1.0)
+    multiplied = _narrow(op, schedule, machine) or matmul_dtype(op, schedule.tensors)
+    matmul = machine.matmul(multiplied)
+    factor = machine.device.matmul_forms.factor(form) / machine.kernels.products.get(multiplied, 1.0)
     return op.local_flops(schedule.mesh) / (matmul.rate(m, n, k, batch) * factor)
 
 

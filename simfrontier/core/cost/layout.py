@@ -181,15 +181,15 @@ class Layout:
             self.flows.append(Flow(rows, load, np.zeros(len(rows)) if held is None else held, cap))
         return self._interned[key]
 
-    def reserved_units(self, column: LoadColumn) -> Floats:
-        """Return the compute units that the channels of one collective call occupy on every rank of its group."""
-        return np.where(column.units > 0.0, self.library.num_channels * self.library.units_per_channel, 0.0)
+    def reserved_units(self, key: str, column: LoadColumn) -> Floats:
+        """Return the compute units that one call with the pattern `key` occupies on every rank of its group."""
+        return np.where(column.units > 0.0, algorithm_of(self.carrier(key)).units(self.library), 0.0)
 
     def starting(self, key: str, cls: int, latency_s: float) -> int:
         """Return the number of the flow of a collective call during its start-up, when the call's kernel runs and its
         channels occupy compute units; -1 if there is no such flow."""
         column = self.column(key, cls)
-        held = self.reserved_units(column)
+        held = self.reserved_units(key, column)
         if latency_s <= 0.0 or not held.any():
             return -1
         return self.intern(("starting", key, cls), column.rows, np.zeros(len(held)), 1.0, held)
@@ -198,7 +198,7 @@ class Layout:
         """Return a work that cannot proceed, because it needs a dead component; the channels of its call occupy their
         compute units."""
         column = self.column(key, cls)
-        held = self.reserved_units(column) if key != LOCAL else None
+        held = self.reserved_units(key, column) if key != LOCAL else None
         flow = self.intern(("still", key, cls), column.rows, np.zeros(len(column.rows)), 0.0, held)
         return OpWork(np.inf, amount, 0.0, flow, self.starting(key, cls, np.inf) if key != LOCAL else -1)
 

@@ -144,7 +144,7 @@ def _works(
             works.append(layout.still(key, cls, volume * peak))
             continue
         column, per_byte_s = layout.column(key, cls), 1.0 / sent_per_s + coding.seconds
-        held, most, speed = layout.reserved_units(column), cap * peak, sent_per_s * peak
+        held, most, speed = layout.reserved_units(key, column), cap * peak, sent_per_s * peak
         if coding.seconds:
             most = speed = peak / per_byte_s
         # coding keeps all units busy for its part of the time; the call's own are the first of them

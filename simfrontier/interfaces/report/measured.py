@@ -10,6 +10,7 @@ from typing import Any
 
 from simfrontier.answers import accuracy
 from simfrontier.answers.study import versions
+from simfrontier.base.units import unit_of
 from simfrontier.core.collectives import Calibration
 from simfrontier.inputs.measured import CallRow, Row
 from simfrontier.interfaces.report import theme
@@ -35,6 +36,7 @@ LEVELS = ((1.0, "measured = predicted", "solid"), (1.1, "± 10 %", "dash"), (1.2
 STEP, FARTHEST = 5.0, 60.0  # per cent, of the histogram; errors beyond are counted in its last bars
 FAR = 60.0  # per cent that the chart of errors over size shows at most; farther points lie on its edge
 MAX_TICKS = 12
+MOST_RUNS = 100  # of a user's, in the table of runs
 LEAST_ERROR, MOST_ERROR = 30.0, 100.0  # per cent that the axis of errors shows at least and at most
 BAND, BAR = 0.16, 0.35  # opacity of a band and of a bar
 SERIES_TICKS = 8
@@ -96,8 +98,8 @@ def runs_figure(rows: Sequence[accuracy.PredictedRun]) -> theme.Figure:
     seconds = [s for row in rows for s in (row.step_s, row.step.measured_s)]
     ends = min(seconds) / 1.4, max(seconds) * 1.4
     traces = _level_lines(ends)
-    for machine, mark in theme.marks(list(dict.fromkeys(row.row["machine"] for row in rows))).items():
-        some = [row for row in rows if row.row["machine"] == machine]
+    for machine, mark in theme.marks(list(dict.fromkeys(_machine(row) for row in rows))).items():
+        some = [row for row in rows if _machine(row) == machine]
         bands = [(row.step_s / row.factor, row.step_s, row.step_s * row.factor) for row in some]
         bars = theme.error_bars(bands, color=theme.faint(mark.colour, 0.25), thickness=1, width=0)
         predicted, measured = [row.step_s for row in some], [row.step.measured_s for row in some]
@@ -106,6 +108,10 @@ def runs_figure(rows: Sequence[accuracy.PredictedRun]) -> theme.Figure:
         traces.append(theme.points(machine, predicted, measured, mark.colour, mark.symbol, words, look, error_x=bars))
     x, y = (theme.axis(f"{which} step (s)", **theme.LOG_SECONDS) for which in ("predicted", "measured"))
     return theme.figure(traces, x, y, 620)
+
+
+def _machine(row: accuracy.PredictedRun) -> str:
+    return row.job.scenario.machine.name
 
 
 def clipped(error: float | None, far: float) -> float | None:
@@ -145,7 +151,7 @@ def _run_hover(residual: accuracy.PredictedRun) -> str:
         run.title,
         f"{run['system']}; batch {run['batch'] or '–'}, micro-batch {run['micro_batch'] or '–'}, sequence {run['seq']}",
         f"measured {run.value:.4g}, predicted {made.value:.4g} ({made.low:.4g} to {made.high:.4g}) {run.unit}",
-        f"error {signed(residual.error)}, interval ± {percent(residual.factor - 1)}",
+        f"error {signed(residual.error)}, 90 % interval ± {percent(residual.factor - 1)}; stack {residual.stack}",
         *([f"assumed: {unknown}"] if unknown else []),
     ]
     return "<br>".join(text(each) for each in lines)
@@ -246,8 +252,8 @@ def _sizes_axis(ends: tuple[float, float], title: str) -> dict[str, Any]:
 
 def validation_page(done: accuracy.Validation) -> str:
     """Return the page of a validation as text; the same tables and models give the same text."""
-    drawn = {table.name: [row for row in done.of(table.name) if row.error is not None] for table in done.tables}
-    drawn = {name: rows for name, rows in drawn.items() if rows}
+    known = {table.name: [row for row in done.of(table.name) if row.error is not None] for table in done.tables}
+    drawn = {done.titles[name]: rows for name, rows in known.items() if rows}
     every = {"all tables": [row for rows in drawn.values() for row in rows]} if len(drawn) > 1 else {}
     charts = [(table.title, charts_of(done.of(table.name))) for table in done.tables]
     return page_of(
@@ -267,9 +273,35 @@ def runs_page(done: accuracy.RunsValidation) -> str:
         "runs",
         done=done,
         figures={"all runs": runs_figure(done.predicted)} if done.predicted else {},
-        parameters=accuracy.load_parameters().parameters,
+        shown=runs_shown(done),
+        shown_title=runs_shown_title(done),
+        parameters=fitted_numbers(done),
         versions=versions(),
     )
+
+
+def runs_shown(done: accuracy.RunsValidation) -> tuple[accuracy.PredictedRun, ...]:
+    """Return the runs that are shown one by one, the farthest off first: up to `MOST_RUNS` of a user's, ten of the
+    shipped ones."""
+    return done.worst(10 if any(row.without for row in done.predicted) else MOST_RUNS)
+
+
+def runs_shown_title(done: accuracy.RunsValidation) -> str:
+    """Return the title of the table of `runs_shown`."""
+    count = len(runs_shown(done))
+    return "runs, the farthest off first" if count == len(done.predicted) else f"the {count} farthest off"
+
+
+def fitted_numbers(done: accuracy.RunsValidation) -> list[tuple[str, str, str, str, str]]:
+    """Return name, key, fitted values, prior and source of the numbers that are fitted to steps and apply to any of the
+    predicted runs."""
+    steps, rows = [row.step for row in done.predicted], []
+    for one in accuracy.load_parameters().parameters:
+        unit = unit_of(one.key)
+        values = ", ".join(quantity(value, unit) for value in one.values(steps))
+        prior = f"{quantity(one.prior, unit)} ± {percent(one.prior_sd)}"
+        rows.append((one.name, one.key, values, prior, one.source))
+    return [row for row in rows if row[2]]
 
 
 def parameters_table(done: accuracy.FitOutcome) -> Table:

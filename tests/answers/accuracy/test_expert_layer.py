@@ -2,8 +2,8 @@
 
 NVIDIA/Megatron-LM@d98e8a6, tests/functional_tests/test_cases/common/moe_perf: forward and backward in ms of the layer
 from its router to its output, balanced, by three dispatchers. Its configuration passes neither gated experts nor the
-shared expert on, which its cases name; the second model chooses 8 experts in 4 of 8 groups. Nothing here is fitted to
-these times.
+shared expert on, which its cases name; the second model chooses 8 experts in 4 of 8 groups. One number is fitted to
+these times: the rate of products in FP8 with a scale for every block (stack megatron-core-blocks).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BF16 = {
     ("deepseek", "deepep"): (5.6817, 9.0551),
     ("deepseek", "hybridep"): (5.3908, 8.7950),
 }
-FP8 = {  # in blocks of 128; the law has FP8 with a scale for each tensor
+FP8 = {
     ("mixtral", "all_to_all"): (3.7876, 6.6182),
     ("mixtral", "deepep"): (4.1012, 6.8272),
     ("mixtral", "hybridep"): (3.7007, 6.5717),
@@ -49,6 +49,7 @@ def layer_ms(model: str, dispatch: str, fp8: bool = False, skew: float = 1.0) ->
     document: dict[str, Any] = {
         "name": "layer",
         "title": "one layer of experts",
+        "stack": "megatron-core-blocks" if fp8 else "megatron-core",
         "machine": {"name": "h100-node"},
         "model": {
             **{"name": model, "num_layers": 1, "heads": 32, "vocabulary": 512, "sequence": 4096, "precision": "bf16"},
@@ -90,9 +91,10 @@ def test_layers_in_bf16_take_as_long_as_measured() -> None:
     assert max(found) < 0.13
 
 
-def test_the_mean_error_of_all_24_is_at_most_15_percent() -> None:
-    found = [abs(error) for error in (*errors(BF16, fp8=False), *errors(FP8, fp8=True))]
-    assert sum(found) / len(found) < 0.15
+def test_layers_in_fp8_take_as_long_as_measured() -> None:
+    found = [abs(error) for error in errors(FP8, fp8=True)]
+    assert sum(found) / len(found) < 0.05
+    assert max(found) < 0.09
 
 
 @pytest.mark.parametrize("way", [0, 1])

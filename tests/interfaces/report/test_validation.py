@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from simfrontier.answers.accuracy.predictors import predict_row, row_fitted
 from simfrontier.answers.accuracy.validation import ErrorBound, Validation, validate
-from simfrontier.inputs.measured import Pathology
+from simfrontier.inputs.measured import Pathology, load_table
 from simfrontier.interfaces.report.measured import agreement_figure, validation_page
 from simfrontier.interfaces.report.render import said
 from tests.answers.accuracy.standins import models, table, training
@@ -49,3 +52,13 @@ def test_the_sentences_of_a_validation_are_on_its_page(case: str) -> None:
     words = Page(validation_page(done)).words
     for sentence in (*said("validate", "lead", done), *said("validate", "findings", done)):
         assert sentence in words
+
+
+def test_tables_have_their_titles_and_steps_their_classes() -> None:
+    """Two tables with one title have their names instead."""
+    shipped = load_table("kernel_classes")
+    done = validate([shipped, table([call()], name="mine")], predict_row, row_fitted)
+    words = Page(validation_page(done)).words
+    assert "AxoNN's 20B step by class of kernels" in words and "frontier-axonn-20b, all-gather" in words
+    twice = Validation(tables=(replace(shipped, name="a"), replace(shipped, name="b")), rows=())
+    assert (twice.titles["a"], twice.titles["b"], done.titles["kernel_classes"]) == ("a", "b", shipped.title)

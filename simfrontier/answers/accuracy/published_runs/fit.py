@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from pydantic import Field
 
 from simfrontier.answers.accuracy.fit_rows import Mask
 from simfrontier.answers.accuracy.least_squares import with_number
-from simfrontier.answers.accuracy.published_runs.step import JobStep
+from simfrontier.answers.accuracy.published_runs.step import JobStep, TimedStep
 from simfrontier.answers.accuracy.residual import covariance
 from simfrontier.base.arrays import Floats
 from simfrontier.base.io import Strict, Text, read_toml, typed
@@ -36,7 +36,7 @@ class Parameter(Strict):
     prior_sd: Annotated[float, Field(gt=0)]
     source: Text
 
-    def applies(self, step: JobStep) -> bool:
+    def applies(self, step: JobStep | TimedStep) -> bool:
         """Return whether the parameter applies to the job of a step."""
         file = step.job.scenario.file
         return (
@@ -45,11 +45,16 @@ class Parameter(Strict):
             and self.of(step) is not None
         )
 
-    def of(self, step: JobStep) -> float | None:
+    def values(self, steps: Iterable[JobStep | TimedStep]) -> list[float]:
+        """Return the current values in the machines or libraries of the steps that it applies to, each once."""
+        found = dict.fromkeys(self.of(step) for step in steps if self.applies(step))
+        return [value for value in found if value is not None]
+
+    def of(self, step: JobStep | TimedStep) -> float | None:
         """Return the current value of the parameter in the step's machine or library; None if they have
         no such number.
         """
-        here: Any = step
+        here: Any = step.job.scenario
         for name in self.key.split("."):
             here = here.get(name) if isinstance(here, Mapping) else getattr(here, name)
             if here is None:

@@ -60,6 +60,11 @@ class PredictedRun(Residual[Run]):
         return self.step.job
 
     @property
+    def stack(self) -> str:
+        """The software stack that the run was simulated with."""
+        return str(self.job.scenario.file.stack)
+
+    @property
     def left_out(self) -> LeftOut:
         """The run as a row of the table of left-out runs."""
         return _left_out(self.step, self.step_s, self.sd)

@@ -235,6 +235,10 @@ class Algorithm(ABC):
         """Return whether data moves against the order of ranks in each channel."""
         return False
 
+    def units(self, library: Library) -> float:
+        """Return the compute units that the kernel of a call occupies."""
+        return library.num_channels * library.units_per_channel
+
     def most_at_once(self, library: Library) -> int | None:
         """Return the maximum number of messages that a rank has in flight (None: unlimited)."""
         return None

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfrontier.core.collectives.algorithms.base import Algorithm
-from simfrontier.core.collectives.algorithms.direct import direct, direct_loads
+from simfrontier.core.collectives.algorithms.direct import MESSAGES, direct, direct_loads
+from simfrontier.core.collectives.algorithms.two_level import shapes_of
 from simfrontier.core.collectives.laws import Dispatcher, GroupShape
 from simfrontier.core.network import Fabric, Pattern, lay_out
 from simfrontier.core.program import DEEPEP, HYBRIDEP, RBD, CollectiveKind, Routing
@@ -35,11 +36,17 @@ class Dispatch(Algorithm):
     def latency_s(
         self, library: Library, kind: CollectiveKind, message_bytes: float, group: GroupShape, bytes_per_s: float
     ) -> float:
-        """Return the start-up, and the time of the messages inside nodes if they follow those between nodes."""
+        """Return the start-up; of messages inside nodes that follow those between nodes, the start-ups of both
+        all-to-alls and the time of the second."""
         law = library.dispatchers[self.name]
-        if not law.in_turn or group.num_nodes == 1:
+        if not law.in_turn:
             return law.base_s
-        return law.base_s + self._near_bytes(library, group) * message_bytes / law.bytes_per_s
+        seconds = law.base_s + MESSAGES.latency_s(library, kind, message_bytes, group, bytes_per_s)
+        if group.num_nodes > 1:
+            near = self._near_bytes(library, group) * message_bytes
+            _, inside = shapes_of(group)
+            seconds += MESSAGES.latency_s(library, kind, near, inside, law.bytes_per_s) + near / law.bytes_per_s
+        return seconds
 
     def cap_bytes_per_s(self, library: Library, group: GroupShape) -> float:
         """Return the bytes of all rows divided by the time in which the kernels send what they do inside the node."""
@@ -62,6 +69,9 @@ class Dispatch(Algorithm):
 
     def shares(self, library: Library) -> Mapping[str, float]:
         return {**library.shares, **library.dispatchers[self.name].shares}
+
+    def units(self, library: Library) -> float:
+        return library.dispatchers[self.name].num_units
 
     def lacks(self, library: Library, kind: CollectiveKind) -> str:
         if self.name not in library.dispatchers:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
 from simfrontier.base.errors import InputError
 from simfrontier.core.machine import load_machine
 from simfrontier.inputs.scenario import Scenario, parse_setting
-from simfrontier.inputs.scenario.plan_words import is_in_words
+from simfrontier.inputs.scenario.plan_words import is_in_words, plans_in_words
 from simfrontier.interfaces.api import USUAL_PLANS, new_scenario
+from simfrontier.interfaces.api.scenarios import Plans
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.verbs.run import run_scenario
 
@@ -78,7 +80,26 @@ def _scenario(
     if sizes.nodes is not None:
         per_node = load_machine(named).devices_per_node
         numbers = tuple(per_node * number for number in options.sizes_of(sizes.nodes, "--nodes"))
-    in_words = plans is not None and is_in_words(plans)
-    wanted = plans if in_words else options.names_of("--plans", plans, "zero3,zero-topo") or USUAL_PLANS
     values = dict(map(parse_setting, settings or ()))
-    return new_scenario(named, model, wanted or USUAL_PLANS, devices=numbers, settings=values)
+
+    def with_plans(wanted: Plans) -> Scenario:
+        return new_scenario(named, model, wanted, devices=numbers, settings=values)
+
+    if plans is None or not is_in_words(plans):
+        return with_plans(options.names_of("--plans", plans, "zero3,zero-topo") or USUAL_PLANS)
+    return _of_those_that_fit(plans_in_words(plans), with_plans)
+
+
+def _of_those_that_fit(plans: dict[str, dict[str, Any]], with_plans: Callable[[Plans], Scenario]) -> Scenario:
+    """Return the scenario of the plans that divide devices and model, and say why the others are left out. Raises
+    InputError if none is left."""
+    while True:
+        try:
+            return with_plans(plans)
+        except InputError as error:
+            place = error.key[:2]
+            left = {name: table for name, table in plans.items() if place != ("plans", name)}
+            if not left or len(left) == len(plans):
+                raise
+            plans = left
+            typer.echo(f"simfrontier: left out: {error.below(('plans',))}", err=True)

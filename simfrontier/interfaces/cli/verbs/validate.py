@@ -18,8 +18,8 @@ from simfrontier.core.machine import load_machine
 from simfrontier.inputs.measured import Row, Setup
 from simfrontier.interfaces.cli import options
 from simfrontier.interfaces.cli.console import console, print_json, say, say_written, tell, write_page
-from simfrontier.interfaces.report.measured import runs_page, validation_page
-from simfrontier.interfaces.report.phrases import NOTHING, percent, signed
+from simfrontier.interfaces.report.measured import runs_page, runs_shown, runs_shown_title, validation_page
+from simfrontier.interfaces.report.phrases import NOTHING, number, percent, signed
 from simfrontier.interfaces.report.render import said
 from simfrontier.interfaces.report.rows import row_name
 from simfrontier.interfaces.report.table import Table
@@ -28,7 +28,7 @@ _BOUNDS_HEAD = ("series", "which", "rows", "mean", "allowed", "90th pct", "allow
 _HEAD = ("table", "which", "rows", "median", "mean", "90th pct", "farthest", "in 90 %")
 _STEPS_HEAD = ("kernels", "measured, s", "predicted, s", "error")
 _RUNS_HEAD = ("runs", "count", "mean", "median", "bias", "in 90 %", "± width")
-_WORST = ("run", "unit", "measured", "predicted", "error")
+_SHOWN_RUN = ("run", "measured", "predicted", "90 % interval", "error")
 _RUN = ("machine", "system", "model_shape", "plan", "devices", "unit")
 
 
@@ -327,11 +327,8 @@ def print_runs(done: accuracy.RunsValidation, out: Path | None) -> None:
         rows = [("all", *_run_cells(done.overall)), *_run_rows(done)]
         title = f"{done.title}: predicted / measured − 1"
         tell(Table(title, _RUNS_HEAD, rows, words=("runs",), styles=["bold"]))
-        worst = [
-            (each.row.title, each.row.unit, f"{each.measured:.4g}", f"{each.prediction.value:.4g}", signed(each.error))
-            for each in done.worst()
-        ]
-        tell(Table("the farthest off", _WORST, worst, words=("run", "unit")))
+        runs = [_shown_run(each) for each in runs_shown(done)]
+        tell(Table(runs_shown_title(done), _SHOWN_RUN, runs, words=("run",)))
     if (ranked := done.rankings) is not None:
         said_sure = f"{ranked.sure - ranked.sure_right} of {ranked.sure} sure rankings are wrong"
         screen.print(
@@ -362,6 +359,13 @@ def _cells(errors: accuracy.Errors | None) -> tuple[str, ...]:
         return ("0", *[NOTHING] * 5)
     off = (signed(errors.median), percent(errors.mean_abs), percent(errors.p90_abs), signed(errors.worst.error))
     return (f"{errors.count:,}", *off, percent(errors.covered))
+
+
+def _shown_run(row: accuracy.PredictedRun) -> tuple[str, ...]:
+    made = row.prediction
+    interval = f"{number(made.low)} to {number(made.high)}"
+    title = f"{row.row.title}; stack {row.stack}; {row.row.unit}"
+    return title, number(row.measured), number(made.value), interval, signed(row.error)
 
 
 def _run_rows(done: accuracy.RunsValidation) -> Iterator[tuple[str, ...]]:

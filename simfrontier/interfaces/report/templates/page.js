@@ -54,7 +54,8 @@
   // the longest name leaves room for.
   function legendRoom(data, width) {
     const names = data.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name.length);
-    const columns = Math.max(1, Math.floor(width / (7 * Math.max(0, ...names) + 50)));
+    const plot = width - 80; // without the labels of the y axis
+    const columns = Math.max(1, Math.floor(plot / (7 * Math.max(0, ...names) + 50)));
     return 19 * Math.max(0, Math.ceil(names.length / columns) - 2);
   }
 

@@ -50,6 +50,14 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"unit": "TFLOPS/GCD (NeoX formula)", "system": "GPT-NeoX (FORGE)", "machine": "frontier", "devices": "64"},
         {"rate.flops": "neox_2021", "library.name": "rccl-no-p2p", "model.precision": "fp16"},
     ),
+    # FORGE's configurations accumulate where no batch is told; sizes stand for GPTs of a usual shape
+    (
+        {"model_shape": "FORGE-M", "system": "GPT-NeoX", "machine": "setonix", "devices": "16", "plan": "tp 2 zero1"}
+        | {"batch": "", "micro_batch": "12"},
+        {"training.batch": 192, "model.precision": "fp16", "stack": "gpt-neox-rocm5"},
+    ),
+    ({"model_shape": "22B"}, {"model.num_layers": 49, "model.hidden": 6144}),
+    ({"model_shape": "175B"}, {"model.num_layers": 96, "model.hidden": 12288}),
     # devices and machines: 4 NICs of 400 Gb/s / 4 on a node of 4 A100
     ({"devices": "16 nodes", "machine": "perlmutter"}, {"run.devices": [64]}),
     ({"machine": "polaris", "machine_as_told": "4x A100 40GB"}, {"machine.name": "perlmutter", NIC: 12.5e9}),

@@ -175,6 +175,15 @@ def test_json_has_every_row_in_its_own_unit(tmp_path: Path) -> None:
     assert document["num_expressed"] == document["num_rows"] == 4
 
 
+def test_a_run_is_shown_with_its_stack_its_interval_and_the_fitted_numbers_of_its_machine(tmp_path: Path) -> None:
+    ran = invoke("validate", some(tmp_path, 24), "--out", tmp_path / "page")
+    shown = " ".join(ran.out.split())
+    assert "runs, the farthest off first" in shown and "90 % interval" in shown
+    page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    assert "stack fsdp1" in page and "machine.device.tiles.start" in page
+    assert "library.ring_shares.nic" not in page  # Omni-Path's
+
+
 @pytest.mark.parametrize(
     ("column", "text", "allowed"),
     [
