@@ -7,7 +7,7 @@ from typing import Any
 
 from simfrontier_real.ops.arrays import Array
 from simfrontier_real.ops.losses import softmax_by_maximum, softmax_by_pairs
-from simfrontier_real.ops.operands import Operands
+from simfrontier_real.ops.operands import Operands, block_number
 
 NORM_EPSILON = 1e-5
 _NAMES = {"query": "rotary.query", "key": "rotary.key", "value": "value.out"}  # where they lie apart
@@ -155,12 +155,18 @@ def softmax(operands: Operands) -> None:
 
 
 def _probabilities(operands: Operands, scores: Array, kernel: str = "") -> Array:
-    context, xp = operands.context, operands.xp
+    xp, scores = operands.xp, masked(operands, scores)
+    return softmax_by_pairs(xp, scores) if kernel == "two-pass" else softmax_by_maximum(xp, scores)
+
+
+def masked(operands: Operands, scores: Array) -> Array:
+    """Return scores with the biases of their distances, and -inf at later positions if the model is causal."""
+    context = operands.context
     if context.schedule.meta.get("positions") == "alibi":
         scores = scores + _distances(operands, scores)
     if context.schedule.meta.get("causal", 1):
         scores = _without_later(operands, scores)
-    return softmax_by_pairs(xp, scores) if kernel == "two-pass" else softmax_by_maximum(xp, scores)
+    return scores
 
 
 def _distances(operands: Operands, scores: Array) -> Array:
@@ -178,7 +184,9 @@ def _distances(operands: Operands, scores: Array) -> Array:
 def _positions(operands: Operands, scores: Array) -> tuple[Array, Array]:
     """Return the positions of the queries and of the keys of a block of scores."""
     xp, device = operands.xp, operands.backend.device
-    begins = (operands.first("s"), 0)
+    piece = operands.op.piece
+    block = 0 if piece is None else block_number(operands.context, piece)
+    begins = (operands.first("s"), block * scores.shape[-1])
     first, second = (
         xp.arange(begin, begin + size, device=device) for begin, size in zip(begins, scores.shape[-2:], strict=True)
     )
@@ -213,6 +221,9 @@ def _d_scores(xp: Any, gradient: Array, probabilities: Array) -> Array:
 def attention(operands: Operands) -> None:
     """Compute fused attention, or its backward, which recomputes the scores."""
     xp, wide = operands.xp, operands.wide
+    if operands.op.piece is not None:
+        (_attention_piece_backward if operands.is_backward else _attention_piece)(operands)
+        return
     query, key, value = (wide(_part(operands, name)) for name in _NAMES)
     probabilities = _probabilities(operands, _scores_of(xp, query, key))
     if not operands.is_backward:
@@ -223,6 +234,52 @@ def attention(operands: Operands) -> None:
     d_query, d_key = xp.matmul(scores, key), xp.matmul(_turned(xp, scores), query)
     _put_rows(operands, d_query)
     for number, gradient in enumerate((d_key, xp.matmul(_turned(xp, probabilities), above)), 1):
+        _put_shared(operands, gradient, number)
+
+
+# ── fused, piece by piece: to one block of keys and values after the other ──
+
+
+def _attention_piece(operands: Operands) -> None:
+    """Continue attention with another block: a running softmax, whose maxima and sums are kept as the logarithms of the
+    sums of exponentials."""
+    xp, wide = operands.xp, operands.wide
+    query, key, value = (wide(_part(operands, name)) for name in _NAMES)
+    scores, result = masked(operands, _scores_of(xp, query, key)), operands.context.program.writes[operands.index][0]
+    top = xp.max(scores, axis=-1, keepdims=True)
+    assert operands.op.piece is not None
+    if operands.op.piece.number == 0:  # the own block, where every position attends at least to itself
+        logs = top + xp.log(xp.sum(xp.exp(scores - top), axis=-1, keepdims=True))
+        made = xp.matmul(xp.exp(scores - logs), value)
+    else:
+        before, made = operands.context.buffers.running[result]
+        top = xp.maximum(top, before)
+        logs = top + xp.log(xp.exp(before - top) + xp.sum(xp.exp(scores - top), axis=-1, keepdims=True))
+        made = made * xp.exp(before - logs) + xp.matmul(xp.exp(scores - logs), value)
+    operands.context.buffers.running[result] = logs, made
+    _put_rows(operands, made)
+
+
+def _attention_piece_backward(operands: Operands) -> None:
+    """Compute the gradients of one block's keys and values, and add to those of queries."""
+    xp, wide, running = operands.xp, operands.wide, operands.context.buffers.running
+    reads, (target, *_) = (
+        operands.context.program.reads[operands.index],
+        operands.context.program.writes[operands.index],
+    )
+    query, key, value = (wide(_part(operands, name)) for name in _NAMES)
+    result = next(ref for ref in reads if operands.context.schedule.tensors[ref.name].quantity == "context")
+    logs, made = running[result]
+    probabilities = xp.exp(masked(operands, _scores_of(xp, query, key)) - logs)
+    above = wide(_rows_of_heads(operands, "d.context"))
+    along = xp.sum(above * made, axis=-1, keepdims=True)
+    scores = probabilities * (xp.matmul(above, _turned(xp, value)) - along) / math.sqrt(query.shape[-1])
+    d_query = xp.matmul(scores, key)
+    assert operands.op.piece is not None
+    running[target] = d_query if operands.op.piece.number == 0 else running[target] + d_query
+    _put_rows(operands, running[target])
+    d_key, d_value = xp.matmul(_turned(xp, scores), query), xp.matmul(_turned(xp, probabilities), above)
+    for number, gradient in enumerate((d_key, d_value), 1):
         _put_shared(operands, gradient, number)
 
 

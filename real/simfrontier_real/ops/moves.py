@@ -33,6 +33,9 @@ def move(operands: Operands) -> None:
     write a part."""
     context = operands.context
     for src, dst, added in _pairs(operands):
+        if operands.op.piece is not None:  # the own block of a gather that turns
+            put(context, operands.op.piece, dst, context.buffers[src])
+            continue
         if context.schedule.tensors[src.name].role == "activation":
             context.buffers[dst] = _cut(context, context.buffers[src], src, dst)
             continue
@@ -142,6 +145,8 @@ def outgoing(context: RankContext, index: int, op: Collective) -> tuple[Array, .
     and all-to-all; first the data, then the scales if the codec has them. If message lengths depend on the values,
     return one message per tensor."""
     src = context.program.reads[index]
+    if op.turns:
+        return (context.backend.concat(_turning(context, index, op)),)
     if index in context.buffers.bundled:
         return (context.buffers.bundled[index],)
     if context.schedule.tensors[src[0].name].codec is not None:
@@ -166,6 +171,9 @@ def incoming(context: RankContext, index: int, op: Collective, results: tuple[Ar
     src = context.program.reads[index]
     dst = context.program.writes[index][: len(op.dst)]
     xp = context.backend.xp
+    if op.turns:
+        _turned(context, index, op, results[0])
+        return
     rows = tuple(result if len(result.shape) == 2 else xp.reshape(result, (1, -1)) for result in results)
     stored = context.schedule.tensors[src[0].name].codec is not None
     if op.codec.is_measured and stored:
@@ -188,6 +196,39 @@ def incoming(context: RankContext, index: int, op: Collective, results: tuple[Ar
             context.buffers[b] = xp.reshape(parts[0], (-1,)) if alone else parts[0]  # no copy: a permute follows
     for ref in context.program.writes[index][len(op.dst) :]:
         context.buffers[ref] = None  # a token
+
+
+def _turning(context: RankContext, index: int, op: Collective) -> list[Array]:
+    """Return what a rank sends in a step around a ring, as flat arrays: the blocks that arrived in the step before, or
+    the sums of the gradients of the block that it has just attended to, with those that have arrived for this block."""
+    xp, piece = context.backend.xp, op.piece
+    assert piece is not None
+    pairs = zip(context.program.reads[index], context.program.writes[index], strict=True)
+    if op.kind == "all_gather":
+        blocks = [taken(context, piece._replace(number=piece.number - 1), dst) for _, dst in pairs]
+    else:
+        blocks = [taken(context, piece, src) for src, _ in pairs]
+        if piece.number > 1:
+            arrived = (context.buffers[dst] for dst in context.program.writes[index])
+            blocks = [block + xp.reshape(more, block.shape) for block, more in zip(blocks, arrived, strict=True)]
+    return [xp.reshape(block, (-1,)) for block in blocks]
+
+
+def _turned(context: RankContext, index: int, op: Collective, message: Array) -> None:
+    """Write what arrived in a step around a ring; with the last step, sums have come to the rank of their block, which
+    adds its own part."""
+    xp, piece, begin = context.backend.xp, op.piece, 0
+    assert piece is not None
+    for src, dst in zip(context.program.reads[index], context.program.writes[index], strict=True):
+        shape = shape_of(context, piece, dst)
+        block = xp.reshape(message[begin : begin + math.prod(shape)], shape)
+        begin += math.prod(shape)
+        if op.kind == "all_gather":
+            put(context, piece, dst, block)
+        else:
+            is_home = piece.number == piece.parts - 1
+            own = taken(context, piece._replace(number=0), src) if is_home else None
+            context.buffers[dst] = block if own is None else block + own
 
 
 def sent(context: RankContext, index: int, op: Exchange) -> tuple[Array, ...]:

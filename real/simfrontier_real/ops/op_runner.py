@@ -169,7 +169,7 @@ class LaneStep:
             yield self.transport.exchange(op, message, room)
             return
         if backend is None and not op.per_hop:  # bytes sent per hop depend on how a ring splits the message
-            pieces = self.mesh.size(op.axes) if op.kind == "all_gather" else 1
+            pieces = self.mesh.size(op.axes) if op.kind == "all_gather" and not op.turns else 1
             self._count(index, pieces * sum(message.nbytes for message in outgoing))
         reduction = self.op_runner.reduction(index) if op.kind == "all_reduce" else "sum"
         for message in outgoing:

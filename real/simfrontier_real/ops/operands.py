@@ -52,12 +52,25 @@ def _in_parts(context: RankContext, piece: Piece, ref: Ref, values: Array) -> tu
     this view)."""
     tensor, mesh = context.schedule.tensors[ref.name], context.schedule.mesh
     dim = tensor.dims.index(piece.label)
+    if piece.turns:
+        local = local_shape(tensor, mesh)
+        cut = (*local[:dim], piece.parts, local[dim] // piece.parts, *local[dim + 1 :])
+        cube = context.backend.xp.reshape(values, cut)
+        return cube, (*(slice(None) for _ in range(dim)), block_number(context, piece))
     is_block = any(axis in piece.axes and cut == dim for axis, cut in tensor.placement.shards)
     blocks = 1 if is_block else mesh.size(piece.axes)
     shape = local_shape(tensor, mesh)
     parts = (blocks, piece.parts, shape[dim] // (blocks * piece.parts))
     cube = context.backend.xp.reshape(values, (*shape[:dim], *parts, *shape[dim + 1 :]))
     return cube, (*(slice(None) for _ in range(dim + 1)), piece.number)
+
+
+def block_number(context: RankContext, piece: Piece) -> int:
+    """Return the number of the block that a piece that turns consists of: that of the rank so many places before."""
+    own = 0
+    for axis in piece.axes:
+        own = own * context.schedule.mesh[axis] + context.at[axis]
+    return (own - piece.number) % piece.parts
 
 
 _TIED = {"head": "embedding"}  # modules that use the weight of another where they have none of their own

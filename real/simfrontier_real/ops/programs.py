@@ -26,6 +26,7 @@ class Buffers:
     def __init__(self, schedule: Schedule, program: ExpandedProgram) -> None:
         self.by_ref: dict[Ref, Any] = {}
         self.bundled: dict[int, Any] = {}  # by the collective that will send it: a message that is being written
+        self.running: dict[Ref, Any] = {}  # by the result of attention in pieces: what the next piece continues
         self._tokens = {tensor.name for tensor in schedule.tensors.values() if tensor.role == "token"}
         passing = {tensor.name for tensor in schedule.tensors.values() if not tensor.persistent} - self._tokens
         self._uses = [

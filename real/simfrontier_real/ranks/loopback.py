@@ -18,7 +18,16 @@ from simfrontier_real.ops.executor import Executor, StepTimes
 from simfrontier_real.ops.lanes import InlineLanes
 from simfrontier_real.ops.op_runner import LaneStep
 from simfrontier_real.ranks.lowered import LoweredTransport
-from simfrontier_real.ranks.transport import Channel, Pending, Transport, WireMessage, channel_of, group_of, peer_of
+from simfrontier_real.ranks.transport import (
+    Channel,
+    Pending,
+    Transport,
+    WireMessage,
+    channel_of,
+    group_of,
+    peer_of,
+    shifted,
+)
 
 CallKey = tuple[Channel, int, int]  # channel, number of its group, how many calls its group made before
 Mailbox = tuple[Channel, int, int]  # channel, from which rank, to which
@@ -83,7 +92,10 @@ class LoopbackTransport:
     calls: dict[Channel, int] = field(default_factory=lambda: defaultdict(int))
     groups: dict[Channel, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
-    def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> LoopbackPending:
+    def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> Pending:
+        if op.turns:
+            wire = self.wire(channel_of(op, self.world.mesh))
+            return shifted(wire, wire.members, self.rank, message, np.empty_like(message))
         return self.call(channel_of(op, self.world.mesh), op.wire_kind, message, reduction)
 
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> MailPending:

@@ -66,6 +66,11 @@ def refuse_per_hop(schedule: Schedule, where: str, lowered: bool) -> None:
     """Raise InputError if a schedule requires per-hop coding that the transport does not support: the collectives of a
     library cannot code per hop, and messages of unknown length cannot be received."""
     for op in collectives_of(schedule):
+        if op.turns and lowered:
+            raise InputError(
+                f"{op.kind} {op.name} is a step around a ring, a message by itself; allowed: --collectives native",
+                where=where,
+            )
         if op.per_hop and not lowered:
             raise InputError(
                 f"{op.kind} {op.name} is coded per hop ({op.codec}), which the library's collectives cannot "

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from simfrontier.base.errors import SimfrontierError
 from simfrontier.core.program import Collective, CollectiveKind, Exchange, Mesh, PartialOp, Schedule
 from simfrontier_real.ops.arrays import Array
-from simfrontier_real.ranks.transport import Channel, WireMessage, channel_of, channels_of, peer_of
+from simfrontier_real.ranks.transport import Channel, Pending, WireMessage, channel_of, channels_of, peer_of, shifted
 from simfrontier_real.ranks.world import World, shared_device
 
 HOST = "cpu"  # as torch calls the host's memory
@@ -132,8 +132,12 @@ class TorchTransport:
                 "allowed: torch 2.13, or a plan whose nesting follows the mesh"
             ) from None
 
-    def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> TorchPending:
+    def begin(self, op: Collective, message: Array, reduction: PartialOp = "sum") -> Pending:
         assert self._mesh is not None, "prepare comes first"
+        if op.turns:
+            wire = self._wires[channel_of(op, self._mesh)]
+            message = message.contiguous()
+            return shifted(wire, wire.members, self._world.rank, message, empty_like(message, str(message.device)))
         return self.call(channel_of(op, self._mesh), op.wire_kind, message, reduction)
 
     def exchange(self, op: Exchange, message: Array | None, room: Array | None) -> TorchPending:

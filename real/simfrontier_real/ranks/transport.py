@@ -93,6 +93,30 @@ class Wire(Protocol):
         of the calls; their arrays must not be changed or read before they have been waited for."""
 
 
+@dataclass(frozen=True, slots=True)
+class ShiftPending:
+    """Pending step around a ring: the message to the next rank, and that from the one before, which comes into
+    `room`."""
+
+    messages: Sequence[Pending]
+    room: Array
+
+    def is_done(self) -> bool:
+        return all(message.is_done() for message in self.messages)
+
+    def wait(self) -> Array:
+        for message in self.messages:
+            message.wait()
+        return self.room
+
+
+def shifted(wire: Wire, members: Sequence[int], rank: int, message: Array, room: Array) -> ShiftPending:
+    """Start a step around a ring of `members`: send a message to the next rank, receive that of the one before."""
+    place, size = members.index(rank), len(members)
+    moves = (WireMessage((place - 1) % size, False, room), WireMessage((place + 1) % size, True, message))
+    return ShiftPending(wire.exchange(moves), room)
+
+
 def collectives_of(schedule: Schedule) -> list[Collective]:
     """Return the distinct collectives of a schedule in order of appearance; equal ones are listed once, as in the
     lowered file."""

@@ -93,7 +93,7 @@ class MessageDigests:
         line, begin, factor, error = self._line(message), 0, 1.0, MOVED
         if isinstance(op, Collective):
             members, kind, number = self._group(op), op.wire_kind, self._number(op)
-            begin = int(line.shape[0]) * number if kind == "all_gather" else 0
+            begin = int(line.shape[0]) * number if kind == "all_gather" and not op.turns else 0
             factor = float(_numbers(len(members))[number]) if kind == "all_to_all" else 1.0
             if kind in ("all_reduce", "reduce_scatter"):
                 error = max(MOVED, ADDED * len(members) * ROUNDING.get(type_of(message), 0.0))
@@ -103,7 +103,7 @@ class MessageDigests:
         if result is None:
             return 0.0
         line = self._line(result)
-        if not isinstance(op, Collective) or op.wire_kind in ("all_gather", "all_reduce"):
+        if not isinstance(op, Collective) or op.turns or op.wire_kind in ("all_gather", "all_reduce"):
             return self._product(line, 0)
         members, number = self._group(op), self._number(op)
         if op.wire_kind == "reduce_scatter":
@@ -171,7 +171,7 @@ def call_errors(schedule: Schedule, programs: Programs, by_rank: Sequence[Calls]
 def _is_scattered(op: Any) -> bool:
     """Return whether each rank of the group receives a different part, so that only all parts together can be compared
     with the sent messages."""
-    return isinstance(op, Collective) and op.wire_kind in ("reduce_scatter", "all_to_all")
+    return isinstance(op, Collective) and op.wire_kind in ("reduce_scatter", "all_to_all") and not op.turns
 
 
 def _errors(op: Any, messages: tuple[MessageDigest, ...]) -> Iterator[float]:
@@ -182,6 +182,8 @@ def _errors(op: Any, messages: tuple[MessageDigest, ...]) -> Iterator[float]:
     if isinstance(op, Exchange):
         one, other = messages
         pairs = [(one.received, other.sent), (other.received, one.sent)]
+    elif op.turns:
+        pairs = [(message.received, messages[place - 1].sent) for place, message in enumerate(messages)]
     else:
         sent = sum(message.sent for message in messages)
         pairs = [(message.received, sent) for message in messages]

@@ -16,7 +16,7 @@ from simfrontier.core.plan.moves import Hop
 from simfrontier.core.plan.plan import Purpose
 from simfrontier.core.plan.program import Hook, Item, Move, Place, Placed, Program
 from simfrontier.core.plan.tensors import Tensors, as_form
-from simfrontier.core.program import Compute, OpName, Ref, Stage, gathered_name, value_name
+from simfrontier.core.program import ATTENTION, Compute, OpName, Placement, Ref, Stage, gathered_name, value_name
 from simfrontier.core.workload import Use, Weight, WorkOp
 
 AT_ONCE = ("loss_own",)  # its sum is there before exponentials are formed: Megatron-LM reduces on the compute stream
@@ -311,9 +311,10 @@ class ProgramBuilder:
         source = self._home(use, layer, micro, self.tensors.value(name, again=again))
         if needed == self.layout.kept[name]:
             return source
-        is_input = stage == "backward" and name in self.made_forward  # which only a weight's gradient needs again
-        keeps = not self.plan.gathers_inputs_again or EXPERTS in self.workload.values[name].dims
-        kept = self._kept_input(use, layer, micro, again) if is_input and keeps else None
+        from_forward = stage == "backward" and name in self.made_forward
+        is_input = from_forward and op.kind not in ATTENTION  # which only a weight's gradient needs again
+        keeps = not self.plan.gathers_inputs_again or EXPERTS in value.dims or self._is_exchanged(name, needed)
+        kept = self._kept_input(use, layer, micro, again, needed) if from_forward and keeps else None
         if kept is not None:
             return kept
         labels = op.labels_of(value)
@@ -324,12 +325,19 @@ class ProgramBuilder:
             self._value_moves(source, copy, "input_gather" if is_input else "activation")
         return copy
 
-    def _kept_input(self, use: Use, layer: int, micro: int, again: bool) -> Ref | None:
-        """Return the gathered value that the recomputation of the layer, or else its forward, left in memory; None if
-        neither of them gathered the value."""
+    def _is_exchanged(self, name: str, needed: Placement) -> bool:
+        """Return whether a value reaches this placement by all-to-alls alone, so that keeping it takes no more memory
+        than the value itself."""
+        return {axis for axis, _ in needed.shards} == {axis for axis, _ in self.layout.kept[name].shards}
+
+    def _kept_input(self, use: Use, layer: int, micro: int, again: bool, needed: Placement) -> Ref | None:
+        """Return the gathered value that the recomputation of the layer, or else its forward, left in memory, or the
+        value as it was written, if that is what is needed; None if there is neither."""
         stages: tuple[Stage, ...] = ("recompute", "forward") if self.workload.is_checkpointed(layer) else ("forward",)
-        forms = (value_name(use[0], again and stage == "recompute", stage) for stage in stages)
-        return next((self._home(use, layer, micro, form) for form in forms if form in self.tensors), None)
+        forms = [value_name(use[0], again and stage == "recompute", stage) for stage in stages]
+        forms.append(value_name(use[0], again, is_partial=True))
+        held = (form for form in forms if form in self.tensors and self.tensors[form].placement == needed)
+        return next((self._home(use, layer, micro, form) for form in held), None)
 
     def _write(self, op: WorkOp, use: Use, layer: int, micro: int, stage: Stage) -> tuple[Ref, Ref | None]:
         """Return the tensor to which the op writes a result, and the tensor to which this result must then be moved

@@ -19,7 +19,7 @@ from simfrontier.core.plan.grid import CONTEXT, CONTEXT_AXES, CONTEXT_HEADS, Siz
 from simfrontier.core.program import ATTENTION, Mesh
 from simfrontier.core.workload import GptShape, Shape
 
-ContextBy = Literal["gather", "heads"]
+ContextBy = Literal["ring", "gather", "heads"]
 Cuts = dict[str, tuple[str, ...]]
 
 

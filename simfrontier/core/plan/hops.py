@@ -213,9 +213,10 @@ class _MoveLowering:
         """Return a collective in the tensors' own data type. Interleaved pieces, and the pieces of several tensors in
         one call, are reordered before a reduction and after a gather (DeepSpeed's copies into and out of flat buffers).
         Activations are not reordered, unless their purpose is in `ordered`: the dimension along which they are
-        scattered and gathered is their slowest one (the sequence in Megatron-LM). Rows of several experts that come or
-        go in one all-to-all of the library lie by rank in its buffer."""
-        if move.purpose in VALUES and move.purpose not in self.ordered and not self._is_by_expert(step, src):
+        scattered and gathered is their slowest one (the sequence in Megatron-LM), and blocks of a ring apart. Rows of
+        several experts that come or go in one all-to-all of the library lie by rank in its buffer."""
+        is_ordered = move.purpose in self.ordered and self.plan.ring not in step.axes
+        if move.purpose in VALUES and not is_ordered and not self._is_by_expert(step, src):
             return [self._collective(move, step, src, dst, lane)]
         flat = len(src) > 1 and step.kind in ("all_gather", "reduce_scatter")  # several tensors go as one flat buffer
         if not step.permute and not flat:

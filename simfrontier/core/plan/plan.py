@@ -130,7 +130,8 @@ class Plan:
     ops that read them, have a lane of their own. Activations are gathered and scattered in `product_pieces` pieces,
     which overlap with the matrix products that read or write them; with `batch_first`, other activations are copied to
     keep their element order. With `gathers_inputs_again`, a backward gathers the inputs of matrix products again;
-    otherwise it keeps the inputs that the forward or its recomputation gathered.
+    otherwise it keeps the inputs that the forward or its recomputation gathered. Keys and values that attention needs
+    from all ranks of the axis `ring` go around a ring instead, overlapping with attention to those that have arrived.
 
     `weight`, `copy`, `accumulator` and `optimizer` name the axes over which the respective state is Flat; a gradient
     accumulator is Partial over the data axes over which it is not Flat. `hops` gives the route for each purpose of
@@ -176,6 +177,7 @@ class Plan:
     cross_entropy: CrossEntropy = USUAL_CROSS_ENTROPY
     overlaps_statistics: bool = False
     product_pieces: int = 1
+    ring: str | None = None
     batch_first: bool = False
     gathers_inputs_again: bool = True
 

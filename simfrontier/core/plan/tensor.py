@@ -17,6 +17,7 @@ from simfrontier.core.codecs import Codec
 from simfrontier.core.plan.compression import LEAST_BYTES, Compression, compression_of
 from simfrontier.core.plan.context import ContextBy, context_axes, context_cuts, context_sizes, refuse_context
 from simfrontier.core.plan.grid import (
+    CONTEXT,
     DATA_AXES,
     EXPERT,
     STAGE,
@@ -32,7 +33,7 @@ from simfrontier.core.plan.options import CodecText, Options
 from simfrontier.core.plan.plan import V_ORDERS, Engine, Pipeline, PipelineOrder, Plan, Purpose
 from simfrontier.core.plan.zero import ZERO, BucketOptions, DdpOptions
 from simfrontier.core.program import DISPATCHERS, LIBRARY, Mesh
-from simfrontier.core.workload import USUAL_CROSS_ENTROPY, CrossEntropy, GptShape, MlpShape, Shape
+from simfrontier.core.workload import USUAL_CROSS_ENTROPY, Attention, CrossEntropy, GptShape, MlpShape, Shape
 
 Ranks = Annotated[int, Field(ge=1, le=2**20)]
 Pieces = Annotated[int, Field(ge=1, le=64)]
@@ -79,6 +80,9 @@ class TensorOptions(Options, ABC):
     def refuse_shape(self, shape: Shape) -> None:
         """Raise InputError if the grid does not divide the sizes of the model."""
         refuse_stages(self, shape)
+
+    def refuse_attention(self, attention: Attention) -> None:
+        """Raise InputError for attention that the plan does not divide."""
 
     def refuse_micro_batches(self, count: int) -> None:
         """Raise InputError for a number of micro-batches that the pipeline order cannot run."""
@@ -196,7 +200,7 @@ class MegatronOptions(TensorOptions):
     all-to-all of the library or by a dispatcher that sends a position once to each node (deepep, hybridep, rbd), or all
     ranks gather all positions (all_gather), and the sums of their experts' outputs are reduce-scattered.
     `context`: number of ranks among which the sequence is divided (context parallelism); `context_by`: how keys and
-    values reach queries: gathered before
+    values reach queries: around a ring of sends that overlap with attention (Megatron-LM's p2p), gathered before
     attention, or by all-to-alls that give every rank whole sequences of some heads (Ulysses). `context_heads`: ranks
     of a group inside which heads are exchanged, while keys and values travel between the groups.
 
@@ -217,7 +221,7 @@ class MegatronOptions(TensorOptions):
     batch_first: bool = False
     gather_inputs_again: bool = True
     context: Ranks = 1
-    context_by: ContextBy = "gather"
+    context_by: ContextBy = "ring"
     context_heads: Ranks = 1
     compression: str = "none"
     compress_from: Annotated[int, Field(ge=0)] = LEAST_BYTES
@@ -259,7 +263,7 @@ class MegatronOptions(TensorOptions):
         """Raise InputError for a grid of experts that tensor or context parallelism does not fit."""
         if self.expert_tensor not in (None, 1, self.tensor):
             raise InputError(f"expert_tensor = {self.expert_tensor}; allowed: 1 or tensor = {self.tensor}")
-        if self.expert > 1:
+        if self.expert > 1 or self.expert_tensor == 1:
             refuse_remainder("expert", self.expert, " × ".join(self.experts_inside), self.expert_inside)
         if self.expert > 1 and self.data.family not in ("ddp", "zero1", "zero2", "zero3"):
             raise InputError(
@@ -301,6 +305,13 @@ class MegatronOptions(TensorOptions):
         self._refuse_experts(shape)
         if self.product_pieces > 1 and self.compressed is not None:
             raise InputError(f"product_pieces = {self.product_pieces}: what moves is compressed as a whole; allowed: 1")
+
+    def refuse_attention(self, attention: Attention) -> None:
+        if self.context > 1 and self.context_by == "ring" and attention == "plain":
+            raise InputError(
+                f'attention = "plain" with context = {self.context} by ring: it has scores of all positions in memory; '
+                'allowed: attention = "fused", or context_by = "gather" or "heads"'
+            )
 
     def _refuse_experts(self, shape: Shape) -> None:
         experts = shape.num_experts if isinstance(shape, GptShape) else 0
@@ -482,6 +493,7 @@ def _megatron(name: str, options: MegatronOptions, mesh: Mesh) -> Plan:
         cuts=_cuts(tensor, ()) | of_positions | _expert_cuts(options, mesh),
         cuts_of_kind=cuts_of_kind | {(kind, "E"): () for kind in DISPATCHES if options.dispatch != "all_gather"},
         dispatch_via=options.dispatch if options.dispatch in DISPATCHERS else LIBRARY,
+        ring=CONTEXT if options.context_by == "ring" and CONTEXT in mesh.names else None,
         sequence=tensor[0] if tensor and options.sequence_parallel else None,
         sums_branches=bool(tensor),
         pipeline=options.stages,

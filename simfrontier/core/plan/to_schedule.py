@@ -20,6 +20,7 @@ from simfrontier.core.plan.passes import passes_of
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
 from simfrontier.core.plan.program import Compressor, Program
 from simfrontier.core.plan.repeat import FEW_LAYERS, Built, repeated, repeated_layers
+from simfrontier.core.plan.ring import attention_by_ring
 from simfrontier.core.plan.stages import roles_of
 from simfrontier.core.plan.tensors import Tensors
 from simfrontier.core.program import Call, Compute, ExpandedProgram, Mesh, Op, Role, Schedule, Tensor
@@ -117,6 +118,9 @@ def lowered(program: Program, tensors: Tensors) -> Program:
     if engine.copies == "compute":
         program = copies_beside_products(program)
     tensors.by_name.update(program.tensors)
+    if plan.ring is not None:
+        program = attention_by_ring(program, plan, tensors.mesh, engine.overlap)
+        tensors.by_name.update(program.tensors)
     purposes = in_pieces_with_products(plan, engine)
     return products_in_pieces(program, plan, purposes) if purposes else program
 
@@ -141,8 +145,9 @@ def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, gra
         traits,
         shapes,
     )
-    stages = None if plan.pipeline is None else mesh[plan.pipeline.axis]
-    return choices, routes, mesh.names, mesh.live(mesh.names), stages, engine, grad_accum, model
+    fixed = [axis for axis in (plan.ring, None if plan.pipeline is None else plan.pipeline.axis) if axis is not None]
+    sizes = tuple((axis, mesh[axis]) for axis in fixed)  # so many programs, or pieces
+    return choices, routes, mesh.names, mesh.live(mesh.names), sizes, engine, grad_accum, model
 
 
 def _hashable(choice: Hashable | Mapping[str, Hashable]) -> Hashable:

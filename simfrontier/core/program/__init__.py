@@ -73,6 +73,7 @@ from simfrontier.core.program.names import (
     RBD as RBD,
     RING as RING,
     RING_TWICE as RING_TWICE,
+    SHIFT as SHIFT,
     TREE as TREE,
     TWO_LEVEL as TWO_LEVEL,
     VIAS as VIAS,

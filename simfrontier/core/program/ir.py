@@ -61,6 +61,7 @@ class Tensor:
     `nesting`: the axes that are the mixed-radix digits of the tensor's flat index.
     `stacked`: axes along which the contributions of ranks lie side by side, not yet summed.
     `shares`: the tensor whose memory this tensor uses (the result of an in-place all-reduce).
+    `window`: how many of how many equal blocks of a tensor are in memory at a time, if not all.
     `persistent`: the tensor exists before and after the step.
     `pool`: the memory budget from which instances of the tensor are allocated (`Schedule.pools`, in elements).
     `follows`: the weight of which this state becomes a moving average.
@@ -88,6 +89,7 @@ class Tensor:
     persistent: bool = False
     pool: str | None = None
     shares: str | None = None
+    window: tuple[int, int] | None = None
     follows: str | None = None
     weight: str | None = None
     form_of: str | None = None
@@ -125,7 +127,8 @@ class Tensor:
     def held_bytes(self, mesh: Mesh) -> int:
         """Return the memory in bytes that one instance of the tensor occupies on one rank; 0 if it shares the memory of
         another tensor."""
-        return 0 if self.shares else self.local_bytes(mesh)
+        held, blocks = self.window or (1, 1)
+        return 0 if self.shares else self.local_bytes(mesh) * held // blocks
 
     def local_bytes(self, mesh: Mesh) -> int:
         """Return the size of one instance of the tensor on one rank in bytes, encoded if it has a codec."""
@@ -135,12 +138,14 @@ class Tensor:
 
 class Piece(NamedTuple):
     """One piece of a divided op: `axes` divide the dimension `label` into blocks, each block is divided into `parts`
-    equal parts, and this piece consists of part `number` of every block (see program.pieces)."""
+    equal parts, and this piece consists of part `number` of every block (see program.pieces). If it `turns`, there is
+    one piece per rank of the axes: the whole block of the rank `number` places before the own one."""
 
     number: int
     parts: int
     label: str
     axes: tuple[str, ...]
+    turns: bool = False
 
     def share_of(self, tensor: Tensor) -> int:
         """Return the number of pieces into which a tensor is divided; 1 if it does not have the divided dimension."""
@@ -227,6 +232,11 @@ class Collective:
     per_hop: bool = False
     piece: Piece | None = None
     number: int = _number()
+
+    @property
+    def turns(self) -> bool:
+        """True if this is one step around a ring (see program.pieces)."""
+        return self.piece is not None and self.piece.turns
 
     @property
     def is_added_later(self) -> bool:

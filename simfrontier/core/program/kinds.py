@@ -40,6 +40,7 @@ PRODUCTS: Final = (
         traffic=cost.product,
         products={1: (1, 1), 3: (3, 2)},  # the forward, and the backward, which recomputes the scores
         needs=("operands", "results"),
+        merges_pieces=True,  # by a running softmax
     ),
 )
 

@@ -76,7 +76,8 @@ DEEPEP: Final = "deepep"
 HYBRIDEP: Final = "hybridep"
 RBD: Final = "rbd"
 DISPATCHERS: Final = (DEEPEP, HYBRIDEP, RBD)  # of experts' rows; all in the file dispatchers.py
-ALGORITHMS: Final = (RING, RING_TWICE, DIRECT, TREE, HALVING, TWO_LEVEL, NVLS, *DISPATCHERS)
+SHIFT: Final = "shift"
+ALGORITHMS: Final = (RING, RING_TWICE, DIRECT, TREE, HALVING, TWO_LEVEL, NVLS, *DISPATCHERS, SHIFT)
 
 LIBRARY: Final = "library"
 """The `via` of a collective whose algorithm the library chooses."""

@@ -75,6 +75,7 @@ class ModelKind(OpKind):
     `is_shared`: the end of the loss reads all operands of this op, too.
     `is_alike`: the op reads the same values in all streams of a model.
     `in_pieces`: rows of the op may be computed piece by piece (see program.pieces).
+    `merges_pieces`: so may columns, whose results are merged into those of the pieces before.
     """
 
     parts: Mapping[Part, int | None] = field(default_factory=dict)
@@ -101,6 +102,7 @@ class ModelKind(OpKind):
     is_shared: bool = False
     is_alike: bool = False
     in_pieces: bool = False
+    merges_pieces: bool = False
 
 
 def product(name: str, words: str, parts: Mapping[Part, int | None]) -> ModelKind:

@@ -4,6 +4,10 @@ divided along one dimension, so that the communication of one piece overlaps the
 The collective's axes divide the dimension into blocks, and each block is divided into equal parts; piece i consists of
 part i of every block. So piece i of a gather delivers what piece i of the matrix product needs, and piece i of the
 matrix product computes what piece i of a reduce-scatter takes.
+
+Pieces that turn are whole blocks instead, which go around a ring: piece 0 is the rank's own block, copied by a slice,
+and call i of a gather sends a block to the next rank, which has block i then. Fused attention merges what its pieces
+compute, and call i of a scatter sends the sum for block i to the next rank, which adds its own part.
 """
 
 from __future__ import annotations
@@ -17,17 +21,20 @@ from simfrontier.core.program.finding import Findings, ranks_of, title_of
 from simfrontier.core.program.ir import Call, Collective, Compute, Op, Piece, Role, Schedule, Tensor
 from simfrontier.core.program.kinds import kind_of
 from simfrontier.core.program.mesh import Mesh
+from simfrontier.core.program.names import SHIFT
 from simfrontier.core.program.op_kind import ModelKind
 from simfrontier.core.program.placement import block_shape
 
 CUT_KINDS: Final = ("all_gather", "reduce_scatter")
 CutOp = Compute | Collective
-Cut = tuple[int, str, tuple[str, ...]]  # parts, label, axes
+Cut = tuple[int, str, tuple[str, ...], bool]  # parts, label, axes, turns
 
 
-def in_pieces(op: CutOp, parts: int, label: str, axes: tuple[str, ...]) -> tuple[CutOp, ...]:
-    """Return the pieces into which an op is divided, in order."""
-    return tuple(_piece(op, Piece(number, parts, label, axes)) for number in range(parts))
+def in_pieces(op: CutOp, parts: int, label: str, axes: tuple[str, ...], turns: bool = False) -> tuple[CutOp, ...]:
+    """Return the pieces into which an op is divided, in order; a collective that turns has no call for the own
+    block."""
+    first = int(turns and isinstance(op, Collective))
+    return tuple(_piece(op, Piece(number, parts, label, axes, turns)) for number in range(first, parts))
 
 
 def whole(op: CutOp) -> CutOp:
@@ -51,9 +58,9 @@ def cut_label(op: Collective, tensors: Mapping[str, Tensor]) -> str | None:
     differ in this or the collective is of another kind."""
     labels = set[str | None]()
     for src, dst in zip(op.src, op.dst, strict=True):
-        small = tensors[(src if op.kind == "all_gather" else dst).name]
+        small, large = (tensors[ref.name] for ref in ((src, dst) if op.kind == "all_gather" else (dst, src)))
         along = {dim for axis, dim in small.placement.shards if axis in op.axes}
-        labels |= {small.dims[dim] if small.dims else None for dim in along} if along else {None}
+        labels |= {large.dims[dim] if large.dims else None for dim in along} if along else {None}
     return labels.pop() if len(labels) == 1 and op.kind in CUT_KINDS else None
 
 
@@ -82,15 +89,28 @@ def _joined(
     schedule: Schedule, role: Role, call: Call, findings: Findings, cuts: dict[str, Cut], wholes: dict[int, Op]
 ) -> tuple[Op, ...]:
     ops, out, index = call.ops, list[Op](), 0
+    copied: Op | None = None  # the latest copy of an own block
     while index < len(ops):
         op = ops[index]
         if op.piece is None or not isinstance(op, Compute | Collective):
             out.append(op)
             index += 1
             continue
+        if _is_own_block(op):
+            index += 1
+            if index < len(ops) and ops[index].kind == "hook" and {*op.writes} <= {*ops[index].reads}:
+                index += 1  # the steps wait for the copy
+            copied = op
+            if not (index < len(ops) and _turns_with(ops[index], op)):
+                ranks = ranks_of(op, role, schedule.roles)
+                findings.add("facts", title_of(op, call), ranks, "the steps of a gather that turns after it", "none")
+            continue
         piece, one = op.piece, whole(op)
-        pieces = in_pieces(one, piece.parts, piece.label, piece.axes)
-        held = ops[index : index + piece.parts]
+        if isinstance(op, Collective) and op.turns and op.kind == "all_gather" and not _turns_with(op, copied):
+            ranks = ranks_of(op, role, schedule.roles)
+            findings.add("facts", title_of(op, call), ranks, "a slice of the own block before it", "none")
+        pieces = in_pieces(one, *piece[1:])
+        held = ops[index : index + len(pieces)]
         if isinstance(op, Collective):
             # the first may be on the lane of the product: the communicator orders them
             held = tuple(replace(each, lane=op.lane) for each in held)
@@ -102,8 +122,21 @@ def _joined(
             ranks = ranks_of(op, role, schedule.roles)
             findings.add("facts", title_of(op, call), ranks, expected, found)
         out.append(wholes.setdefault(op.number, one))
-        index += piece.parts
+        index += len(pieces)
     return tuple(out)
+
+
+def _is_own_block(op: Op) -> bool:
+    """Return whether an op copies a rank's own block to the first piece of a gather that turns."""
+    return op.kind == "slice" and op.piece is not None and op.piece.turns and op.piece.number == 0
+
+
+def _turns_with(call: Op, slice_: Op | None) -> bool:
+    """Return whether a call is the first step of a gather whose own block an op copies."""
+    if slice_ is None or not isinstance(call, Collective) or call.kind != "all_gather":
+        return False
+    own = None if call.piece is None else call.piece._replace(number=0)
+    return (call.src, call.dst) == (slice_.reads, slice_.writes) and own == slice_.piece
 
 
 def _text(op: Op) -> str:
@@ -124,11 +157,13 @@ def _faults(op: CutOp, piece: Piece, schedule: Schedule, cuts: dict[str, Cut]) -
         if cut_label(op, tensors) != label or piece.axes != op.axes or op.codec.is_opaque or op.token is not None:
             yield f"a plain gather or scatter along {label} over {'+'.join(piece.axes)}", op.kind
             return
+        if piece.turns != (op.via == SHIFT):
+            yield f"pieces that turn by {SHIFT}, and others by other algorithms", op.via
         size = _size_on_rank(tensors[(op.dst if op.kind == "all_gather" else op.src)[0].name], label, mesh)
     else:
-        rows, kind = () if op.matmul is None else op.matmul[1], kind_of(op)
+        rows, kind = () if op.matmul is None else op.matmul[2 if piece.turns else 1], kind_of(op)
         if (
-            not (isinstance(kind, ModelKind) and kind.in_pieces)
+            not (isinstance(kind, ModelKind) and (kind.merges_pieces if piece.turns else kind.in_pieces))
             or label not in rows
             or any(axis in piece.axes for axis, cut in op.split if cut == label)
         ):
@@ -136,19 +171,22 @@ def _faults(op: CutOp, piece: Piece, schedule: Schedule, cuts: dict[str, Cut]) -
             return
         size = op.local_sizes(mesh)[label]
     missing = [tensor.name for tensor in operands if tensor.role == "activation" and label not in tensor.dims]
-    if missing:
+    if missing and not piece.turns:
         yield f"activations with the label {label}", ", ".join(missing)
-    if size % (mesh.size(piece.axes) * piece.parts):
-        yield f"a size of {label} that divides by {mesh.size(piece.axes)} × {piece.parts}", str(size)
-    cut = (piece.parts, piece.label, piece.axes)
+    if piece.turns and piece.parts != mesh.size(piece.axes):
+        yield f"{mesh.size(piece.axes)} pieces, a block of each rank over {'+'.join(piece.axes)}", str(piece.parts)
+    blocks = 1 if piece.turns else mesh.size(piece.axes)
+    if size % (blocks * piece.parts):
+        yield f"a size of {label} that divides by {blocks} × {piece.parts}", str(size)
+    cut = (piece.parts, piece.label, piece.axes, piece.turns)
     for tensor in operands:
         if label in tensor.dims and cuts.setdefault(tensor.name, cut) != cut:
             yield f"{tensor.name} in {_way(cuts[tensor.name])}, as elsewhere", _way(cut)
 
 
 def _way(cut: Cut) -> str:
-    parts, label, axes = cut
-    return f"{parts} pieces of {label} over {'+'.join(axes)}"
+    parts, label, axes, turns = cut
+    return f"{parts} {'turning ' * turns}pieces of {label} over {'+'.join(axes)}"
 
 
 def _size_on_rank(tensor: Tensor, label: str, mesh: Mesh) -> int:

@@ -155,10 +155,15 @@ def _two(node: Node, first: Callable[[Node], Any], second: Callable[[Node], Any]
 
 
 def _piece(node: Node) -> Piece:
-    """Read a piece of an op, [number, count, label, axes]."""
-    number, count, label, axes = node.items(4)
+    """Read a piece of an op, [number, count, label, axes], and true if it turns."""
+    turns = isinstance(node.value, list) and len(node.value) == 5
+    number, count, label, axes, *more = node.items(5 if turns else 4)
     most = count.whole(2)
-    return Piece(number.whole(0, most - 1), most, label.name(), axes.texts())
+    return Piece(number.whole(0, most - 1), most, label.name(), axes.texts(), any(each.flag() for each in more))
+
+
+def _written_piece(piece: Piece) -> Any:
+    return piece if piece.turns else piece[:4]
 
 
 def _ref(node: Node) -> Ref:
@@ -214,7 +219,7 @@ _FORMS: Final[Mapping[Any, Form]] = {  # by the type of a field
     ),
     tuple[tuple[str, str], ...]: Form(lambda node: tuple([_two(item, Node.name, Node.name) for item in node.items()])),
     tuple[_Labels, _Labels, _Labels, _Labels]: Form(lambda node: tuple([item.texts() for item in node.items(4)])),
-    Piece: Form(_piece),
+    Piece: Form(_piece, _written_piece),
     Ref: Form(_ref, _written_ref),
     tuple[Ref, ...]: Form(_refs, _written_refs),
     Placement: Form(lambda node: node.parsed(parse_placement), str),

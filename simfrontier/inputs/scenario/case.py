@@ -138,6 +138,7 @@ def case_of(
     _refuse_statistics(options, shape)
     if isinstance(options, TensorOptions):
         options.refuse_shape(shape)
+        options.refuse_attention(options.attention or file.model.attention)
     mesh = mesh_of(options, devices, file.mesh, machine)
     ranks = options.batch_ranks(mesh)
     micro_batch, grad_accum = _micro_batches(options, ranks, file, batch)
