@@ -136,7 +136,7 @@ class HeadStream:
         search = builder.matmul("similarity", "|b|k|h", "mean", "similarity", kind="similarity", states=memory)
         nearest = builder.pointwise("nearest", "nearest", "bsh", "similarity mean", token, states=memory)
         first = builder.pointwise("first", "first", "bsh", token + NEXT, "related")
-        return search, nearest, *self._block_ops(block, stream, block.layer.forward), first
+        return search, nearest, *self._block_ops(block, stream, block.layers[0].forward), first
 
     def _block_ops(self, block: Workload, stream: Stream, ops: Ops) -> Ops:
         """Return the ops of a layer as ops of the relation block, with the relation block's own weights."""
@@ -219,7 +219,7 @@ class HeadStream:
         back, gradient = partial(self.builder.pointwise, part="backward"), f"{RELATION}/d.x"
         first = back("first", "first", "bsh", "d.related", gradient + NEXT)
         nearest = back("nearest", "nearest", "bsh", gradient, "d.mean")
-        return first, *self._block_ops(block, stream, block.layer.backward), nearest
+        return first, *self._block_ops(block, stream, block.layers[0].backward), nearest
 
 
 def _after(part: str) -> str:

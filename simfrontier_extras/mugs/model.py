@@ -75,11 +75,10 @@ class _Mugs:
             name=shape.name,
             batch=self.batch,
             sequence=1,
-            num_layers=shape.num_layers,
             checkpointing="none",
             precision=self.precision,
             embedding=_joined(embedding),
-            layer=_joined(layer),
+            layers=(_joined(layer),) * shape.num_layers,
             head=head,
             values={name: value for name, value in values.items() if name in used},
             weights=self.weights,
@@ -136,9 +135,8 @@ class _Mugs:
             without_cuts((op for op in ops if op.named.module == "final_norm"), values)
             for ops in (block.head.forward, block.head.backward)
         )
-        layer = Phase(
-            forward=without_cuts(block.layer.forward, values), backward=without_cuts(block.layer.backward, values)
-        )
+        kind = block.layers[0]
+        layer = Phase(forward=without_cuts(kind.forward, values), backward=without_cuts(kind.backward, values))
         pool = self._pool(builder)
         phases = (
             self._embedding(builder),

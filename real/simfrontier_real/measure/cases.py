@@ -71,7 +71,7 @@ def shapes_of(name: str) -> tuple[ProductShape, ...]:
     assert isinstance(shape, GptShape)
     work = gpt(shape, 1, "none")
     out: dict[ProductShape, None] = {}
-    for phase in (work.embedding, work.layer, work.head):
+    for phase in (work.embedding, *work.kinds, work.head):
         for op in (*phase.forward, *phase.backward):
             if op.kind == MATMUL.name:
                 sizes = dict(op.iteration)

@@ -18,7 +18,7 @@ from simfrontier_real.ops.codecs import encode
 from simfrontier_real.ops.layout import block_of
 from simfrontier_real.ops.operands import Kernel
 from simfrontier_real.ops.programs import RankContext
-from simfrontier_real.train.states import LASTING, Weights, instances, own_instances, own_line, weights_of
+from simfrontier_real.train.states import LASTING, Weights, instances, own_instances, own_line
 from simfrontier_real.train.training_settings import TrainingResult, TrainingSettings, TrainingState
 
 OF_MODEL: Final = (
@@ -149,14 +149,13 @@ def initial_weights(schedule: Schedule, seed: int) -> Weights:
     the values of their weight.
     """
     model, out, scales = model_of(schedule), Weights(), _scales(schedule)
-    for tensor in weights_of(schedule):
-        for layer in instances(schedule, tensor):
-            numbers = np.random.default_rng([seed, zlib.crc32(_source(schedule, tensor).encode()), layer])
-            state = None if model is None else model.initial_state(tensor, numbers)
-            width = 0.1 if len(tensor.shape) == 1 else 0.5 / tensor.shape[1] ** 0.5
-            middle = 1.0 if _source(schedule, tensor) in scales else 0.0
-            values = numbers.normal(middle, width, tensor.shape) if state is None else state
-            out[tensor.name, layer] = values
+    for tensor, layer in instances(schedule, LASTING):
+        numbers = np.random.default_rng([seed, zlib.crc32(_source(schedule, tensor).encode()), layer])
+        state = None if model is None else model.initial_state(tensor, numbers)
+        width = 0.1 if len(tensor.shape) == 1 else 0.5 / tensor.shape[1] ** 0.5
+        middle = 1.0 if _source(schedule, tensor) in scales else 0.0
+        values = numbers.normal(middle, width, tensor.shape) if state is None else state
+        out[tensor.name, layer] = values
     return out
 
 

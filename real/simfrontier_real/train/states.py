@@ -39,19 +39,28 @@ def master_of(schedule: Schedule, weight: str) -> Tensor:
     return next(each for each in schedule.tensors.values() if each.role == "master" and each.weight == weight)
 
 
-def instances(schedule: Schedule, tensor: Tensor) -> range:
-    """Return the layers for which a persistent tensor exists."""
-    return range(int(schedule.meta.get("num_layers", 1)) if tensor.per_layer else 1)
+def instances(schedule: Schedule, roles: tuple[TensorRole, ...] = ()) -> Iterator[tuple[Tensor, int]]:
+    """Yield the persistent tensors with one of these `roles` (empty: all), each by layer for which the programs use
+    it."""
+    wanted = {n: t for n, t in schedule.tensors.items() if t.persistent and (t.role in roles or not roles)}
+    of_block = [
+        {(ref.name, ref.layer) for op in ops for ref in (*op.reads, *op.writes, *op.accumulates) if ref.name in wanted}
+        for ops in schedule.blocks
+    ]
+    used: dict[str, set[int]] = {name: set() for name in wanted}
+    for block, layer in {(call.block, call.layer) for role in schedule.roles for call in role.calls}:
+        for name, ahead in of_block[block]:
+            used[name].add(layer + ahead if wanted[name].per_layer else 0)
+    for name, layers in used.items():
+        for layer in sorted(layers):
+            yield wanted[name], layer
 
 
 def own_instances(context: RankContext) -> Iterator[tuple[Tensor, Ref]]:
     """Yield the persistent tensors, by layer, that a rank holds: those that its program uses."""
-    touched = context.touched
-    for tensor in context.schedule.tensors.values():
-        if tensor.persistent:
-            for layer in instances(context.schedule, tensor):
-                if Ref(tensor.name, layer) in touched:
-                    yield tensor, Ref(tensor.name, layer)
+    for tensor, layer in instances(context.schedule):
+        if Ref(tensor.name, layer) in context.touched:
+            yield tensor, Ref(tensor.name, layer)
 
 
 def own_line(context: RankContext, backend: Backend, tensor: Tensor, block: Array) -> Array:
@@ -81,7 +90,7 @@ def assembled(
     instead."""
     mesh = schedule.mesh
     out: Weights = {}
-    for tensor, layer in _every(schedule, roles):
+    for tensor, layer in instances(schedule, roles):
         whole = out[tensor.name, layer] = np.full(tensor.shape, np.nan)
         for copies in by_place(schedule, tensor, layer, by_rank).values():
             first, line = next(iter(copies.items()))
@@ -102,7 +111,7 @@ def copy_difference(schedule: Schedule, by_rank: Sequence[Mapping[tuple[str, int
     """Return the largest difference between copies of one weight on different ranks, relative to the tensor's largest
     value."""
     worst = 0.0
-    for tensor, layer in _every(schedule):
+    for tensor, layer in instances(schedule, LASTING):
         for copies in by_place(schedule, tensor, layer, by_rank).values():
             lines = np.stack(list(copies.values()))
             largest = float(np.abs(lines).max())
@@ -124,11 +133,3 @@ def by_place(
             key = tuple(at[axis] for axis in cuts), tuple(at[axis] for axis in flat)
             out.setdefault(key, {})[rank] = lines[tensor.name, layer]
     return out
-
-
-def _every(schedule: Schedule, roles: tuple[TensorRole, ...] = LASTING) -> Iterator[tuple[Tensor, int]]:
-    for tensor in schedule.tensors.values():
-        if tensor.role not in roles:
-            continue
-        for layer in instances(schedule, tensor):
-            yield tensor, layer

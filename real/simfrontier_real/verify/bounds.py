@@ -47,7 +47,7 @@ from typing import Final
 from simfrontier.core.codecs import Codec, Plain
 from simfrontier.core.program import Collective, Compute, ExpandedProgram, Schedule, TensorRole
 from simfrontier_real.train.reference import narrow_states
-from simfrontier_real.train.states import Weights, instances, model_dtype
+from simfrontier_real.train.states import Weights, model_dtype
 from simfrontier_real.verify.codec_check import noise_of
 
 
@@ -173,7 +173,7 @@ def _roundings(schedule: Schedule) -> list[MoveNoise]:
     if dtype in EXACT:
         return []
     rounded = [tensor for tensor in schedule.tensors.values() if tensor.role == "activation" and tensor.dtype == dtype]
-    by_layers = [len(instances(schedule, tensor)) for tensor in rounded]
+    by_layers = [_layers(schedule) if tensor.per_layer else 1 for tensor in rounded]
     noise = noise_of(Plain(dtype))
     moves = [MoveNoise("activations", dtype, each, by_layers.count(each), noise) for each in sorted(set(by_layers))]
     return [*moves, MoveNoise("published weights", dtype, _layers(schedule), 1, noise)]

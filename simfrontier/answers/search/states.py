@@ -182,11 +182,12 @@ class LayerStates:
     known: dict[Hashable, tuple[Tensor, ...]] = field(default_factory=dict)
 
     def num_bytes(self, case: Case) -> int:
-        """Return the bytes per rank of the persistent states of one stage's layers."""
+        """Return the bytes per rank of the persistent states of one stage's layers, of the stage with most."""
         work = case.workload
         key = structure_of(work, case.plan, case.mesh, case.engine, 1)
         if key not in self.known:
             every = tensors_of(work, case.plan, case.mesh, case.engine).by_name.values()
             self.known[key] = tuple(tensor for tensor in every if tensor.persistent and tensor.per_layer)
-        layers = case.shape.num_layers // case.stages
-        return sum([layers * tensor.held_bytes(case.mesh) for tensor in self.known[key]])
+        held = [(tensor.weight or tensor.follows, tensor.held_bytes(case.mesh)) for tensor in self.known[key]]
+        of_kind = {kind: sum([size for weight, size in held if weight in kind.weights]) for kind in work.kinds}
+        return max(sum([of_kind[work.layers[n]] for layers in chunks for n in layers]) for chunks in case.groups)

@@ -1,15 +1,17 @@
 """Estimate of a plan from small schedules (few layers and micro-batches): step time without contention, a lower bound
 on the simulated step time, and peak memory.
 
-A step is repetitive: one more layer, or one more micro-batch, adds what the last one added. So schedules with two and
-with three layers, and with at most three micro-batches, determine the values for any number of them.
+A step is repetitive: one more layer, or one more micro-batch, adds what the last one of its kind added. So schedules
+with two and with three layers, one of them for each kind of layer, and with at most three micro-batches, determine the
+values for any number of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -22,10 +24,11 @@ from simfrontier.core.program import Collective, Compute, ExpandedProgram, Op, S
 from simfrontier.core.workload import Workload
 from simfrontier.inputs.scenario import Case
 
-FEW_LAYERS = (2, 3)
+FEW_LAYERS = 2
 ASIDE = ("gather", "reduce")  # lanes of weights and gradients
 _LAYERS, _HEAD, _END = range(3)  # phases
 _PASSING = ("gathered", "gradient", "encoded")  # roles of weights and gradients on their way
+Line = Callable[[Callable[["SmallStep"], float]], float]  # a quantity of small steps, extrapolated to some layers
 _PASSES = ("embedding", "forward", "head", "backward", "embedding.backward")
 
 
@@ -66,35 +69,44 @@ class SmallStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallSteps:
-    """Small steps of a plan with two and with three layers; the number of micro-batches is that of the full step, at
-    most three. Bytes on a rank: persistent tensors of the embedding and the head (`ends_bytes`), and activations passed
-    between layers (`stream_bytes`).
+    """Small steps of a plan: with two layers of the model's most frequent kind (`few`), and with one more layer of
+    each kind (`more`, the most frequent first). The number of micro-batches is that of the full step, at most three.
+    `kinds`: the kind of each layer of the model, as an index into `more`. Bytes on a rank: persistent tensors of the
+    embedding and the head (`ends_bytes`), and activations passed between layers (`stream_bytes`).
     """
 
-    small: tuple[SmallStep, SmallStep]
+    few: SmallStep
+    more: tuple[SmallStep, ...]
+    kinds: tuple[int, ...]
     ends_bytes: tuple[int, int]
     stream_bytes: int
 
-    def at(self, num_layers: float, of: Callable[[SmallStep], float]) -> float:
-        """Return a quantity of a small step, extrapolated to any number of layers: each layer adds as much as the third
-        one.
+    def line(self, kinds: Iterable[int]) -> Line:
+        """Return the extrapolation of quantities of a small step to layers of these kinds: each adds as much as one
+        more of its kind.
         """
-        two, three = map(of, self.small)
-        return two + (num_layers - FEW_LAYERS[0]) * (three - two)
+        count = Counter(kinds)
+        count[0] -= FEW_LAYERS
+
+        def at(of: Callable[[SmallStep], float]) -> float:
+            few = of(self.few)
+            return few + sum([count[kind] * (of(small) - few) for kind, small in enumerate(self.more)])
+
+        return at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmallForm:
     """A small schedule shared by plans of one structure, whatever the sizes of their meshes and batches: its program,
-    which of its ops are inside layers (`is_inside`), the last op of each micro-batch, the lifetime of each buffer
-    (first and last op), and whether an op belongs to layers, to a head, or to the end of the step. `chain`: the kernels
-    of the model and the collectives inside layers, with their dependencies, the last one of each micro-batch, and the
-    call that each one of the first micro-batch belongs to. `ends`: the tensors that hold the weights of the embedding,
-    and of the head.
+    how many of its layers have each weight (`instances`), which of its ops are inside layers (`is_inside`), the last op
+    of each micro-batch, the lifetime of each buffer (first and last op), and whether an op belongs to layers, to a
+    head, or to the end of the step. `chain`: the kernels of the model and the collectives inside layers, with their
+    dependencies, the last one of each micro-batch, and the call that each one of the first micro-batch belongs to.
+    `ends`: the tensors that hold the weights of the embedding, and of the head.
     """
 
     schedule: Schedule
-    num_layers: int
+    instances: Mapping[str, int]
     is_inside: list[bool]
     program: ExpandedProgram
     micro_ends: list[int]
@@ -112,7 +124,7 @@ class SmallSchedules:
     """Builds small schedules, once for each structure of plans, and times them for cases."""
 
     prices: Prices
-    forms: dict[Hashable, tuple[SmallForm, SmallForm]] = field(default_factory=dict)
+    forms: dict[Hashable, tuple[SmallForm, ...]] = field(default_factory=dict)
 
     def reprice(self, prices: Prices, machine: Machine) -> None:
         """Use other prices from now on, for a variant of the machine with the same links."""
@@ -120,31 +132,39 @@ class SmallSchedules:
         self.prices = prices
 
     def pair(self, case: Case) -> SmallSteps:
-        """Return the two small steps of a case. Raises InputError if one of its data movements cannot be built."""
+        """Return the small steps of a case. Raises InputError if one of its data movements cannot be built."""
         num_micro = 1
         if case.stages > 1 or case.grad_accum > 1:
             num_micro = 3 if case.engine.step_reduction == "overlap" else 2  # then the last is like those before it
-        two, three = self._forms(case, num_micro)
         mesh, batch = case.mesh, case.micro_batch * case.batch_ranks
-        schedule = rebound(three.schedule, mesh, batch)
-        size = _sizes(schedule)
-        embedding, head = (sum([size[name] for name in names]) for names in three.ends)
+        layers = case.workload_of(case.shape, 1).layers
+        kinds = [kind for kind, _ in Counter(layers).most_common()]
+        forms = self._forms(case, num_micro, [layers.index(kind) for kind in kinds])
+        schedules = [rebound(form.schedule, mesh, batch) for form in forms]
+        few, *more = (_small(form, schedule, self.prices) for form, schedule in zip(forms, schedules, strict=True))
+        size = _sizes(schedules[1])
+        embedding, head = (sum([size[name] for name in names]) for names in forms[1].ends)
         return SmallSteps(
-            small=(_small(two, rebound(two.schedule, mesh, batch), self.prices), _small(three, schedule, self.prices)),
+            few=few,
+            more=tuple(more),
+            kinds=tuple([kinds.index(layer) for layer in layers]),
             ends_bytes=(embedding, head),
             stream_bytes=size.get(STREAM, 0),
         )
 
-    def _forms(self, case: Case, num_micro: int) -> tuple[SmallForm, SmallForm]:
-        plan = replace(case.plan, pipeline=None)
-        key = structure_of(_work(case, FEW_LAYERS[1], 1), plan, case.mesh, case.engine, num_micro)
+    def _forms(self, case: Case, num_micro: int, kinds: list[int]) -> tuple[SmallForm, ...]:
+        """Return the form with few layers, and those with one more layer of each kind; `kinds` has the number of a
+        layer of each kind, the most frequent first."""
+        plan, usual = replace(case.plan, pipeline=None), kinds[:1] * FEW_LAYERS
+        key = structure_of(_work(case, kinds, 1), plan, case.mesh, case.engine, num_micro)
         if key not in self.forms:
-            batch = case.micro_batch * case.batch_ranks
-            two, three = (
-                _form(build(_work(case, layers, batch), plan, case.mesh, case.engine, num_micro), layers, case)
-                for layers in FEW_LAYERS
+            works = [
+                _work(case, layers, case.micro_batch * case.batch_ranks)
+                for layers in (usual, *(sorted((*usual, kind)) for kind in kinds))
+            ]
+            self.forms[key] = tuple(
+                _form(build(work, plan, case.mesh, case.engine, num_micro), work, case) for work in works
             )
-            self.forms[key] = two, three
         return self.forms[key]
 
 
@@ -155,8 +175,10 @@ def _sizes(schedule: Schedule) -> dict[str, int]:
     }
 
 
-def _work(case: Case, num_layers: int, batch: int) -> Workload:
-    return case.workload_of(replace(case.shape, num_layers=num_layers), batch)
+def _work(case: Case, layers: Iterable[int], batch: int) -> Workload:
+    """Return the graph of a micro-batch of a model that has only these layers of the case's, given by their numbers."""
+    work = case.workload_of(case.shape, batch)
+    return work.of_layers(tuple([work.layers[layer] for layer in layers]))
 
 
 def _is_inside(op: Op, case: Case) -> bool:
@@ -166,7 +188,7 @@ def _is_inside(op: Op, case: Case) -> bool:
     return isinstance(op, Collective) and not set(op.axes) & set(case.plan.axes)
 
 
-def _form(schedule: Schedule, num_layers: int, case: Case) -> SmallForm:
+def _form(schedule: Schedule, work: Workload, case: Case) -> SmallForm:
     program = expand(schedule, schedule.roles[0])
     calls = program.calls
     fixed = {name for name, tensor in schedule.tensors.items() if tensor.persistent}
@@ -176,7 +198,7 @@ def _form(schedule: Schedule, num_layers: int, case: Case) -> SmallForm:
     chain_kernels = [place for place, number in enumerate(chain) if program.ops[number].lane == "compute"]
     return SmallForm(
         schedule=schedule,
-        num_layers=num_layers,
+        instances=work.instances(work.layers),
         is_inside=[_is_inside(op, case) for op in schedule.ops],
         program=program,
         micro_ends=_last_of_each({number: calls[number].micro for number in kernels}),
@@ -242,7 +264,7 @@ def _small(form: SmallForm, schedule: Schedule, prices: Prices) -> SmallStep:
         products_s=products / len(form.micro_ends),
         aside_s=aside / len(form.micro_ends),
         persistent_bytes=sum(
-            size[name] * (form.num_layers if tensor.per_layer else 1)
+            size[name] * (form.instances[tensor.weight or tensor.follows or ""] if tensor.per_layer else 1)
             for name, tensor in schedule.tensors.items()
             if tensor.persistent
         ),
@@ -328,7 +350,7 @@ def estimate(case: Case, small_schedules: SmallSchedules) -> Estimate:
     pair = small_schedules.pair(case)
     if case.stages > 1:
         return _of_pipeline(case, pair, small_schedules)
-    at = partial(pair.at, case.shape.num_layers)
+    at = pair.line(pair.kinds)
     return Estimate(
         step_s=_step_s(case.grad_accum, at),
         floor_s=_floor_s(case.grad_accum, at),
@@ -345,9 +367,6 @@ def _mixed(share: float, one: Estimate, other: Estimate) -> Estimate:
     return Estimate(**{name: share * a + (1.0 - share) * b for name, a, b in each})
 
 
-Line = Callable[[Callable[[SmallStep], float]], float]  # `SmallSteps.at` some number of layers
-
-
 def _peak_bytes(case: Case, pair: SmallSteps, at: Line) -> float:
     """Return the peak memory of a rank in bytes. Buffers of many layers are no smaller than those of few, however those
     of two and three layers coincide in time. Weights and gradients in flight are, for many layers, bounded by what the
@@ -355,10 +374,11 @@ def _peak_bytes(case: Case, pair: SmallSteps, at: Line) -> float:
     reduced."""
     engine, tensors = case.engine, DTYPE_BYTES[case.precision.model]
     under_way = (engine.live_elements + 2 * engine.reduce_bucket_elements) * tensors
-    few = max(small.passing_bytes for small in pair.small)
+    small_steps = (pair.few, *pair.more)
+    few = max(small.passing_bytes for small in small_steps)
     passing = min(at(lambda small: small.passing_bytes), max(few, float(under_way)))
     buffers = at(lambda small: small.peak_bytes - small.passing_bytes) + passing
-    return at(lambda small: small.persistent_bytes) + max(buffers, *(small.peak_bytes for small in pair.small))
+    return at(lambda small: small.persistent_bytes) + max(buffers, *(small.peak_bytes for small in small_steps))
 
 
 def _step_s(num_micro: int, at: Line) -> float:
@@ -390,41 +410,45 @@ def _of_pipeline(case: Case, pair: SmallSteps, small_schedules: SmallSchedules) 
     slowest stage; then the step ends.
 
     Stages have only layers, except that the first and the last also have the embedding and the head, both of which are
-    attributed to the last; if these count as layers, both stages have a layer less. If exchanges block the stages, a
-    stage exchanges with both neighbours for every micro-batch. If weights are gathered during the first forward, its
-    first run of layers waits for them; the gathers of later runs have all that time.
+    attributed to the stage with the head. The first micro-batch passes through the first run of layers of each stage.
+    If exchanges block the stages, a stage exchanges with both neighbours for every micro-batch. If weights are gathered
+    during the first forward, its first run of layers waits for them; the gathers of later runs have all that time.
     """
     pipeline = case.plan.pipeline
     assert pipeline is not None, "a case of several stages has a pipeline"
-    stages, ends, micros = case.stages, int(pipeline.ends_as_layers), case.grad_accum
-    layers = (case.shape.num_layers + 2 * ends) / stages  # of a stage between the first and the last
-    stage, bare = partial(pair.at, layers - ends), partial(pair.at, 0)
+    stages, micros, bare = case.stages, case.grad_accum, pair.line(())
+    runs = [[[pair.kinds[layer] for layer in layers] for layers in chunks] for chunks in case.groups]
+    lines = [pair.line(chain.from_iterable(chunks)) for chunks in runs]
+    first, last = lines[0], lines[0 if pipeline.is_v else -1]
+    passed_first = Counter(tuple(chunks[0]) for chunks in runs[: stages - 1]).items()
 
     def middle(small: SmallStep) -> float:
         return small.micro_s[1] - small.micro_s[0]
 
-    last_s = stage(middle)
-    inner_s = pair.at(layers, middle) - bare(middle)
     ways = small_schedules.prices.boundaries_s(case.mesh, pipeline.axis, pair.stream_bytes)
     there_s, worst_s = sum(ways) / len(ways) * (stages - 1), max(ways)
     if pipeline.overlap:
         worst_s = 0.0
-    pace_s = max(last_s + worst_s, inner_s + 2 * worst_s) if stages > 2 else last_s + worst_s
-    fill_s = (stages - 1) * inner_s * _waiting_share(case) / pipeline.chunks + 2 * there_s
+    ends_s = max(last(middle), first(middle) - bare(middle)) + worst_s
+    pace_s = max([ends_s, *(line(middle) - bare(middle) + 2 * worst_s for line in lines[1:-1])])
+    fill_s = sum([count * (pair.line(run)(middle) - bare(middle)) for run, count in passed_first])
+    fill_s = fill_s * _waiting_share(case) + 2 * there_s
     if case.plan.gathers_once:
-        fill_s += max(0.0, stage(lambda small: small.micro_s[0]) - last_s) / pipeline.chunks
-    end_s = stage(lambda small: small.step_s - small.micro_s[-1])
+        fill_s += max(0.0, first(lambda small: small.micro_s[0]) - first(middle)) / pipeline.chunks
+    end_s = max(line(lambda small: small.step_s - small.micro_s[-1]) for line in lines)
 
     def least(small: SmallStep) -> float:
         return small.floor_s[1] - small.floor_s[0]
 
-    embedding_s, head_s = pair.small[0].embedding_s, pair.small[0].head_s
-    least_s = stage(least) - embedding_s  # of the last stage; a path without some of its ops is shorter by no more
-    filling = 0 if pipeline.splits_backward else stages - 1  # weight gradients may fill the time before and after
+    embedding_s, head_s = pair.few.embedding_s, pair.few.head_s
+    least_s = last(least) - embedding_s  # a path without some of the stage's ops is shorter by no more
+    fill_least_s = sum([count * max(0.0, pair.line(run)(least) - embedding_s - head_s) for run, count in passed_first])
+    if pipeline.splits_backward:  # weight gradients may fill the time before and after
+        fill_least_s = 0.0
     return Estimate(
-        step_s=fill_s + last_s + (micros - 1) * pace_s + end_s,
-        floor_s=filling * max(0.0, least_s - head_s) / pipeline.chunks + micros * least_s,
-        peak_bytes=_pipeline_bytes(case, pair, stage, bare),
+        step_s=fill_s + last(middle) + (micros - 1) * pace_s + end_s,
+        floor_s=fill_least_s + micros * least_s,
+        peak_bytes=max(_stage_bytes(case, pair, stage, line, bare) for stage, line in enumerate(lines)),
     )
 
 
@@ -438,29 +462,35 @@ def _waiting_share(case: Case) -> float:
     assert pipeline is not None
     if not pipeline.splits_backward:
         return 1.0
-    layer = (*work.layer.forward, *work.recomputed, *work.layer.backward)
-    weights = sum(op.flops for op in layer if op.makes_weight_gradients) / sum(op.flops for op in layer)
-    return 1.5 - 2.5 * weights if pipeline.order == "dualpipev" else 1.0 - 2.0 * weights
+    total = weights = 0
+    for layer, count in Counter(work.layers).items():
+        ops = (*layer.forward, *work.recomputed(layer), *layer.backward)
+        total += count * sum(op.flops for op in ops)
+        weights += count * sum(op.flops for op in ops if op.makes_weight_gradients)
+    share = weights / total
+    return 1.5 - 2.5 * share if pipeline.order == "dualpipev" else 1.0 - 2.0 * share
 
 
-def _pipeline_bytes(case: Case, pair: SmallSteps, stage: Line, bare: Line) -> float:
-    """Return the larger of the peak bytes of the first stage, which has the most micro-batches in flight, and of the
-    last stage, which has the head. With divided backwards all stages have as many in flight, and in an order of V shape
-    the first stage has the head. `stage`: small steps with all layers of a stage, `bare`: with none.
+def _stage_bytes(case: Case, pair: SmallSteps, stage: int, line: Line, bare: Line) -> float:
+    """Return the peak bytes of a stage. The first stage has the embedding and the most micro-batches in flight, the
+    last stage the head. With divided backwards all stages have as many in flight, and in an order of V shape the first
+    stage has the head. `line`: small steps with all layers of the stage, `bare`: with none.
     """
     pipeline = case.plan.pipeline
     assert pipeline is not None
-    most = {
-        "gpipe": case.grad_accum,
-        "interleaved": case.stages + (case.stages - 1) / pipeline.chunks,
+    in_flight = {
+        "gpipe": float(case.grad_accum),
+        "1f1b": float(case.stages - stage),
+        "interleaved": case.stages + (case.stages - 1 - 2 * stage) / pipeline.chunks,
         "dualpipev": case.stages + 0.5,
     }.get(pipeline.order, float(case.stages))
-    under_way = min(most, case.grad_accum)
-    kept = stage(lambda small: small.persistent_bytes) - bare(lambda small: small.persistent_bytes)
-    saved = stage(lambda small: small.layers_bytes) - bare(lambda small: small.layers_bytes)
-    others = (under_way - 1) * saved if pipeline.splits_backward else 0.0
+    has_head = stage == (0 if pipeline.is_v else case.stages - 1)
+    if has_head and not pipeline.splits_backward:
+        in_flight = 1.0
     embedding, head = pair.ends_bytes
-    layers_bytes, end_bytes = stage(lambda small: small.layers_bytes), stage(lambda small: small.end_bytes)
-    first = kept + embedding + max(layers_bytes + (under_way - 1) * saved, end_bytes)
-    last = kept + head + max(max(layers_bytes, stage(lambda small: small.head_bytes)) + others, end_bytes)
-    return max(first, last + embedding) if pipeline.is_v else max(first, last)
+    kept = line(lambda small: small.persistent_bytes) - bare(lambda small: small.persistent_bytes)
+    kept += (0 if stage else embedding) + (head if has_head else 0)
+    layers_bytes, end_bytes = line(lambda small: small.layers_bytes), line(lambda small: small.end_bytes)
+    saved = (min(in_flight, case.grad_accum) - 1) * (layers_bytes - bare(lambda small: small.layers_bytes))
+    own_bytes = max(layers_bytes, line(lambda small: small.head_bytes)) if has_head else layers_bytes
+    return kept + max(own_bytes + saved, end_bytes)

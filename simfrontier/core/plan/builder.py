@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from simfrontier.core.codecs import Codec, Plain
 from simfrontier.core.plan.layout import BATCH, EXPERTS
@@ -17,7 +16,7 @@ from simfrontier.core.plan.plan import Purpose
 from simfrontier.core.plan.program import Hook, Item, Move, Place, Placed, Program
 from simfrontier.core.plan.tensors import Tensors, as_form
 from simfrontier.core.program import ATTENTION, Compute, OpName, Placement, Ref, Stage, gathered_name, value_name
-from simfrontier.core.workload import Use, Weight, WorkOp
+from simfrontier.core.workload import Phase, Use, Weight, WorkOp
 
 AT_ONCE = ("loss_own",)  # its sum is there before exponentials are formed: Megatron-LM reduces on the compute stream
 
@@ -52,8 +51,10 @@ class ProgramBuilder:
     def __post_init__(self) -> None:
         self.workload, self.plan, self.mesh = self.tensors.workload, self.tensors.plan, self.tensors.mesh
         self.engine, self.layout = self.tensors.engine, self.tensors.layout
-        self.redone = frozenset(name for op in self.workload.recomputed for name, shift in op.writes if shift == 0)
-        forward = (*self.workload.embedding.forward, *self.workload.layer.forward, *self.workload.head.forward)
+        work = self.workload
+        redone = (op for kind in work.kinds for op in work.recomputed(kind))
+        self.redone = frozenset(name for op in redone for name, shift in op.writes if shift == 0)
+        forward = (op for phase in (work.embedding, *work.kinds, work.head) for op in phase.forward)
         self.made_forward = frozenset(name for op in forward for name, _ in op.writes)
         self.copied: set[Ref] = set()
         self.copies_filled: set[Ref] = set()
@@ -66,10 +67,11 @@ class ProgramBuilder:
         self.begun_by = dict(reversed(makers))
 
     def _backward_ops(self) -> Iterable[WorkOp]:
-        """Yield the ops of the part's backward pass in order; the ops of a layer are yielded only once."""
+        """Yield the ops of the part's backward pass in order; the ops of each kind of layer are yielded only once."""
         if self.part.last:
             yield from self.workload.head.backward
-        yield from self.workload.layer.backward
+        for kind in self.workload.kinds:
+            yield from kind.backward
         if self.part.first:
             yield from self.workload.embedding.backward
 
@@ -98,7 +100,7 @@ class ProgramBuilder:
             self._ops(work.embedding.forward, 0, micro, "forward")
             self.close("embedding", 0, micro)
         for layer in self.part.layers:
-            self._ops(work.layer.forward, layer, micro, "forward")
+            self._ops(work.layers[layer].forward, layer, micro, "forward")
             self.close("forward", layer, micro)
         if self.part.last:
             self._head(work.head.forward, micro, "forward")
@@ -111,9 +113,10 @@ class ProgramBuilder:
             self._head(work.head.backward, micro, "backward")
             self.close("head", work.num_layers, micro)
         for layer in reversed(self.part.layers):
-            before, after = self._around_recomputation
+            phase = work.layers[layer]
+            before, after = self._around_recomputation(phase)
             self._ops(before, layer, micro, "backward")
-            self._ops(work.recomputed if work.is_checkpointed(layer) else (), layer, micro, "recompute")
+            self._ops(work.recomputed(phase) if work.is_checkpointed(layer) else (), layer, micro, "recompute")
             self._ops(after, layer, micro, "backward")
             self.close("backward", layer, micro)
         if self.part.first:
@@ -125,18 +128,17 @@ class ProgramBuilder:
         weights: no hook fetches any."""
         work = self.workload
         phases = [(work.head, work.num_layers)] if self.part.last else []
-        for phase, layer in [*phases, *((work.layer, layer) for layer in reversed(self.part.layers))]:
+        for phase, layer in [*phases, *((work.layers[layer], layer) for layer in reversed(self.part.layers))]:
             self.at_head = phase is work.head
             for op in filter(self._follows, self.layout.ops(phase.backward)):
                 self._op(op, layer, micro, "backward", [])
             self.close("weight_gradients", layer, micro)
         self.at_head = False
 
-    @cached_property
-    def _around_recomputation(self) -> tuple[tuple[WorkOp, ...], tuple[WorkOp, ...]]:
+    def _around_recomputation(self, layer: Phase) -> tuple[tuple[WorkOp, ...], tuple[WorkOp, ...]]:
         """Return the backward ops of a layer in two parts: those that run before the recomputation of the layer's
         forward, and those that run after it."""
-        ops = self.workload.layer.backward
+        ops = layer.backward
         if self.workload.checkpointing == "full":
             return (), ops
         first = (at for at, op in enumerate(ops) if any(name in self.redone for name, _ in op.reads))
@@ -355,7 +357,7 @@ class ProgramBuilder:
     def _branches(self, op: WorkOp, layer: int, micro: int, stage: Stage) -> list[Ref]:
         """Add the local sum of the partial values that an addition reads, and one reduction of this sum in place of one
         reduction per value. Return the reduced sum as the only operand of the addition."""
-        late = self.layout.summed_late[op.name]
+        late = self.layout.summed_late[op.reads]
         again, value = stage == "recompute", f"{op.name}.branches"
         named = OpName(f"{op.named._replace(streams=()).text}.branches", streams=op.named.streams)
         parts = [self.tensors.value(name, again=again, is_partial=True) for name in late]
@@ -377,7 +379,7 @@ class ProgramBuilder:
 
     def _op(self, op: WorkOp, layer: int, micro: int, stage: Stage, fetched: list[Ref]) -> None:
         """Add an op with its operands; the first op of a module waits until all tensors in `fetched` are available."""
-        late = self.layout.summed_late.get(op.name, ())
+        late = self.layout.summed_late.get(op.reads, ())
         early = tuple(use for use in self.layout.uses(op.reads) if use[0] not in late)
         reads = [self._read(op, use, layer, micro, stage) for use in early]
         if late:

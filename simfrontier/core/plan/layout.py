@@ -21,15 +21,15 @@ class CutLayout:
     """Placements that follow from the cuts of a plan.
 
     `kept`: the placement in which each value is stored. This is the placement in which an op produces it; if all ops
-    produce it partial, it is the placement that its first reader needs. `summed_late`: for each addition, the names of
-    the partial values that it adds up before they are reduced.
+    produce it partial, it is the placement that its first reader needs. `summed_late`: for each addition, by what it
+    reads, the names of the partial values that it adds up before they are reduced.
     """
 
     workload: Workload
     plan: Plan
     mesh: Mesh
     kept: dict[str, Placement] = field(default_factory=dict)
-    summed_late: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    summed_late: dict[tuple[Use, ...], tuple[str, ...]] = field(default_factory=dict)
     # results so far, by all that they depend on
     _splits: dict[tuple[str, Space], tuple[tuple[str, str], ...]] = field(default_factory=dict)
     _needed: dict[tuple[str, Space, tuple[str, ...]], Placement] = field(default_factory=dict)
@@ -114,9 +114,9 @@ class CutLayout:
 
     def _in_order(self) -> Iterator[WorkOp]:
         work = self.workload
-        for phase in (work.embedding, work.layer, work.head):
+        for phase in (work.embedding, *work.kinds, work.head):
             yield from self.ops(phase.forward)
-        for phase in (work.head, work.layer, work.embedding):
+        for phase in (work.head, *work.kinds, work.embedding):
             yield from self.ops(phase.backward)
 
     def _keep_values(self) -> None:
@@ -150,13 +150,13 @@ class CutLayout:
         reads."""
         values = self.workload.values
         made = {name: self.given(op, op.labels_of(values[name])) for op in self._every for name, _ in op.writes}
-        readers: dict[str, list[str]] = {}
+        readers: dict[str, set[str]] = {}
         for op in self._every:
             for name, _ in op.reads:
-                readers.setdefault(name, []).append(op.name)
+                readers.setdefault(name, set()).add(op.name)
         for op in self._every:
             late = tuple(
                 name for name, _ in op.reads if name in made and made[name].partial and len(readers[name]) == 1
             )
             if model_kind(op.kind).adds_values and len(late) > 1 and len({made[name] for name in late}) == 1:
-                self.summed_late[op.name] = late
+                self.summed_late[op.reads] = late

@@ -76,12 +76,12 @@ def _weights_by_place(builder: ProgramBuilder) -> list[Place]:
     the head."""
     weights = builder.workload.weights
     own = [weights[name] for name in weights if name in builder.completed_by]
-    layered = [w for w in own if w.per_layer]
+    of_kind = {kind: [w for w in own if w.per_layer and w.name in kind.weights] for kind in builder.workload.kinds}
     ends = {m: [w for w in own if w.owner == m] for m in dict.fromkeys(w.owner for w in own if not w.per_layer)}
     first = next(iter(weights.values())).owner
     return [
         *((module, 0, held) for module, held in ends.items() if module == first),
-        *(("layer", layer, layered) for layer in builder.layers),
+        *(("layer", layer, of_kind[builder.workload.layers[layer]]) for layer in builder.layers),
         *((module, 0, held) for module, held in ends.items() if module != first),
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Annotated, Final, Literal
 
 from annotated_types import Ge, Le
@@ -66,9 +67,10 @@ class Pipeline:
     micro-batches.
 
     Every stage has `chunks` contiguous groups of layers, assigned round-robin (several with interleaved 1F1B), or, in
-    an order of V shape, from the first to the last stage and back. With `ends_as_layers`, the embedding and the head
-    count as a layer each: the first and the last group have a layer less. Exchanges between stages block both stages,
-    or, with `overlap`, run on lanes of their own.
+    an order of V shape, from the first to the last stage and back. `layers` has the number of layers of each group, in
+    the order of the layers; if it is empty, all groups have equally many, where with `ends_as_layers` the embedding and
+    the head count as a layer each. Exchanges between stages block both stages, or, with `overlap`, run on lanes of
+    their own.
     """
 
     axis: str
@@ -76,6 +78,7 @@ class Pipeline:
     chunks: int = 1
     overlap: bool = False
     ends_as_layers: bool = False
+    layers: tuple[int, ...] = ()
 
     @property
     def is_v(self) -> bool:
@@ -96,12 +99,12 @@ class Pipeline:
         chunk, place = divmod(number, num_stages)
         return (num_stages - 1 - place if self.is_v and chunk else place), chunk
 
-    def layers_of(self, num_layers: int, num_stages: int, number: int) -> range:
-        """Return the layers of a group, by its number in the order of the layers."""
+    def groups(self, num_layers: int, num_stages: int) -> tuple[range, ...]:
+        """Return the layers of each group, in the order of the layers."""
         num_groups, ends = num_stages * self.chunks, int(self.ends_as_layers)
         each = (num_layers + 2 * ends) // num_groups
-        last = number == num_groups - 1
-        return range(max(0, number * each - ends), (number + 1) * each - ends * (1 + int(last)))
+        sizes = self.layers or (each - ends, *[each] * (num_groups - 2), each - ends)
+        return tuple(range(stop - size, stop) for size, stop in zip(sizes, accumulate(sizes), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from simfrontier.core.plan.program import Compressor, Place
 from simfrontier.core.program import Call, Collective, Compute, Op, Ref, Tensor
+from simfrontier.core.workload import Phase
 
 Calls = tuple[Call, ...]
 Built = tuple[Calls, Mapping[str, Tensor]]
@@ -100,8 +101,9 @@ def of_axis(ops: Sequence[Op], tensors: Mapping[str, Tensor], axis: Axis, change
                 yield ref
 
 
-FEW_LAYERS = 14  # those that differ at either end, and two periods
-PERIODS = (1, 2, 3)  # layers after which buckets are full at the same weight again
+END_LAYERS = 8  # those that differ at either end
+PERIODS = (1, 2, 3)  # after how many periods of the kinds of layers buckets are full at the same weight again
+APART = (END_LAYERS + 2 * PERIODS[-1]) // 2  # layers between the middle of the fewest built and their end
 LARGEST_SHARE = 0.4  # of the layers: more are not worth a trial
 
 
@@ -110,25 +112,46 @@ class _Irregular(Exception):
 
 
 def repeated_layers(
-    build: Callable[[int, Compressor], Built], num_layers: int, bucket_elements: int, hooks_back: int
+    build: Callable[[tuple[Phase, ...], Compressor], Built],
+    layers: tuple[Phase, ...],
+    bucket_elements: int,
+    hooks_back: int,
 ) -> Built:
-    """Return the calls and tensors of `num_layers` layers. If the layers of a build with fewer of them repeat, the
-    result is extended from that build. `bucket_elements` is the largest number of elements that moves of several layers
-    send in one call; a hook may wait for the fetches issued `hooks_back` hooks before it."""
-    step = PERIODS[1] * PERIODS[2]
-    few = FEW_LAYERS + (num_layers - FEW_LAYERS) % step
-    if few <= LARGEST_SHARE * num_layers:
+    """Return the calls and tensors of the layers. If the layers of a build with fewer of them repeat, the result is
+    extended from that build. `bucket_elements` is the largest number of elements that moves of several layers send in
+    one call; a hook may wait for the fetches issued `hooks_back` hooks before it."""
+    run, kinds = _repeating(layers)
+    step = PERIODS[1] * PERIODS[2] * kinds
+    few = END_LAYERS + step + (len(run) - END_LAYERS - step) % step
+    more = len(run) - few
+    if len(layers) - more <= LARGEST_SHARE * len(layers):
         compressor = Compressor()
-        calls, tensors = build(few, compressor)
-        for period in PERIODS:
-            begin = (few - 2 * period) // 2 + 1
-            layers = range(begin, begin + period)
-            more = _MoreLayers(tensors, layers, num_layers - few, bucket_elements, hooks_back, compressor)
+        calls, tensors = build((*layers[: run.start + few], *layers[run.stop :]), compressor)
+        for period in [kinds * count for count in PERIODS]:
+            begin = run.start + (few - 2 * period) // 2 + 1
+            middle = range(begin, begin + period)
+            extended = _MoreLayers(tensors, middle, more, bucket_elements, hooks_back, compressor)
             try:
-                return more.calls(calls), tensors
+                return extended.calls(calls), tensors
             except _Irregular:
                 continue
-    return build(num_layers, Compressor())
+    return build(layers, Compressor())
+
+
+def _repeating(layers: tuple[Phase, ...]) -> tuple[range, int]:
+    """Return the longest run of layers in which each is of the kind of the layer one period before, and this period, a
+    number of layers, short enough that few layers have all periods."""
+    runs, number_of = [], {kind: number for number, kind in enumerate(dict.fromkeys(layers))}
+    kinds = [number_of[layer] for layer in layers]
+    most = int(LARGEST_SHARE * len(layers)) // (PERIODS[1] * PERIODS[2])
+    for period in range(1, max(1, most) + 1):
+        begin = 0
+        for end in range(period, len(layers) + 1):
+            if end == len(layers) or kinds[end] != kinds[end - period]:
+                runs.append((end - begin, -period, begin))
+                begin = end - period + 1
+    length, period, begin = max(runs)
+    return range(begin, begin + length), -period
 
 
 @dataclass(frozen=True, slots=True)

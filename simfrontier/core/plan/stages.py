@@ -3,7 +3,7 @@ layers and micro-batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 
 from simfrontier.base.errors import InputError
@@ -29,12 +29,14 @@ def roles_of(tensors: Tensors, pipeline: Pipeline, num_micro: int, lower: Lower)
     return tuple(maker.role(stage) for stage in range(maker.num_stages))
 
 
-def refuse_periods(layers: int, every: int) -> None:
-    """Raise InputError if `layers` layers are not a whole number of checkpointing periods of `every` layers."""
-    if layers % every:
-        raise InputError(
-            f"model.checkpoint_every = {every} does not divide the {layers} layers that follow one another on a stage"
-        )
+def refuse_periods(groups: Iterable[range], every: int) -> None:
+    """Raise InputError if a group of layers is not a whole number of checkpointing periods of `every` layers."""
+    for layers in groups:
+        if len(layers) % every:
+            raise InputError(
+                f"model.checkpoint_every = {every} does not divide the {len(layers)} layers that follow one another on "
+                "a stage"
+            )
 
 
 @dataclass
@@ -43,8 +45,8 @@ class _Stages:
 
     Each pass contains the forward or backward of a single chunk, or one of the two parts of a divided backward: no
     fetch or reduction crosses an exchange between stages. The first, the last and the other micro-batches may differ
-    from one another (second copies, reductions at the end). Chunks between the first and the last differ only by their
-    layers, so one of them is built and shifted for the others.
+    from one another (second copies, reductions at the end). `likes` has for each chunk, in the order of the layers, the
+    first one that differs from it only by the numbers of its layers: that one is built, and shifted for the others.
     """
 
     tensors: Tensors
@@ -57,9 +59,14 @@ class _Stages:
     def __post_init__(self) -> None:
         work, mesh = self.tensors.workload, self.tensors.mesh
         self.num_stages = mesh[self.pipeline.axis]
-        self.num_chunks = self.num_stages * self.pipeline.chunks
-        for number in {0, 1, self.num_chunks - 1} if self.pipeline.ends_as_layers else {0}:
-            refuse_periods(len(self._layers(number)), work.checkpoint_every)
+        groups = self.pipeline.groups(work.num_layers, self.num_stages)
+        refuse_periods(groups, work.checkpoint_every)
+        self.parts = [ModelPart(layers, layers is groups[0], layers is groups[-1]) for layers in groups]
+        known: dict[Hashable, ModelPart] = {}
+        forms = ([(work.layers[n], work.is_checkpointed(n)) for n in layers] for layers in groups)
+        self.likes = [
+            known.setdefault((part.first, part.last, *form), part) for part, form in zip(self.parts, forms, strict=True)
+        ]
         self.alternation = Alternation(self.compressor, self.tensors.plan.groups)
         self.tied = [w.name for w in work.weights.values() if self._is_in(w.name, True) and self._is_in(w.name, False)]
 
@@ -87,22 +94,16 @@ class _Stages:
         calls += self._end(stage)
         return Role(f"stage{stage}", tuple(calls), (self.pipeline.axis, stage))
 
-    def _part(self, stage: int, chunk: int) -> ModelPart:
-        number = self.pipeline.number_of(stage, chunk, self.num_stages)
-        return ModelPart(self._layers(number), number == 0, number == self.num_chunks - 1)
-
-    def _layers(self, number: int) -> range:
-        return self.pipeline.layers_of(self.tensors.workload.num_layers, self.num_stages, number)
+    def _number(self, stage: int, chunk: int) -> int:
+        return self.pipeline.number_of(stage, chunk, self.num_stages)
 
     # ── forwards and backwards ──
 
     def _work(self, stage: int, work: StagePass) -> tuple[Call, ...]:
         """Return the calls of a pass: built once for an equivalent chunk and micro-batch, and shifted to this chunk and
         micro-batch."""
-        part = self._part(stage, work.chunk)
-        like = part
-        if not part.first and not part.last:
-            like = ModelPart(self._layers(1), False, False)
+        number = self._number(stage, work.chunk)
+        part, like = self.parts[number], self.likes[number]
         last = self.num_micro - 1
         micro = work.micro if work.micro in (0, last) else min(1, last)
         key = (like, work.kind, micro)
@@ -136,8 +137,8 @@ class _Stages:
     def _exchange(self, stage: int, boundary: Boundary) -> Call:
         """Return the call of an exchange at a stage boundary, including the stage's encoding and decoding of the
         messages; the layer of the call is the first layer after the boundary."""
-        number = self.pipeline.number_of(boundary.upper, boundary.chunk, self.num_stages) + 1
-        (lower, _), layer = self.pipeline.home_of(number, self.num_stages), self._layers(number).start
+        number = self._number(boundary.upper, boundary.chunk) + 1
+        (lower, _), layer = self.pipeline.home_of(number, self.num_stages), self.parts[number].layers.start
         there, back = boundary.direction != "backward", boundary.direction != "forward"
         micro = boundary.forward if there else boundary.backward
         forward, backward = Ref(STREAM), Ref(STREAM_GRADIENT, 0, boundary.backward - micro)
@@ -202,7 +203,7 @@ class _Stages:
     def _end(self, stage: int) -> tuple[Call, ...]:
         """Return the calls at the end of a stage's step: gradient reductions, exchange of the gradients of tied weights
         between the first and the last stage, and optimizer."""
-        parts = [self._part(stage, chunk) for chunk in range(self.pipeline.chunks)]
+        parts = [self.parts[self._number(stage, chunk)] for chunk in range(self.pipeline.chunks)]
         first, last = any(part.first for part in parts), any(part.last for part in parts)
         ends = ModelPart(range(0), first, last)
         builder = ProgramBuilder(self.tensors, ends, self.num_micro - 1, used_apart=self.used_apart)

@@ -51,6 +51,7 @@ class TensorOptions(Options, ABC):
     chunks: Ranks = 1
     overlap_exchange: bool = False
     ends_as_layers: bool = False
+    layers: tuple[Annotated[int, Field(ge=0, le=2**20)], ...] = ()
     cross_entropy: CrossEntropy = USUAL_CROSS_ENTROPY
     data: Options = DdpOptions(family="ddp")
 
@@ -110,6 +111,7 @@ class TensorOptions(Options, ABC):
             chunks=self.chunks,
             overlap=self.overlap_exchange or self.chunks > 1,
             ends_as_layers=self.ends_as_layers,
+            layers=self.layers,
         )
 
 
@@ -335,7 +337,7 @@ def batch_axes(mesh: Mesh) -> tuple[str, ...]:
 
 def refuse_stages(options: TensorOptions, shape: Shape) -> None:
     """Raise InputError unless all stages, and all chunks of a stage, have the same number of layers, among which the
-    embedding and the head may count."""
+    embedding and the head may count, or the numbers that the options list."""
     pipeline, chunks, layers = options.pipeline, options.chunks, shape.num_layers + 2 * int(options.ends_as_layers)
     if options.order == "interleaved" and pipeline > 1 and chunks < 2:
         raise InputError('chunks = 1: order = "interleaved" needs chunks = 2 or more layer runs per stage')
@@ -346,6 +348,9 @@ def refuse_stages(options: TensorOptions, shape: Shape) -> None:
         raise InputError(f'chunks = {chunks}: order = "{options.order}" has two on each stage; allowed: 2')
     if options.ends_as_layers and pipeline == 1:
         raise InputError("ends_as_layers = true: there is one stage; allowed: with pipeline = 2 or more")
+    if options.layers:
+        _refuse_layers(options, shape)
+        return
     name = "layers + 2" if options.ends_as_layers else "layers"
     refuse_remainder(name, layers, "chunks", chunks)
     quantity, most = name if chunks == 1 else f"{name} / chunks {chunks}", layers // chunks
@@ -356,6 +361,35 @@ def refuse_stages(options: TensorOptions, shape: Shape) -> None:
             f"most stages that work: {most}"
         )
     refuse_remainder(quantity, most, "pipeline", pipeline)
+
+
+def _refuse_layers(options: TensorOptions, shape: Shape) -> None:
+    """Raise InputError unless the options list a number of layers for each group, all layers together. A stage that has
+    neither the embedding nor the head needs some, and activations may not return to a stage as it sent them."""
+    got, groups = f"layers = {list(options.layers)}", options.pipeline * options.chunks
+    pipeline = options.stages
+    if pipeline is None:
+        raise InputError(f"{got}: there is one stage; allowed: with pipeline = 2 or more")
+    if options.ends_as_layers:
+        raise InputError(f"{got}: ends_as_layers = true divides the layers besides; set only one of the two")
+    if len(options.layers) != groups:
+        of = f"pipeline = {options.pipeline}" + (f" × chunks = {options.chunks}" if options.chunks > 1 else "")
+        raise InputError(f"{got}: {len(options.layers)} numbers for {of} groups of layers; allowed: {groups} numbers")
+    if sum(options.layers) != shape.num_layers:
+        raise InputError(f"{got}: {sum(options.layers)} layers; allowed: the {shape.num_layers} of {shape.name}")
+    homes = [pipeline.home_of(number, options.pipeline)[0] for number in range(groups)]
+    empty = {*homes} - {
+        homes[0],
+        homes[-1],
+        *(stage for stage, size in zip(homes, options.layers, strict=True) if size),
+    }
+    if empty:
+        raise InputError(f"{got}: none on stage {min(empty)}; allowed: 1 or more on a stage without embedding and head")
+    held: list[int] = []  # stages that have the activations between two layers, in turn
+    for stage, size in zip(homes, options.layers, strict=True):
+        if stage in held[:-1]:
+            raise InputError(f"{got}: activations return to stage {stage} unchanged; allowed: 1 or more in between")
+        held = [stage] if size else [*held, stage]
 
 
 def refuse_columns(shape: Shape, key: str, parts: int) -> None:

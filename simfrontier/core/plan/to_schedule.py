@@ -19,29 +19,29 @@ from simfrontier.core.plan.overlap import (
 from simfrontier.core.plan.passes import passes_of
 from simfrontier.core.plan.plan import Engine, Plan, Purpose
 from simfrontier.core.plan.program import Compressor, Program
-from simfrontier.core.plan.repeat import FEW_LAYERS, Built, repeated, repeated_layers
+from simfrontier.core.plan.repeat import APART, Built, repeated, repeated_layers
 from simfrontier.core.plan.ring import attention_by_ring
 from simfrontier.core.plan.stages import roles_of
 from simfrontier.core.plan.tensors import Tensors
 from simfrontier.core.program import Call, Compute, ExpandedProgram, Mesh, Op, Role, Schedule, Tensor
-from simfrontier.core.workload import Workload
+from simfrontier.core.workload import Phase, Workload
 
 
 def build(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, grad_accum: int = 1) -> Schedule:
     """Return the schedule of one optimizer step of `grad_accum` micro-batches under a plan, on a mesh."""
 
-    def calls_of(num_layers: int, num_micro: int, compressor: Compressor) -> Built:
-        """Return the calls and tensors of a step with `num_layers` layers and `num_micro` micro-batches on a mesh
-        without stages."""
-        tensors = tensors_of(replace(workload, num_layers=num_layers), plan, mesh, engine)
+    def calls_of(layers: tuple[Phase, ...], num_micro: int, compressor: Compressor) -> Built:
+        """Return the calls and tensors of a step with these layers and `num_micro` micro-batches on a mesh without
+        stages."""
+        tensors = tensors_of(workload.of_layers(layers), plan, mesh, engine)
         return compressor.calls_of(lowered(naive_program(tensors, num_micro), tensors)), tensors.by_name
 
     def calls_of_few(num_micro: int) -> Built:
         if not _is_apart(workload, plan, engine):
-            return calls_of(workload.num_layers, num_micro, Compressor())
+            return calls_of(workload.layers, num_micro, Compressor())
         return repeated_layers(
-            lambda num_layers, compressor: calls_of(num_layers, num_micro, compressor),
-            workload.num_layers,
+            lambda layers, compressor: calls_of(layers, num_micro, compressor),
+            workload.layers,
             min(engine.reduce_bucket_elements, engine.gather_bucket_elements),
             hooks_back,
         )
@@ -84,8 +84,9 @@ def _is_apart(workload: Workload, plan: Plan, engine: Engine) -> bool:
     """Return whether a build with few layers gathers weights again in the backward just as a build with many layers
     does. The pass `reuse` keeps weights that were used less than a certain distance before, and with few layers this
     distance is shorter."""
-    in_layer = sum(weight.num_elements for weight in workload.weights.values() if weight.per_layer)
-    return not plan.gathers_again or in_layer * FEW_LAYERS // 2 >= engine.reuse_elements
+    weights = [weight for weight in workload.weights.values() if weight.per_layer]
+    in_layer = min(sum(w.num_elements for w in weights if w.name in kind.weights) for kind in workload.kinds)
+    return not plan.gathers_again or in_layer * APART >= engine.reuse_elements
 
 
 def tensors_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine) -> Tensors:
@@ -134,11 +135,12 @@ def structure_of(workload: Workload, plan: Plan, mesh: Mesh, engine: Engine, gra
         *((weight.name, weight.shape) for weight in workload.weights.values()),
         *((value.name, _but_batch(value.dims, value.shape)) for value in workload.values.values()),
     )
-    traits = tuple(sorted(workload.traits.items()))
+    traits, kinds = tuple(sorted(workload.traits.items())), workload.kinds
     model = (
         workload.name,
         workload.precision,
-        workload.num_layers,
+        tuple(kinds.index(layer) for layer in workload.layers),
+        tuple(kind.weights for kind in kinds),
         workload.checkpointing,
         workload.checkpoint_every,
         workload.optimizer,

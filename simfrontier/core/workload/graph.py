@@ -4,7 +4,8 @@ independent of machine and device mesh."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
@@ -228,11 +229,22 @@ class Phase:
     forward: tuple[WorkOp, ...]
     backward: tuple[WorkOp, ...]
 
+    def __hash__(self) -> int:
+        return hash(
+            (len(self.forward), len(self.backward))
+        )  # not of all their fields, which takes a thousand times as long
+
+    @property
+    def weights(self) -> frozenset[str]:
+        """Names of the weights that the ops read or of which they compute the gradients."""
+        return frozenset(name for op in (*self.forward, *self.backward) for name in (*op.weights, *op.gradients))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """A whole model: embedding, `num_layers` equal layers, head.
+    """A whole model: embedding, layers, head.
 
+    `layers` has the phase of each layer; layers of one kind share one phase, and a layer has the weights of its ops.
     `checkpointing` selects the ops of each layer that the layer's backward recomputes: with `selective`, the forward
     ops named in `core`; with `full`, all forward ops, but only in layers whose numbers are divisible by
     `checkpoint_every`. A sample has `sequence` positions (1 in a model without sequences). `optimizer` updates the
@@ -242,11 +254,10 @@ class Workload:
     name: str
     batch: int
     sequence: int
-    num_layers: int
     checkpointing: Checkpointing
     precision: Precision
     embedding: Phase
-    layer: Phase
+    layers: tuple[Phase, ...]
     head: Phase
     values: Mapping[str, Value]
     weights: Mapping[str, Weight]
@@ -262,11 +273,19 @@ class Workload:
             raise InputError(f"model {self.name}: checkpointing = {self.checkpointing!r}; allowed: {allowed}")
 
     @property
-    def recomputed(self) -> tuple[WorkOp, ...]:
-        """Forward ops of a layer that its backward recomputes."""
+    def num_layers(self) -> int:
+        return len(self.layers)
+
+    @property
+    def kinds(self) -> tuple[Phase, ...]:
+        """The different layers, in the order in which they first occur."""
+        return tuple(dict.fromkeys(self.layers))
+
+    def recomputed(self, layer: Phase) -> tuple[WorkOp, ...]:
+        """Return the forward ops of a layer that its backward recomputes."""
         if self.checkpointing == "selective":
-            return tuple(op for op in self.layer.forward if op.name in self.core)
-        return self.layer.forward if self.checkpointing == "full" else ()
+            return tuple(op for op in layer.forward if op.name in self.core)
+        return layer.forward if self.checkpointing == "full" else ()
 
     def is_checkpointed(self, layer: int) -> bool:
         """Return whether the backward of a given layer recomputes anything."""
@@ -278,17 +297,41 @@ class Workload:
         gradient."""
         return self.traits.get("clip") == "each"
 
+    def of_layers(self, layers: tuple[Phase, ...]) -> Workload:
+        """Return the model with these of its layers, and without values and weights that only others have."""
+        phases = (self.embedding, *dict.fromkeys(layers), self.head)
+        weights = {name for phase in phases for name in phase.weights}
+        ops = [op for phase in phases for op in (*phase.forward, *phase.backward)]
+        values = {name for op in ops for name, _ in (*op.reads, *op.writes)}
+        return replace(
+            self,
+            layers=layers,
+            values={name: value for name, value in self.values.items() if name in values},
+            weights={name: weight for name, weight in self.weights.items() if name in weights},
+            states={
+                name: state for name, state in self.states.items() if not state.follows or state.follows in weights
+            },
+        )
+
+    def instances(self, layers: Iterable[Phase]) -> Counter[str]:
+        """Return how many of these layers have each weight."""
+        out: Counter[str] = Counter()
+        for kind, count in Counter(layers).items():
+            out.update(dict.fromkeys(kind.weights, count))
+        return out
+
     @property
     def num_parameters(self) -> int:
-        return sum(w.num_elements * (self.num_layers if w.per_layer else 1) for w in self.weights.values())
+        of_layers = self.instances(self.layers)
+        return sum(w.num_elements * (of_layers[w.name] if w.per_layer else 1) for w in self.weights.values())
 
     @property
     def matmul_flops(self) -> int:
         """Flops of all matrix products of one micro-batch, including recomputation."""
-        layer = sum(map(_matmul_flops, (self.layer.forward, self.layer.backward)))
-        again = sum(map(self.is_checkpointed, range(self.num_layers))) * _matmul_flops(self.recomputed)
-        ends = sum(_matmul_flops(ops) for p in (self.embedding, self.head) for ops in (p.forward, p.backward))
-        return self.num_layers * layer + again + ends
+        once = Counter((self.embedding, *self.layers, self.head))
+        again = Counter(layer for number, layer in enumerate(self.layers) if self.is_checkpointed(number))
+        flops = sum(count * _matmul_flops((*phase.forward, *phase.backward)) for phase, count in once.items())
+        return flops + sum(count * _matmul_flops(self.recomputed(layer)) for layer, count in again.items())
 
 
 def _matmul_flops(ops: tuple[WorkOp, ...]) -> int:

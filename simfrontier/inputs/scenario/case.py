@@ -104,6 +104,18 @@ class Case:
         return 1 if self.plan.pipeline is None else self.plan.pipeline.chunks
 
     @property
+    def groups(self) -> tuple[tuple[range, ...], ...]:
+        """Numbers of the layers of each stage, by chunk."""
+        layers, pipeline = range(self.shape.num_layers), self.plan.pipeline
+        if pipeline is None:
+            return ((layers,),)
+        groups, count = pipeline.groups(len(layers), self.stages), self.stages
+        return tuple(
+            tuple([groups[pipeline.number_of(stage, chunk, count)] for chunk in range(pipeline.chunks)])
+            for stage in range(count)
+        )
+
+    @property
     def workload(self) -> Workload:
         """Graph of ops of one micro-batch over all ranks."""
         return self.workload_of(self.shape, self.micro_batch * self.batch_ranks)
@@ -147,8 +159,7 @@ def case_of(
     engine, every = file.engine, file.model.checkpoint_every if checkpointing == "full" else 1
     if isinstance(options, TensorOptions):
         if (stages := options.stages) is not None:
-            for number in (0, 1):
-                refuse_periods(len(stages.layers_of(shape.num_layers, options.pipeline, number)), every)
+            refuse_periods(stages.groups(shape.num_layers, options.pipeline), every)
         options.refuse_micro_batches(grad_accum)
         engine = engine_of(options, engine, ranks)
     else:

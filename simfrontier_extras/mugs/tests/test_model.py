@@ -62,7 +62,7 @@ def test_the_teacher_follows_all_but_the_predictors() -> None:
 
 def backbone_gflop(work: Workload, stream: str) -> float:
     """Of the forward of a stream, per image: patches and layers."""
-    mine = [op for op in work.layer.forward if op.name.startswith(f"{stream}/")]
+    mine = [op for op in work.layers[0].forward if op.name.startswith(f"{stream}/")]
     first = [op for op in work.embedding.forward if op.name.startswith(f"{stream}/")]
     return (work.num_layers * sum(op.flops for op in mine) + sum(op.flops for op in first)) / work.batch / 1e9
 
@@ -88,12 +88,12 @@ def test_every_value_is_written_before_it_is_read() -> None:
     written: set[tuple[str, int]] = {(value.name, 0) for value in work.values.values() if value.persistent}
     for ops, layer in (
         (work.embedding.forward, 0),
-        (work.layer.forward, 0),
-        (work.layer.forward, 1),
+        (work.layers[0].forward, 0),
+        (work.layers[0].forward, 1),
         (work.head.forward, 2),
         (work.head.backward, 2),
-        (work.layer.backward, 1),
-        (work.layer.backward, 0),
+        (work.layers[0].backward, 1),
+        (work.layers[0].backward, 0),
         (work.embedding.backward, 0),
     ):
         for op in ops:

@@ -74,6 +74,33 @@ def test_moves_without_a_way(src: Placement, dst: Placement, hops: list[tuple[st
             {},
             "product_pieces = 2: what moves is compressed as a whole; allowed: 1",
         ),
+        (megatron(1, layers=(2,)), 2, {}, "layers = [2]: there is one stage; allowed: with pipeline = 2 or more"),
+        (
+            megatron(1, 2, layers=(2, 1, 1)),
+            2,
+            {"micros": 2},
+            "layers = [2, 1, 1]: 3 numbers for pipeline = 2 groups of layers; allowed: 2 numbers",
+        ),
+        (
+            megatron(1, 2, order="interleaved", chunks=2, layers=(1, 1)),
+            2,
+            {"micros": 2},
+            "2 numbers for pipeline = 2 × chunks = 2 groups of layers; allowed: 4 numbers",
+        ),
+        (megatron(1, 2, layers=(2, 1)), 2, {}, "layers = [2, 1]: 3 layers; allowed: the 2 of grid-test"),
+        (megatron(1, 2, layers=(1, 1), ends_as_layers=True), 2, {}, "set only one of the two"),
+        (
+            megatron(1, 3, layers=(1, 0, 1)),
+            3,
+            {},
+            "layers = [1, 0, 1]: none on stage 1; allowed: 1 or more on a stage without",
+        ),
+        (
+            megatron(1, 2, order="interleaved", chunks=2, layers=(1, 0, 0, 1)),
+            2,
+            {"micros": 2},
+            "layers = [1, 0, 0, 1]: activations return to stage 0 unchanged; allowed: 1 or more in between",
+        ),
     ],
 )
 def test_grids_and_keys_that_do_not_go_together(options: Any, ranks: int, keys: dict[str, Any], words: str) -> None:

@@ -89,11 +89,40 @@ def test_the_embedding_and_the_head_count_as_a_layer_each(keys: dict[str, Any], 
 
 
 def test_llama_has_126_layers_for_eight_stages_of_four_runs() -> None:
-    runs = [Pipeline(axis="stage", chunks=4, ends_as_layers=True).layers_of(126, 8, run) for run in range(32)]
+    runs = Pipeline(axis="stage", chunks=4, ends_as_layers=True).groups(126, 8)
     assert [len(run) for run in runs] == [3, *[4] * 30, 3]
     assert [layer for run in runs for layer in run] == list(range(126))
     with pytest.raises(InputError, match="layers \\+ 2"):
         schedule_of(megatron(1, 4, ends_as_layers=True), 8, shape=FOUR, micros=4)
+
+
+@pytest.mark.parametrize(
+    ("keys", "layers", "stages"),
+    [
+        ({"pipeline": 3}, (3, 2, 1), [range(3), range(3, 5), range(5, 6)]),
+        ({"pipeline": 3, "order": "gpipe"}, (0, 6, 0), [range(0), range(6), range(0)]),  # ends on stages of their own
+        ({"pipeline": 3, "order": "interleaved", "chunks": 2}, (2, 0, 1, 0, 2, 1), [(0, 1), (3, 4), (2, 5)]),
+        ({"pipeline": 2, "order": "interleaved", "chunks": 2}, (1, 3, 1, 1), [(0, 4), (1, 2, 3, 5)]),
+    ],
+    ids=str,
+)
+def test_stages_have_the_layers_that_the_plan_lists(keys: dict[str, Any], layers: tuple[int, ...], stages: Any) -> None:
+    options = megatron(1, layers=layers, data="zero1", **keys)
+    schedule = schedule_of(options, 4 * options.pipeline, shape=other(num_layers=6, tied=True), micros=6, node=NODE)
+    is_sound(schedule)
+    for role, expected in zip(schedule.roles, stages, strict=True):
+        for label in ("forward", "backward", "step.layer"):
+            assert sorted({call.layer for call in role.calls if call.label == label}) == list(expected)
+
+
+def test_the_layers_of_equal_stages_may_be_listed() -> None:
+    """Nothing but the key differs, from equal stages and from ends that count as a layer each."""
+    for keys, layers in (({}, (3, 3)), ({"ends_as_layers": True, "order": "interleaved", "chunks": 2}, (1, 2, 2, 1))):
+        listed = {key: value for key, value in keys.items() if key != "ends_as_layers"} | {"layers": layers}
+        made, same = (
+            schedule_of(megatron(1, 2, **how), 4, shape=other(num_layers=6), micros=4) for how in (keys, listed)
+        )
+        assert digest(made) == digest(same)
 
 
 # ── what a plan on the data axes adds ──

@@ -51,14 +51,14 @@ def test_matmul_flops_per_layer_by_hand() -> None:
     """2 m n k each, m = b s: qkv 3h², dense h², MLP 8h², scores and context 2 s h each; backward twice the forward."""
     work = gpt(SIMPLE, 2, checkpointing="none")
     m, h, s = 2 * 24, 96, 24
-    forward = sum(op.flops for op in work.layer.forward)
+    forward = sum(op.flops for op in work.layers[0].forward)
     assert forward == 2 * m * 12 * h * h + 2 * 2 * m * s * h
-    assert sum(op.flops for op in work.layer.backward) == 2 * forward
+    assert sum(op.flops for op in work.layers[0].backward) == 2 * forward
 
 
 def test_attention_splits_by_whole_heads_only() -> None:
     """Where a is iterated over, it counts heads, or the features of whole heads."""
     work = gpt(SIMPLE, 2, checkpointing="full")
-    ops = [*work.layer.forward, *work.layer.backward]
+    ops = [*work.layers[0].forward, *work.layers[0].backward]
     for op in some(op for op in ops if "a" in dict(op.iteration)):
         assert dict(op.iteration)["a"] % SIMPLE.heads == 0, op.name

@@ -65,7 +65,7 @@ def test_a_layer_of_latent_attention_by_hand() -> None:
         "kv_up.weight": (128 * 256, 512),
         "dense.weight": (7168, 128 * 128),
     }
-    flops = {op.name: op.flops for op in (*work.layer.forward, *work.layer.backward)}
+    flops = {op.name: op.flops for op in (*work.layers[0].forward, *work.layers[0].backward)}
     assert flops["attention"] == 2 * 128 * 16 * (192 + 128)
     assert flops["attention.backward"] == 2 * 128 * 16 * (3 * 192 + 2 * 128)
 
@@ -108,7 +108,10 @@ def test_selective_checkpointing_multiplies_attention_once_more() -> None:
     fused = {how: gpt(BASE, 1, how, attention="fused").matmul_flops for how in get_args(Checkpointing)}
     assert fused["selective"] == fused["none"] < fused["full"]
     made = workload_of(find_model("tiny-mlp"), 1, "selective")
-    assert made.recomputed == () and made.matmul_flops == workload_of(find_model("tiny-mlp"), 1, "none").matmul_flops
+    assert (
+        made.recomputed(made.layers[0]) == ()
+        and made.matmul_flops == workload_of(find_model("tiny-mlp"), 1, "none").matmul_flops
+    )
 
 
 def test_a_llama_layer_by_hand() -> None:
@@ -134,9 +137,9 @@ def test_dropout_keeps_masks_of_a_byte(attention: Attention, squares: int) -> No
     masks = {name: math.prod(value.shape) for name, value in work.values.items() if value.dtype == "uint8"}
     stream = {"attention.mask": 24 * 48, "mlp.mask": 24 * 48}
     assert masks == (stream | {"probabilities.mask": 24**3} if squares else stream)
-    read = {name for op in work.layer.backward for name, _ in op.reads}
+    read = {name for op in work.layers[0].backward for name, _ in op.reads}
     assert len(read & {"probabilities", "probabilities.dropped"}) == squares
-    assert {op.kind for op in work.layer.forward} >= {"dropout"}
+    assert {op.kind for op in work.layers[0].forward} >= {"dropout"}
     assert not [name for name in work.weights if "drop" in name]
 
 

@@ -39,9 +39,9 @@ def in_order(work: Workload, way: LossMethod = "whole") -> list[tuple[WorkOp, in
     to form the loss."""
     layers = range(work.num_layers)
     out = [(op, 0) for op in work.embedding.forward]
-    out += [(op, layer) for layer in layers for op in work.layer.forward]
+    out += [(op, layer) for layer in layers for op in work.layers[0].forward]
     out += [(op, work.num_layers) for op in (*work.head.forward, *work.head.backward)]
-    out += [(op, layer) for layer in reversed(layers) for op in work.layer.backward]
+    out += [(op, layer) for layer in reversed(layers) for op in work.layers[0].backward]
     out += [(op, 0) for op in work.embedding.backward]
     return [(op, layer) for op, layer in out if not op.loss_methods or way in op.loss_methods]
 
@@ -92,7 +92,7 @@ def operands(work: Workload, op: WorkOp) -> list[Value | Weight]:
 
 
 def all_ops(work: Workload) -> list[WorkOp]:
-    return [op for phase in (work.embedding, work.layer, work.head) for op in (*phase.forward, *phase.backward)]
+    return [op for phase in (work.embedding, *work.kinds, work.head) for op in (*phase.forward, *phase.backward)]
 
 
 @EVERY
