@@ -108,6 +108,11 @@ GRIDS = [
     megatron(2, 1, 2, expert=2, shape="experts"),
     megatron(1, 2, 2, expert=2, shape="drops", checkpointing="none", attention="fused"),
     megatron(1, 1, 2, shape="experts", data="hsdp"),
+    megatron(1, 1, 2, expert=2, dispatch="deepep", shape="experts"),
+    *(
+        megatron(1, stages, 2, expert=2, **keys, overlap_experts=True, shape="experts", data="zero1", grad_accum=4)
+        for stages, keys in ((1, {}), (2, {"order": "interleaved", "chunks": 2}))
+    ),
 ]
 
 

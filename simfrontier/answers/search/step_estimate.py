@@ -9,18 +9,30 @@ values for any number of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 
 import numpy as np
 
+from simfrontier.core.collectives import algorithm
 from simfrontier.core.cost import Prices
 from simfrontier.core.dtypes import DTYPE_BYTES
 from simfrontier.core.engine import passed
 from simfrontier.core.machine import Machine
 from simfrontier.core.plan import STREAM, build, rebound, structure_of
-from simfrontier.core.program import Collective, Compute, ExpandedProgram, Op, Schedule, expand, is_product, is_work
+from simfrontier.core.program import (
+    DIRECT,
+    LIBRARY,
+    Collective,
+    Compute,
+    ExpandedProgram,
+    Op,
+    Schedule,
+    expand,
+    is_product,
+    is_work,
+)
 from simfrontier.core.workload import Workload
 from simfrontier.inputs.scenario import Case
 
@@ -136,12 +148,15 @@ class SmallSchedules:
         num_micro = 1
         if case.stages > 1 or case.grad_accum > 1:
             num_micro = 3 if case.engine.step_reduction == "overlap" else 2  # then the last is like those before it
+        hidden = 1.0 - 1.0 / case.grad_accum if _alternates(case) else 0.0
         mesh, batch = case.mesh, case.micro_batch * case.batch_ranks
         layers = case.workload_of(case.shape, 1).layers
         kinds = [kind for kind, _ in Counter(layers).most_common()]
         forms = self._forms(case, num_micro, [layers.index(kind) for kind in kinds])
         schedules = [rebound(form.schedule, mesh, batch) for form in forms]
-        few, *more = (_small(form, schedule, self.prices) for form, schedule in zip(forms, schedules, strict=True))
+        few, *more = (
+            _small(form, schedule, self.prices, hidden) for form, schedule in zip(forms, schedules, strict=True)
+        )
         size = _sizes(schedules[1])
         embedding, head = (sum([size[name] for name in names]) for names in forms[1].ends)
         return SmallSteps(
@@ -185,7 +200,13 @@ def _is_inside(op: Op, case: Case) -> bool:
     """Return whether an op is a kernel of the model or a collective among ranks that share a layer's work."""
     if isinstance(op, Compute):
         return op.lane == "compute" and is_work(op)
-    return isinstance(op, Collective) and not set(op.axes) & set(case.plan.axes)
+    is_hidden = op.kind == "all_to_all" and _alternates(case)
+    return isinstance(op, Collective) and not set(op.axes) & set(case.plan.axes) and not is_hidden
+
+
+def _alternates(case: Case) -> bool:
+    """Return whether dispatches of experts' rows overlap with the computation of another micro-batch."""
+    return case.plan.pipeline is not None and case.plan.pipeline.alternates
 
 
 def _form(schedule: Schedule, work: Workload, case: Case) -> SmallForm:
@@ -233,9 +254,12 @@ def _chained(program: ExpandedProgram, chain: list[int]) -> list[list[int]]:
     return out
 
 
-def _small(form: SmallForm, schedule: Schedule, prices: Prices) -> SmallStep:
-    """Time a small schedule that was rebound to the sizes of a case."""
+def _small(form: SmallForm, schedule: Schedule, prices: Prices, hidden: float) -> SmallStep:
+    """Time a small schedule that was rebound to the sizes of a case. `hidden`: share of the micro-batches whose
+    dispatches of experts' rows overlap with computation."""
     took = [prices.seconds(op, schedule) for op in schedule.ops]
+    if hidden:
+        took = _hidden(schedule.ops, took, hidden, prices)
     floor = [
         prices.floor_s(op, schedule) if is_inside and isinstance(op, Compute | Collective) else 0.0
         for op, is_inside in zip(schedule.ops, form.is_inside, strict=True)
@@ -274,6 +298,21 @@ def _small(form: SmallForm, schedule: Schedule, prices: Prices) -> SmallStep:
         head_bytes=head_bytes,
         end_bytes=end_bytes,
     )
+
+
+def _hidden(ops: Sequence[Op], took: list[float], share: float, prices: Prices) -> list[float]:
+    """Return the times of ops without what computation of another micro-batch hides of all-to-alls in a share of the
+    micro-batches: all of them, if they are shorter than the computation, which is slower by the compute units that
+    they hold."""
+    calls = [op for op in ops if isinstance(op, Collective) and op.kind == "all_to_all"]
+    sent = sum(took[op.number] for op in calls)
+    if not sent:
+        return took
+    made = sum(took[op.number] for op in ops if op.lane == "compute" and isinstance(op, Compute))
+    units = max(algorithm(DIRECT if op.via == LIBRARY else op.via).units(prices.library) for op in calls)
+    slower = units / max(1.0, prices.machine.device.num_compute_units - units)
+    left = 1.0 - share * min(1.0, made / sent) * max(0.0, 1.0 - slower)
+    return [left * s if op.kind == "all_to_all" else s for op, s in zip(ops, took, strict=True)]
 
 
 def _peak_in_time(

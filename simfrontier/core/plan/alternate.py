@@ -19,10 +19,11 @@ class Alternation:
     """Rule by which the ops of two passes alternate (DualPipe, arXiv 2412.19437, figure 4). A part of a pass ends with
     the collectives that its next ops wait for; these run on a lane of their own, while the compute lane goes on with a
     part of the other pass. Collectives in pieces overlap with products of their own pass instead. `groups`: which calls
-    share a communicator."""
+    share a communicator. `dispatches`: only all-to-alls overlap, as those of experts' rows."""
 
     compressor: Compressor
     groups: Groups
+    dispatches: bool = False
     blocks: dict[int, tuple[tuple[Op, ...], ...]] = field(default_factory=dict)  # by block of a call, its parts
 
     def calls(self, forward: Sequence[Call], backward: Sequence[Call]) -> tuple[Call, ...]:
@@ -44,15 +45,19 @@ class Alternation:
     def _divided(self, ops: tuple[Op, ...]) -> Iterator[tuple[Op, ...]]:
         part: list[Op] = []
         for at, op in enumerate(ops):
-            if not isinstance(op, Collective) or op.name not in VALUES or op.piece is not None:
+            if not isinstance(op, Collective) or not self._overlaps(op):
                 part.append(op)
                 continue
             part.append(self._beside(op))
-            if at + 1 == len(ops) or not isinstance(ops[at + 1], Collective):
+            after = ops[at + 1] if at + 1 < len(ops) else None
+            if not isinstance(after, Collective) or not self._overlaps(after):
                 yield tuple(part)
                 part = []
         if part:
             yield tuple(part)
+
+    def _overlaps(self, op: Collective) -> bool:
+        return op.name in VALUES and op.piece is None and (op.kind == "all_to_all" or not self.dispatches)
 
     def _beside(self, op: Collective) -> Collective:
         """Return a collective of the compute lane on the lane of alternating passes."""

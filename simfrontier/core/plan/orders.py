@@ -89,12 +89,12 @@ def _warm_up(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) ->
     directly before this backward."""
     if pipeline.order == "gpipe":
         return num_micro
-    total = num_micro * pipeline.chunks
+    total, more = num_micro * pipeline.chunks, int(pipeline.alternates)
     if pipeline.order in ("1f1b", "zb-h1"):
-        return min(num_stages - 1 - stage + (pipeline.chunks - 1) * num_stages, total)
+        return min(num_stages - 1 - stage + (pipeline.chunks - 1) * num_stages + more, total)
     if num_micro == num_stages:
         return total
-    return min((num_stages - 1 - stage) * 2 + (pipeline.chunks - 1) * num_stages, total)
+    return min((num_stages - 1 - stage) * 2 + (pipeline.chunks - 1) * num_stages + more, total)
 
 
 def works_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) -> list[Work]:
@@ -105,7 +105,10 @@ def works_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) ->
     number of stages, and the warm-up of Megatron-LM (core/pipeline_parallel/schedules.py, 2021 and later). zb-h1: 1F1B
     in which a stage computes gradients of weights as many backwards later as there are stages before it (ZB-H1 of arXiv
     2401.10241), so that all stages keep as many micro-batches; with several chunks, torch.distributed.pipelining's
-    ScheduleInterleavedZeroBubble. zb-v and dualpipev: see `_zb_v` and `_dualpipe_v`.
+    ScheduleInterleavedZeroBubble. If passes alternate, each backward does so with the forward before it, and there is
+    one more forward in the warm-up, since the last stage's backward needs its own (Megatron-Core,
+    core/pipeline_parallel/schedules.py, overlap_moe_expert_parallel_comm). zb-v and dualpipev: see `_zb_v` and
+    `_dualpipe_v`.
     """
     if pipeline.is_v:
         steps = (_zb_v if pipeline.order == "zb-v" else _dualpipe_v)(
@@ -121,7 +124,8 @@ def works_of(pipeline: Pipeline, num_stages: int, stage: int, num_micro: int) ->
         backwards.append(StagePass(kind, pipeline.chunks - 1 - chunk, micro))
     out: list[Work] = [*forwards[:warm]]
     for k, backward in enumerate(backwards):
-        out += [*forwards[warm + k : warm + k + 1], backward]
+        forward = forwards[warm + k : warm + k + 1]
+        out += [Overlapped(forward[0], backward)] if forward and pipeline.alternates else [*forward, backward]
         if pipeline.splits_backward and k >= stage:
             out.append(backwards[k - stage]._replace(kind="weight_gradient"))
     left = backwards[max(0, total - stage) :] if pipeline.splits_backward else []

@@ -70,7 +70,8 @@ class Pipeline:
     an order of V shape, from the first to the last stage and back. `layers` has the number of layers of each group, in
     the order of the layers; if it is empty, all groups have equally many, where with `ends_as_layers` the embedding and
     the head count as a layer each. Exchanges between stages block both stages, or, with `overlap`, run on lanes of
-    their own.
+    their own. With `alternates`, the ops of a forward and the backward after it alternate, so that dispatches of
+    experts' rows in each overlap with the computation of the other.
     """
 
     axis: str
@@ -79,6 +80,7 @@ class Pipeline:
     overlap: bool = False
     ends_as_layers: bool = False
     layers: tuple[int, ...] = ()
+    alternates: bool = False
 
     @property
     def is_v(self) -> bool:
@@ -103,7 +105,7 @@ class Pipeline:
         """Return the layers of each group, in the order of the layers."""
         num_groups, ends = num_stages * self.chunks, int(self.ends_as_layers)
         each = (num_layers + 2 * ends) // num_groups
-        sizes = self.layers or (each - ends, *[each] * (num_groups - 2), each - ends)
+        sizes = self.layers or [each - ends * ((n == 0) + (n == num_groups - 1)) for n in range(num_groups)]
         return tuple(range(stop - size, stop) for size, stop in zip(sizes, accumulate(sizes), strict=True))
 
 

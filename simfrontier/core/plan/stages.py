@@ -67,7 +67,7 @@ class _Stages:
         self.likes = [
             known.setdefault((part.first, part.last, *form), part) for part, form in zip(self.parts, forms, strict=True)
         ]
-        self.alternation = Alternation(self.compressor, self.tensors.plan.groups)
+        self.alternation = Alternation(self.compressor, self.tensors.plan.groups, self.pipeline.alternates)
         self.tied = [w.name for w in work.weights.values() if self._is_in(w.name, True) and self._is_in(w.name, False)]
 
     @property

@@ -102,9 +102,9 @@ class TensorOptions(Options, ABC):
 
     @property
     def stages(self) -> Pipeline | None:
-        """Pipeline of the plan; None if there is only one stage."""
+        """Pipeline of the plan; None if there is only one stage, unless its passes alternate."""
         if self.pipeline == 1:
-            return None
+            return Pipeline(axis=STAGE, alternates=True) if self.alternates else None
         return Pipeline(
             axis=STAGE,
             order=self.order,
@@ -112,7 +112,13 @@ class TensorOptions(Options, ABC):
             overlap=self.overlap_exchange or self.chunks > 1,
             ends_as_layers=self.ends_as_layers,
             layers=self.layers,
+            alternates=self.alternates,
         )
+
+    @property
+    def alternates(self) -> bool:
+        """Whether the ops of a forward and a backward alternate, so that dispatches overlap with computation."""
+        return False
 
 
 class AxonnOptions(TensorOptions):
@@ -201,6 +207,8 @@ class MegatronOptions(TensorOptions):
     them, and as many data-parallel ranks as it takes further. `dispatch`: rows go to the ranks of their experts in an
     all-to-all of the library or by a dispatcher that sends a position once to each node (deepep, hybridep, rbd), or all
     ranks gather all positions (all_gather), and the sums of their experts' outputs are reduce-scattered.
+    `overlap_experts`: dispatches of a forward overlap with the backward of another micro-batch, and the other way round
+    (Megatron-Core's overlap_moe_expert_parallel_comm).
     `context`: number of ranks among which the sequence is divided (context parallelism); `context_by`: how keys and
     values reach queries: around a ring of sends that overlap with attention (Megatron-LM's p2p), gathered before
     attention, or by all-to-alls that give every rank whole sequences of some heads (Ulysses). `context_heads`: ranks
@@ -216,6 +224,7 @@ class MegatronOptions(TensorOptions):
     expert: Ranks = 1
     expert_tensor: Ranks | None = None
     dispatch: Annotated[str, Names("all_to_all", "all_gather", *DISPATCHERS)] = "all_to_all"
+    overlap_experts: bool = False
     sequence_parallel: bool = False
     overlap_input_gradients: bool = True
     overlap_gradients: bool = False
@@ -233,6 +242,10 @@ class MegatronOptions(TensorOptions):
     @property
     def inside(self) -> Sizes:
         return (*context_sizes(self.context, self.context_by, self.context_heads), ("tensor", self.tensor))
+
+    @property
+    def alternates(self) -> bool:
+        return self.overlap_experts
 
     @property
     def experts_inside(self) -> tuple[str, ...]:
@@ -265,6 +278,14 @@ class MegatronOptions(TensorOptions):
         """Raise InputError for a grid of experts that tensor or context parallelism does not fit."""
         if self.expert_tensor not in (None, 1, self.tensor):
             raise InputError(f"expert_tensor = {self.expert_tensor}; allowed: 1 or tensor = {self.tensor}")
+        if self.overlap_experts and (self.expert == 1 or self.dispatch == "all_gather"):
+            raise InputError(
+                "overlap_experts = true: needs expert above 1 and a dispatch by all-to-alls; allowed: false"
+            )
+        if self.overlap_experts and self.pipeline > 1 and self.order != "interleaved":
+            raise InputError(
+                f'overlap_experts = true with order = "{self.order}"; allowed: order = "interleaved", or pipeline = 1'
+            )
         if self.expert > 1 or self.expert_tensor == 1:
             refuse_remainder("expert", self.expert, " × ".join(self.experts_inside), self.expert_inside)
         if self.expert > 1 and self.data.family not in ("ddp", "zero1", "zero2", "zero3"):

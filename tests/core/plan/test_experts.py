@@ -13,10 +13,11 @@ import pytest
 from simfrontier.base.errors import InputError
 from simfrontier.core.collectives import message_bytes
 from simfrontier.core.cost.compute import Kernel
+from simfrontier.core.engine import passed
 from simfrontier.core.machine import load_machine
 from simfrontier.core.plan import build, make_plan
 from simfrontier.core.plan.families import FAMILIES
-from simfrontier.core.program import Collective, Compute, Schedule, is_product, matmul_shape
+from simfrontier.core.program import Collective, Compute, Schedule, check, expand, is_product, matmul_shape
 from simfrontier.core.workload import GptShape, gpt
 from tests.real.grids import EXPERTS
 from tests.real.schedules import PLAIN
@@ -105,6 +106,25 @@ def test_products_of_experts_in_a_loop_have_waves_and_gaps_of_their_own() -> Non
     assert looped.fixed_s == pytest.approx(4 * together.fixed_s)
 
 
+def units(overlap: bool) -> float:
+    """Time until the last backward of three micro-batches is done, if every op takes one unit and nothing else any."""
+    plan = options(expert=2, overlap_experts=overlap)
+    mesh = plan.mesh(2, per_node=1, per_package=1)
+    made = build(gpt(BALANCED, BATCH, "none", precision="bf16"), make_plan("megatron", plan, mesh), mesh, PLAIN, 3)
+    report = check(made)
+    assert report.is_clean, str(report)
+    program = expand(made, made.roles[0])
+    _, end = passed(program.before, [float(op.kind != "hook") for op in program.ops])
+    return max(end[at] for at, call in enumerate(program.calls) if call.label == "embedding.backward")
+
+
+def test_dispatches_overlap_with_the_computation_of_another_micro_batch() -> None:
+    """A pass of four layers has twelve all-to-alls, rows and their weights there and outputs back. The second forward
+    runs beside the first backward, the third beside the second: all but those of the first forward and of the last
+    backward are hidden."""
+    assert units(overlap=False) - units(overlap=True) == 2 * (12 + 12)
+
+
 def test_experts_are_reduced_over_the_data_ranks_that_are_left() -> None:
     held = schedule(8, expert=4, data=FAMILIES["zero1"][0](family="zero1"))
     up, gradient = held.tensors["experts.up.weight"], held.tensors["experts.up.weight.grad"]
@@ -150,6 +170,17 @@ def test_parameters_are_those_of_the_graph() -> None:
         ({"expert": 8}, 12, "grid expert 8 = 8 ranks does not divide 12 devices"),
         ({"expert": 2, "tensor": 4, "expert_tensor": 2}, 8, "expert_tensor = 2; allowed: 1 or tensor = 4"),
         ({"expert": 1, "tensor": 2, "expert_tensor": 1}, 4, "tensor = 2 does not divide expert = 1"),
+        (
+            {"expert": 2, "overlap_experts": True, "dispatch": "all_gather"},
+            4,
+            "overlap_experts = true: needs expert above 1",
+        ),
+        ({"overlap_experts": True}, 4, "overlap_experts = true: needs expert above 1 and a dispatch by all-to-alls"),
+        (
+            {"expert": 2, "pipeline": 2, "overlap_experts": True},
+            4,
+            'overlap_experts = true with order = "1f1b"; allowed',
+        ),
         ({"expert": 2, "data": FAMILIES["hsdp"][0](family="hsdp")}, 4, 'data.family = "hsdp" with expert = 2'),
     ],
 )
