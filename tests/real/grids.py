@@ -66,7 +66,17 @@ EXPERTS: Final = replace(
     LLAMA, name="test-experts-4", experts=4, experts_per_token=2, expert_ffn=8, shared_ffn=24, capacity=2.0
 )  # with places for all rows, so that nothing is dropped
 DROPS: Final = replace(EXPERTS, name="test-drops-4", shared_ffn=0, capacity=None, router="sigmoid", gated=False)
+DEEPSEEK: Final = replace(
+    EXPERTS,
+    name="test-deepseek-4",
+    router="sigmoid",
+    dense_layers=1,
+    expert_every=2,
+    kv_heads=None,
+    **{"q_rank": 6, "kv_rank": 10, "nope_features": 3, "rope_features": 4, "value_features": 5},
+)  # layers with an MLP, with experts, and with an MLP twice
 SHAPES: Final = {
+    "deepseek": DEEPSEEK,
     "parallel": SHAPE,
     "sequential": SEQUENTIAL,
     "tied": TIED,

@@ -107,6 +107,8 @@ GRIDS = [
     megatron(2, 1, 2, expert=2, sequence_parallel=True, shape="experts", data="zero3"),
     megatron(2, 1, 2, expert=2, shape="experts"),
     megatron(1, 2, 2, expert=2, shape="drops", checkpointing="none", attention="fused"),
+    megatron(2, 1, 2, expert=4, expert_tensor=1, sequence_parallel=True, shape="deepseek", data="zero1"),
+    megatron(1, 2, 2, expert=2, shape="deepseek", attention="fused", data="zero3"),
     megatron(1, 1, 2, shape="experts", data="hsdp"),
     megatron(1, 1, 2, expert=2, dispatch="deepep", shape="experts"),
     *(

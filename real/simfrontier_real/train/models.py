@@ -92,10 +92,12 @@ class Batch:
 
 def input_names(schedule: Schedule) -> tuple[str, ...]:
     """Return the names of a model's input tensors. Raises InputError for a model that is neither a GPT, an MLP nor an
-    extra's."""
+    extra's, or a GPT with windows."""
     model = model_of(schedule)
     if model is not None:
         return model.inputs()
+    if "window" in schedule.meta:
+        raise InputError("attention over a window is simulated, not computed; allowed: a model without model.window")
     for name in ("tokens", "inputs"):
         if name in schedule.tensors:
             return (name,)

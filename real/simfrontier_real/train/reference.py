@@ -172,7 +172,7 @@ def _gpt(schedule: Schedule, weights: dict[tuple[str, int], Any], tokens: Any, k
         middle = x + attention
         stream = x if is_parallel else middle
         inside = norm(stream, "ln2", layer)
-        if "experts" in meta:
+        if ("router.weight", layer) in weights:
             x = middle + _experts(schedule, weights, inside, layer, bent)
             continue
         x = middle + dropped(linear(bent(linear(inside, "h_to_4h", layer)), "4h_to_h", layer), "mlp", layer)

@@ -20,6 +20,18 @@ _GROK_1 = "xai-org/grok-1 run.py: 314B parameters; four norms of a layer there, 
 _DBRX = "huggingface.co/databricks/dbrx-base config.json; sequences of 4,096 tokens assumed"
 _PHI = "huggingface.co/microsoft/Phi-3.5-MoE-instruct config.json; sequences of 4,096 tokens assumed"
 _OLMOE = "huggingface.co/allenai/OLMoE-1B-7B-0924 config.json, arXiv 2409.02060; norms of heads, there of all features"
+_DEEPSEEK_V2 = "huggingface.co/deepseek-ai/DeepSeek-V2{0} config.json; arXiv 2405.04434: pre-training with 4,096 tokens"
+_DEEPSEEK_V3 = (
+    "huggingface.co/deepseek-ai/DeepSeek-V3 config.json, without the module that predicts a further token; arXiv "
+    "2412.19437: pre-training with 4,096 tokens"
+)
+_MOONLIGHT = "huggingface.co/moonshotai/Moonlight-16B-A3B config.json; arXiv 2502.16982: pre-training with 8,192 tokens"
+_KIMI_K2 = (
+    "huggingface.co/moonshotai/Kimi-K2-Base config.json; arXiv 2507.20534: most of pre-training with 4,096 tokens"
+)
+_GLM = (
+    "huggingface.co/zai-org/GLM-4.5{0} config.json, without the module that predicts a further token; arXiv 2508.06471"
+)
 _X_MOE = (
     "yueming-yuan/Megatron-DeepSpeed-X-MoE examples_xmoe/eval-scripts/{0}, arXiv 2508.13337, which counts matrices of "
     "layers in units of 2^30"
@@ -36,7 +48,38 @@ _LIKE_LLAMA: Final = {
 _LIKE_QWEN_3: Final = {**_LIKE_LLAMA, "kv_heads": 4, "head_dim": 128, "qk_norm": True}
 _LIKE_QWEN_2: Final = {**_LIKE_LLAMA, "qkv_biases": True}
 _LIKE_LLAMA_4: Final = {**_LIKE_LLAMA, "kv_heads": 8, "shared_ffn": 8192, "router": "sigmoid"}
-_LIKE_GPT_OSS: Final = {**_LIKE_LLAMA, "kv_heads": 8, "head_dim": 64, "biases": True}
+_LIKE_GPT_OSS: Final = {
+    **_LIKE_LLAMA,
+    "kv_heads": 8,
+    "head_dim": 64,
+    "biases": True,
+    "window": 128,
+    "full_every": 2,
+}
+_LIKE_MAVERICK: Final = {**_LIKE_LLAMA_4, "expert_every": 2, "ffn_hidden": 16384}
+_LIKE_DEEPSEEK: Final = {
+    **_LIKE_LLAMA,
+    "kv_rank": 512,
+    "nope_features": 128,
+    "rope_features": 64,
+    "value_features": 128,
+    "dense_layers": 1,
+}
+_LIKE_V2_LITE: Final = {**_LIKE_DEEPSEEK, "shared_ffn": 2816, "ffn_hidden": 10944}
+_LIKE_V2: Final = {
+    **_LIKE_DEEPSEEK,
+    "q_rank": 1536,
+    "shared_ffn": 3072,
+    "ffn_hidden": 12288,
+    "expert_groups": 8,
+    "groups_per_token": 3,
+}
+_LIKE_MOONLIGHT: Final = {**_LIKE_DEEPSEEK, "shared_ffn": 2816, "ffn_hidden": 11264, "router": "sigmoid"}
+_LIKE_K2: Final = {**_LIKE_DEEPSEEK, "q_rank": 1536, "shared_ffn": 2048, "ffn_hidden": 18432, "router": "sigmoid"}
+_LIKE_V3: Final = {**_LIKE_K2, "dense_layers": 3, "expert_groups": 8, "groups_per_token": 4}
+_LIKE_GLM: Final = {**_LIKE_LLAMA, "kv_heads": 8, "head_dim": 128, "qkv_biases": True, "router": "sigmoid"}
+_LIKE_GLM_4_5: Final = {**_LIKE_GLM, "qk_norm": True, "dense_layers": 3, "shared_ffn": 1536, "ffn_hidden": 12288}
+_LIKE_GLM_AIR: Final = {**_LIKE_GLM, "dense_layers": 1, "shared_ffn": 1408, "ffn_hidden": 10944}
 _LIKE_X_MOE: Final = {"residual": "sequential", "tied": True, "positions": "rotary", "causal": True}
 
 
@@ -92,6 +135,24 @@ EXPERT_MODELS: Final = (
     _moe("gpt-oss-20b", 24, 2880, 64, 201088, 4096, (32, 4, 2880), _GPT_OSS.format("20b"), _LIKE_GPT_OSS),
     _moe("gpt-oss-120b", 36, 2880, 64, 201088, 4096, (128, 4, 2880), _GPT_OSS.format("120b"), _LIKE_GPT_OSS),
     _moe("llama-4-scout", 48, 5120, 40, 202048, 8192, (16, 1, 8192), _LLAMA_4.format("Scout-17B-16E"), _LIKE_LLAMA_4),
+    _moe(
+        "llama-4-maverick",
+        48,
+        5120,
+        40,
+        202048,
+        8192,
+        (128, 1, 8192),
+        _LLAMA_4.format("Maverick-17B-128E"),
+        _LIKE_MAVERICK,
+    ),
+    _moe("deepseek-v2-lite", 27, 2048, 16, 102400, 4096, (64, 6, 1408), _DEEPSEEK_V2.format("-Lite"), _LIKE_V2_LITE),
+    _moe("deepseek-v2", 60, 5120, 128, 102400, 4096, (160, 6, 1536), _DEEPSEEK_V2.format(""), _LIKE_V2),
+    _moe("deepseek-v3", 61, 7168, 128, 129280, 4096, (256, 8, 2048), _DEEPSEEK_V3, _LIKE_V3),
+    _moe("moonlight-16b-a3b", 27, 2048, 16, 163840, 8192, (64, 6, 1408), _MOONLIGHT, _LIKE_MOONLIGHT),
+    _moe("kimi-k2", 61, 7168, 64, 163840, 4096, (384, 8, 2048), _KIMI_K2, _LIKE_K2),
+    _moe("glm-4.5", 92, 5120, 96, 151552, 4096, (160, 8, 1536), _GLM.format(""), _LIKE_GLM_4_5),
+    _moe("glm-4.5-air", 46, 4096, 96, 151552, 4096, (128, 8, 1408), _GLM.format("-Air"), _LIKE_GLM_AIR),
     _moe("grok-1", 64, 6144, 48, 131072, 8192, (8, 2, 32768), _GROK_1, _LIKE_LLAMA, kv_heads=8, tied=True),
     _moe("dbrx", 40, 6144, 48, 100352, 4096, (16, 4, 10752), _DBRX, _LIKE_LLAMA, kv_heads=8, norm="layernorm"),
     _moe(

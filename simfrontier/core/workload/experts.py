@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from simfrontier.core.program import Part
 from simfrontier.core.workload.gpt_architecture import GptArchitecture
@@ -30,6 +31,7 @@ class Experts:
 
     builder: GptParts
     bend: str
+    residual: ClassVar[str] = "experts.residual"  # name of the op that adds the outputs to the stream
 
     @property
     def shape(self) -> GptArchitecture:

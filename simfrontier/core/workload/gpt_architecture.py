@@ -43,11 +43,15 @@ class GptArchitecture:
                   which takes no op of its own; none: position embeddings are not modelled
     embedding_norm      a norm between embedding and layers (BLOOM)
     causal              fused attention multiplies only s (s + 1) / 2 of the s² pairs of positions
+    window, full_every  positions that a position attends to at most, itself among them, in all layers but each
+                        `full_every`-th one (None: in all layers); counted where attention is fused and causal
     dropout             in three places of a layer, as in Megatron-LM: on the probabilities of plain attention, and on
                         the outputs of attention and of the MLP; each stores a mask of one byte per element
     experts       number of experts of a layer, in place of its MLP (None: the model is dense); `experts_per_token` of
                   them compute each position, with `expert_ffn` features (None: ffn_hidden), and shared experts with
                   `shared_ffn` features together compute all positions
+    dense_layers  number of the first layers that have an MLP instead of experts; `expert_every`: of the layers after
+                  them each such one has experts, beginning with the last of the first so many
     capacity      rows that an expert takes of a sample, relative to their mean; further rows are dropped, missing ones
                   are padded (None: dropless, and balanced)
     expert_groups equal groups of experts, of which the choices of a position fall into `groups_per_token` at most
@@ -84,11 +88,15 @@ class GptArchitecture:
     embedding_norm: bool = False
     causal: bool = False
     vocabulary_multiple: Multiple = 1
+    window: int | None = None
+    full_every: int | None = None
     dropout: bool = False
     experts: int | None = None
     experts_per_token: Count = 1
     expert_ffn: int | None = None
     shared_ffn: Count = 0
+    dense_layers: Count = 0
+    expert_every: Count = 1
     capacity: float | None = None
     router: Router = "softmax"
     expert_groups: Count = 1
@@ -96,7 +104,7 @@ class GptArchitecture:
     expert_skew: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.head_dim is None and self.hidden % self.heads:
+        if self.head_dim is None and not self.is_latent and self.hidden % self.heads:
             raise InputError(
                 f"model {self.name}: hidden = {self.hidden} does not divide into heads = {self.heads}; "
                 f"nearest that does: heads = {_nearest_divisor(self.hidden, self.heads)}"
@@ -108,6 +116,10 @@ class GptArchitecture:
             )
         if self.experts is not None:
             self._refuse_experts(self.experts)
+        if self.full_every is not None and self.window is None:
+            raise InputError(
+                f"model {self.name}: full_every = {self.full_every} of layers with a window; missing: window"
+            )
         rotated = self.rope_features or self.head_features
         if self.positions == "rotary" and rotated % 2:
             raise InputError(
@@ -154,6 +166,16 @@ class GptArchitecture:
             raise InputError(
                 f"model {self.name}: experts_per_token = {self.experts_per_token}; allowed: 1 to experts = {experts}"
             )
+        if not 0 <= self.dense_layers < self.num_layers:
+            raise InputError(
+                f"model {self.name}: dense_layers = {self.dense_layers}; allowed: 0 to {self.num_layers - 1}, so that "
+                "a layer has experts"
+            )
+        if not 1 <= self.expert_every <= self.num_layers - self.dense_layers:
+            raise InputError(
+                f"model {self.name}: expert_every = {self.expert_every}; allowed: 1 to "
+                f"{self.num_layers - self.dense_layers}, so that a layer has experts"
+            )
         if self.capacity is not None and not self.capacity >= 1:
             raise InputError(f"model {self.name}: capacity = {self.capacity:g}; allowed: 1 or more")
         self._refuse_groups(experts)
@@ -193,6 +215,30 @@ class GptArchitecture:
     def num_experts(self) -> int:
         """Number of experts of a layer; 0 for a dense model."""
         return self.experts or 0
+
+    def has_experts(self, layer: int) -> bool:
+        """Return whether a layer, counted from 0, has experts rather than an MLP."""
+        after = layer - self.dense_layers + 1
+        return self.experts is not None and after > 0 and after % self.expert_every == 0
+
+    @property
+    def num_expert_layers(self) -> int:
+        """Number of layers that have experts."""
+        return sum(map(self.has_experts, range(self.num_layers)))
+
+    def window_of(self, layer: int) -> int | None:
+        """Return the largest number of positions that a position attends to in a layer, counted from 0; None: all."""
+        is_full = self.full_every is not None and (layer + 1) % self.full_every == 0
+        return None if is_full or self.window is None or self.window >= self.sequence else self.window
+
+    def pairs(self, window: int | None) -> int:
+        """Return the number of pairs of positions of a sequence that fused attention multiplies: all s², or of causal
+        attention s (s + 1) / 2, fewer where a position attends to a `window`."""
+        length = self.sequence
+        if not self.causal:
+            return length * length
+        left = 0 if window is None else length - window  # positions that a window keeps from the first ones
+        return (length * (length + 1) - left * (left + 1)) // 2
 
     @property
     def expert_features(self) -> int:

@@ -11,10 +11,11 @@ from simfrontier.core.workload.graph import Attention, WorkOp
 
 
 class GptAttention:
-    """Builder of attention: queries, keys and values, their products over pairs of positions, and the output module."""
+    """Builder of attention: queries, keys and values, their products over pairs of positions, and the output module. In
+    a layer with a `window`, a position attends to so many positions at most."""
 
-    def __init__(self, graph: GptParts, attention: Attention) -> None:
-        self.graph, self.shape, self.is_fused = graph, graph.shape, attention == "fused"
+    def __init__(self, graph: GptParts, attention: Attention, window: int | None = None) -> None:
+        self.graph, self.shape, self.is_fused, self.window = graph, graph.shape, attention == "fused", window
         self.projection = projection_of(graph)
         self.query, self.key, self.value = self.projection.query, self.projection.key, self.projection.value
         self.query_and_key = " ".join(dict.fromkeys((self.query, self.key)))
@@ -68,9 +69,7 @@ class GptAttention:
         op = self._per_head("attention", "s|t|d", part, reads, writes)
         keys, values = self.shape.head_features, self.shape.value_head_features
         flops = op.flops // keys * (of_keys * keys + of_values * values)
-        if self.shape.causal:  # s (s + 1) / 2 of s² pairs
-            flops = flops // (2 * self.shape.sequence) * (self.shape.sequence + 1)
-        return replace(op, flops=flops)
+        return replace(op, flops=flops // self.shape.sequence**2 * self.shape.pairs(self.window))
 
     def _per_head(self, module: str, mnk: str, part: Part | None, reads: str, writes: str) -> WorkOp:
         """Return a matrix product of attention, batched over heads."""

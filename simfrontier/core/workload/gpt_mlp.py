@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from simfrontier.core.workload.gpt_parts import GptParts
 from simfrontier.core.workload.graph import WorkOp
@@ -14,6 +15,7 @@ class GptMlp:
 
     builder: GptParts
     bend: str
+    residual: ClassVar[str] = "residual"  # name of the op that adds the outputs to the stream
 
     @property
     def _rise(self) -> dict[str, int]:

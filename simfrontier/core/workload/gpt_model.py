@@ -49,7 +49,10 @@ class _Gpt(GptParts):
         self.before_mlp = "x" if self.is_parallel else "middle"  # the stream that the MLP starts from
         self.table = "embedding" if shape.tied else "head"
         bend = "swiglu" if shape.gated else "gelu"  # what is not linear
-        self.feed_forward = Experts(self, bend) if shape.num_experts else GptMlp(self, bend)
+        num_sparse = shape.num_expert_layers
+        self.mlp = GptMlp(self, bend) if num_sparse < shape.num_layers else None
+        self.experts = Experts(self, bend) if num_sparse else None
+        self.parts = [part for part in (self.mlp, self.experts) if part is not None]
 
     def workload(self, checkpointing: Checkpointing) -> Workload:
         self._declare()
@@ -60,7 +63,7 @@ class _Gpt(GptParts):
             checkpointing=checkpointing,
             precision=self.precision,
             embedding=self._embedding(),
-            layers=(self._layer(),) * self.shape.num_layers,
+            layers=self._layers(),
             head=self._head(),
             values=self.values,
             weights=self.weights,
@@ -92,6 +95,7 @@ class _Gpt(GptParts):
             "nope_features": (shape.nope_features or 0, 0),
             "rope_features": (shape.rope_features or 0, 0),
             "value_features": (shape.value_features or 0, 0),
+            "window": (shape.window or 0, 0),
             "experts": (shape.num_experts, 0),
             "router": (shape.router, "softmax"),
         }
@@ -110,7 +114,8 @@ class _Gpt(GptParts):
         for norm in ("ln1", "ln2"):
             self.declare_moments(norm, per_layer=True)
         self.attention.declare()
-        self.feed_forward.declare()
+        for part in self.parts:
+            part.declare()
         if self.shape.dropout:
             self.declare("bsh", "attention.dropped", "d.attention")
             self.declare("bsh", "attention.mask", dtype="uint8")
@@ -131,7 +136,8 @@ class _Gpt(GptParts):
         if self.shape.embedding_norm:
             self.norm_weights("embedding_norm", per_layer=False)
         self.attention.declare_weights()
-        self.feed_forward.declare_weights()
+        for part in self.parts:
+            part.declare_weights()
         for module in ("ln1", "ln2"):
             self.norm_weights(module, per_layer=True)
         self.norm_weights("final_norm", per_layer=False)
@@ -145,23 +151,32 @@ class _Gpt(GptParts):
 
     # ── ops ──
 
-    def _layer(self) -> Phase:
-        return Phase(forward=self._layer_forward(), backward=self._layer_backward())
+    def _layers(self) -> tuple[Phase, ...]:
+        """Return the phase of each layer; layers with the same feed-forward part and the same window share one."""
+        kinds = [(self.shape.has_experts(n), self.shape.window_of(n)) for n in range(self.shape.num_layers)]
+        phases = {kind: self._layer(*kind) for kind in dict.fromkeys(kinds)}
+        return tuple(phases[kind] for kind in kinds)
 
-    def _layer_forward(self) -> tuple[WorkOp, ...]:
+    def _layer(self, has_experts: bool, window: int | None) -> Phase:
+        part = self.experts if has_experts else self.mlp
+        assert part is not None
+        attention = GptAttention(self, self.how, window)
+        return Phase(forward=self._layer_forward(attention, part), backward=self._layer_backward(attention, part))
+
+    def _layer_forward(self, attention_part: GptAttention, part: GptMlp | Experts) -> tuple[WorkOp, ...]:
         attention = (
             *self.norm("ln1", "x"),
-            *self.attention.forward(),
+            *attention_part.forward(),
             *self.dropout("attention", "attention.out"),
         )
-        mlp = (*self.norm("ln2", self.before_mlp), *self.feed_forward.forward())
-        added, raised = "attention.dropped" if self.shape.dropout else "attention.out", self.feed_forward.outs
+        mlp = (*self.norm("ln2", self.before_mlp), *part.forward())
+        added, raised = "attention.dropped" if self.shape.dropout else "attention.out", part.outs
         if self.is_parallel:
             return *attention, *mlp, self.pointwise("residual", "add", "bsh", f"x {added} {raised}", "x@1")
         first = self.pointwise("attention.residual", "add", "bsh", f"x {added}", "middle")
-        return *attention, first, *mlp, self.pointwise("residual", "add", "bsh", f"middle {raised}", "x@1")
+        return *attention, first, *mlp, self.pointwise(part.residual, "add", "bsh", f"middle {raised}", "x@1")
 
-    def _layer_backward(self) -> tuple[WorkOp, ...]:
+    def _layer_backward(self, attention: GptAttention, part: GptMlp | Experts) -> tuple[WorkOp, ...]:
         out = "d.x@1"
         after_attention = out if self.is_parallel else "d.middle"
         of_attention = "d.attention" if self.shape.dropout else after_attention
@@ -170,10 +185,10 @@ class _Gpt(GptParts):
         else:
             norm, others = self.norm_backward("ln2", "middle", "d.middle", out), "d.middle"
         return (
-            *self.feed_forward.backward(out),
+            *part.backward(out),
             *norm,
             *self.dropout_backward("attention", after_attention, "d.attention"),
-            *self.attention.backward(of_attention),
+            *attention.backward(of_attention),
             *self.norm_backward("ln1", "x", "d.x", others),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,31 +23,25 @@ class GptShape(GptArchitecture, OfAnyPlan):
         """Output features of the MLP's first matrix product."""
         return 2 * self.feed_forward if self.gated else self.feed_forward
 
-    @property
-    def _matrices_of_layer(self) -> int:
-        """Elements of all weight matrices of a layer: those of attention, and those of the MLP or the experts."""
-        return self.attention_matrices + self._mlp_matrices(self.num_experts)
-
-    def _mlp_matrices(self, experts: int) -> int:
-        """Elements of the weight matrices of an MLP of f features: 2 h f, or 3 h f if it is gated; or of a router, so
-        many experts, and the shared ones."""
-        each = self.hidden * (3 if self.gated else 2)
-        if not self.num_experts:
-            return each * self.feed_forward
-        return self.hidden * self.num_experts + each * (experts * self.expert_features + self.shared_ffn)
+    def _matrices(self, experts: int) -> int:
+        """Elements of the weight matrices of all layers, with so many experts: those of attention; of an MLP of f
+        features 2 h f, or 3 h f if it is gated; of a router, the experts and the shared ones."""
+        each, sparse = self.hidden * (3 if self.gated else 2), self.num_expert_layers
+        of_experts = self.hidden * self.num_experts + each * (experts * self.expert_features + self.shared_ffn)
+        dense = self.num_layers - sparse
+        return self.num_layers * self.attention_matrices + sparse * of_experts + dense * each * self.feed_forward
 
     @property
     def num_active_parameters(self) -> int:
         """Number of parameters with which one token is computed: without those of the experts that it does not
         choose."""
-        idle = self._mlp_matrices(self.num_experts) - self._mlp_matrices(self.experts_per_token)
-        return self.num_parameters - (self.num_layers * idle if self.num_experts else 0)
+        return self.num_parameters - self._matrices(self.num_experts) + self._matrices(self.experts_per_token)
 
     @property
     def num_parameters(self) -> int:
         """Number of parameters ψ. With A elements of the matrices of attention and B of its vectors, f = ffn_hidden, r
         = f (2f if the MLP is gated), V the padded vocabulary, and norms of n = h (2h: layernorm with biases)
-        parameters:
+        parameters (with experts, see `_matrices`):
 
             ψ = L (A + B + h (r + f) + [biases] (h + r) + 2n) + n + Vh (twice unless tied)
                 + [learned positions] s h + [embedding norm] n
@@ -54,12 +49,12 @@ class GptShape(GptArchitecture, OfAnyPlan):
         which is L (12h² + 13h) + 2h + 2Vh for the default architecture.
         """
         h, norm = self.hidden, (2 if self.norms_have_biases else 1) * self.hidden
-        of_mlp = 0 if self.num_experts else h + self._rise
-        vectors = self.attention_vectors + (of_mlp if self.biases else 0)
+        of_mlps = (self.num_layers - self.num_expert_layers) * (h + self._rise) if self.biases else 0
         ends = (1 if self.tied else 2) * self.padded_vocabulary * h + norm
         ends += self.sequence * h if self.positions == "learned" else 0
         ends += norm if self.embedding_norm else 0
-        return self.num_layers * (self._matrices_of_layer + vectors + 2 * norm) + ends
+        vectors = self.num_layers * (self.attention_vectors + 2 * norm) + of_mlps
+        return self._matrices(self.num_experts) + vectors + ends
 
     @property
     def model_flops_per_token(self) -> int:
@@ -67,15 +62,15 @@ class GptShape(GptArchitecture, OfAnyPlan):
         matrices (layers and head; the embedding is a look-up), plus 6 L q s' for the first matrix product of attention
         and 6 L c s' for the second, where q are the features of all query heads, c those of all heads after attention
         (usually as many), and s' is the number of positions attended to: s, or with `causal` (s + 1) / 2 on average,
-        hence 6 L q (s + 1) for both products together.
+        hence 6 L q (s + 1) for both products together, and fewer in layers with a window.
 
         PaLM's appendix B (arXiv 2204.02311) and GPT-NeoX count all s positions, whatever is computed; FlashAttention-2
         (arXiv 2307.08691) counts the causal half.
         """
-        of_layer = self.attention_matrices + self._mlp_matrices(self.experts_per_token)
-        products = self.num_layers * of_layer + self.padded_vocabulary * self.hidden
-        positions = self.sequence + 1 if self.causal else 2 * self.sequence
-        return 6 * products + 3 * self.num_layers * (self.query_features + self.context_features) * positions
+        products = self._matrices(self.experts_per_token) + self.padded_vocabulary * self.hidden
+        windows = Counter(map(self.window_of, range(self.num_layers)))
+        pairs = sum(count * self.pairs(window) for window, count in windows.items())
+        return 6 * products + 6 * (self.query_features + self.context_features) * pairs // self.sequence
 
     @property
     def sample(self) -> str:

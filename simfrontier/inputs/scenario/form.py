@@ -147,6 +147,10 @@ class ModelTable(Strict):
     experts_per_token: Count | None = None
     expert_ffn: Size | None = None
     shared_ffn: NotNegative | None = None
+    dense_layers: NotNegative | None = None
+    expert_every: Positive | None = None
+    window: Size | None = None
+    full_every: Positive | None = None
     capacity: Annotated[float, Field(ge=1, le=64)] | None = None
     router: Router | None = None
     expert_groups: Count | None = None

@@ -41,6 +41,7 @@ TRAITS: Final = (
     *("residual", "tied", "ffn_hidden", "gated", "kv_heads", "head_dim", "norm", "biases", "positions"),
     *("embedding_norm", "causal", "vocabulary_multiple", "dropout", "qkv_biases", "qk_norm"),
     *("q_rank", "kv_rank", "nope_features", "rope_features", "value_features"),
+    *("dense_layers", "expert_every", "window", "full_every"),
     *("experts", "experts_per_token", "expert_ffn", "shared_ffn", "capacity", "router"),
     *("expert_groups", "groups_per_token", "expert_skew"),
 )  # of a GPT

@@ -36,6 +36,7 @@ NAMED: Final = {
         **{"q_rank": 10, "kv_rank": 6, "nope_features": 5, "rope_features": 4, "value_features": 3},
         **{"positions": "rotary", "norm": "rmsnorm", "biases": False, "gated": True, "causal": True},
     ),
+    "windows": replace(BASE, causal=True, window=7, full_every=2),
     "latent keys": replace(
         BASE, kv_rank=6, nope_features=2, rope_features=2, value_features=7, positions="rotary", qkv_biases=False
     ),

@@ -10,6 +10,12 @@ PUBLISHED = {
     "mixtral-8x22b": (140_620_634_112, 0),
     "qwen3-30b-a3b": (30_532_122_624, 0),
     "qwen3-235b-a22b": (235_093_634_560, 0),
+    # without the module that predicts a further token; the last: a correction of each expert's score, no gradient's
+    "deepseek-v2-lite": (15_706_484_224, 0),
+    "deepseek-v2": (235_741_434_880, 0),
+    "deepseek-v3": (671_026_419_200, 58 * 256),
+    "moonlight-16b-a3b": (15_960_111_936, 26 * 64 + 27 * 64),  # and 32 frequencies of 4 bytes in halves of bytes
+    "kimi-k2": (1_026_408_232_448, 60 * 384),
     "qwen1.5-moe-a2.7b": (14_315_784_192, 24 * 2048),  # the gate of a layer's shared expert
     # biases of an expert's two products, and of the router; a sink for every head
     "gpt-oss-20b": (20_914_757_184, 24 * (32 * (5760 + 2880) + 32 + 64)),
@@ -24,6 +30,13 @@ ROUNDED = {
     "qwen3-30b-a3b": ("31", "3"),
     "qwen3-235b-a22b": ("235", "22"),
     "qwen2-57b-a14b": ("57", "14"),  # arXiv 2407.10671
+    "llama-4-maverick": ("401", "17"),  # 400B
+    "deepseek-v2-lite": ("16", "3"),  # arXiv 2405.04434, appendix B: 2.4, without embeddings
+    "deepseek-v2": ("236", "21"),
+    "moonlight-16b-a3b": ("16", "3"),
+    "kimi-k2": ("1026", "33"),  # arXiv 2507.20534: 32.6
+    "glm-4.5": ("353", "34"),  # of 355 with the further module, 32 without embeddings
+    "glm-4.5-air": ("107", "13"),
     "llama-4-scout": ("108", "17"),  # of 109B: without the vision encoder
     "dbrx": ("132", "36"),
     "phi-3.5-moe": ("42", "7"),  # arXiv 2404.14219 says 6.6
@@ -55,6 +68,12 @@ def test_active_parameters_of_the_model_card(name: str, active: float) -> None:
     shape = shape_of(name)
     biases = PUBLISHED[name][1] - shape.num_layers * (shape.num_experts - 4) * (5760 + 2880)
     assert round((shape.num_active_parameters - 201_088 * 2880 + biases) / 1e9, 2) == active
+
+
+def test_active_parameters_of_deepseek_v3() -> None:
+    """README_WEIGHTS.md of deepseek-ai/DeepSeek-V3: 36.7B with 0.9B of the head; the embedding's 0.93B are no work."""
+    shape = shape_of("deepseek-v3")
+    assert round((shape.num_active_parameters - 129_280 * 7168) / 1e9, 1) == 36.6
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,19 @@ def test_a_layer_of_latent_attention_by_hand() -> None:
     assert flops["attention.backward"] == 2 * 128 * 16 * (3 * 192 + 2 * 128)
 
 
+@given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 4))
+def test_pairs_of_positions_in_windows(length: int, window: int, full_every: int) -> None:
+    """Each position attends to itself and those before it, to so many at most, or in some layers to all."""
+    shape = replace(BASE, num_layers=4, sequence=length, causal=True, window=window, full_every=full_every)
+    here = sum(min(place, window) for place in range(1, length + 1))
+    pairs = [length * (length + 1) // 2 if (layer + 1) % full_every == 0 else here for layer in range(4)]
+    work = gpt(shape, 1, "none", attention="fused")
+    flops = [next(op.flops for op in layer.forward if op.name == "attention") for layer in work.layers]
+    assert flops == [2 * 2 * BASE.hidden * each for each in pairs]
+    attended = shape.model_flops_per_token - replace(shape, window=None, full_every=None).model_flops_per_token
+    assert attended == 12 * BASE.hidden * sum(pairs) // length - 6 * 4 * BASE.hidden * (length + 1)
+
+
 @given(shapes(), st.integers(1, 3), st.sampled_from(["plain", "fused"]))
 def test_matrix_products_of_any_shape(shape: GptShape, batch: int, attention: Attention) -> None:
     """2 b s for each element of a matrix, forward, and twice that backward; attention makes 2 products of all pairs of

@@ -20,11 +20,12 @@ from simfrontier.core.program.op_kind import ModelKind, WaitKind
 class Stated:
     """Properties of attention stated in a schedule's metadata: number of heads, number of key-value heads (None: the
     same), features of a head in latent attention (not rotated and rotated ones of keys, and those of values), and
-    `causal`: fused attention omits later positions."""
+    `causal`: fused attention omits later positions, and in some layers those before a `window`."""
 
     heads: object = None
     kv_heads: object = None
     causal: object = None
+    window: object = None
     nope_features: object = None
     rope_features: object = None
     value_features: object = None
@@ -120,12 +121,11 @@ def _sizes(op: Compute, kind: ModelKind, read: list[Tensor], written: list[Tenso
     space = dict(op.iteration)
     inside = [label for label in space if label not in sizes]  # features of a head: no operand has this label
     for label, size in space.items():
-        if size in sizes[label]:
-            continue
-        is_split = any(_is_times(one, size * space[other], joined) for other in inside for one in sizes[label])
+        apart = sizes[label] - {size}  # of features that are split into heads and features of a head
+        is_split = any(_is_times(one, size * space[other], joined) for other in inside for one in apart)
         if is_split and op.matmul is not None and size != heads:
             yield f"meta heads to be {size}, as {label} of this op", "nothing said" if heads is None else str(heads)
-        if is_split:
+        if size in sizes[label] or is_split:
             continue
         text = " or ".join(map(str, sorted(sizes[label])))
         if label in inside:
@@ -208,7 +208,10 @@ def _product(
         flops = flops // features * (of_keys * features + of_values * value)
     rows, seen_by = (math.prod(space.get(label, 1) for label in group) for group in op.matmul[1:3])
     if products and stated.causal == 1 and rows == seen_by:
-        flops = flops // (2 * rows) * (rows + 1)  # s (s + 1) / 2 of s² pairs
+        pairs = rows * (rows + 1) // 2
+        left = max(0, rows - stated.window) if isinstance(stated.window, int) else 0
+        in_window = flops // rows**2 * (pairs - left * (left + 1) // 2)
+        flops = in_window if op.flops == in_window else flops // rows**2 * pairs  # of s² pairs; some layers see all
     if op.flops != flops:
         yield f"{flops} flops, of its iteration space", str(op.flops)
     _, m, n, k = op.matmul
