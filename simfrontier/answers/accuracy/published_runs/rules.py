@@ -123,7 +123,7 @@ class Tables(Strict):
 class Rule(Strict):
     """A rule: if all patterns of `where` (column → regular expression) are found in a run, `set` gives values to keys;
     `{name}` in a value stands for a named group of the patterns. `shape`: name of a model of the catalog, all of whose
-    sizes and traits but the length of its sequences are given to `model`. `assumed`: an assumption of this rule about
+    sizes and traits but the length of its sequences are given to `model`, unless `set` has another. `assumed`: an assumption of this rule about
     something the source does not state, with the resulting standard deviation of the logarithm of the step time
     (`spread`). `refused`: why such a run cannot be expressed as a scenario.
     """
@@ -196,8 +196,8 @@ def told(run: Run, rules: Sequence[Rule]) -> Told:
             continue
         if rule.refused is not None:
             return Told(values={}, assumed=(), refused=rule.refused)
-        given = [(table, key, value) for table, keys in rule.set for key, value in keys.items()]
-        given += [("model", key, value) for key, value in _of_shape(rule.shape)]
+        given: list[tuple[str, str, Any]] = [("model", key, value) for key, value in _of_shape(rule.shape)]
+        given += [(table, key, value) for table, keys in rule.set for key, value in keys.items()]
         new = [each for each in given if each[1] not in values.get(each[0], {})]
         if given and not new:
             continue
