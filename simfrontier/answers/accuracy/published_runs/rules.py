@@ -123,9 +123,9 @@ class Tables(Strict):
 class Rule(Strict):
     """A rule: if all patterns of `where` (column → regular expression) are found in a run, `set` gives values to keys;
     `{name}` in a value stands for a named group of the patterns. `shape`: name of a model of the catalog, all of whose
-    sizes and traits but the length of its sequences are given to `model`, unless `set` has another. `assumed`: an assumption of this rule about
-    something the source does not state, with the resulting standard deviation of the logarithm of the step time
-    (`spread`). `refused`: why such a run cannot be expressed as a scenario.
+    sizes and traits but the length of its sequences are given to `model`, unless `set` has another. `assumed`: an
+    assumption of this rule about something the source does not state, with the resulting standard deviation of the
+    logarithm of the step time (`spread`). `refused`: why such a run cannot be expressed as a scenario.
     """
 
     where: dict[str, Pattern] = Field(default_factory=dict)
