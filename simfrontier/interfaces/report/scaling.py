@@ -62,8 +62,10 @@ def efficiencies(view: StudyView) -> theme.Figure:
 
 
 def zoomed(rows: Rows) -> bool:
-    """Return whether the vertical axes start near the smallest value: only if this is not far below the largest value
-    in both charts."""
+    """Return whether the vertical axes start near the smallest value: only if there are several sizes, and this is not
+    far below the largest value in both charts."""
+    if all(len(own) < 2 for own in rows.values()):
+        return False
     for column in (RATE, _EFFICIENCY):
         values = [row[column] for own in rows.values() for row in own if row["fits"]]
         if min(values) <= _ZOOM_FROM * max(values):
