@@ -122,6 +122,7 @@ class _Making:
         if self.machine["name"].lower() in catalog():  # texts write names of the catalog in their own case
             self.machine["name"] = self.machine["name"].lower()
         self.tensor, self.pipeline = self.grid.get("tensor", 1), self.grid.get("pipeline", 1)
+        self.context = self.grid.get("context", 1)
         self.devices = devices_of(run["devices"], self.machine["name"])
         self.ranks, self.steps, self.documents = 1, 1.0, 1
 
@@ -275,9 +276,10 @@ class _Making:
         """Determine batch and micro-batch (stated in sequences or tokens, per step or per device), the number of ranks
         that share the batch, and how many such steps one step of the run takes."""
         grid, known, sequence = self.grid, self.training, self.model["sequence"]
-        inner = math.prod(grid.get(axis, 1) for axis in ("tensor", "pipeline", "x", "y"))
+        axes = ("tensor", "context", "pipeline", "x", "y")
+        inner = math.prod(grid.get(axis, 1) for axis in axes)
         if self.devices % inner:
-            names = " × ".join(axis for axis in ("tensor", "pipeline", "x", "y") if grid.get(axis, 1) > 1)
+            names = " × ".join(axis for axis in axes if grid.get(axis, 1) > 1)
             raise InputError(f"plan: {names} = {inner} does not divide {self.devices} devices")
         ranks = self.ranks = self.devices // inner
         units = {"batch_mtokens": 1e6, "batch_ktokens": 1e3, "batch_tokens": 1.0}
@@ -356,20 +358,22 @@ class _Making:
             self.assume("weights: divided over all ranks, since the states do not fit into a node")
         of_data = ("gradient_codec", *(QUANTISED if family == "zeropp" else ()))
         data = {"family": family, **{key: value for key, value in own.items() if key in of_data}}
-        left_out = OF_DATA if self.tensor > 1 and "x" not in grid else (*OF_DATA, *OF_TENSOR)
+        left_out = [*OF_DATA, *(() if self.tensor > 1 and "x" not in grid else OF_TENSOR)]
+        left_out += [] if self.context > 1 else ["context_by"]
         rest = {key: value for key, value in own.items() if key not in left_out}
         if "product_pieces" in rest:  # as many as the positions of a rank divide into; such plans cut the sequence
-            pieces = math.gcd(rest["product_pieces"], self.model["sequence"] // self.tensor)
+            pieces = math.gcd(rest["product_pieces"], self.model["sequence"] // (self.tensor * self.context))
             rest |= {"sequence_parallel": True, "product_pieces": pieces}
         if "x" in grid:
             axes = {axis: grid.get(axis, 1) for axis in "xyz"}
             return {"family": "axonn", **axes, "pipeline": self.pipeline, "data": data, **rest}
         experts = self._experts()
-        if experts and family in GATHERING:
+        if (experts or self.context > 1) and family in GATHERING:
             data["family"] = "zero3"
-        if self.tensor == self.pipeline == 1 and not experts:
+        if self.tensor == self.pipeline == self.context == 1 and not experts:
             return data | rest
-        grown = {"tensor": self.tensor, "pipeline": self.pipeline, **experts, "data": data}
+        inside = {"context": self.context} if self.context > 1 else {}
+        grown = {"tensor": self.tensor, **inside, "pipeline": self.pipeline, **experts, "data": data}
         if self._has_ends_as_layers:
             grown["ends_as_layers"] = True
         return {"family": "megatron", **grown, **rest, **self._interleaving()}

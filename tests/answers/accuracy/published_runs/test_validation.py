@@ -35,7 +35,7 @@ def of(done: RunsValidation, system: str) -> float:
 
 
 def test_runs_are_expressed_or_said(shipped: RunsValidation) -> None:
-    """Of the first table nearly all; of the second the dense ones without context parallelism, not all of which state
+    """Of the first table nearly all; of the second the dense ones, not all of which state
     batch and grid."""
     assert len(shipped.rows) == len(shipped_runs()) == 238 + 503
     of_first = [each for each in shipped.predicted if TABLES[0].name in each.row.where]
