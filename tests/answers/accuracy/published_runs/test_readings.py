@@ -119,6 +119,11 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"plan.z": 16, "stack": "axonn-easy", "library.name": "rccl-one-core", "model.tied": False},
     ),
     *(({"plan": text}, {"plan.family": "ddp"}) for text in ("fsdp 0", "no FSDP", "ZeRO-3 off", "HSDP 0")),
+    # the sequence on several ranks: Megatron-LM's ring, torchtitan's gathers, Ulysses; weights are divided over them too
+    ({"plan": "tp 4, pp 1, cp 2", "devices": "64"}, {"plan.tensor": 4, "plan.context": 2, "plan.context_by": None}),
+    ({"plan": "FSDP2 CP 8", "system": "torchtitan"}, {"plan.context": 8, "plan.context_by": "gather"}),
+    ({"plan": "ZeRO-3, Ulysses 4"}, {"plan.context": 4, "plan.context_by": "heads", "plan.data.family": "zero3"}),
+    ({"plan": "tp 8, cp 1"}, {"plan.tensor": 8, "plan.context": None}),
     ({"plan": "tp 8 sequence_parallel 0"}, {"plan.tensor": 8, "plan.sequence_parallel": None}),
     # states of 70B in a node of 8: 16 · 70e9 / 8 = 140 GB a device, of 7B 14 GB
     ({"plan": "ZeRO-3 MiCS", "model_shape": "Llama-2-70B", "batch": "64"}, {"plan.family": "zero3"}),
