@@ -110,10 +110,10 @@ COMMANDS = [
     ("goodput TOY --devices 8", "goodput: missing", "failures"),
     # what is not modelled, and the names of other programs
     ("run TOY --plans FSDP --out {tmp}/out", "plans", "FSDP", "zero3"),
-    ("run TOY --plans ddp,ring-attention", "not modelled yet: context parallelism"),
-    ("run TOY --set model.name=Mixtral-8x22B", "not modelled yet: mixtures of experts"),
-    ("run TOY --set plans.ddp.cp=2", "not modelled yet: context parallelism"),
-    ("tune TOY --pin expert=8", "not modelled yet: expert parallelism"),
+    ("run TOY --plans ddp,ring-attention", "context parallelism is the keys context and context_by"),
+    ("run TOY --set model.name=Mixtral-8x22B", "simfrontier list models"),
+    ("run TOY --set plans.ddp.cp=2", "context parallelism is the keys context and context_by"),
+    ("run TOY --set plans.ddp.ep=8", "expert parallelism is the key expert of"),
     ("schema machines", "schema", "machines", "machine"),
 ]
 REAL = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simfrontier.base.errors import near, not_modelled
+from simfrontier.base.errors import near, technique
 from simfrontier.core.plan import FAMILIES
 from simfrontier.core.workload import MODELS
 from tests.invoke import TOY, invoke, refusal
@@ -55,4 +55,4 @@ def test_the_lattice_that_an_error_shows_works() -> None:
     "name", ["deepseek-7b", "sequence_parallel_size", "context_length", "a100", "topology", "step"]
 )
 def test_a_name_of_something_else_is_not_said_to_be_missing(name: str) -> None:
-    assert not_modelled(name) is None
+    assert technique(name) is None

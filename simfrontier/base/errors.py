@@ -20,22 +20,25 @@ from itertools import accumulate
 from typing import Final, Self
 
 MOST_CHARACTERS: Final = 100  # of a name that is looked at
-_NOT_MODELLED: Final = (  # patterns of lower-case names with "_" between their words; the first that is found holds
-    (r"(^|_)e(t?)p(_(size|degree|rank))?$|(^|_)experts?_(\w+_)?parallel|(^|_)expert$", "expert parallelism"),
+_TECHNIQUES: Final = (  # patterns of lower-case names with "_" between their words; the first that is found holds
+    (
+        r"(^|_)e(t?)p(_(size|degree|rank))?$|(^|_)experts?_(\w+_)?parallel|(^|_)expert$",
+        'expert parallelism is the key expert of family = "megatron"',
+    ),
     (
         r"(^|_)cp(_(size|degree|comm_type))?$|(^|_)context_comm_type$|(^|_)context_parallel|(^|_)ring_(self_)?att(entio)?n(_|$)"
         r"|(^|_)ring_degree$|(^|_)ulysses(_|$)|(^|_)usp(_|$)",
-        "context parallelism",
+        'context parallelism is the keys context and context_by of family = "megatron"',
     ),
     (
         r"(^|_)(moe|experts?|mixture_of_experts|top_?k|capacity_factor|router_(topk|aux_\w+))(_|$)",
-        "mixtures of experts",
+        "mixtures of experts are the keys experts and experts_per_token of model, or models by name",
     ),
     (  # models: by name, or by the counts in it, as in 8x7b, 30b-a3b and 17b-16e
         r"mixtral|deepseek_?(v[2-9]|r1)|dbrx|(^|_)grok|snowflake_arctic|switch_(base|large|xxl|c|transformer)(_|$)"
         r"|(^|_)glam(_|$)|gshard|llama_?4|gpt_oss|kimi_k\d|moe(_|$)|(^|_)\d+x\d+(_\d+)?[bm](_|$)"
         r"|(^|_)\d+b_(a\d+(_\d+)?b|\d+e)(_|$)",
-        "mixtures of experts",
+        "`simfrontier list models` has the mixtures of experts that are known by name; others are keys of model",
     ),
 )
 Key = tuple[str | int, ...]  # a path in a document: names of tables, positions in lists
@@ -45,10 +48,11 @@ MAX_LISTED = 12
 MAX_MESSAGE = 500
 
 
-def not_modelled(name: str) -> str | None:
-    """Return a note that a known technique or system is not modelled yet, by its name; None for any other name."""
+def technique(name: str) -> str | None:
+    """Return a note about how a known technique is written here, by a name that others give it; None for any other
+    name."""
     plain = re.sub(r"[^a-z0-9]+", "_", name[:MOST_CHARACTERS].lower()).strip("_")
-    return next((f"not modelled yet: {words}" for pattern, words in _NOT_MODELLED if re.search(pattern, plain)), None)
+    return next((note for pattern, note in _TECHNIQUES if re.search(pattern, plain)), None)
 
 
 class SimfrontierError(Exception):
@@ -179,11 +183,11 @@ def unknown_key(name: str, allowed: Iterable[str]) -> str:
 
 
 def meant(name: str, allowed: Iterable[str]) -> str:
-    """Return a suggestion for a name that is not allowed in a scenario: that it is not modelled yet, or else the
-    nearest allowed name. An allowed name followed by one extra letter counts as a typing error."""
+    """Return a suggestion for a name that is not allowed in a scenario: how it is written here, if it is a known
+    technique, or else the nearest allowed name. An allowed name and one extra letter counts as a typing error."""
     names = tuple(allowed)
     is_slip = _squeezed(name)[:-1] in map(_squeezed, names)
-    return (None if is_slip else not_modelled(name)) or nearest(name, names)
+    return (None if is_slip else technique(name)) or nearest(name, names)
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_or
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
-from simfrontier.base.errors import InputError, Key, near, not_modelled, shown, unknown_key, wrong
+from simfrontier.base.errors import InputError, Key, near, shown, technique, unknown_key, wrong
 from simfrontier.base.io.forms import SOURCED_KEYS, Derived, Kind, Names, Sourced
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ def _what(fault: ErrorDetails, form: Any) -> str:
         *before, last = map(shown, choices)
         text = wrong(got, f"{', '.join(before)} or {last}" if before else last)
         close = near(got, choices) if isinstance(got, str) else None
-        absent = not_modelled(got) if isinstance(got, str) else None
+        absent = technique(got) if isinstance(got, str) else None
         hint = absent or (f'did you mean "{close}"?' if close else "")
         return f"{text}; {hint}" if hint else text
     return wrong(got, _WORDS[kind].format_map(context) if kind in _WORDS else fault["msg"])

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from simfrontier.base.errors import InputError, located, near, not_modelled, shown, unknown_key, wrong
+from simfrontier.base.errors import InputError, located, near, shown, technique, unknown_key, wrong
 from simfrontier.base.io import refuse_unfit
 from simfrontier.base.limits import DEPTH
 from simfrontier.core.plan import FAMILIES
@@ -132,9 +132,9 @@ def _keys_of(table: str) -> tuple[str, ...]:
 
 
 def _unknown(key: str) -> InputError:
-    """Return the error for a key whose first part is not a table: the key is not modelled yet, or the nearest key with
+    """Return the error for a key whose first part is not a table: the key of a known technique, or the nearest key with
     the same last part is proposed."""
-    if absent := next(filter(None, map(not_modelled, key.split("."))), None):
+    if absent := next(filter(None, map(technique, key.split("."))), None):
         return InputError(f"unknown key; {absent}", key=(key,))
     last, names = key.rpartition(".")[2], [each.name for each in scenario_keys()]
     by_end = {name.rpartition(".")[2]: name for name in reversed(names)}  # the first of each

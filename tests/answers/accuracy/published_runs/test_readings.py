@@ -119,7 +119,7 @@ READ: list[tuple[dict[str, str], dict[str, Any]]] = [
         {"plan.z": 16, "stack": "axonn-easy", "library.name": "rccl-one-core", "model.tied": False},
     ),
     *(({"plan": text}, {"plan.family": "ddp"}) for text in ("fsdp 0", "no FSDP", "ZeRO-3 off", "HSDP 0")),
-    # the sequence on several ranks: Megatron-LM's ring, torchtitan's gathers, Ulysses; weights are divided over them too
+    # the sequence on several ranks: Megatron-LM's ring, torchtitan's gathers, Ulysses
     ({"plan": "tp 4, pp 1, cp 2", "devices": "64"}, {"plan.tensor": 4, "plan.context": 2, "plan.context_by": None}),
     ({"plan": "FSDP2 CP 8", "system": "torchtitan"}, {"plan.context": 8, "plan.context_by": "gather"}),
     ({"plan": "ZeRO-3, Ulysses 4"}, {"plan.context": 4, "plan.context_by": "heads", "plan.data.family": "zero3"}),
